@@ -1,0 +1,85 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+/// The layers of the package, lowest first; imports go down only (Docs/Architecture.md).
+let package = Package(
+    name: "CipherStore",
+    platforms: [.macOS(.v15), .iOS(.v18)],
+    products: [
+        .library(name: "CipherStore", targets: ["CipherStore"]),
+        .executable(name: "cipherctl", targets: ["cipherctl"]),
+    ],
+    targets: [
+        .systemLibrary(
+            name: "CSQLCipher",
+            pkgConfig: "sqlcipher",
+            providers: [.apt(["libsqlcipher-dev"]), .brew(["sqlcipher"])]
+        ),
+        .systemLibrary(
+            name: "COpenSSL",
+            pkgConfig: "libcrypto",
+            providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
+        .target(name: "CPlatform"),
+        .target(name: "StorePlatform", dependencies: ["CPlatform"]),
+        .target(name: "StoreCrypto", dependencies: ["COpenSSL"]),
+        .target(name: "PageFormat", dependencies: ["StoreCrypto"]),
+        .target(name: "KeyCustody", dependencies: ["StorePlatform", "StoreCrypto"]),
+        .target(
+            name: "CipherDatabase",
+            dependencies: ["CSQLCipher", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto"]
+        ),
+        .target(
+            name: "CipherStore",
+            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "CSQLCipher"]
+        ),
+        .executableTarget(
+            name: "cipherctl",
+            dependencies: ["CipherStore", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto"]
+        ),
+        .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
+
+        // Tests: one folder for each kind (Docs/Testing.md).
+        .target(name: "TestKit", dependencies: ["CipherStore", "StorePlatform"], path: "Tests/Support/TestKit"),
+        .executableTarget(name: "StoreActor", dependencies: ["CipherStore"], path: "Tests/Support/StoreActor"),
+        .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
+        .testTarget(name: "StoreCryptoTests", dependencies: ["StoreCrypto"], path: "Tests/Unit/StoreCrypto"),
+        .testTarget(
+            name: "PageFormatTests",
+            dependencies: ["PageFormat", "StoreCrypto", "CSQLCipher"],
+            path: "Tests/Unit/PageFormat"
+        ),
+        .testTarget(
+            name: "KeyCustodyTests",
+            dependencies: ["KeyCustody", "StorePlatform", "StoreCrypto"],
+            path: "Tests/Unit/KeyCustody"
+        ),
+        .testTarget(
+            name: "CipherDatabaseTests",
+            dependencies: ["CipherDatabase", "CSQLCipher", "TestKit"],
+            path: "Tests/Unit/CipherDatabase"
+        ),
+        .testTarget(
+            name: "CipherStoreTests",
+            dependencies: ["CipherStore", "TestKit"],
+            path: "Tests/Unit/CipherStore"
+        ),
+        .testTarget(
+            name: "MultiProcessTests",
+            dependencies: ["CipherStore", "TestKit", "StoreActor"],
+            path: "Tests/MultiProcess"
+        ),
+        .testTarget(
+            name: "CrashTests",
+            dependencies: ["CipherStore", "TestKit", "StoreActor"],
+            path: "Tests/Crash"
+        ),
+        .testTarget(
+            name: "CommandLineTests",
+            dependencies: ["CipherStore", "TestKit", "cipherctl"],
+            path: "Tests/CommandLine"
+        ),
+        .testTarget(name: "TidyTests", path: "Tests/Tidy"),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,3 @@
+#include "CPlatform.h"
+
+int cplatform_version(void) { return 1; }

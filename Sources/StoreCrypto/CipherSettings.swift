@@ -1,0 +1,61 @@
+/// The settings under which SQLCipher derives keys and lays out pages.
+///
+/// They decide together with key and salt whether a file can be read, so a store records them in its sidecar.
+/// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/>
+public struct CipherSettings: Hashable, Sendable {
+    /// Bytes of one database page: a power of two from 512 to 65,536.
+    public var pageBytes: Int
+    /// Bytes at the start of the file that stay readable: 0 (they hold the salt) or 32 (the salt is kept elsewhere).
+    public var plaintextHeaderBytes: Int
+    /// PBKDF2 rounds from passphrase to data key.
+    public var kdfRounds: Int
+    /// Hash of the PBKDF2 derivation.
+    public var kdfHash: HashAlgorithm
+    /// Hash of the page authentication code.
+    public var hmacHash: HashAlgorithm
+
+    public init(
+        pageBytes: Int = 4096,
+        plaintextHeaderBytes: Int = 0,
+        kdfRounds: Int = 256_000,
+        kdfHash: HashAlgorithm = .sha512,
+        hmacHash: HashAlgorithm = .sha512
+    ) {
+        self.pageBytes = pageBytes
+        self.plaintextHeaderBytes = plaintextHeaderBytes
+        self.kdfRounds = kdfRounds
+        self.kdfHash = kdfHash
+        self.hmacHash = hmacHash
+    }
+
+    /// SQLCipher 4's defaults: the salt stands in the first 16 bytes of the file.
+    public static let sqlCipher4 = CipherSettings()
+    /// SQLCipher 4 with 32 readable header bytes: what CipherStore creates.
+    public static let plaintextHeader = CipherSettings(plaintextHeaderBytes: 32)
+    /// SQLCipher 3's defaults.
+    public static let sqlCipher3 = CipherSettings(
+        pageBytes: 1024, kdfRounds: 64_000, kdfHash: .sha1, hmacHash: .sha1)
+
+    /// Bytes at the end of every page that hold the initialization vector and the authentication code.
+    public var reservedBytes: Int {
+        // SQLCipher rounds IV (16) + HMAC up to a multiple of the AES block.
+        let used = 16 + hmacHash.digestBytes
+        return (used + 15) / 16 * 16
+    }
+}
+
+/// A hash function that SQLCipher can be told to use.
+public enum HashAlgorithm: String, Hashable, Sendable, CaseIterable {
+    case sha1
+    case sha256
+    case sha512
+
+    /// Length of the digest in bytes.
+    public var digestBytes: Int {
+        switch self {
+        case .sha1: 20
+        case .sha256: 32
+        case .sha512: 64
+        }
+    }
+}

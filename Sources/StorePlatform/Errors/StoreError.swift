@@ -1,0 +1,130 @@
+/// What went wrong with a store as a whole: its files, its key, its schema or its sharing.
+///
+/// Every value says what happened, why, and what to do. It carries no key, salt or row value. Errors compare by
+/// their ``code``, so both forms below work:
+///
+/// ```swift
+/// catch StoreError.wrongKey { ... }
+/// catch let error as StoreError where error.code == .wrongKey { ... }
+/// ```
+///
+/// Errors of single SQL statements are `DatabaseError` instead.
+public struct StoreError: Error, Sendable {
+    /// What kind of error this is; the list is closed, so a `switch` over it can be complete.
+    public enum Code: Hashable, Sendable {
+        /// The SQLite library of this process is not SQLCipher 4 with a codec.
+        case unsupportedLibrary
+        /// The store lies on a filesystem on which WAL locks are not dependable.
+        case unsupportedFilesystem
+        /// The key is sound, but not the one of this store.
+        case wrongKey
+        /// No key was given for a database file.
+        case keyMissing
+        /// The salt of a file with a plaintext header is in neither copy of its sidecar.
+        case saltMissing
+        /// Both copies of the sidecar are unreadable.
+        case sidecarDamaged
+        /// The sidecar is readable, but not what the holder of the key wrote.
+        case sidecarForged
+        /// The sidecar belongs to another store.
+        case foreignSidecar
+        /// Cipher settings asked for contradict those with which the file was made.
+        case settingsConflict
+        /// The file is not an encrypted store: plain SQLite, another SQLCipher format, or no database at all.
+        case notEncrypted
+        /// The plaintext header (bytes 0 to 31) holds values that SQLCipher never writes.
+        case headerDamaged
+        /// A page fails its authentication; pages count from 1.
+        case pageDamaged(UInt32)
+        /// Pages that the header or the write-ahead log promises are missing from the end of the file.
+        case truncated
+        /// The file has no bytes although its sidecar says that it once had.
+        case emptyFile
+        /// There is no store at this path.
+        case noSuchStore
+        /// The data key changed; numbers are epochs.
+        case keyRotated(from: UInt64, to: UInt64)
+        /// A rotation was cut and must be finished or undone first.
+        case rotationPending
+        /// Other processes hold the store.
+        case storeInUse
+        /// The path no longer names the file that is open.
+        case storeMoved
+        /// The store was closed.
+        case storeClosed
+        /// The schema was migrated by a newer program.
+        case schemaAhead
+        /// The schema needs migrations that this opening may not run.
+        case schemaBehind
+        /// No key slot has this name.
+        case slotNotFound
+        /// The last key slot cannot be removed.
+        case lastSlot
+    }
+
+    /// What kind of error this is.
+    public let code: Code
+    /// What happened, as one sentence that names the file.
+    public let what: String
+    /// Why it happened or what was found.
+    public let why: String
+    /// What to do about it.
+    public let remedy: String
+
+    public init(_ code: Code, what: String, why: String, remedy: String) {
+        self.code = code
+        self.what = what
+        self.why = why
+        self.remedy = remedy
+    }
+
+    /// Lets `catch StoreError.wrongKey` work.
+    public static func ~= (code: Code, error: any Error) -> Bool {
+        (error as? StoreError)?.code == code
+    }
+}
+
+extension StoreError: Equatable {
+    public static func == (left: StoreError, right: StoreError) -> Bool { left.code == right.code }
+    public static func == (left: StoreError, right: Code) -> Bool { left.code == right }
+}
+
+extension StoreError: CustomStringConvertible {
+    /// The three sentences behind the name of the code, as in `wrongKey: what why remedy`.
+    public var description: String { "\(code.name): \(what) \(why) \(remedy)" }
+}
+
+extension StoreError {
+    public static var unsupportedLibrary: Code { .unsupportedLibrary }
+    public static var unsupportedFilesystem: Code { .unsupportedFilesystem }
+    public static var wrongKey: Code { .wrongKey }
+    public static var keyMissing: Code { .keyMissing }
+    public static var saltMissing: Code { .saltMissing }
+    public static var sidecarDamaged: Code { .sidecarDamaged }
+    public static var sidecarForged: Code { .sidecarForged }
+    public static var foreignSidecar: Code { .foreignSidecar }
+    public static var settingsConflict: Code { .settingsConflict }
+    public static var notEncrypted: Code { .notEncrypted }
+    public static var headerDamaged: Code { .headerDamaged }
+    public static func pageDamaged(_ page: UInt32) -> Code { .pageDamaged(page) }
+    public static var truncated: Code { .truncated }
+    public static var emptyFile: Code { .emptyFile }
+    public static var noSuchStore: Code { .noSuchStore }
+    public static func keyRotated(from: UInt64, to: UInt64) -> Code { .keyRotated(from: from, to: to) }
+    public static var rotationPending: Code { .rotationPending }
+    public static var storeInUse: Code { .storeInUse }
+    public static var storeMoved: Code { .storeMoved }
+    public static var storeClosed: Code { .storeClosed }
+    public static var schemaAhead: Code { .schemaAhead }
+    public static var schemaBehind: Code { .schemaBehind }
+    public static var slotNotFound: Code { .slotNotFound }
+    public static var lastSlot: Code { .lastSlot }
+}
+
+extension StoreError.Code {
+    /// The name of the code without its numbers, as it is printed: `wrongKey`.
+    public var name: String {
+        let text = String(describing: self)
+        return text.firstIndex(of: "(").map { String(text[..<$0]) } ?? text
+    }
+}
