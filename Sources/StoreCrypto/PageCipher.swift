@@ -11,13 +11,24 @@ package struct PageCipher: ~Copyable, @unchecked Sendable {
     /// Bytes of an initialization vector.
     package static let initializationVectorBytes = 16
 
-    private let encryptor: CipherContext
-    private let decryptor: CipherContext
+    private let encryptor: OpaquePointer
+    private let decryptor: OpaquePointer
 
     /// - Throws: ``CryptoError`` when the key has not 32 bytes or libcrypto refuses.
     package init(key: borrowing SecretBytes) throws(CryptoError) {
-        encryptor = try CipherContext(key: key, encrypts: true)
-        decryptor = try CipherContext(key: key, encrypts: false)
+        let encryptor = try Self.makeContext(key: key, encrypts: true)
+        do throws(CryptoError) {
+            decryptor = try Self.makeContext(key: key, encrypts: false)
+        } catch {
+            EVP_CIPHER_CTX_free(encryptor)
+            throw error
+        }
+        self.encryptor = encryptor
+    }
+
+    deinit {
+        EVP_CIPHER_CTX_free(encryptor)
+        EVP_CIPHER_CTX_free(decryptor)
     }
 
     /// Encrypts `input` into `output`, which must have the same length; they may be the same memory.
@@ -25,7 +36,7 @@ package struct PageCipher: ~Copyable, @unchecked Sendable {
         _ input: UnsafeRawBufferPointer, initializationVector: UnsafeRawPointer,
         into output: UnsafeMutableRawBufferPointer
     ) throws(CryptoError) {
-        try encryptor.run(input, initializationVector, output)
+        try Self.run(encryptor, input, initializationVector, output)
     }
 
     /// Decrypts `input` into `output`, which must have the same length; they may be the same memory.
@@ -33,15 +44,10 @@ package struct PageCipher: ~Copyable, @unchecked Sendable {
         _ input: UnsafeRawBufferPointer, initializationVector: UnsafeRawPointer,
         into output: UnsafeMutableRawBufferPointer
     ) throws(CryptoError) {
-        try decryptor.run(input, initializationVector, output)
+        try Self.run(decryptor, input, initializationVector, output)
     }
-}
 
-/// One direction of a ``PageCipher``.
-private struct CipherContext: ~Copyable {
-    private let context: OpaquePointer
-
-    init(key: borrowing SecretBytes, encrypts: Bool) throws(CryptoError) {
+    private static func makeContext(key: borrowing SecretBytes, encrypts: Bool) throws(CryptoError) -> OpaquePointer {
         guard key.count == CipherSettings.keyBytes else {
             throw CryptoError("EVP_CipherInit_ex2", reason: "the key has \(key.count) bytes instead of 32")
         }
@@ -55,17 +61,14 @@ private struct CipherContext: ~Copyable {
             EVP_CIPHER_CTX_free(context)
             throw CryptoError.last("EVP_CipherInit_ex2")
         }
-        self.context = context
+        return context
     }
 
-    deinit { EVP_CIPHER_CTX_free(context) }
-
-    func run(
-        _ input: UnsafeRawBufferPointer, _ initializationVector: UnsafeRawPointer,
+    private static func run(
+        _ context: OpaquePointer, _ input: UnsafeRawBufferPointer, _ initializationVector: UnsafeRawPointer,
         _ output: UnsafeMutableRawBufferPointer
     ) throws(CryptoError) {
-        guard input.count == output.count, input.count % PageCipher.blockBytes == 0,
-            let count = Int32(exactly: input.count)
+        guard input.count == output.count, input.count % blockBytes == 0, let count = Int32(exactly: input.count)
         else {
             throw CryptoError("EVP_CipherUpdate", reason: "the length is not a whole number of cipher blocks")
         }
