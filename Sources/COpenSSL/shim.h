@@ -5,8 +5,48 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/core_names.h>
+#include <openssl/hmac.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 #include <openssl/rand.h>
+
+// Macros that Swift does not import, and calls whose OSSL_PARAM arrays must point at strings and
+// buffers that stay in place until the call returns, which only C can promise in one expression.
+
+static inline void *copenssl_secure_allocate(size_t count) {
+    return OPENSSL_secure_malloc(count);
+}
+
+static inline void *copenssl_allocate(size_t count) {
+    return OPENSSL_malloc(count);
+}
+
+// Wipes and frees memory of either heap.
+static inline void copenssl_wipe_and_free(void *bytes, size_t count) {
+    OPENSSL_secure_clear_free(bytes, count);
+}
+
+// Keys an HMAC context; later calls of EVP_MAC_init with no key start a new message under the same key.
+static inline int copenssl_hmac_set_key(EVP_MAC_CTX *context, const char *digest, const unsigned char *key,
+                                        size_t key_bytes) {
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char *)digest, 0),
+        OSSL_PARAM_construct_end(),
+    };
+    return EVP_MAC_init(context, key, key_bytes, params);
+}
+
+static inline int copenssl_hkdf_derive(EVP_KDF_CTX *context, const char *digest, const void *key, size_t key_bytes,
+                                       const void *salt, size_t salt_bytes, const void *info, size_t info_bytes,
+                                       unsigned char *output, size_t output_bytes) {
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, (char *)digest, 0),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)key, key_bytes),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, (void *)salt, salt_bytes),
+        OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *)info, info_bytes),
+        OSSL_PARAM_construct_end(),
+    };
+    return EVP_KDF_derive(context, output, output_bytes, params);
+}
 
 #endif

@@ -1,0 +1,34 @@
+import COpenSSL
+
+/// A call into libcrypto that failed: out of memory, a refused algorithm, no entropy.
+///
+/// It names the call and the library's reason, never keys, salts or messages.
+public struct CryptoError: Error, Hashable, Sendable {
+    /// The call that failed, as `PKCS5_PBKDF2_HMAC`.
+    public let operation: String
+    /// The reason that the library or the check before the call gives.
+    public let reason: String
+
+    package init(_ operation: String, reason: String) {
+        self.operation = operation
+        self.reason = reason
+    }
+
+    /// Takes the reason from the error queue of this thread, and empties the queue.
+    static func last(_ operation: String) -> CryptoError {
+        let code = ERR_peek_last_error()
+        // Only the reason: the data that a call may attach to an error is not ours to print.
+        let reason = ERR_reason_error_string(code).map { String(cString: $0) }
+        ERR_clear_error()
+        return CryptoError(operation, reason: reason ?? "no reason given by libcrypto")
+    }
+
+    /// Throws the library's error unless `succeeded`.
+    static func check(_ succeeded: Bool, _ operation: String) throws(CryptoError) {
+        if !succeeded { throw last(operation) }
+    }
+}
+
+extension CryptoError: CustomStringConvertible {
+    public var description: String { "cryptography failed in \(operation): \(reason)" }
+}

@@ -1,0 +1,63 @@
+import COpenSSL
+
+/// An HMAC keyed once for many messages.
+///
+/// A message costs a restart of the keyed context and no new key schedule.
+// Safe because: the context has one owner, and every use of it is mutating.
+package struct PageAuthenticator: ~Copyable, @unchecked Sendable {
+    /// Bytes of an authentication code.
+    package let codeBytes: Int
+    private let context: OpaquePointer
+
+    package init(hash: HashAlgorithm, key: borrowing SecretBytes) throws(CryptoError) {
+        let algorithm = EVP_MAC_fetch(nil, "HMAC", nil)
+        // The context keeps a reference of its own.
+        defer { EVP_MAC_free(algorithm) }
+        try CryptoError.check(algorithm != nil, "EVP_MAC_fetch")
+        guard let context = EVP_MAC_CTX_new(algorithm) else { throw CryptoError.last("EVP_MAC_CTX_new") }
+        let status = key.withBytes { copenssl_hmac_set_key(context, hash.providerName, $0.bytes, $0.count) }
+        guard status == 1 else {
+            EVP_MAC_CTX_free(context)
+            throw CryptoError.last("EVP_MAC_init")
+        }
+        self.context = context
+        codeBytes = hash.digestBytes
+    }
+
+    deinit { EVP_MAC_CTX_free(context) }
+
+    /// Authenticates `message` followed by `number` as a little-endian 32-bit word.
+    ///
+    /// - Parameter output: Room for at least ``codeBytes`` bytes.
+    package mutating func authenticate(
+        _ message: UnsafeRawBufferPointer, number: UInt32, into output: UnsafeMutableRawBufferPointer
+    ) throws(CryptoError) {
+        try CryptoError.check(compute(message, number, output), "EVP_MAC_final")
+    }
+
+    /// Whether `code` is the authentication code of `message` and `number`; compares in constant time.
+    package mutating func verify(
+        _ message: UnsafeRawBufferPointer, number: UInt32, code: UnsafeRawBufferPointer
+    ) throws(CryptoError) -> Bool {
+        guard code.count == codeBytes, let code = code.baseAddress else { return false }
+        let matches: Bool? = withUnsafeTemporaryAllocation(byteCount: codeBytes, alignment: 8) { expected in
+            guard compute(message, number, expected) else { return nil }
+            return CRYPTO_memcmp(expected.baseAddress, code, codeBytes) == 0
+        }
+        guard let matches else { throw CryptoError.last("EVP_MAC_final") }
+        return matches
+    }
+
+    private func compute(
+        _ message: UnsafeRawBufferPointer, _ number: UInt32, _ output: UnsafeMutableRawBufferPointer
+    ) -> Bool {
+        var written = 0
+        let succeeded = withUnsafeBytes(of: number.littleEndian) { suffix in
+            EVP_MAC_init(context, nil, 0, nil) == 1
+                && EVP_MAC_update(context, message.bytes, message.count) == 1
+                && EVP_MAC_update(context, suffix.bytes, suffix.count) == 1
+                && EVP_MAC_final(context, output.bytes, &written, output.count) == 1
+        }
+        return succeeded && written == codeBytes
+    }
+}

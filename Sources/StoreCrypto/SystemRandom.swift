@@ -1,0 +1,20 @@
+import COpenSSL
+
+/// Random bytes that end up in public places: salts, initialization vectors, identifiers.
+///
+/// Secrets come from ``SecretBytes/random(count:)`` instead.
+package enum SystemRandom {
+    /// Draws `count` bytes from libcrypto's generator, which the kernel seeds.
+    package static func bytes(_ count: Int) throws(CryptoError) -> [UInt8] {
+        var result = [UInt8](repeating: 0, count: count)
+        let status = result.withUnsafeMutableBytes { RAND_bytes($0.bytes, Int32(clamping: $0.count)) }
+        try CryptoError.check(count == 0 || status == 1, "RAND_bytes")
+        return result
+    }
+
+    /// Fills a buffer in place.
+    package static func fill(_ buffer: UnsafeMutableRawBufferPointer) throws(CryptoError) {
+        let status = RAND_bytes(buffer.bytes, Int32(clamping: buffer.count))
+        try CryptoError.check(buffer.isEmpty || status == 1, "RAND_bytes")
+    }
+}
