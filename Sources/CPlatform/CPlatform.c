@@ -1,3 +1,199 @@
+#define _GNU_SOURCE
 #include "CPlatform.h"
 
-int cplatform_version(void) { return 1; }
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <sys/prctl.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+#else
+#include <sys/acl.h>
+#include <sys/mount.h>
+#include <sys/param.h>
+#endif
+
+extern char **environ;
+
+/* Open-file-description locks. Apple's SDKs from macOS 15 on declare them; older ones have the same numbers in the
+   kernel but keep them private. Untested there. */
+#if !defined(F_OFD_SETLK) && defined(__APPLE__)
+#define F_OFD_SETLK 90
+#define F_OFD_GETLK 92
+#endif
+
+static int lock_command(int descriptor, int command, int kind, int64_t start, int64_t length, struct flock *range) {
+    memset(range, 0, sizeof *range);
+    range->l_type = kind == CPLATFORM_UNLOCK ? F_UNLCK : kind == CPLATFORM_LOCK_SHARED ? F_RDLCK : F_WRLCK;
+    range->l_whence = SEEK_SET;
+    range->l_start = start;
+    range->l_len = length;
+    int result;
+    do {
+        result = fcntl(descriptor, command, range);
+    } while (result == -1 && errno == EINTR);
+    return result == -1 ? errno : 0;
+}
+
+int cplatform_lock_set(int descriptor, int kind, int64_t start, int64_t length) {
+    struct flock range;
+    return lock_command(descriptor, F_OFD_SETLK, kind, start, length, &range);
+}
+
+int cplatform_lock_probe(int descriptor, int kind, int64_t start, int64_t length, int *found) {
+    struct flock range;
+    int failure = lock_command(descriptor, F_OFD_GETLK, kind, start, length, &range);
+    if (failure != 0) return failure;
+    *found = range.l_type == F_UNLCK   ? CPLATFORM_UNLOCK
+             : range.l_type == F_RDLCK ? CPLATFORM_LOCK_SHARED
+                                       : CPLATFORM_LOCK_EXCLUSIVE;
+    return 0;
+}
+
+int cplatform_filesystem(const char *path, uint64_t *type, char *name, size_t name_capacity) {
+    struct statfs status;
+    int result;
+    do {
+        result = statfs(path, &status);
+    } while (result == -1 && errno == EINTR);
+    if (result == -1) return errno;
+    if (name_capacity > 0) name[0] = 0;
+#ifdef __linux__
+    /* The field is signed and as wide as a word; the published numbers have 32 bits. */
+    *type = (uint64_t)(uint32_t)status.f_type;
+#else
+    *type = (uint64_t)(uint32_t)status.f_type;
+    if (name_capacity > 0) strlcpy(name, status.f_fstypename, name_capacity);
+#endif
+    return 0;
+}
+
+void cplatform_device_numbers(dev_t device, unsigned *major_number, unsigned *minor_number) {
+    *major_number = (unsigned)major(device);
+    *minor_number = (unsigned)minor(device);
+}
+
+#ifdef __linux__
+#define ACL_ATTRIBUTE "system.posix_acl_access"
+
+static int is_without_acl(int failure) { return failure == ENODATA || failure == ENOTSUP || failure == EOPNOTSUPP; }
+
+int cplatform_acl_copy(const char *from, int to) {
+    /* An access control list is at most as long as an attribute may be. */
+    char list[65536];
+    ssize_t count = getxattr(from, ACL_ATTRIBUTE, list, sizeof list);
+    if (count < 0) {
+        if (!is_without_acl(errno)) return errno;
+        /* The new file may have inherited a list from its directory that the model does not have. */
+        if (fremovexattr(to, ACL_ATTRIBUTE) == 0 || is_without_acl(errno)) return 0;
+        return errno;
+    }
+    if (fsetxattr(to, ACL_ATTRIBUTE, list, (size_t)count, 0) == 0 || is_without_acl(errno)) return 0;
+    return errno;
+}
+#else
+int cplatform_acl_copy(const char *from, int to) {
+    acl_t list = acl_get_file(from, ACL_TYPE_EXTENDED);
+    if (list == NULL) return errno == ENOENT || errno == ENOTSUP ? 0 : errno;
+    int failure = acl_set_fd(to, list) == 0 || errno == ENOTSUP ? 0 : errno;
+    acl_free(list);
+    return failure;
+}
+#endif
+
+int cplatform_forbid_dumps(void) {
+    struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_CORE, &none) != 0) return errno;
+#ifdef __linux__
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return errno;
+#endif
+    return 0;
+}
+
+int cplatform_pipe(int ends[2]) {
+#ifdef __linux__
+    return pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
+#else
+    if (pipe(ends) != 0) return errno;
+    if (fcntl(ends[0], F_SETFD, FD_CLOEXEC) == -1 || fcntl(ends[1], F_SETFD, FD_CLOEXEC) == -1) {
+        int failure = errno;
+        close(ends[0]);
+        close(ends[1]);
+        return failure;
+    }
+    return 0;
+#endif
+}
+
+int cplatform_spawn(const char *file, char *const argv[], int input, int output, pid_t *child) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    int failure = posix_spawn_file_actions_init(&actions);
+    if (failure != 0) return failure;
+    failure = posix_spawnattr_init(&attributes);
+    if (failure != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return failure;
+    }
+    sigemptyset(&none);
+    sigfillset(&all);
+    failure = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+    if (failure == 0) failure = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    if (failure == 0) failure = posix_spawnattr_setsigmask(&attributes, &none);
+    if (failure == 0) failure = posix_spawnattr_setsigdefault(&attributes, &all);
+    if (failure == 0) {
+        failure = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    }
+    if (failure == 0) failure = posix_spawnp(child, file, &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return failure;
+}
+
+void cplatform_wipe(void *bytes, size_t count) {
+#ifdef __linux__
+    explicit_bzero(bytes, count);
+#else
+    memset_s(bytes, count, 0, count);
+#endif
+}
+
+static const int watched_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+enum { watched_count = sizeof watched_signals / sizeof watched_signals[0] };
+static struct sigaction former_actions[watched_count];
+static volatile sig_atomic_t caught_signal;
+
+static void remember_signal(int number) { caught_signal = number; }
+
+int cplatform_signal_watch_begin(void) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = remember_signal;
+    sigemptyset(&action.sa_mask);
+    caught_signal = 0;
+    for (int index = 0; index < watched_count; index++) {
+        if (sigaction(watched_signals[index], &action, &former_actions[index]) != 0) return errno;
+        /* What the program ignores stays ignored. */
+        if (former_actions[index].sa_handler == SIG_IGN) {
+            sigaction(watched_signals[index], &former_actions[index], NULL);
+        }
+    }
+    return 0;
+}
+
+int cplatform_signal_watch_caught(void) { return caught_signal; }
+
+void cplatform_signal_watch_end(void) {
+    for (int index = 0; index < watched_count; index++) {
+        sigaction(watched_signals[index], &former_actions[index], NULL);
+    }
+}

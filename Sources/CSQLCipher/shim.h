@@ -6,9 +6,17 @@
 #define SQLITE_HAS_CODEC 1
 #endif
 
-// Debian installs the header as sqlcipher/sqlite3.h, and pkg-config names that folder. The quoted
-// form would find the plain SQLite header of the system when both are installed.
+// Debian installs the header as sqlcipher/sqlite3.h beside plain SQLite's sqlite3.h, so the longer name comes first.
+// Homebrew's pkg-config names the folder itself, where only the short name exists.
+#if __has_include(<sqlcipher/sqlite3.h>)
 #include <sqlcipher/sqlite3.h>
+#else
+#include <sqlite3.h>
+#endif
+
+// Fails to compile with plain SQLite's header: better here than at the first wrong byte.
+// What the process really loads is checked at run time.
+typedef __typeof__(&sqlite3_key_v2) csqlcipher_header_is_sqlcipher;
 
 // Swift cannot call C functions with variable arguments; each form in use gets a wrapper.
 static inline int csqlcipher_db_config_flag(sqlite3 *db, int option, int value, int *result) {

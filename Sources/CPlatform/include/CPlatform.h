@@ -1,6 +1,53 @@
 #ifndef CPLATFORM_H
 #define CPLATFORM_H
 
-int cplatform_version(void);
+/* What Swift's import of the C library lacks. Every function returns 0 or the errno of its failure, unless it says
+   otherwise; none prints, allocates for the caller or keeps state, the signal watch excepted. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Byte locks that belong to the open file description, not to the process. */
+enum cplatform_lock_kind {
+    CPLATFORM_UNLOCK = 0,
+    CPLATFORM_LOCK_SHARED = 1,
+    CPLATFORM_LOCK_EXCLUSIVE = 2,
+};
+
+/* Sets or removes a lock on `length` bytes from `start`; never waits (EAGAIN or EACCES when it is taken). */
+int cplatform_lock_set(int descriptor, int kind, int64_t start, int64_t length);
+
+/* Asks whether a lock of `kind` could be set; `found` becomes the kind of a lock in its way, or CPLATFORM_UNLOCK. */
+int cplatform_lock_probe(int descriptor, int kind, int64_t start, int64_t length, int *found);
+
+/* The type number of the filesystem of `path` and, where the system tells it, the type's name (else ""). */
+int cplatform_filesystem(const char *path, uint64_t *type, char *name, size_t name_capacity);
+
+/* Splits a device number into the two halves that /proc/self/mountinfo prints. */
+void cplatform_device_numbers(dev_t device, unsigned *major_number, unsigned *minor_number);
+
+/* Gives the file behind `to` the access control list of the file named `from`, or none if that one has none.
+   The file `from` is never opened. Filesystems without such lists are no error. */
+int cplatform_acl_copy(const char *from, int to);
+
+/* Forbids core dumps and ptrace by processes of the same user (no effect where the system lacks the call). */
+int cplatform_forbid_dumps(void);
+
+/* A pipe whose ends, reading and writing, are closed in any program that is started. */
+int cplatform_pipe(int ends[2]);
+
+/* Starts a program found by PATH with the caller's environment, default signals and the two given descriptors as
+   standard input and output; every other descriptor follows its close-on-exec flag. */
+int cplatform_spawn(const char *file, char *const argv[], int input, int output, pid_t *child);
+
+/* Overwrites memory in a way the compiler does not remove. */
+void cplatform_wipe(void *bytes, size_t count);
+
+/* Catches the signals that would end or stop the process, from begin to end, so that a terminal can be restored
+   first. `caught` returns the last one, or 0. Not for use by two threads at once. */
+int cplatform_signal_watch_begin(void);
+int cplatform_signal_watch_caught(void);
+void cplatform_signal_watch_end(void);
 
 #endif

@@ -16,6 +16,8 @@ public struct StoreError: Error, Sendable {
         case unsupportedLibrary
         /// The store lies on a filesystem on which WAL locks are not dependable.
         case unsupportedFilesystem
+        /// A key, salt or key source of the wrong form, or one that may not be used.
+        case invalidKey
         /// The key is sound, but not the one of this store.
         case wrongKey
         /// No key was given for a database file.
@@ -77,11 +79,6 @@ public struct StoreError: Error, Sendable {
         self.why = why
         self.remedy = remedy
     }
-
-    /// Lets `catch StoreError.wrongKey` work.
-    public static func ~= (code: Code, error: any Error) -> Bool {
-        (error as? StoreError)?.code == code
-    }
 }
 
 extension StoreError: Equatable {
@@ -97,6 +94,7 @@ extension StoreError: CustomStringConvertible {
 extension StoreError {
     public static var unsupportedLibrary: Code { .unsupportedLibrary }
     public static var unsupportedFilesystem: Code { .unsupportedFilesystem }
+    public static var invalidKey: Code { .invalidKey }
     public static var wrongKey: Code { .wrongKey }
     public static var keyMissing: Code { .keyMissing }
     public static var saltMissing: Code { .saltMissing }
@@ -122,6 +120,11 @@ extension StoreError {
 }
 
 extension StoreError.Code {
+    /// Lets `catch StoreError.wrongKey` work.
+    public static func ~= (code: StoreError.Code, error: any Error) -> Bool {
+        (error as? StoreError)?.code == code
+    }
+
     /// The name of the code without its numbers, as it is printed: `wrongKey`.
     public var name: String {
         let text = String(describing: self)

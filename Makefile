@@ -1,0 +1,37 @@
+# CipherStore. `make help` lists what there is; .ci/setup says what a machine needs and brings it.
+
+SWIFT ?= swift
+# One set of flags for every debug build, so that build, test and lint share one build. Empty it (make test WARNINGS=)
+# to try a compiler that warns about more than this code was written for.
+WARNINGS ?= -Xswiftc -warnings-as-errors
+# The demo's data: the EPSG registry, from Debian's proj-data.
+DEMO_DATABASE ?= /usr/share/proj/proj.db
+
+.DEFAULT_GOAL := help
+.PHONY: setup build test lint demo clean help
+
+setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
+	@.ci/setup
+
+build: setup  ## build the library, cipherctl and the tests
+	$(SWIFT) build --build-tests $(WARNINGS)
+
+test: setup  ## run every test
+	$(SWIFT) test --disable-xctest $(WARNINGS)
+
+lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing warns
+	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift
+	$(SWIFT) build --build-tests $(WARNINGS)
+	$(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(WARNINGS)
+	@! command -v shellcheck >/dev/null || shellcheck .ci/setup .ci/run .ci/bare-root
+
+demo: setup  ## encrypt a real database, share it between four processes, verify every page
+	$(SWIFT) build -c release --product cipherctl
+	$(SWIFT) build -c release --product StoreDemo
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreDemo" $(DEMO_DATABASE)
+
+clean:  ## remove everything that was built here
+	rm -rf .build Tests/Consumer/.build
+
+help:  ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14

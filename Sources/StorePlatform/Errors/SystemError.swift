@@ -1,0 +1,51 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// A system call that failed, on which file, and why.
+///
+/// It prints as `open "/var/lib/app.db-lock": No space left on device (errno 28)`.
+public struct SystemError: Error, Hashable, Sendable {
+    /// The name of the system call.
+    public let call: String
+    /// The file it was about, when it was about one.
+    public let path: String?
+    /// The number the system gave for the failure.
+    public let errorNumber: Int32
+
+    public init(call: String, path: String?, errorNumber: Int32) {
+        self.call = call
+        self.path = path
+        self.errorNumber = errorNumber
+    }
+
+    /// The failure that the last call of this thread left in `errno`.
+    package init(_ call: String, _ path: String?) {
+        self.init(call: call, path: path, errorNumber: errno)
+    }
+}
+
+extension SystemError {
+    /// Whether rights were missing, or the filesystem is mounted read-only.
+    public var isPermission: Bool { [EACCES, EPERM, EROFS].contains(errorNumber) }
+    /// Whether the filesystem or a quota is full.
+    public var isNoSpace: Bool { [ENOSPC, EDQUOT].contains(errorNumber) }
+    /// Whether the file, or a folder on the way to it, does not exist.
+    public var isNotFound: Bool { [ENOENT, ENOTDIR].contains(errorNumber) }
+    /// Whether the file is longer than the reader's limit.
+    package var isTooLarge: Bool { errorNumber == EFBIG }
+    /// Whether a lock is held by somebody else.
+    package var isLocked: Bool { [EAGAIN, EACCES].contains(errorNumber) }
+    /// Whether the file exists although it must not.
+    package var isAlreadyThere: Bool { errorNumber == EEXIST }
+}
+
+extension SystemError: CustomStringConvertible {
+    public var description: String {
+        let reason = strerror(errorNumber).map { String(cString: $0) } ?? "unknown error"
+        let subject = path.map { "\(call) \"\($0)\"" } ?? call
+        return "\(subject): \(reason) (errno \(errorNumber))"
+    }
+}

@@ -1,0 +1,144 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// An open file that this value owns and closes; a program started meanwhile never inherits it (FACTS 43).
+package struct FileDescriptor: ~Copyable, Sendable {
+    /// What may be done with the file.
+    package enum Access: Sendable {
+        case readOnly
+        case writeOnly
+        case readWrite
+    }
+
+    /// What happens when the file does not exist, or does.
+    package enum Creation: Sendable {
+        /// The file must exist.
+        case never
+        /// The file is made with these permissions, less the process's mask, when it does not exist.
+        case ifMissing(permissions: UInt32)
+        /// The file must not exist, not even as a dangling symbolic link.
+        case always(permissions: UInt32)
+    }
+
+    /// The number of the descriptor, for calls that this type does not wrap. It must not be closed.
+    package let number: Int32
+    /// The path it was opened by, for error messages.
+    package let path: String
+
+    /// Opens a file.
+    package init(opening path: String, _ access: Access, creating creation: Creation = .never) throws(SystemError) {
+        var flags = O_CLOEXEC | O_NOCTTY
+        switch access {
+        case .readOnly: flags |= O_RDONLY
+        case .writeOnly: flags |= O_WRONLY
+        case .readWrite: flags |= O_RDWR
+        }
+        var permissions: UInt32 = 0
+        switch creation {
+        case .never: break
+        case .ifMissing(let wanted): (flags, permissions) = (flags | O_CREAT, wanted)
+        case .always(let wanted): (flags, permissions) = (flags | O_CREAT | O_EXCL, wanted)
+        }
+        let opened = retryingInterrupts { open(path, flags, mode_t(permissions)) }
+        guard opened >= 0 else { throw SystemError("open", path) }
+        self.init(owning: opened, path: path)
+    }
+
+    /// Takes over an open descriptor.
+    package init(owning number: Int32, path: String) {
+        self.number = number
+        self.path = path
+    }
+
+    /// A second descriptor of the same open file as `number`, which stays the caller's.
+    package init(duplicating number: Int32, path: String) throws(SystemError) {
+        let duplicate = fcntl(number, F_DUPFD_CLOEXEC, 3)
+        guard duplicate >= 0 else { throw SystemError("dup", path) }
+        self.init(owning: duplicate, path: path)
+    }
+
+    deinit { close(number) }
+
+    /// What the filesystem knows about the open file.
+    package func status() throws(SystemError) -> FileStatus {
+        var found = stat()
+        guard fstat(number, &found) == 0 else { throw SystemError("fstat", path) }
+        return FileStatus(found)
+    }
+
+    /// Reads what is there, up to the length of `buffer`, from where the last read ended.
+    ///
+    /// - Returns: The number of bytes read; 0 at the end of the file.
+    package func read(into buffer: UnsafeMutableRawBufferPointer) throws(SystemError) -> Int {
+        let count = retryingInterrupts { readOnce(buffer) }
+        guard count >= 0 else { throw SystemError("read", path) }
+        return count
+    }
+
+    private func readOnce(_ buffer: UnsafeMutableRawBufferPointer) -> Int {
+        #if canImport(Darwin)
+            Darwin.read(number, buffer.baseAddress, buffer.count)
+        #else
+            Glibc.read(number, buffer.baseAddress, buffer.count)
+        #endif
+    }
+
+    /// Reads `byteCount` bytes from a position of the file, or fewer when it ends before.
+    package func read(at offset: Int, byteCount: Int) throws(SystemError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: byteCount)
+        var filled = 0
+        while filled < byteCount {
+            let count = bytes.withUnsafeMutableBytes { buffer in
+                retryingInterrupts {
+                    pread(number, buffer.baseAddress?.advanced(by: filled), byteCount - filled, off_t(offset + filled))
+                }
+            }
+            guard count >= 0 else { throw SystemError("pread", path) }
+            if count == 0 { break }
+            filled += count
+        }
+        bytes.removeLast(byteCount - filled)
+        return bytes
+    }
+
+    /// Writes all bytes at the descriptor's position.
+    package func write(_ bytes: [UInt8]) throws(SystemError) {
+        var written = 0
+        while written < bytes.count {
+            let count = bytes.withUnsafeBytes { buffer in
+                retryingInterrupts { writeOnce(UnsafeRawBufferPointer(rebasing: buffer[written...])) }
+            }
+            guard count >= 0 else { throw SystemError("write", path) }
+            written += count
+        }
+    }
+
+    private func writeOnce(_ buffer: UnsafeRawBufferPointer) -> Int {
+        #if canImport(Darwin)
+            Darwin.write(number, buffer.baseAddress, buffer.count)
+        #else
+            Glibc.write(number, buffer.baseAddress, buffer.count)
+        #endif
+    }
+
+    /// Waits until the file's content and length are on the medium.
+    package func synchronize() throws(SystemError) {
+        #if canImport(Darwin)
+            // fsync there stops at the drive's cache: https://www.sqlite.org/pragma.html#pragma_fullfsync
+            let result = fcntl(number, F_FULLFSYNC)
+        #else
+            let result = retryingInterrupts { fsync(number) }
+        #endif
+        guard result != -1 else { throw SystemError("fsync", path) }
+    }
+
+    /// Cuts or extends the file to `byteCount` bytes.
+    package func truncate(toByteCount byteCount: Int) throws(SystemError) {
+        guard retryingInterrupts({ ftruncate(number, off_t(byteCount)) }) == 0 else {
+            throw SystemError("ftruncate", path)
+        }
+    }
+}

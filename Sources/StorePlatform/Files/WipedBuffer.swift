@@ -1,0 +1,58 @@
+import CPlatform
+
+/// Bytes that are overwritten when nobody needs them any more: what a key source reads before it becomes a secret.
+package struct WipedBuffer: ~Copyable, Sendable {
+    private let storage: Storage
+
+    /// A class only for its address, which never moves and is never copied.
+    private final class Storage: @unchecked Sendable {
+        // Safe because: only the one buffer that owns it reaches it, and that one is not copyable.
+        let memory: UnsafeMutableRawBufferPointer
+        var count = 0
+
+        init(capacity: Int) {
+            memory = .allocate(byteCount: capacity, alignment: 16)
+        }
+
+        deinit {
+            if let address = memory.baseAddress { cplatform_wipe(address, memory.count) }
+            memory.deallocate()
+        }
+    }
+
+    package init(capacity: Int) { storage = Storage(capacity: capacity) }
+
+    /// Bytes held now.
+    package var count: Int { storage.count }
+
+    /// Room left.
+    package var remaining: Int { storage.memory.count - storage.count }
+
+    /// Lends the bytes held.
+    package func withBytes<Result, Failure: Error>(
+        _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try body(UnsafeRawBufferPointer(rebasing: storage.memory[..<storage.count]))
+    }
+
+    /// Appends one byte when there is room.
+    package mutating func append(_ byte: UInt8) {
+        guard remaining > 0 else { return }
+        storage.memory[storage.count] = byte
+        storage.count += 1
+    }
+
+    /// Forgets the last `dropped` bytes.
+    package mutating func removeLast(_ dropped: Int) {
+        storage.count -= min(max(dropped, 0), storage.count)
+    }
+
+    /// Appends what one read of `descriptor` gives, and returns its length; 0 means the end or a full buffer.
+    package mutating func append(readingFrom descriptor: borrowing FileDescriptor) throws(SystemError) -> Int {
+        let room = UnsafeMutableRawBufferPointer(rebasing: storage.memory[storage.count...])
+        guard !room.isEmpty else { return 0 }
+        let count = try descriptor.read(into: room)
+        storage.count += count
+        return count
+    }
+}

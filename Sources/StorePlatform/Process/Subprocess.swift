@@ -1,0 +1,208 @@
+import CPlatform
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// Runs a program for its output, as a key source does.
+package enum Subprocess {
+    /// How a run can fail.
+    package enum Failure: Error, Sendable, Equatable {
+        case cannotRun(SystemError)
+        /// The program did not end in time and was killed.
+        case timedOut(Duration)
+        case outputTooLong(limitBytes: Int)
+        case exited(status: Int32)
+        case killed(signal: Int32)
+
+        /// Whether the program was not waited for; killing it afterwards could hit another of the same number.
+        fileprivate var leavesProgramRunning: Bool {
+            switch self {
+            case .timedOut, .outputTooLong: true
+            case .cannotRun(let error): error.call != "waitpid"
+            case .exited, .killed: false
+            }
+        }
+    }
+
+    /// Runs a program and returns what it wrote to its standard output.
+    ///
+    /// No shell is involved. The program is found by `PATH`, its standard input is `/dev/null`, its standard error is
+    /// this process's, and it inherits no descriptor that is marked close-on-exec, as all of this library are. On
+    /// failure the program itself is killed, what it may have started is not.
+    ///
+    /// - Parameters:
+    ///   - arguments: The program and its arguments.
+    ///   - limitBytes: The longest output that is taken.
+    ///   - timeout: The longest time until the program has ended.
+    package static func output(
+        of arguments: [String], limitBytes: Int, timeout: Duration
+    ) throws(Failure) -> WipedBuffer {
+        let deadline = ContinuousClock.now + timeout
+        var output = WipedBuffer(capacity: limitBytes + 1)
+        let running = try start(arguments)
+        do {
+            try collect(from: running.output, into: &output, limitBytes: limitBytes, deadline: deadline, timeout)
+            try finish(running.process, deadline: deadline, timeout)
+        } catch {
+            if error.leavesProgramRunning { end(running.process) }
+            throw error
+        }
+        return output
+    }
+
+    private static func end(_ process: pid_t) {
+        kill(process, SIGKILL)
+        _ = retryingInterrupts { waitpid(process, nil, 0) }
+    }
+
+    private struct Running: ~Copyable {
+        let process: pid_t
+        let output: FileDescriptor
+    }
+
+    private static func start(_ arguments: [String]) throws(Failure) -> Running {
+        guard let program = arguments.first, !program.isEmpty else {
+            throw .cannotRun(SystemError(call: "posix_spawn", path: nil, errorNumber: ENOENT))
+        }
+        do throws(SystemError) {
+            let input = try FileDescriptor(opening: "/dev/null", .readOnly)
+            let (reading, writing) = try pipeEnds()
+            let readEnd = FileDescriptor(owning: reading, path: program)
+            let writeEnd = FileDescriptor(owning: writing, path: program)
+            let process = try spawn(arguments, program, input: input.number, output: writeEnd.number)
+            return Running(process: process, output: readEnd)
+        } catch {
+            throw .cannotRun(error)
+        }
+    }
+
+    private static func spawn(
+        _ arguments: [String], _ program: String, input: Int32, output: Int32
+    ) throws(SystemError) -> pid_t {
+        var process: pid_t = 0
+        var vector: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) }
+        defer { vector.forEach { free($0) } }
+        vector.append(nil)
+        let failure = cplatform_spawn(program, vector, input, output, &process)
+        guard failure == 0 else { throw SystemError(call: "posix_spawn", path: program, errorNumber: failure) }
+        return process
+    }
+
+    private static func pipeEnds() throws(SystemError) -> (reading: Int32, writing: Int32) {
+        var ends: [Int32] = [-1, -1]
+        let failure = cplatform_pipe(&ends)
+        guard failure == 0 else { throw SystemError(call: "pipe", path: nil, errorNumber: failure) }
+        return (ends[0], ends[1])
+    }
+
+    private static func collect(
+        from pipe: borrowing FileDescriptor, into output: inout WipedBuffer, limitBytes: Int,
+        deadline: ContinuousClock.Instant, _ timeout: Duration
+    ) throws(Failure) {
+        while true {
+            guard ContinuousClock.now < deadline else { throw .timedOut(timeout) }
+            guard isReadable(pipe, until: deadline) else { continue }
+            do {
+                if try output.append(readingFrom: pipe) == 0 { return }
+            } catch {
+                throw .cannotRun(error)
+            }
+            if output.count > limitBytes { throw .outputTooLong(limitBytes: limitBytes) }
+        }
+    }
+
+    private static func isReadable(_ pipe: borrowing FileDescriptor, until deadline: ContinuousClock.Instant) -> Bool {
+        let left = ContinuousClock.now.duration(to: deadline) / .milliseconds(1)
+        var request = pollfd(fd: pipe.number, events: Int16(POLLIN), revents: 0)
+        return poll(&request, 1, Int32(min(max(left, 0) + 1, 1000))) > 0
+    }
+
+    /// Waits for the end of a program that has closed its output.
+    private static func finish(
+        _ process: pid_t, deadline: ContinuousClock.Instant, _ timeout: Duration
+    ) throws(Failure) {
+        var pause = Duration.microseconds(200)
+        while true {
+            var status: Int32 = 0
+            let ended = retryingInterrupts { waitpid(process, &status, WNOHANG) }
+            if ended == -1 { throw .cannotRun(SystemError("waitpid", nil)) }
+            if ended == process {
+                let signal = status & 0x7f
+                guard signal == 0 else { throw .killed(signal: signal) }
+                let code = (status >> 8) & 0xff
+                guard code == 0 else { throw .exited(status: code) }
+                return
+            }
+            guard ContinuousClock.now < deadline else { throw .timedOut(timeout) }
+            Pause.sleep(for: pause)
+            pause = min(pause * 2, .milliseconds(20))
+        }
+    }
+}
+
+extension Subprocess {
+    /// Splits a command line into words, without a shell: nothing is expanded, piped or substituted.
+    ///
+    /// Words are separated by blanks. `'...'` is taken literally; in `"..."` a backslash protects `"` and `\`; outside
+    /// quotes a backslash protects any character.
+    ///
+    /// - Returns: The words, or nil when a quote is left open or a backslash ends the line.
+    package static func words(of line: String) -> [String]? {
+        var splitter = WordSplitter()
+        for character in line { splitter.take(character) }
+        return splitter.finish()
+    }
+}
+
+/// The words of a command line, character by character.
+private struct WordSplitter {
+    private enum State {
+        case between
+        case word
+        case literal
+        case quoted
+        case escaped(inQuotes: Bool)
+    }
+
+    private var state = State.between
+    private var words: [String] = []
+    private var current = ""
+
+    mutating func take(_ character: Character) {
+        switch (state, character) {
+        case (.between, " "), (.between, "\t"), (.between, "\n"): break
+        case (.word, " "), (.word, "\t"), (.word, "\n"): endWord()
+        case (.between, "'"), (.word, "'"): state = .literal
+        case (.between, "\""), (.word, "\""): state = .quoted
+        case (.between, "\\"), (.word, "\\"): state = .escaped(inQuotes: false)
+        case (.quoted, "\\"): state = .escaped(inQuotes: true)
+        case (.literal, "'"), (.quoted, "\""): state = .word
+        case (.escaped(true), _):
+            if character != "\"", character != "\\" { current.append("\\") }
+            current.append(character)
+            state = .quoted
+        case (.between, _), (.escaped(false), _):
+            current.append(character)
+            state = .word
+        case (.word, _), (.literal, _), (.quoted, _): current.append(character)
+        }
+    }
+
+    private mutating func endWord() {
+        words.append(current)
+        current = ""
+        state = .between
+    }
+
+    mutating func finish() -> [String]? {
+        switch state {
+        case .between: break
+        case .word: endWord()
+        case .literal, .quoted, .escaped: return nil
+        }
+        return words
+    }
+}

@@ -1,0 +1,199 @@
+import Testing
+
+/// Each fence is seen red over a planted violation, and green over its nearest allowed neighbour.
+@Suite("Each fence finds what is planted")
+struct FenceTests {
+    @Test(
+        "a C library imported outside its fence is found",
+        arguments: [
+            ("Sources/KeyCustody/A.swift", "COpenSSL"), ("Sources/CipherDatabase/Pool/A.swift", "CSQLCipher"),
+            ("Sources/CipherStore/A.swift", "CSQLCipher"), ("Sources/PageFormat/A.swift", "Glibc"),
+            ("Sources/cipherctl/A.swift", "Darwin"), ("Sources/StoreCrypto/A.swift", "CPlatform"),
+        ]
+    )
+    func foreignC(path: String, module: String) throws {
+        let forms = ["import \(module)", "@preconcurrency internal import \(module)", "  import func \(module).free"]
+        for form in forms {
+            let text = "// import \(module)\nlet text = \"import \(module)\"\n\(form)\n"
+            #expect(try PlantedTree.places([path: text], ImportFence.findings) == ["\(path):3"], "\(form)")
+        }
+    }
+
+    @Test("a C library imported where it belongs passes")
+    func homeC() throws {
+        let files = [
+            "Sources/CipherDatabase/SQLite/A.swift": "import CSQLCipher\n",
+            "Sources/CipherStore/Reexports.swift": "@_exported import CSQLCipher\n",
+            "Sources/StoreCrypto/A.swift": "import COpenSSL\n",
+            "Sources/StorePlatform/A.swift": "import CPlatform\nimport Glibc\n",
+            "Tests/Unit/A.swift": "import CSQLCipher\n",
+        ]
+        #expect(try PlantedTree.places(files, ImportFence.findings).isEmpty)
+    }
+
+    @Test("an import that goes up or sideways is found, and so is a target without a layer")
+    func layers() throws {
+        let files = [
+            "Sources/StorePlatform/Up.swift": "import CipherStore\n",
+            "Sources/KeyCustody/Sideways.swift": "import Foundation\nimport PageFormat\n",
+            "Sources/CipherStore/Down.swift": "import CipherDatabase\n",
+            "Sources/Newcomer/Unknown.swift": "import StoreCrypto\n",
+        ]
+        let places = try PlantedTree.places(files, ImportFence.findings)
+        #expect(
+            places == [
+                "Sources/KeyCustody/Sideways.swift:2", "Sources/Newcomer/Unknown.swift",
+                "Sources/StorePlatform/Up.swift:1",
+            ]
+        )
+    }
+
+    @Test("a file of 401 lines is found, one of 400 is not")
+    func fileLength() throws {
+        let files = [
+            "Sources/A/Long.swift": String(repeating: "// line\n", count: 401),
+            "Sources/A/Fits.swift": String(repeating: "// line\n", count: 400),
+        ]
+        #expect(try PlantedTree.places(files, SizeFence.findings) == ["Sources/A/Long.swift"])
+    }
+
+    @Test(
+        "a function of 51 lines is found, one of 50 is not",
+        arguments: ["func f(x: [Int] = []) -> Int {", "init(from text: String) {", "var value: Int {", "deinit {"]
+    )
+    func functionLength(opening: String) throws {
+        func text(lines: Int) -> String {
+            "struct S {\n" + opening + "\n" + String(repeating: "    g { 1 } // }\n", count: lines - 2) + "}\n}\n"
+        }
+        let files = ["Sources/A/Long.swift": text(lines: 51), "Sources/A/Fits.swift": text(lines: 50)]
+        #expect(try PlantedTree.places(files, SizeFence.findings) == ["Sources/A/Long.swift:2"])
+    }
+
+    @Test("the length of a function is its own, whatever stands around it")
+    func functionsAreToldApart() {
+        let code = """
+            protocol P {
+                func required()
+                var also: Int { get }
+            }
+            struct S {
+                let list = items.map { .init($0) }
+                func outer(
+                    _ body: (Int) -> Void = { _ in }
+                ) {
+                    func inner() {
+                    }
+                }
+                var stored = [
+                    1: "one"
+                ]
+            }
+            """
+        let found = FunctionScanner.functions(in: code.split(separator: "\n").map(String.init))
+        #expect(found.map(\.line) == [3, 7, 10])
+        #expect(found.map(\.lineCount) == [1, 6, 2])
+    }
+
+    @Test("unfinished work is found in code and in comments", arguments: ["TO" + "DO", "FIX" + "ME", "X" + "XX"])
+    func unfinished(word: String) throws {
+        let files = ["Sources/A/A.swift": "let a = 1\n// \(word): later\n", "Sources/A/B.swift": "let XXXXXX = 1\n"]
+        #expect(try PlantedTree.places(files, WordFence.unfinished) == ["Sources/A/A.swift:2"])
+    }
+
+    @Test(
+        "a trap is found",
+        arguments: [
+            "fatalError()", "try! f()", "x as! Int", "x!", "f()!", "list[0]!.count", "var a: Int!", "\"a\\(b!)\"",
+            "map { $0 }!", "if a! != b {",
+        ]
+    )
+    func traps(code: String) throws {
+        let text = "// fatalError try! x!\nlet text = \"try! x!\"\n\(code)\n"
+        #expect(try PlantedTree.places(["Sources/A/A.swift": text], WordFence.traps) == ["Sources/A/A.swift:3"])
+    }
+
+    @Test(
+        "code that only looks like a trap passes",
+        arguments: ["a != b", "a!=b", "!flag", "f(!a)", "#if !os(Linux)", "try? f()", "x as? Int", "a && !b"]
+    )
+    func noTraps(code: String) throws {
+        #expect(try PlantedTree.places(["Sources/A/A.swift": code + "\n"], WordFence.traps).isEmpty)
+    }
+
+    @Test("a promise to the compiler without its reason is found, in Sources and in Tests")
+    func promises() throws {
+        let bare = "final class A: @unchecked Sendable {}\n\nnonisolated(unsafe) var b = 1\n"
+        let explained = """
+            // Safe because: the value never changes.
+            final class A: @unchecked Sendable {}
+            nonisolated(unsafe) var b = 1  // Safe because: set before any thread starts.
+            """
+        let files = ["Sources/A/Bare.swift": bare, "Tests/A/Bare.swift": bare, "Sources/A/Explained.swift": explained]
+        #expect(
+            try PlantedTree.places(files, WordFence.unexplainedPromises) == [
+                "Sources/A/Bare.swift:1", "Sources/A/Bare.swift:3", "Tests/A/Bare.swift:1", "Tests/A/Bare.swift:3",
+            ]
+        )
+    }
+
+    @Test("a path of one machine is found in sources, documents and scripts")
+    func machinePaths() throws {
+        let path = "/hom" + "e/someone/store"
+        let files = [
+            "Sources/A/A.swift": "let path = \"\(path)\"\n", "Docs/A.md": "see \(path)\n",
+            "Makefile": "all:\n\tcd \(path)\n",
+            "Docs/B.md": "see /usr/share/proj/proj.db\n",
+        ]
+        #expect(
+            try PlantedTree.places(files, WordFence.machinePaths) == [
+                "Docs/A.md:1", "Makefile:2", "Sources/A/A.swift:1",
+            ]
+        )
+    }
+
+    @Test(
+        "a test that sleeps is found, a helper that polls is not",
+        arguments: [
+            "Thread.sleep(forTimeInterval: 1)", "usleep(5)", "try await Task.sleep(for: .seconds(1))", "sleep(1)",
+        ]
+    )
+    func sleeps(code: String) throws {
+        let files = ["Tests/Unit/A.swift": code + "\n", "Tests/Support/TestKit/Wait.swift": code + "\n"]
+        #expect(try PlantedTree.places(files, WordFence.sleeps) == ["Tests/Unit/A.swift:1"])
+    }
+
+    @Test("a map that names a file that is gone, or misses one that is there, is found")
+    func map() throws {
+        let files = [
+            "Docs/Map.md": "| opening | `Sources/A/Here.swift` | [test](../Tests/A/Gone.swift) |\n",
+            "Sources/A/Here.swift": "", "Sources/A/Unnamed.swift": "",
+        ]
+        let planted = try PlantedTree(files)
+        let findings = MapFence.findings(in: planted.tree)
+        #expect(findings.map(\.line) == [1, nil])
+        #expect(findings.first?.message.contains("Tests/A/Gone.swift") == true)
+        #expect(findings.last?.message.contains("Sources/A/Unnamed.swift") == true)
+        #expect(findings.last?.message.contains("Sources/A/Here.swift") == false)
+    }
+
+    @Test("a missing map is found, and the message lists what it has to name")
+    func missingMap() throws {
+        let planted = try PlantedTree(["Sources/A/Here.swift": ""])
+        let findings = MapFence.findings(in: planted.tree)
+        #expect(findings.map(\.path) == ["Docs/Map.md"])
+        #expect(findings.first?.message.contains("Sources/A/Here.swift") == true)
+    }
+
+    @Test("strings and comments are blanked, interpolated code and line numbers stay")
+    func stripping() {
+        let code = """
+            a /* b /* c */
+            d */ e "f \\"g" h // i
+            "j\\(k("l") + m)n" #"o\\(p)"# #"q\\#(r)"# s
+            """
+        let expected = """
+            a             \n     e "     " h     \n" \\(k(" ") + m) " #"     "# #" \\#(r)"# s
+            """
+        #expect(SwiftCode.strip(code) == expected)
+    }
+}

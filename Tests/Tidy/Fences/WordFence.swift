@@ -1,0 +1,67 @@
+/// Forms that may not be written: unfinished work, traps, unexplained promises to the compiler, machine paths, sleeps.
+enum WordFence {
+    static func unfinished(in tree: SourceTree) -> [Finding] {
+        let pattern = #/\b(TODO|FIXME|XXX)\b/#
+        return findings(in: tree.files.filter { $0.path.hasPrefix("Sources/") }, of: \.lines) { line in
+            line.firstMatch(of: pattern).map { "\($0.1): finish it, or write down why it is left out" }
+        }
+    }
+
+    static func traps(in tree: SourceTree) -> [Finding] {
+        let named = #/\b(?:fatalError\b|try!|as!)/#
+        // `value!`, `call()!`, `list[0]!`, `Type!`; an operator such as `!=` or a negation is not meant.
+        let forceUnwrap = #/[\w)\]}>"`?]!(?!=)/#
+        return findings(in: tree.swiftFiles(in: "Sources"), of: \.codeLines) { line in
+            if let trap = line.firstMatch(of: named) {
+                return "\(trap.0) ends the user's process: throw an error"
+            }
+            return line.contains(forceUnwrap) ? "force unwrap: throw an error or give a default" : nil
+        }
+    }
+
+    /// `@unchecked Sendable` and `nonisolated(unsafe)` carry `// Safe because: ...` on the line or on the one before.
+    static func unexplainedPromises(in tree: SourceTree) -> [Finding] {
+        tree.swiftFiles(in: "Sources", "Tests").flatMap { file in
+            file.codeLines.indices.compactMap { index in
+                let code = file.codeLines[index]
+                guard code.contains("@unchecked") || code.contains("nonisolated(unsafe)") else { return nil }
+                let near = file.lines[max(0, index - 1)...index]
+                guard !near.contains(where: { $0.contains("// Safe because: ") }) else { return nil }
+                let message = "a promise to the compiler without `// Safe because: ...`"
+                return Finding(path: file.path, line: index + 1, message: message)
+            }
+        }
+    }
+
+    /// Paths that exist on one machine only.
+    static func machinePaths(in tree: SourceTree) -> [Finding] {
+        // Written apart, so that this file does not find itself.
+        let beginnings = [
+            "/wor" + "k/", "/tmp/" + "cs", "/roo" + "t/", "/opt/" + "swift", "/hom" + "e/", "/User" + "s/",
+        ]
+        return findings(in: tree.files, of: \.lines) { line in
+            beginnings.first { line.contains($0) }.map { "names a path of one machine: \($0)" }
+        }
+    }
+
+    /// Tests wait on conditions with deadlines; only the helpers in Tests/Support may sleep between two looks.
+    static func sleeps(in tree: SourceTree) -> [Finding] {
+        let pattern = #/(\bu?sleep|\bnanosleep|\.sleep)\s*\(/#
+        let tests = tree.swiftFiles(in: "Tests").filter { !$0.path.hasPrefix("Tests/Support/") }
+        return findings(in: tests, of: \.codeLines) { line in
+            line.contains(pattern) ? "sleeps: wait on a condition with a deadline (Tests/Support)" : nil
+        }
+    }
+
+    private static func findings(
+        in files: [SourceFile],
+        of lines: (SourceFile) -> [String],
+        check: (String) -> String?
+    ) -> [Finding] {
+        files.flatMap { file in
+            lines(file).enumerated().compactMap { index, line in
+                check(line).map { Finding(path: file.path, line: index + 1, message: $0) }
+            }
+        }
+    }
+}

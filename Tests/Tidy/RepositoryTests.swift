@@ -1,0 +1,55 @@
+import Foundation
+import Testing
+
+/// The fences, over this repository.
+@Suite("The repository stays tidy")
+struct RepositoryTests {
+    private static let tree = Result { try SourceTree(root: repositoryRoot) }
+
+    /// Tests/Tidy/RepositoryTests.swift stands three levels below it.
+    private static let repositoryRoot = URL(filePath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    private func expectNone(
+        _ findings: (SourceTree) -> [Finding],
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let found = findings(try Self.tree.get())
+        let report = found.map(\.description).joined(separator: "\n")
+        #expect(found.isEmpty, Comment(rawValue: "\n" + report), sourceLocation: sourceLocation)
+    }
+
+    @Test("the fences look at the whole tree: they find the layers' folders and their own file")
+    func treeIsComplete() throws {
+        let tree = try Self.tree.get()
+        let folders = Set(tree.swiftFiles(in: "Sources").compactMap { $0.path.split(separator: "/").dropFirst().first })
+        #expect(
+            folders.isSuperset(of: ["StorePlatform", "StoreCrypto", "KeyCustody", "CipherDatabase", "CipherStore"]))
+        #expect(tree.exists("Tests/Tidy/RepositoryTests.swift"))
+        #expect(tree.files.contains { $0.path == ".ci/setup" })
+    }
+
+    @Test("C libraries are imported behind their fences, and imports go down only")
+    func imports() throws { try expectNone(ImportFence.findings) }
+
+    @Test("no Swift file has more than 400 lines, and no function more than 50")
+    func sizes() throws { try expectNone(SizeFence.findings) }
+
+    @Test("nothing in Sources is marked as unfinished")
+    func unfinished() throws { try expectNone(WordFence.unfinished) }
+
+    @Test("Sources hold no fatalError, try!, as! or force unwrap")
+    func traps() throws { try expectNone(WordFence.traps) }
+
+    @Test("every @unchecked and nonisolated(unsafe) says why it is safe")
+    func promises() throws { try expectNone(WordFence.unexplainedPromises) }
+
+    @Test("no file names a path of one machine")
+    func machinePaths() throws { try expectNone(WordFence.machinePaths) }
+
+    @Test("tests do not sleep")
+    func sleeps() throws { try expectNone(WordFence.sleeps) }
+
+    @Test("Docs/Map.md names every source file, and nothing that does not exist")
+    func map() throws { try expectNone(MapFence.findings) }
+}
