@@ -247,9 +247,8 @@ final class ConnectionKeying {
     private func runInternally(_ sql: String) -> ResultCode { allowingInternalSQL { handle.runPragma(sql) } }
 
     private func setPlainKey(_ box: KeyMaterialBox) -> ResultCode {
-        switch box.material {
-        case .passphrase(let passphrase): passphrase.withBytes { handle.setKey($0) }
-        case .rawKey(let key): handle.setRawKeyWithoutSalt(key)
-        }
+        // A raw key goes over with its salt, when that is settled.
+        guard box.material.isPassphrase else { return handle.setRawKey(box, salt: nil) }
+        return box.withSecret { secret in secret.withBytes { handle.setKey($0) } }
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import KeyCustody
+import StoreCrypto
 
 // Giving the key of a database, in `Configuration.prepareDatabase`.
 
@@ -25,13 +26,13 @@ extension Database {
 
     private func usePassphrase(bytes: UnsafeRawBufferPointer) throws {
         requireAccess()
-        try keying.give(KeyMaterialBox(.passphrase(Passphrase(copying: bytes))), on: self)
+        try keying.give(KeyMaterialBox(.passphrase(Passphrase(SecretBytes(copying: bytes)))), on: self)
     }
 
     /// Gives the raw key of the database: 32 bytes, used without derivation.
     public func useRawKey(_ key: borrowing RawKey) throws {
         requireAccess()
-        try keying.give(KeyMaterialBox(.rawKey(key.copy())), on: self)
+        try keying.give(KeyMaterialBox(.rawKey(RawKey(key.secret.copy()))), on: self)
     }
 
     /// Gives the raw key of the database as 32 bytes.

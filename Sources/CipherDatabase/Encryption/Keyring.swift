@@ -29,6 +29,8 @@ final class Keyring: Sendable {
         var settled: SettledKey?
         var isVerified = false
         var sidecar: Sidecar?
+        /// A choice between copies of the sidecar that are not the same, to be mended when page 1 has proved the key.
+        var unmended: SidecarChoice?
         var openingLock: HeldLock?
         var notices: [String] = []
     }
@@ -102,25 +104,25 @@ final class Keyring: Sendable {
     /// Decides how a key is used: by the sidecar, by the salt in the file, or with a new salt.
     func plan(for box: KeyMaterialBox, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Plan {
         guard let paths else { throw keyMissing() }
-        let files = SidecarFiles(database: paths.database)
-        var copies = try files.read()
+        let files = SidecarFiles(databasePath: paths.database)
+        var copies = files.read()
         if !isReadonly && (copies.areAbsent ? file.fileBytes == 0 : copies.mayBeCreating) {
             // Another process may be creating the store at this moment: what counts is what it leaves behind.
             try holdOpeningLock()
-            copies = try files.read()
+            copies = files.read()
         }
-        if copies.areAbsent { return try planWithoutSidecar(box, file: file, creatingWith: settings) }
-        let choice = try files.choose(copies) { salt, settings in
-            try self.dataKey(for: box, salt: salt, settings: settings)
-        }
-        let key = try dataKey(for: box, salt: choice.sidecar.salt, settings: choice.sidecar.settings)
-        try mend(choice, files: files, key: key)
+        let choice = try files.choose(copies) { try self.dataKey(for: box, salt: $0, settings: $1) }
+        guard let choice else { return try planWithoutSidecar(box, file: file, creatingWith: settings) }
+        for note in choice.notes { notice("\"\(paths.database)\": \(note).") }
         if file.fileBytes == 0 && choice.sidecar.state != .creating {
             throw FileDiagnosis.emptyFile(paths.database)
         }
         if file.fileBytes == 0 && isReadonly { throw FileDiagnosis.notYetCreated(paths.database) }
-        state.withLock { $0.sidecar = choice.sidecar }
-        return .known(key, choice.sidecar.salt, choice.sidecar.settings)
+        state.withLock { state in
+            state.sidecar = choice.sidecar
+            state.unmended = choice.notes.isEmpty || isReadonly ? nil : choice
+        }
+        return .known(choice.dataKey, choice.sidecar.salt, choice.sidecar.settings)
     }
 
     private func planWithoutSidecar(
@@ -147,16 +149,6 @@ final class Keyring: Sendable {
         }
     }
 
-    /// Writes a missing or stale copy of the sidecar anew, and says so.
-    private func mend(_ choice: SidecarChoice, files: SidecarFiles, key: DataKey) throws {
-        for note in choice.notes { notice(note.description) }
-        guard choice.needsRepair, !isReadonly else { return }
-        let held = holdsOpeningLock
-        try holdOpeningLock()
-        defer { if !held { releaseOpeningLock() } }
-        try files.repair(dataKey: key)
-    }
-
     // MARK: Deriving
 
     /// The data key of a passphrase or raw key; each derivation is done once for all connections.
@@ -167,7 +159,7 @@ final class Keyring: Sendable {
                 return known.key
             }
             // Derived under the lock: a second connection that asks for the same key waits for it.
-            let key = try box.deriveDataKey(salt: salt, settings: settings)
+            let key = try box.material.dataKey(salt: salt, settings: settings)
             state.derivations.append(Derivation(box: box, salt: salt, settings: settings, key: key))
             return key
         }
@@ -187,19 +179,17 @@ final class Keyring: Sendable {
     /// Makes salt and settings durable in both copies of the sidecar.
     func record(salt: Salt, settings: CipherSettings, key: DataKey, state newState: Sidecar.State) throws {
         guard let paths, !isReadonly else { return }
-        let files = SidecarFiles(database: paths.database)
-        let sidecar: Sidecar
-        if var known = self.sidecar {
+        var sidecar: Sidecar
+        if let known = self.sidecar {
             if known.salt == salt && known.settings == settings && known.state == newState { return }
-            known.salt = salt
-            known.settings = settings
-            known.state = newState
-            known.generation += 1
-            sidecar = known
+            sidecar = known.next(newState)
+            sidecar.salt = salt
+            sidecar.settings = settings
         } else {
-            sidecar = try Sidecar.new(state: newState, salt: salt, settings: settings)
+            sidecar = try Sidecar.creating(settings: settings, salt: salt)
+            sidecar.state = newState
         }
-        try files.write(sidecar, dataKey: key)
+        try SidecarFiles(databasePath: paths.database).write(sidecar, dataKey: key)
         state.withLock { $0.sidecar = sidecar }
     }
 
@@ -216,7 +206,35 @@ final class Keyring: Sendable {
         guard let paths, !state.withLock({ $0.isVerified }) else { return }
         try FileDiagnosis(file, path: paths.database)
             .verifyFirstPage(key: key, salt: salt, settings: settings, sidecar: sidecar)
-        state.withLock { $0.isVerified = true }
+        let unmended = state.withLock { state in
+            state.isVerified = true
+            return state.unmended.take()
+        }
+        if let unmended { mend(unmended, keyOpensDatabase: file.fileBytes != 0) }
+    }
+
+    /// Writes a missing or stale copy of the sidecar anew, now that page 1 has proved the key.
+    private func mend(_ choice: SidecarChoice, keyOpensDatabase: Bool) {
+        guard let paths else { return }
+        let files = SidecarFiles(databasePath: paths.database)
+        let held = holdsOpeningLock
+        do {
+            try holdOpeningLock()
+            defer { if !held { releaseOpeningLock() } }
+            // Another process may have mended it, or gone on, since it was read.
+            let now = try files.choose(files.read()) { _, _ in choice.dataKey }
+            if let now { try files.repair(now, keyOpensDatabase: keyOpensDatabase) }
+        } catch {
+            // The store opens all the same; the next opening tries again.
+            notice("\"\(paths.database)\": the copies of the sidecar could not be made the same: \(error)")
+        }
+    }
+}
+
+extension SidecarCopies {
+    /// Whether a copy says that the store is still being created.
+    fileprivate var mayBeCreating: Bool {
+        SidecarCopy.allCases.contains { self[$0].parsed?.claimed.state == .creating }
     }
 }
 

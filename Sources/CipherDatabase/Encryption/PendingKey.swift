@@ -52,7 +52,7 @@ struct PendingKey {
             }
             settings.plaintextHeaderBytes = bytes
         case .salt:
-            guard let salt = try? Salt(sqlLiteral: value) else {
+            guard let salt = try? Salt(sqlCipherLiteral: value) else {
                 return "a salt is written x'...' with exactly 32 hexadecimal digits"
             }
             if saltOrigin == .file && salt != self.salt { return "the file holds its own salt in its first 16 bytes" }
@@ -121,4 +121,22 @@ final class KeyMaterialBox: Sendable {
     let material: KeyMaterial
 
     init(_ material: consuming KeyMaterial) { self.material = material }
+
+    /// Whether both hold the same key, in a time that does not depend on it.
+    func isEqual(to other: KeyMaterialBox) -> Bool {
+        if self === other { return true }
+        switch (material.isPassphrase, other.material.isPassphrase) {
+        case (true, true), (false, false):
+            return withSecret { mine in other.withSecret { mine.isEqual(to: $0) } }
+        default: return false
+        }
+    }
+
+    /// Lends the passphrase's bytes, or the raw key's.
+    func withSecret<Result>(_ body: (borrowing SecretBytes) -> Result) -> Result {
+        switch material {
+        case .passphrase(let passphrase): body(passphrase.secret)
+        case .rawKey(let key): body(key.secret)
+        }
+    }
 }

@@ -7,20 +7,27 @@ extension ConnectionHandle {
     /// The keyspec `x'<64 hex digits><32 hex digits>'` costs no derivation and wins over any salt set otherwise.
     /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
     func setRawKey(_ key: DataKey, salt: Salt, settings: CipherSettings) -> ResultCode {
-        let keyspec = SecretBytes(count: 99) { text in
-            text[0] = UInt8(ascii: "x")
-            text[1] = UInt8(ascii: "'")
-            key.withBytes { Self.writeHex($0, into: text, at: 2) }
-            salt.bytes.withUnsafeBytes { Self.writeHex($0, into: text, at: 66) }
-            text[98] = UInt8(ascii: "'")
-        }
-        let code = keyspec.withBytes { setKey($0) }
+        let code = key.withSecret { setKeyspec($0, salt: salt) }
         guard code == .SQLITE_OK else { return code }
         for (setting, value) in settings.pragmas {
             let code = runPragma("PRAGMA \(setting.rawValue) = \(value)")
             guard code == .SQLITE_OK else { return code }
         }
         return .SQLITE_OK
+    }
+
+    /// Hands a raw key to SQLCipher that has no salt yet: SQLCipher takes one from the file, or from a pragma.
+    func setRawKey(_ box: KeyMaterialBox, salt: Salt?) -> ResultCode { box.withSecret { setKeyspec($0, salt: salt) } }
+
+    private func setKeyspec(_ key: borrowing SecretBytes, salt: Salt?) -> ResultCode {
+        let keyspec = SecretBytes(count: salt == nil ? 67 : 99) { text in
+            text[0] = UInt8(ascii: "x")
+            text[1] = UInt8(ascii: "'")
+            key.withBytes { Self.writeHex($0, into: text, at: 2) }
+            salt?.bytes.withUnsafeBytes { Self.writeHex($0, into: text, at: 66) }
+            text[text.count - 1] = UInt8(ascii: "'")
+        }
+        return keyspec.withBytes { setKey($0) }
     }
 
     /// Runs a pragma of the library's own, to its end.

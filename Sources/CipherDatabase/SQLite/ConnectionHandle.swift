@@ -117,7 +117,7 @@ struct ConnectionHandle {
             var bytes = [UInt8](repeating: 0, count: available)
             let code = methods.xRead?(file, &bytes, CInt(available), sqlite3_int64(offset))
             // A file that shrank in between leaves zeros behind what was read.
-            return code == SQLITE_OK || code == SQLITE_IOERR_SHORT_READ ? bytes : nil
+            return code == SQLITE_OK || code == ResultCode.SQLITE_IOERR_SHORT_READ.rawValue ? bytes : nil
         }
     }
 
