@@ -31,7 +31,7 @@ let package = Package(
         ),
         .target(
             name: "CipherStore",
-            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "CSQLCipher"]
+            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "StoreCrypto", "CSQLCipher"]
         ),
         .executableTarget(
             name: "cipherctl",
