@@ -1,0 +1,120 @@
+import Dispatch
+import Foundation
+
+/// How a database is opened and used.
+///
+/// ```swift
+/// var config = Configuration()
+/// config.prepareDatabase { db in try db.usePassphrase(passphrase) }
+/// let pool = try DatabasePool(path: path, configuration: config)
+/// ```
+public struct Configuration: Sendable {
+    // MARK: Files and keys
+
+    /// Whether the database is opened for reading alone. Default: false.
+    public var readonly = false
+
+    /// Whether a file may be opened without a key, and so stand readable on disk. Default: false; then a file without
+    /// a key is refused with `StoreError.keyMissing`.
+    public var allowsUnencrypted = false
+
+    /// The journal mode that opening sets. Default: WAL for pools, whatever the file has for queues.
+    public var journalMode: JournalModeConfiguration = .default
+
+    /// Whether the -wal and -shm files stay after the last close, emptied, so that a process that may not write the
+    /// directory can open the database. Default: false; `SharedStore` sets it.
+    public var persistentWAL = false
+
+    // MARK: SQL
+
+    /// Whether foreign keys are enforced. Default: true.
+    public var foreignKeysEnabled = true
+
+    /// Whether SQL may write strings in double quotes, as old SQL does. Default: false.
+    public var acceptsDoubleQuotedStringLiterals = false
+
+    /// Whether errors and traces show the values bound to statements. Default: false; values are private.
+    public var publicStatementArguments = false
+
+    // MARK: Transactions and waiting
+
+    /// The kind of the transactions that are begun without naming one. Default: immediate for writers. Connections
+    /// that only read begin deferred ones whatever this says.
+    public var defaultTransactionKind: Database.TransactionKind = .immediate
+
+    /// Whether an access may end inside a transaction. Default: false; then the program traps. Readers of a pool never
+    /// may.
+    public var allowsUnsafeTransactions = false
+
+    /// What a statement does while another connection holds the lock it needs; readers included. Default: it fails at
+    /// once with `SQLITE_BUSY`.
+    public var busyMode: Database.BusyMode = .immediateError
+
+    // MARK: Connections and queues
+
+    /// A name for connections, queues and errors. Default: nil.
+    public var label: String?
+
+    /// How many connections of a pool may read at the same time. Default: 5; at least 1.
+    public var maximumReaderCount = 5
+
+    /// The quality of service of the queues. Default: user-initiated.
+    public var qos: DispatchQoS = .userInitiated
+
+    /// The queue below the connections' own queues; a concurrent one, or readers wait for each other. Default: nil.
+    public var targetQueue: DispatchQueue?
+
+    /// The queue below the writer's queue; nil takes ``targetQueue``. Default: nil.
+    public var writeTargetQueue: DispatchQueue?
+
+    /// The quality of service of the reading queues.
+    public var readQoS: DispatchQoS { targetQueue?.qos ?? qos }
+
+    /// The quality of service of the writing queue.
+    public var writeQoS: DispatchQoS { (writeTargetQueue ?? targetQueue)?.qos ?? qos }
+
+    // MARK: Suspension
+
+    /// Whether the database obeys `Database.suspendNotification` and `Database.resumeNotification`. Default: false.
+    public var observesSuspensionNotifications = false
+
+    /// The early name of ``observesSuspensionNotifications``.
+    public var suspendsOnBackgroundTimeExpiration: Bool {
+        get { observesSuspensionNotifications }
+        set { observesSuspensionNotifications = newValue }
+    }
+
+    // MARK: Hooks
+
+    /// What is told when something was mended or is risky although an opening succeeds, such as a sidecar that was
+    /// restored from its second copy. Default: nil.
+    public var onNotice: (@Sendable (String) -> Void)?
+
+    var preparations: [@Sendable (Database) throws -> Void] = []
+
+    public init() {}
+
+    /// Adds a function that prepares each new connection; functions run in the order in which they were added.
+    ///
+    /// This is the place to give the key.
+    public mutating func prepareDatabase(_ prepare: @escaping @Sendable (Database) throws -> Void) {
+        preparations.append(prepare)
+    }
+
+    /// All the functions that prepare a connection, as one. Setting it replaces them, nil removes them.
+    public var prepareDatabase: (@Sendable (Database) throws -> Void)? {
+        get {
+            guard !preparations.isEmpty else { return nil }
+            return { [preparations] db in for prepare in preparations { try prepare(db) } }
+        }
+        set { preparations = newValue.map { [$0] } ?? [] }
+    }
+
+    /// The journal mode that opening sets.
+    public enum JournalModeConfiguration: Sendable {
+        /// WAL for pools, whatever the file has for queues.
+        case `default`
+        /// WAL.
+        case wal
+    }
+}

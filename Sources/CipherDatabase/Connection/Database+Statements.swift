@@ -1,0 +1,113 @@
+// Compiling and running SQL.
+
+extension Database {
+    // MARK: Compiling
+
+    /// Compiles one statement.
+    ///
+    /// - Throws: ``DatabaseError``; `.SQLITE_MISUSE` when `sql` holds no statement, or several.
+    public func makeStatement(sql: String) throws -> Statement { try makeStatement(sql: sql, persistent: false) }
+
+    /// The compiled statement of this SQL text, kept by the connection for the next time.
+    ///
+    /// It may still have the arguments of its last use.
+    public func cachedStatement(sql: String) throws -> Statement { try statement(sql, in: &statementCache) }
+
+    /// A compiled statement for a fetch that is over when it returns. Nobody else sees it, so it may be used again.
+    @usableFromInline
+    func statement(forFetching sql: String) throws -> Statement { try statement(sql, in: &fetchCache) }
+
+    private func statement(_ sql: String, in cache: inout StatementCache) throws -> Statement {
+        if let statement = cache.statement(for: sql) { return statement }
+        let statement = try makeStatement(sql: sql, persistent: true)
+        cache.insert(statement, for: sql)
+        return statement
+    }
+
+    private func makeStatement(sql: String, persistent: Bool) throws -> Statement {
+        requireAccess()
+        return try sql.withCString { text in
+            let (statement, tail) = try compile(text, sql: sql, persistent: persistent)
+            guard let statement else {
+                throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "empty statement", sql: sql)
+            }
+            if try compile(tail, sql: sql, persistent: false).statement != nil {
+                throw DatabaseError(
+                    resultCode: .SQLITE_MISUSE,
+                    message: "multiple statements found: use execute(sql:), or compile one at a time",
+                    sql: sql)
+            }
+            return statement
+        }
+    }
+
+    /// Compiles the next statement of a text; nil at its end.
+    private func compile(_ text: UnsafePointer<CChar>, sql: String, persistent: Bool) throws -> (
+        statement: Statement?, tail: UnsafePointer<CChar>
+    ) {
+        if isClosed { throw DatabaseError.connectionIsClosed() }
+        try keying.willCompile(String(cString: text), on: self)
+        var text = text
+        while true {
+            let (code, statement, tail) = handle.prepare(text, persistent: persistent)
+            guard code == .SQLITE_OK else { throw error(code, sql: sql.trimmingSQL()) }
+            if let statement { return (Statement(database: self, sqliteStatement: statement), tail ?? text) }
+            // Blanks and comments compile to nothing.
+            guard let tail, tail > text, tail.pointee != 0 else { return (nil, text) }
+            text = tail
+        }
+    }
+
+    // MARK: Running
+
+    /// Runs one or several statements and drops their rows.
+    ///
+    /// - Parameters:
+    ///   - sql: One or more statements.
+    ///   - arguments: Values for their parameters; each statement takes its own from the front, or by name.
+    /// - Throws: ``DatabaseError``; statements before the failing one have run.
+    public func execute(sql: String, arguments: StatementArguments = StatementArguments()) throws {
+        requireAccess()
+        if try keying.postpones(sql, on: self) { return }
+        var rest = arguments
+        var unusedNames = Set(arguments.namedValues.keys)
+        try sql.withCString { start in
+            var text = start
+            while true {
+                // A statement may depend on the one before it, so each is compiled when it is its turn.
+                let (statement, tail) = try compile(text, sql: sql, persistent: false)
+                guard let statement else { break }
+                try statement.execute(arguments: rest.takeValues(for: statement, unusedNames: &unusedNames))
+                text = tail
+            }
+        }
+        guard rest.values.isEmpty else {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE,
+                message: "wrong number of statement arguments: \(arguments.values.count)", sql: sql.trimmingSQL())
+        }
+        if let name = unusedNames.min() {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE, message: "unknown statement argument: \(name)", sql: sql.trimmingSQL())
+        }
+    }
+}
+
+extension StatementArguments {
+    /// The arguments of one statement out of those of several.
+    fileprivate mutating func takeValues(
+        for statement: Statement, unusedNames: inout Set<String>
+    ) -> StatementArguments {
+        var taken = StatementArguments()
+        for index in 0..<statement.parameterCount {
+            let name = statement.handle.parameterName(at: CInt(index + 1)).map { String($0.dropFirst()) }
+            if let name, let value = namedValues[name] {
+                taken.namedValues[name] = value
+                unusedNames.remove(name)
+            } else if !values.isEmpty {
+                taken.values.append(values.removeFirst())
+            }
+        }
+        return taken
+    }
+}

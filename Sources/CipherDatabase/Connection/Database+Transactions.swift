@@ -1,0 +1,184 @@
+extension Database {
+    /// When a transaction takes its locks.
+    /// - SeeAlso: <https://www.sqlite.org/lang_transaction.html>
+    public enum TransactionKind: Sendable {
+        /// At its first statements: a read lock, then a write lock.
+        case deferred
+        /// The write lock at once, so that it cannot be refused in the middle.
+        case immediate
+        /// As immediate; in journal modes other than WAL, readers wait too.
+        case exclusive
+    }
+
+    /// How a transaction ends.
+    public enum TransactionCompletion: Sendable {
+        case commit
+        case rollback
+    }
+
+    // MARK: Blocks
+
+    /// Runs a block in a transaction. An error rolls it back.
+    ///
+    /// - Parameters:
+    ///   - kind: When locks are taken; nil takes ``Configuration/defaultTransactionKind``.
+    ///   - block: Returns whether to commit.
+    /// - Throws: The block's error, or ``DatabaseError`` of the transaction itself.
+    public func inTransaction(_ kind: TransactionKind? = nil, _ block: () throws -> TransactionCompletion) throws {
+        try beginTransaction(kind)
+        let outer = expectsTransaction
+        expectsTransaction = true
+        defer { expectsTransaction = outer }
+        do {
+            switch try block() {
+            case .commit: try commitChecked()
+            case .rollback: try rollback()
+            }
+        } catch {
+            rollbackIfNeeded()
+            throw error
+        }
+    }
+
+    /// Runs a block in a deferred transaction unless one is under way, so that all it reads is of one moment.
+    public func isolated<T>(_ block: () throws -> T) throws -> T {
+        if isInsideTransaction { return try block() }
+        var result: T?
+        try inTransaction(.deferred) {
+            result = try block()
+            return .commit
+        }
+        guard let result else { throw DatabaseError(resultCode: .SQLITE_INTERNAL) }
+        return result
+    }
+
+    /// Runs a block in a savepoint, in a transaction where none is under way. An error rolls back to the savepoint.
+    ///
+    /// - SeeAlso: <https://www.sqlite.org/lang_savepoint.html>
+    public func inSavepoint(_ block: () throws -> TransactionCompletion) throws {
+        guard isInsideTransaction else { return try inTransaction(nil, block) }
+        let name = "cipherstore"
+        try execute(sql: "SAVEPOINT \(name)")
+        let outer = expectsTransaction
+        expectsTransaction = true
+        defer { expectsTransaction = outer }
+        do {
+            if try block() == .rollback { try execute(sql: "ROLLBACK TRANSACTION TO SAVEPOINT \(name)") }
+            try execute(sql: "RELEASE SAVEPOINT \(name)")
+        } catch {
+            // After an error of SQLite the whole transaction may be gone already.
+            if isInsideTransaction {
+                expectsTransaction = false
+                let cancelled = cancellation
+                cancellation = nil
+                defer { cancellation = cancelled }
+                try? execute(sql: "ROLLBACK TRANSACTION TO SAVEPOINT \(name)")
+                try? execute(sql: "RELEASE SAVEPOINT \(name)")
+            }
+            throw error
+        }
+    }
+
+    /// Runs a block in which statements that write throw `SQLITE_READONLY`.
+    public func readOnly<T>(_ block: () throws -> T) rethrows -> T {
+        let outer = refusesWrites
+        refusesWrites = true
+        defer { refusesWrites = outer }
+        return try block()
+    }
+
+    // MARK: By hand
+
+    /// Begins a transaction.
+    ///
+    /// - Parameter kind: When locks are taken; nil takes ``Configuration/defaultTransactionKind``, and deferred on
+    ///   connections that only read.
+    public func beginTransaction(_ kind: TransactionKind? = nil) throws {
+        switch kind ?? (configuration.readonly || refusesWrites ? .deferred : configuration.defaultTransactionKind) {
+        case .deferred: try run(.beginDeferred)
+        case .immediate: try run(.beginImmediate)
+        case .exclusive: try run(.beginExclusive)
+        }
+    }
+
+    /// Commits the transaction.
+    public func commit() throws { try run(.commit) }
+
+    /// Rolls the transaction back. Does nothing when SQLite has done so already.
+    public func rollback() throws {
+        if isInsideTransaction { try run(.rollback) }
+    }
+
+    /// Commits, unless the task was cancelled or the transaction is gone.
+    private func commitChecked() throws {
+        if let cancellation, cancellation.isSet { throw CancellationError() }
+        if handle.isInAutocommit {
+            throw DatabaseError(resultCode: .SQLITE_ABORT, message: "Transaction was aborted", sql: "COMMIT TRANSACTION")
+        }
+        try run(.commit)
+    }
+
+    /// Rolls back what is left of a transaction.
+    func rollbackIfNeeded() {
+        guard !isClosed, isInsideTransaction else { return }
+        let cancelled = cancellation
+        cancellation = nil
+        defer { cancellation = cancelled }
+        try? run(.rollback)
+    }
+
+    /// Runs a statement that begins or ends a transaction; it is compiled once for the connection.
+    func run(_ control: ControlStatements.Kind) throws {
+        requireAccess()
+        if isClosed { throw DatabaseError.connectionIsClosed() }
+        if let cancellation, cancellation.isSet { throw CancellationError() }
+        try keying.willCompile(control.sql, on: self)
+        let code = controls.run(control, on: handle)
+        if code != .SQLITE_DONE { throw error(code, sql: control.sql) }
+    }
+}
+
+/// The statements that begin and end transactions, compiled once for a connection.
+struct ControlStatements {
+    enum Kind: Int, CaseIterable {
+        case beginDeferred
+        case beginImmediate
+        case beginExclusive
+        case commit
+        case rollback
+
+        var sql: String {
+            switch self {
+            case .beginDeferred: "BEGIN DEFERRED TRANSACTION"
+            case .beginImmediate: "BEGIN IMMEDIATE TRANSACTION"
+            case .beginExclusive: "BEGIN EXCLUSIVE TRANSACTION"
+            case .commit: "COMMIT TRANSACTION"
+            case .rollback: "ROLLBACK TRANSACTION"
+            }
+        }
+    }
+
+    private var statements: [StatementHandle?] = Kind.allCases.map { _ in nil }
+
+    /// Runs a statement.
+    /// - Returns: `SQLITE_DONE`, or the code of the failure.
+    mutating func run(_ kind: Kind, on connection: ConnectionHandle) -> ResultCode {
+        let statement: StatementHandle
+        if let compiled = statements[kind.rawValue] {
+            statement = compiled
+        } else {
+            let (code, compiled, _) = connection.prepare(kind.sql, persistent: true)
+            guard code == .SQLITE_OK, let compiled else { return code }
+            statement = StatementHandle(compiled)
+            statements[kind.rawValue] = statement
+        }
+        let code = statement.step()
+        _ = statement.reset()
+        return ResultCode(rawValue: code)
+    }
+
+    mutating func finalizeAll() {
+        for case let statement? in statements { statement.finalize() }
+        statements = Kind.allCases.map { _ in nil }
+    }
+}

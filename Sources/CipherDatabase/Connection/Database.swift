@@ -1,0 +1,162 @@
+import StorePlatform
+import Synchronization
+
+/// A connection to an SQLite database.
+///
+/// It comes as the argument of an access (`read`, `write`, ...) and is used only until that access ends, on the thread
+/// that runs it. Every other use traps.
+public final class Database {
+    let handle: ConnectionHandle
+    let hooks = ConnectionHooks()
+    /// The path of the file; ":memory:" for a database in memory.
+    let path: String
+    /// The name of the connection, as in `CipherStore.DatabasePool.writer`.
+    let label: String
+    /// The configuration with which the connection was opened.
+    public let configuration: Configuration
+    /// The keys of this connection: what was given, what was settled, and what SQL may still change.
+    let keying: ConnectionKeying
+    /// The frames in the write-ahead log after the last commit of this connection.
+    var logFrames = 0
+    var isClosed = false
+    /// Statements of ``cachedStatement(sql:)``.
+    var statementCache = StatementCache()
+    /// Statements behind fetches from SQL text.
+    var fetchCache = StatementCache()
+    var controls = ControlStatements()
+    /// Whether the access under way refuses statements that write.
+    var refusesWrites = false
+    /// Whether a transaction that a block of ours began is still to be ended by it.
+    var expectsTransaction = false
+    /// Tells whether the task behind the access was cancelled.
+    var cancellation: CancellationFlag?
+    var tracer: ((TraceEvent) -> Void)?
+    /// The thread of the access under way; 0 between accesses.
+    let accessThread = Atomic<UInt>(0)
+
+    /// The pointer to the connection, for SQLite's C functions.
+    public var sqliteConnection: SQLiteConnection? { isClosed ? nil : handle.pointer }
+
+    /// Opens a file or a database in memory, without preparing it.
+    init(path: String, label: String, configuration: Configuration, keyring: Keyring) throws {
+        try SQLiteLibrary.requireCipher()
+        handle = try keyring.open(path, readonly: configuration.readonly)
+        self.path = path
+        self.label = label
+        self.configuration = configuration
+        keying = ConnectionKeying(handle: handle, keyring: keyring, configuration: configuration)
+    }
+
+    deinit { if !isClosed { handle.close() } }
+
+    // MARK: State
+
+    /// Whether a transaction is under way.
+    public var isInsideTransaction: Bool { !handle.isInAutocommit }
+
+    /// The row id of the last row that this connection inserted.
+    public var lastInsertedRowID: Int64 { handle.lastInsertedRowID }
+
+    /// How many rows the last statement inserted, changed or deleted.
+    public var changesCount: Int { handle.changeCount }
+
+    /// How many rows this connection inserted, changed or deleted since it was opened.
+    public var totalChangesCount: Int { handle.totalChangeCount }
+
+    /// The extended code of the last call to SQLite.
+    public var lastErrorCode: ResultCode { handle.lastExtendedCode }
+
+    /// SQLite's message for the last call.
+    public var lastErrorMessage: String? { handle.lastMessage }
+
+    // MARK: Accesses
+
+    /// Marks the connection as used by this thread.
+    func beginAccess() { accessThread.store(CurrentThread.id, ordering: .relaxed) }
+
+    /// Marks the connection as free, after a check that no transaction is left open.
+    func endAccess(allowsOpenTransaction: Bool) {
+        if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
+            ProgrammerError.trap(ProgrammerError.transactionLeftOpen)
+        }
+        accessThread.store(0, ordering: .relaxed)
+    }
+
+    /// Whether this thread is inside an access of the connection.
+    var isAccessedHere: Bool { accessThread.load(ordering: .relaxed) == CurrentThread.id }
+
+    func requireAccess() {
+        if !isAccessedHere { ProgrammerError.trap(ProgrammerError.wrongThread) }
+    }
+
+    /// Asked before each statement runs.
+    func willRun(_ statement: Statement) throws {
+        requireAccess()
+        if isClosed { throw DatabaseError.connectionIsClosed() }
+        if let cancellation, cancellation.isSet { throw CancellationError() }
+        if refusesWrites && !statement.isReadonly {
+            throw DatabaseError(
+                resultCode: .SQLITE_READONLY, message: "attempt to write a readonly database", sql: statement.sql)
+        }
+        // SQLite may have rolled back on its own; the rest of the block must not run outside of its transaction.
+        if expectsTransaction && handle.isInAutocommit {
+            throw DatabaseError(resultCode: .SQLITE_ABORT, message: "Transaction was aborted", sql: statement.sql)
+        }
+    }
+
+    /// Told after each statement that ran to its end.
+    func didRun(_ statement: Statement) {}
+
+    // MARK: Errors
+
+    /// The error of a failed call, with what is known beyond SQLite's code.
+    func error(
+        _ code: ResultCode, message: String? = nil, sql: String? = nil, arguments: StatementArguments? = nil
+    ) -> any Error {
+        if let refusal = keying.takeRefusal() { return refusal }
+        if code.primaryResultCode == .SQLITE_INTERRUPT, let cancellation, cancellation.isSet {
+            return CancellationError()
+        }
+        return DatabaseError(
+            resultCode: code, message: message ?? handle.lastMessage, sql: sql, arguments: arguments,
+            publicStatementArguments: configuration.publicStatementArguments)
+    }
+
+    func check(_ code: ResultCode, sql: String? = nil) throws {
+        guard code == .SQLITE_OK else { throw error(code, sql: sql) }
+    }
+
+    // MARK: Closing
+
+    /// Closes the connection.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while statements of it are alive; the connection stays open then.
+    func close() throws {
+        if isClosed { return }
+        statementCache.removeAll()
+        fetchCache.removeAll()
+        controls.finalizeAll()
+        let code = handle.closeStrictly()
+        guard code == .SQLITE_OK else { throw error(code, message: "unable to close: a statement is still in use") }
+        isClosed = true
+    }
+
+    /// Gives memory back that SQLite keeps for speed.
+    public func releaseMemory() {
+        statementCache.removeAll()
+        fetchCache.removeAll()
+        handle.releaseMemory()
+    }
+}
+
+extension Database: CustomStringConvertible {
+    /// The name of the connection, as in `CipherStore.DatabasePool.reader.1`.
+    public var description: String { label }
+}
+
+/// Whether the task behind an access was cancelled; set from any thread.
+final class CancellationFlag: Sendable {
+    private let flag = Atomic<Bool>(false)
+    var isSet: Bool { flag.load(ordering: .acquiring) }
+    func set() { flag.store(true, ordering: .releasing) }
+}

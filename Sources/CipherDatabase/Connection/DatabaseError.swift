@@ -1,0 +1,69 @@
+/// An error of SQLite: a statement that failed, a lock that was not had, a file that could not be read.
+///
+/// It names the code, SQLite's message and the SQL text, and leaves the statement's arguments out unless
+/// ``Configuration/publicStatementArguments`` is set. Errors of a store as a whole are `StoreError`.
+///
+/// - SeeAlso: <https://www.sqlite.org/rescode.html>
+public struct DatabaseError: Error, Sendable {
+    /// The extended code, as `SQLITE_CONSTRAINT_UNIQUE`.
+    public let extendedResultCode: ResultCode
+    /// SQLite's message, or the library's own.
+    public let message: String?
+    /// The SQL text that failed; nil when there is none, or when it could hold a key.
+    public let sql: String?
+    /// The bound arguments, only with ``Configuration/publicStatementArguments``.
+    let publicArguments: StatementArguments?
+    /// All arguments, for ``expandedDescription`` alone.
+    let arguments: StatementArguments?
+
+    /// The primary code, as `SQLITE_CONSTRAINT`.
+    public var resultCode: ResultCode { extendedResultCode.primaryResultCode }
+
+    public init(
+        resultCode: ResultCode = .SQLITE_ERROR,
+        message: String? = nil,
+        sql: String? = nil,
+        arguments: StatementArguments? = nil,
+        publicStatementArguments: Bool = false
+    ) {
+        extendedResultCode = resultCode
+        self.message = message ?? SQLiteLibrary.message(of: resultCode)
+        self.sql = sql.flatMap { CipherPragma.mayHoldKey($0) ? nil : $0 }
+        self.arguments = arguments
+        publicArguments = publicStatementArguments ? arguments : nil
+    }
+
+    /// Whether the error comes from an interruption or a suspension: the same access may succeed later.
+    public var isInterruptionError: Bool {
+        resultCode == .SQLITE_INTERRUPT || resultCode == .SQLITE_ABORT
+    }
+}
+
+/// Lets `catch DatabaseError.SQLITE_BUSY` match an error by its code.
+public func ~= (code: ResultCode, error: any Error) -> Bool {
+    guard let error = error as? DatabaseError else { return false }
+    return code ~= error.extendedResultCode
+}
+
+extension DatabaseError: CustomStringConvertible {
+    /// The code, the message and the SQL; arguments only where they are public.
+    public var description: String { text(with: publicArguments) }
+
+    /// The same with the statement's arguments: for a developer's own eyes, never for a log.
+    public var expandedDescription: String { text(with: arguments) }
+
+    private func text(with arguments: StatementArguments?) -> String {
+        var text = "SQLite error \(resultCode.rawValue)"
+        if let message { text += ": \(message)" }
+        if let sql { text += " - while executing `\(sql)`" }
+        if let arguments, !arguments.isEmpty { text += " with arguments \(arguments)" }
+        return text
+    }
+}
+
+extension DatabaseError {
+    /// The connection was closed before this use of it.
+    static func connectionIsClosed() -> DatabaseError {
+        DatabaseError(resultCode: .SQLITE_MISUSE, message: "Connection is closed")
+    }
+}

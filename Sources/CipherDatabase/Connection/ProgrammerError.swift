@@ -1,0 +1,12 @@
+/// The one place where this library ends the program: mistakes of the program that no error value could mend, each
+/// documented where it can be made.
+enum ProgrammerError {
+    /// Ends the program with a message, in release builds too.
+    static func trap(_ message: String, file: StaticString = #fileID, line: UInt = #line) -> Never {
+        fatalError(message, file: file, line: line)
+    }
+
+    static let transactionLeftOpen = "A transaction has been left opened at the end of a database access"
+    static let reentrant = "Database methods are not reentrant."
+    static let wrongThread = "Database was not used on the correct thread."
+}

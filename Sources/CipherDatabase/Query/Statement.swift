@@ -1,0 +1,155 @@
+/// A compiled SQL statement of one connection.
+///
+/// Make it with ``Database/makeStatement(sql:)``, or with ``Database/cachedStatement(sql:)`` when the same SQL runs
+/// again and again. Use it only inside the access that gave the ``Database``.
+public final class Statement {
+    @usableFromInline let handle: StatementHandle
+    let database: Database
+    /// The SQL text of this one statement.
+    public let sql: String
+    /// The statement for SQLite's C functions.
+    public let sqliteStatement: SQLiteStatement
+    /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE` counts as one that does not write.
+    public let isReadonly: Bool
+    /// How many columns its rows have; 0 for statements without rows.
+    public let columnCount: Int
+    let parameterCount: Int
+    private(set) var arguments = StatementArguments()
+    private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
+        handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
+    }
+    private var cachedColumns: RowColumns?
+
+    init(database: Database, sqliteStatement: SQLiteStatement) {
+        self.database = database
+        self.sqliteStatement = sqliteStatement
+        handle = StatementHandle(sqliteStatement)
+        sql = handle.sql.trimmingSQL()
+        isReadonly = handle.isReadonly
+        columnCount = Int(handle.columnCount)
+        parameterCount = handle.parameterCount
+    }
+
+    deinit { handle.finalize() }
+
+    /// The names of the columns, from left to right.
+    public var columnNames: [String] { columns.names }
+
+    var columns: RowColumns {
+        // A schema change can recompile a statement behind our back, with other columns.
+        if let cachedColumns, cachedColumns.count == Int(handle.columnCount) { return cachedColumns }
+        let columns = RowColumns(names: (0..<handle.columnCount).map { handle.columnName(at: $0) })
+        cachedColumns = columns
+        return columns
+    }
+
+    // MARK: Arguments
+
+    /// Sets all arguments.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when their number or names do not fit the statement.
+    public func setArguments(_ arguments: StatementArguments) throws {
+        self.arguments = arguments
+        _ = handle.reset()
+        if arguments.namedValues.isEmpty {
+            guard arguments.values.count == parameterCount else { throw wrongArgumentCount(arguments.values.count) }
+            try arguments.values.withUnsafeBufferPointer { values in
+                for index in values.indices { try bind(values[index], at: index) }
+            }
+        } else {
+            try bindByName(arguments)
+        }
+    }
+
+    /// Checks arguments without running anything.
+    public func validateArguments(_ arguments: StatementArguments) throws {
+        if arguments.namedValues.isEmpty {
+            guard arguments.values.count == parameterCount else { throw wrongArgumentCount(arguments.values.count) }
+        } else {
+            _ = try valuesInOrder(arguments)
+        }
+    }
+
+    private func bindByName(_ arguments: StatementArguments) throws {
+        for (index, value) in try valuesInOrder(arguments).enumerated() { try bind(value, at: index) }
+    }
+
+    // Named parameters take the value of their name; the others take the positional values in turn.
+    private func valuesInOrder(_ arguments: StatementArguments) throws -> [DatabaseValue] {
+        var positional = arguments.values[...]
+        var unused = Set(arguments.namedValues.keys)
+        let values = try parameterNames.map { name -> DatabaseValue in
+            if let name, let value = arguments.namedValues[name] {
+                unused.remove(name)
+                return value
+            }
+            if let value = positional.popFirst() { return value }
+            throw misuse(name.map { "missing statement argument: \($0)" } ?? wrongCountMessage(arguments.values.count))
+        }
+        guard positional.isEmpty else { throw wrongArgumentCount(arguments.values.count) }
+        if let name = unused.min() { throw misuse("unknown statement argument: \(name)") }
+        return values
+    }
+
+    private func bind(_ value: DatabaseValue, at index: Int) throws {
+        let code = value.bind(to: sqliteStatement, at: CInt(index + 1))
+        if code != 0 { throw failure(code) }
+    }
+
+    private func wrongArgumentCount(_ count: Int) -> DatabaseError { misuse(wrongCountMessage(count)) }
+
+    private func wrongCountMessage(_ count: Int) -> String {
+        "wrong number of statement arguments: \(count), where the statement has \(parameterCount)"
+    }
+
+    private func misuse(_ message: String) -> DatabaseError {
+        DatabaseError(resultCode: .SQLITE_MISUSE, message: message, sql: sql)
+    }
+
+    // MARK: Running
+
+    /// Runs the statement to its end and drops its rows.
+    ///
+    /// - Parameter arguments: New arguments; nil keeps those set before.
+    /// - Throws: ``DatabaseError``.
+    public func execute(arguments: StatementArguments? = nil) throws {
+        if let arguments { try setArguments(arguments) }
+        try start()
+        var code: CInt
+        repeat { code = handle.step() } while code == ResultCode.SQLITE_ROW.rawValue
+        if code != ResultCode.SQLITE_DONE.rawValue { throw failure(code) }
+        _ = handle.reset()
+        database.didRun(self)
+    }
+
+    /// Makes the statement ready for its first step.
+    @usableFromInline
+    func start() throws {
+        try database.willRun(self)
+        _ = handle.reset()
+    }
+
+    /// The error of a failed step, after which the statement is reset: a statement left in the middle of a step would
+    /// keep its locks.
+    @usableFromInline
+    func failure(_ code: CInt) -> any Error {
+        let message = database.handle.lastMessage
+        _ = handle.reset()
+        return database.error(ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments)
+    }
+}
+
+extension Statement: CustomStringConvertible {
+    public var description: String { "SQL: \(sql)" }
+}
+
+extension String {
+    /// The text without blanks, semicolons and comments' line ends around it.
+    func trimmingSQL() -> String {
+        let isEdge: (Character) -> Bool = { $0.isWhitespace || $0 == ";" }
+        guard let first = firstIndex(where: { !isEdge($0) }), let last = lastIndex(where: { !isEdge($0) }) else {
+            return ""
+        }
+        return first == startIndex && last == index(before: endIndex) ? self : String(self[first...last])
+    }
+}

@@ -1,0 +1,147 @@
+import CSQLCipher
+import StoreCrypto
+
+/// The C functions of a connection, one wrapper each. It does not own the connection; `Database` does.
+struct ConnectionHandle {
+    let pointer: SQLiteConnection
+
+    // MARK: Opening and closing
+
+    /// Opens a file, a database in memory, or a temporary one.
+    ///
+    /// The connection is in multi-thread mode: its one thread at a time is seen to by `SerialConnection`.
+    static func open(_ path: String, readonly: Bool) throws(DatabaseError) -> ConnectionHandle {
+        var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        flags |= readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+        var connection: SQLiteConnection?
+        let code = sqlite3_open_v2(path, &connection, flags, nil)
+        guard code == SQLITE_OK, let connection else {
+            let message = connection.map { String(cString: sqlite3_errmsg($0)) }
+            sqlite3_close_v2(connection)
+            throw DatabaseError(resultCode: ResultCode(rawValue: code), message: message)
+        }
+        return ConnectionHandle(pointer: connection)
+    }
+
+    /// Closes the connection; statements that still live keep its memory, not its use.
+    func close() { sqlite3_close_v2(pointer) }
+
+    /// Closes the connection, or returns the code that says why it stays open.
+    func closeStrictly() -> ResultCode { ResultCode(rawValue: sqlite3_close(pointer)) }
+
+    // MARK: State
+
+    var isInAutocommit: Bool { sqlite3_get_autocommit(pointer) != 0 }
+    var isReadonly: Bool { sqlite3_db_readonly(pointer, "main") == 1 }
+    var changeCount: Int { Int(sqlite3_changes64(pointer)) }
+    var totalChangeCount: Int { Int(sqlite3_total_changes64(pointer)) }
+    var lastInsertedRowID: Int64 { sqlite3_last_insert_rowid(pointer) }
+    var lastMessage: String { String(cString: sqlite3_errmsg(pointer)) }
+    var lastExtendedCode: ResultCode { ResultCode(rawValue: sqlite3_extended_errcode(pointer)) }
+    var isInterrupted: Bool { sqlite3_is_interrupted(pointer) != 0 }
+    func interrupt() { sqlite3_interrupt(pointer) }
+    func releaseMemory() { sqlite3_db_release_memory(pointer) }
+
+    // MARK: Settings that need no file access
+
+    func setDoubleQuotedStrings(_ accepted: Bool) {
+        _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_DQS_DML, accepted ? 1 : 0, nil)
+        _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_DQS_DDL, accepted ? 1 : 0, nil)
+    }
+
+    func setForeignKeys(_ enforced: Bool) {
+        _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_ENABLE_FKEY, enforced ? 1 : 0, nil)
+    }
+
+    /// SQLite itself must never checkpoint on its own account.
+    // A commit that restarts the log during another process's checkpoint can lose pages before SQLite 3.51.3.
+    func disableAutomaticCheckpoints() { sqlite3_wal_autocheckpoint(pointer, 0) }
+
+    /// Keeps the -wal and -shm files after the last close, so that a reader without write permission can open.
+    func setPersistentWAL(_ persistent: Bool) -> ResultCode {
+        var flag: CInt = persistent ? 1 : 0
+        return ResultCode(rawValue: sqlite3_file_control(pointer, "main", SQLITE_FCNTL_PERSIST_WAL, &flag))
+    }
+
+    // MARK: Keys
+
+    /// Hands a passphrase, or a raw keyspec `x'<64 hex><32 hex>'`, to SQLCipher: never as SQL text, which traces print.
+    func setKey(_ key: UnsafeRawBufferPointer) -> ResultCode {
+        ResultCode(rawValue: sqlite3_key_v2(pointer, "main", key.baseAddress, CInt(key.count)))
+    }
+
+    // MARK: Checkpoints
+
+    /// Copies committed frames into the database file without waiting for anyone.
+    /// - Returns: The code, the frames in the log, and how many of them are in the database file.
+    func checkpointPassively() -> (code: ResultCode, logFrames: Int, checkpointedFrames: Int) {
+        var log: CInt = 0
+        var done: CInt = 0
+        let code = sqlite3_wal_checkpoint_v2(pointer, "main", SQLITE_CHECKPOINT_PASSIVE, &log, &done)
+        return (ResultCode(rawValue: code), Int(log), Int(done))
+    }
+
+    // MARK: The file below
+
+    /// Whether another file now has the database's name.
+    var hasMoved: Bool {
+        var moved: CInt = 0
+        let code = sqlite3_file_control(pointer, "main", SQLITE_FCNTL_HAS_MOVED, &moved)
+        return code == SQLITE_OK && moved != 0
+    }
+
+    /// A number that changes with every commit of another connection.
+    var dataVersion: UInt32 {
+        var version: UInt32 = 0
+        _ = sqlite3_file_control(pointer, "main", SQLITE_FCNTL_DATA_VERSION, &version)
+        return version
+    }
+
+    /// Size of the main database file in bytes; nil when it cannot be asked.
+    var fileBytes: Int? {
+        withFile { file, methods in
+            var size: sqlite3_int64 = 0
+            return methods.xFileSize?(file, &size) == SQLITE_OK ? Int(size) : nil
+        }
+    }
+
+    /// Raw bytes of the main database file, read through the connection's own descriptor.
+    ///
+    /// A second descriptor would drop every lock of the process on the file when it is closed.
+    /// - Returns: The bytes, fewer than `count` at the end of the file; nil when they cannot be read.
+    func readFile(_ count: Int, at offset: Int) -> [UInt8]? {
+        guard let size = fileBytes else { return nil }
+        let available = max(0, min(count, size - offset))
+        guard available > 0 else { return [] }
+        return withFile { file, methods in
+            var bytes = [UInt8](repeating: 0, count: available)
+            let code = methods.xRead?(file, &bytes, CInt(available), sqlite3_int64(offset))
+            // A file that shrank in between leaves zeros behind what was read.
+            return code == SQLITE_OK || code == SQLITE_IOERR_SHORT_READ ? bytes : nil
+        }
+    }
+
+    private func withFile<T>(
+        _ body: (UnsafeMutablePointer<sqlite3_file>, sqlite3_io_methods) -> T?
+    ) -> T? {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        guard sqlite3_file_control(pointer, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK,
+            let file, let methods = file.pointee.pMethods
+        else { return nil }
+        return body(file, methods.pointee)
+    }
+
+    // MARK: Compiling
+
+    /// Compiles the first statement of `sql`.
+    /// - Returns: The code, the statement (nil for blanks and comments), and how many bytes of `sql` it took.
+    func prepare(
+        _ sql: UnsafePointer<CChar>, persistent: Bool
+    ) -> (code: ResultCode, statement: SQLiteStatement?, tail: UnsafePointer<CChar>?) {
+        var statement: SQLiteStatement?
+        var tail: UnsafePointer<CChar>?
+        let flags = persistent ? UInt32(SQLITE_PREPARE_PERSISTENT) : 0
+        let code = sqlite3_prepare_v3(pointer, sql, -1, flags, &statement, &tail)
+        return (ResultCode(rawValue: code), statement, tail)
+    }
+}

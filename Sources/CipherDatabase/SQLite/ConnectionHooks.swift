@@ -1,0 +1,110 @@
+import CSQLCipher
+
+/// What the hooks of one connection call back. SQLite keeps an unretained pointer to it: it lives as long as the
+/// connection does.
+final class ConnectionHooks {
+    /// Decides on each action while a statement is compiled.
+    var authorize: ((AuthorizerRequest) -> AuthorizerDecision)?
+    /// Asked while a lock is held elsewhere; returns whether to try again. The number counts earlier tries.
+    var isBusy: ((Int) -> Bool)?
+    /// Told of each commit in WAL mode; the number is the frames in the log.
+    var didCommitToLog: ((Int) -> Void)?
+    /// Told of each statement as it starts.
+    var willRun: ((SQLiteStatement) -> Void)?
+    /// Told of each statement when it has ended; the number is nanoseconds.
+    var didRun: ((SQLiteStatement, Int64) -> Void)?
+}
+
+/// One action that SQLite asks about while it compiles a statement.
+/// - SeeAlso: <https://www.sqlite.org/c3ref/c_alter_table.html>
+enum AuthorizerRequest {
+    /// A pragma by its name; `value` is nil where it only reads.
+    case pragma(name: String, value: String?)
+    /// A file to attach; empty and nil for the temporary database that VACUUM makes.
+    case attach(file: String?)
+    /// Everything else.
+    case other
+}
+
+enum AuthorizerDecision {
+    case allow
+    case deny
+}
+
+extension ConnectionHandle {
+    // MARK: Installing
+
+    // Installing an authorizer expires every compiled statement: it is done once, when the connection is new.
+    func installAuthorizer(_ hooks: ConnectionHooks) {
+        sqlite3_set_authorizer(pointer, authorizerCallback, context(of: hooks))
+    }
+
+    func installLogHook(_ hooks: ConnectionHooks) {
+        _ = sqlite3_wal_hook(pointer, logCallback, context(of: hooks))
+    }
+
+    func installBusyHandler(_ hooks: ConnectionHooks?) {
+        sqlite3_busy_handler(pointer, hooks == nil ? nil : busyCallback, hooks.map(context))
+    }
+
+    /// Lets SQLite wait for locks, in whole milliseconds; zero does not wait.
+    func setBusyTimeout(milliseconds: Int) { sqlite3_busy_timeout(pointer, CInt(clamping: milliseconds)) }
+
+    func installTrace(_ hooks: ConnectionHooks, statements: Bool, profiles: Bool) {
+        var mask: UInt32 = 0
+        if statements { mask |= UInt32(SQLITE_TRACE_STMT) }
+        if profiles { mask |= UInt32(SQLITE_TRACE_PROFILE) }
+        sqlite3_trace_v2(pointer, mask, mask == 0 ? nil : traceCallback, mask == 0 ? nil : context(of: hooks))
+    }
+
+    private func context(of hooks: ConnectionHooks) -> UnsafeMutableRawPointer {
+        Unmanaged.passUnretained(hooks).toOpaque()
+    }
+}
+
+// MARK: - Called by SQLite
+
+private func hooks(at context: UnsafeMutableRawPointer?) -> ConnectionHooks? {
+    context.map { Unmanaged<ConnectionHooks>.fromOpaque($0).takeUnretainedValue() }
+}
+
+private func authorizerCallback(
+    context: UnsafeMutableRawPointer?, action: CInt,
+    first: UnsafePointer<CChar>?, second: UnsafePointer<CChar>?, _: UnsafePointer<CChar>?, _: UnsafePointer<CChar>?
+) -> CInt {
+    guard let authorize = hooks(at: context)?.authorize else { return SQLITE_OK }
+    let request: AuthorizerRequest
+    switch action {
+    case SQLITE_PRAGMA:
+        request = .pragma(name: first.map { String(cString: $0) } ?? "", value: second.map { String(cString: $0) })
+    case SQLITE_ATTACH:
+        request = .attach(file: first.map { String(cString: $0) })
+    default:
+        return SQLITE_OK
+    }
+    return authorize(request) == .allow ? SQLITE_OK : SQLITE_DENY
+}
+
+private func busyCallback(context: UnsafeMutableRawPointer?, tries: CInt) -> CInt {
+    hooks(at: context)?.isBusy?(Int(tries)) == true ? 1 : 0
+}
+
+private func logCallback(
+    context: UnsafeMutableRawPointer?, _: OpaquePointer?, _: UnsafePointer<CChar>?, frames: CInt
+) -> CInt {
+    hooks(at: context)?.didCommitToLog?(Int(frames))
+    return SQLITE_OK
+}
+
+private func traceCallback(
+    event: UInt32, context: UnsafeMutableRawPointer?, statement: UnsafeMutableRawPointer?,
+    detail: UnsafeMutableRawPointer?
+) -> CInt {
+    guard let hooks = hooks(at: context), let statement else { return 0 }
+    if event == UInt32(SQLITE_TRACE_STMT) {
+        hooks.willRun?(SQLiteStatement(statement))
+    } else if event == UInt32(SQLITE_TRACE_PROFILE), let detail {
+        hooks.didRun?(SQLiteStatement(statement), detail.load(as: Int64.self))
+    }
+    return 0
+}

@@ -1,0 +1,135 @@
+import CSQLCipher
+
+/// The C functions of a compiled statement, one wrapper each.
+///
+/// The wrappers are inlinable: a fetch of ten integers from each row must cost ten C calls and nothing else.
+/// Column and parameter indexes are SQLite's: columns count from 0, parameters from 1.
+/// - SeeAlso: <https://www.sqlite.org/c3ref/stmt.html>
+@frozen public struct StatementHandle {
+    @usableFromInline let pointer: SQLiteStatement
+
+    @inlinable
+    init(_ pointer: SQLiteStatement) { self.pointer = pointer }
+
+    // MARK: Running
+
+    @inlinable
+    func step() -> CInt { sqlite3_step(pointer) }
+    @inlinable
+    func reset() -> CInt { sqlite3_reset(pointer) }
+    func finalize() { sqlite3_finalize(pointer) }
+    func clearBindings() { sqlite3_clear_bindings(pointer) }
+    var isBusy: Bool { sqlite3_stmt_busy(pointer) != 0 }
+    var isReadonly: Bool { sqlite3_stmt_readonly(pointer) != 0 }
+    var isExplain: Bool { sqlite3_stmt_isexplain(pointer) != 0 }
+    var sql: String { sqlite3_sql(pointer).map { String(cString: $0) } ?? "" }
+
+    /// The SQL text with the values of the parameters in their places; nil when there is no memory for it.
+    var expandedSQL: String? {
+        guard let text = sqlite3_expanded_sql(pointer) else { return nil }
+        defer { sqlite3_free(text) }
+        return String(cString: text)
+    }
+
+    // MARK: Parameters
+
+    var parameterCount: Int { Int(sqlite3_bind_parameter_count(pointer)) }
+    func parameterName(at index: CInt) -> String? {
+        sqlite3_bind_parameter_name(pointer, index).map { String(cString: $0) }
+    }
+
+    @inlinable
+    func bindNull(at index: CInt) -> CInt { sqlite3_bind_null(pointer, index) }
+    @inlinable
+    func bind(_ value: Int64, at index: CInt) -> CInt { sqlite3_bind_int64(pointer, index, value) }
+    @inlinable
+    func bind(_ value: Double, at index: CInt) -> CInt { sqlite3_bind_double(pointer, index, value) }
+
+    /// Binds a text; SQLite copies the bytes.
+    func bind(_ text: String, at index: CInt) -> CInt {
+        var text = text
+        return text.withUTF8 { utf8 in
+            // An empty buffer has no address, and SQLite takes a null pointer for NULL.
+            guard let base = utf8.baseAddress else {
+                return sqlite3_bind_text64(pointer, index, "", 0, Self.transient, UInt8(SQLITE_UTF8))
+            }
+            return base.withMemoryRebound(to: CChar.self, capacity: utf8.count) {
+                sqlite3_bind_text64(pointer, index, $0, UInt64(utf8.count), Self.transient, UInt8(SQLITE_UTF8))
+            }
+        }
+    }
+
+    /// Binds a blob; SQLite copies the bytes.
+    func bind(_ bytes: UnsafeRawBufferPointer, at index: CInt) -> CInt {
+        guard let base = bytes.baseAddress, !bytes.isEmpty else { return sqlite3_bind_zeroblob(pointer, index, 0) }
+        return sqlite3_bind_blob64(pointer, index, base, UInt64(bytes.count), Self.transient)
+    }
+
+    private static var transient: sqlite3_destructor_type { unsafeBitCast(-1, to: sqlite3_destructor_type.self) }
+
+    // MARK: Columns of the current row
+
+    @inlinable
+    var columnCount: CInt { sqlite3_column_count(pointer) }
+    func columnName(at index: CInt) -> String {
+        sqlite3_column_name(pointer, index).map { String(cString: $0) } ?? ""
+    }
+
+    @inlinable
+    func isNull(at index: CInt) -> Bool { sqlite3_column_type(pointer, index) == SQLITE_NULL }
+    @inlinable
+    func int64(at index: CInt) -> Int64 { sqlite3_column_int64(pointer, index) }
+    @inlinable
+    func double(at index: CInt) -> Double { sqlite3_column_double(pointer, index) }
+
+    /// An integer, or nil for NULL. NULL reads as 0, so only a 0 needs the second question.
+    @inlinable
+    func int64OrNil(at index: CInt) -> Int64? {
+        let value = sqlite3_column_int64(pointer, index)
+        return value == 0 && isNull(at: index) ? nil : value
+    }
+
+    /// A floating-point number, or nil for NULL.
+    @inlinable
+    func doubleOrNil(at index: CInt) -> Double? {
+        let value = sqlite3_column_double(pointer, index)
+        return value == 0 && isNull(at: index) ? nil : value
+    }
+
+    /// A text, or nil for NULL. Bytes that are not UTF-8 become replacement characters, and a NUL does not end it.
+    @inlinable
+    func stringOrNil(at index: CInt) -> String? {
+        guard let text = sqlite3_column_text(pointer, index) else { return nil }
+        let count = Int(sqlite3_column_bytes(pointer, index))
+        return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
+    }
+
+    /// The bytes of a blob or text, valid until the next step; empty for NULL and for empty values.
+    @inlinable
+    func bytes(at index: CInt) -> UnsafeRawBufferPointer {
+        let start = sqlite3_column_blob(pointer, index)
+        return UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(pointer, index)))
+    }
+
+    /// The storage class of a column.
+    @inlinable
+    func storageClass(at index: CInt) -> StorageClass {
+        switch sqlite3_column_type(pointer, index) {
+        case SQLITE_INTEGER: .integer
+        case SQLITE_FLOAT: .real
+        case SQLITE_TEXT: .text
+        case SQLITE_BLOB: .blob
+        default: .null
+        }
+    }
+}
+
+/// The five storage classes of SQLite.
+/// - SeeAlso: <https://www.sqlite.org/datatype3.html>
+public enum StorageClass: Sendable {
+    case null
+    case integer
+    case real
+    case text
+    case blob
+}

@@ -1,0 +1,103 @@
+import Foundation
+
+/// A value as SQLite stores it: one of the five storage classes.
+/// - SeeAlso: <https://www.sqlite.org/datatype3.html>
+public struct DatabaseValue: Hashable, Sendable {
+    /// The storage class and the value.
+    public enum Storage: Hashable, Sendable {
+        case null
+        case int64(Int64)
+        case double(Double)
+        case string(String)
+        case blob(Data)
+    }
+
+    public let storage: Storage
+
+    @inlinable
+    public init(_ storage: Storage) { self.storage = storage }
+
+    /// The value of any Swift value that a database can hold; NULL for all others.
+    public init?(value: Any) {
+        switch value {
+        case let value as any DatabaseValueConvertible: self = value.databaseValue
+        case Optional<Any>.none: self = .null
+        default: return nil
+        }
+    }
+
+    public static let null = DatabaseValue(.null)
+
+    public var isNull: Bool { storage == .null }
+}
+
+extension DatabaseValue: DatabaseValueConvertible {
+    public var databaseValue: DatabaseValue { self }
+    public static func fromDatabaseValue(_ value: DatabaseValue) -> DatabaseValue? { value }
+    public static func fromMissingColumn() -> DatabaseValue? { nil }
+}
+
+extension DatabaseValue: StatementColumnConvertible {
+    public init(sqliteStatement: SQLiteStatement, index: CInt) {
+        self.init(statement: StatementHandle(sqliteStatement), index: index)
+    }
+
+    @inlinable
+    init(statement: StatementHandle, index: CInt) {
+        switch statement.storageClass(at: index) {
+        case .null: self.init(.null)
+        case .integer: self.init(.int64(statement.int64(at: index)))
+        case .real: self.init(.double(statement.double(at: index)))
+        case .text: self.init(.string(statement.stringOrNil(at: index) ?? ""))
+        case .blob: self.init(.blob(Data(statement.bytes(at: index))))
+        }
+    }
+}
+
+extension DatabaseValue: StatementBinding {
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        let statement = StatementHandle(sqliteStatement)
+        return switch storage {
+        case .null: statement.bindNull(at: index)
+        case .int64(let value): statement.bind(value, at: index)
+        case .double(let value): statement.bind(value, at: index)
+        case .string(let value): statement.bind(value, at: index)
+        case .blob(let value): value.withUnsafeBytes { statement.bind($0, at: index) }
+        }
+    }
+}
+
+extension DatabaseValue: ExpressibleByNilLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
+    ExpressibleByStringLiteral
+{
+    public init(nilLiteral: ()) { self = .null }
+    public init(integerLiteral value: Int64) { self.init(.int64(value)) }
+    public init(floatLiteral value: Double) { self.init(.double(value)) }
+    public init(stringLiteral value: String) { self.init(.string(value)) }
+}
+
+extension DatabaseValue: CustomStringConvertible {
+    /// The value as an SQL literal.
+    public var description: String {
+        switch storage {
+        case .null: "NULL"
+        case .int64(let value): String(value)
+        case .double(let value): String(value)
+        case .string(let value): "'" + value.replacingOccurrences(of: "'", with: "''") + "'"
+        case .blob(let value): "x'" + value.map { String(format: "%02X", $0) }.joined() + "'"
+        }
+    }
+}
+
+extension DatabaseValue.Storage {
+    /// The stored value as a Swift value; nil for NULL.
+    public var value: (any DatabaseValueConvertible)? {
+        switch self {
+        case .null: nil
+        case .int64(let value): value
+        case .double(let value): value
+        case .string(let value): value
+        case .blob(let value): value
+        }
+    }
+}

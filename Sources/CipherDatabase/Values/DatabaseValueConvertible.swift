@@ -1,0 +1,64 @@
+/// A type whose values a database can store and give back.
+public protocol DatabaseValueConvertible {
+    /// The value as SQLite stores it.
+    var databaseValue: DatabaseValue { get }
+
+    /// The Swift value of a stored one; nil when it does not fit.
+    static func fromDatabaseValue(_ value: DatabaseValue) -> Self?
+
+    /// The Swift value of a column that is not in the row; nil when there is none.
+    static func fromMissingColumn() -> Self?
+}
+
+extension DatabaseValueConvertible {
+    public static func fromMissingColumn() -> Self? { nil }
+}
+
+/// A type that reads itself straight from a statement's current row, without a ``DatabaseValue`` in between.
+public protocol StatementColumnConvertible {
+    /// Reads a column of the current row.
+    ///
+    /// - Parameters:
+    ///   - sqliteStatement: A statement that has a current row.
+    ///   - index: The column, counted from 0.
+    /// - Returns: nil for NULL, and for values that the type cannot hold.
+    init?(sqliteStatement: SQLiteStatement, index: CInt)
+}
+
+/// A type that binds itself straight to a statement's parameter.
+public protocol StatementBinding {
+    /// Binds the value.
+    ///
+    /// - Parameters:
+    ///   - sqliteStatement: A statement that is not running.
+    ///   - index: The parameter, counted from 1.
+    /// - Returns: SQLite's result code.
+    func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt
+}
+
+extension Optional: DatabaseValueConvertible where Wrapped: DatabaseValueConvertible {
+    public var databaseValue: DatabaseValue { self?.databaseValue ?? .null }
+
+    public static func fromDatabaseValue(_ value: DatabaseValue) -> Wrapped?? {
+        if let wrapped = Wrapped.fromDatabaseValue(value) { return .some(wrapped) }
+        return value.isNull ? .some(nil) : nil
+    }
+
+    public static func fromMissingColumn() -> Wrapped?? { .some(nil) }
+}
+
+extension DatabaseValueConvertible where Self: RawRepresentable, RawValue: DatabaseValueConvertible {
+    public var databaseValue: DatabaseValue { rawValue.databaseValue }
+
+    public static func fromDatabaseValue(_ value: DatabaseValue) -> Self? {
+        RawValue.fromDatabaseValue(value).flatMap { Self(rawValue: $0) }
+    }
+}
+
+extension StatementColumnConvertible where Self: RawRepresentable, RawValue: StatementColumnConvertible {
+    @inlinable
+    public init?(sqliteStatement: SQLiteStatement, index: CInt) {
+        guard let raw = RawValue(sqliteStatement: sqliteStatement, index: index) else { return nil }
+        self.init(rawValue: raw)
+    }
+}

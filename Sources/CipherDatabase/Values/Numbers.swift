@@ -1,0 +1,113 @@
+// How Swift's numbers stand in a database: integers as INTEGER, Bool as 0 and 1, floating point as REAL.
+
+extension DatabaseValueConvertible where Self: FixedWidthInteger {
+    @inlinable
+    public var databaseValue: DatabaseValue {
+        // A UInt64 above Int64.max has no place in SQLite; NULL would lose it silently, so it traps.
+        DatabaseValue(.int64(Int64(self)))
+    }
+
+    /// An INTEGER that fits, or a REAL that is a whole number and fits.
+    public static func fromDatabaseValue(_ value: DatabaseValue) -> Self? {
+        switch value.storage {
+        case .int64(let integer): Self(exactly: integer)
+        case .double(let double): Int64(exactly: double).flatMap { Self(exactly: $0) }
+        default: nil
+        }
+    }
+}
+
+extension StatementColumnConvertible where Self: FixedWidthInteger {
+    @inlinable
+    public init?(sqliteStatement: SQLiteStatement, index: CInt) {
+        guard let value = StatementHandle(sqliteStatement).int64OrNil(at: index) else { return nil }
+        self.init(exactly: value)
+    }
+}
+
+extension StatementBinding where Self: FixedWidthInteger {
+    @inlinable
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        StatementHandle(sqliteStatement).bind(Int64(self), at: index)
+    }
+}
+
+extension Int: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
+extension Int8: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
+extension Int16: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
+extension Int32: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
+extension Int64: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
+extension UInt: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
+extension UInt8: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
+extension UInt16: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
+extension UInt32: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
+extension UInt64: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
+
+extension Bool: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
+    public var databaseValue: DatabaseValue { DatabaseValue(.int64(self ? 1 : 0)) }
+
+    /// Zero is false, every other number is true.
+    public static func fromDatabaseValue(_ value: DatabaseValue) -> Bool? {
+        switch value.storage {
+        case .int64(let integer): integer != 0
+        case .double(let double): double != 0
+        default: nil
+        }
+    }
+
+    @inlinable
+    public init?(sqliteStatement: SQLiteStatement, index: CInt) {
+        guard let value = StatementHandle(sqliteStatement).int64OrNil(at: index) else { return nil }
+        self = value != 0
+    }
+
+    @inlinable
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        StatementHandle(sqliteStatement).bind(self ? 1 : 0, at: index)
+    }
+}
+
+extension Double: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
+    public var databaseValue: DatabaseValue { DatabaseValue(.double(self)) }
+
+    public static func fromDatabaseValue(_ value: DatabaseValue) -> Double? {
+        switch value.storage {
+        case .int64(let integer): Double(integer)
+        case .double(let double): double
+        default: nil
+        }
+    }
+
+    @inlinable
+    public init?(sqliteStatement: SQLiteStatement, index: CInt) {
+        guard let value = StatementHandle(sqliteStatement).doubleOrNil(at: index) else { return nil }
+        self = value
+    }
+
+    @inlinable
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        StatementHandle(sqliteStatement).bind(self, at: index)
+    }
+}
+
+extension Float: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
+    public var databaseValue: DatabaseValue { DatabaseValue(.double(Double(self))) }
+
+    public static func fromDatabaseValue(_ value: DatabaseValue) -> Float? {
+        Double.fromDatabaseValue(value).map { Float($0) }
+    }
+
+    @inlinable
+    public init?(sqliteStatement: SQLiteStatement, index: CInt) {
+        guard let value = StatementHandle(sqliteStatement).doubleOrNil(at: index) else { return nil }
+        self = Float(value)
+    }
+
+    @inlinable
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        StatementHandle(sqliteStatement).bind(Double(self), at: index)
+    }
+}

@@ -1,0 +1,28 @@
+import StoreCrypto
+
+/// What stands in the way of reading or writing a page; never what a page holds.
+package enum PageFormatError: Error, Hashable, Sendable {
+    /// The cipher settings do not describe a page that SQLCipher could have written.
+    case unusableSettings(reason: String)
+    /// A buffer has another length than the format asks for.
+    case wrongLength(what: String, bytes: Int, expectedBytes: Int)
+    /// Pages count from 1.
+    case pageNumberZero
+    /// libcrypto refused.
+    case cryptography(CryptoError)
+}
+
+extension PageFormatError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .unusableSettings(let reason):
+            "the cipher settings describe no SQLCipher page: \(reason)"
+        case .wrongLength(let what, let bytes, let expectedBytes):
+            "\(what) has \(bytes) bytes instead of \(expectedBytes)"
+        case .pageNumberZero:
+            "page number 0: pages count from 1"
+        case .cryptography(let error):
+            error.description
+        }
+    }
+}

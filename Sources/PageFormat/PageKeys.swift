@@ -1,0 +1,53 @@
+import StoreCrypto
+
+/// The two keys of an encrypted file, with what is needed to use them.
+///
+/// Made once for a file; each thread makes a ``PageCodec`` of its own from it.
+package struct PageKeys: ~Copyable, Sendable {
+    /// Encrypts the pages.
+    package let dataKey: SecretBytes
+    /// Authenticates the pages.
+    package let macKey: SecretBytes
+    /// The salt of the file, 16 bytes.
+    package let salt: [UInt8]
+    /// The settings under which the file was made.
+    package let settings: CipherSettings
+    /// Where the parts of a page lie.
+    package let layout: PageLayout
+
+    /// Takes a copy of the data key and derives the MAC key from it (2 PBKDF2 rounds, microseconds).
+    ///
+    /// - Throws: ``PageFormatError`` when key, salt or settings have the wrong size.
+    package init(dataKey: borrowing SecretBytes, salt: [UInt8], settings: CipherSettings) throws(PageFormatError) {
+        let layout = try PageLayout(settings)
+        try PageKeys.check("the data key", bytes: dataKey.count, expectedBytes: CipherSettings.keyBytes)
+        try PageKeys.check("the salt", bytes: salt.count, expectedBytes: CipherSettings.saltBytes)
+        let derived: SecretBytes
+        do throws(CryptoError) {
+            derived = try settings.deriveMacKey(dataKey: dataKey, salt: salt)
+        } catch {
+            throw .cryptography(error)
+        }
+        self.dataKey = dataKey.copy()
+        self.macKey = derived
+        self.salt = salt
+        self.settings = settings
+        self.layout = layout
+    }
+
+    borrowing func makeCipher() throws(PageFormatError) -> PageCipher {
+        do throws(CryptoError) { return try PageCipher(key: dataKey) } catch { throw .cryptography(error) }
+    }
+
+    borrowing func makeAuthenticator() throws(PageFormatError) -> PageAuthenticator {
+        do throws(CryptoError) {
+            return try PageAuthenticator(hash: settings.hmacHash, key: macKey)
+        } catch {
+            throw .cryptography(error)
+        }
+    }
+
+    private static func check(_ what: String, bytes: Int, expectedBytes: Int) throws(PageFormatError) {
+        if bytes != expectedBytes { throw .wrongLength(what: what, bytes: bytes, expectedBytes: expectedBytes) }
+    }
+}

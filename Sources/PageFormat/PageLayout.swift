@@ -1,0 +1,68 @@
+import StoreCrypto
+
+/// Where the parts of an encrypted page lie.
+///
+/// A page is ciphertext, then the reserve: initialization vector, authentication code, and padding up to a multiple
+/// of the cipher block. Page 1 begins with bytes that are not encrypted: the salt, or a part of SQLite's header.
+/// Docs/Formats/Pages.md tabulates the offsets.
+package struct PageLayout: Hashable, Sendable {
+    /// Sizes that SQLite knows.
+    package static let smallestPageBytes = 512
+    package static let largestPageBytes = 65_536
+    /// Bytes at the start of page 1 that hold the salt where no plaintext header is asked for.
+    package static let saltHeaderBytes = CipherSettings.saltBytes
+    /// SQLite keeps its byte locks here and never stores anything in the page that covers this offset.
+    /// <https://www.sqlite.org/fileformat2.html#the_lock_byte_page>
+    package static let lockByteOffset = 1 << 30
+
+    /// Bytes of one page.
+    package let pageBytes: Int
+    /// Bytes of the reserve at the end of each page.
+    package let reservedBytes: Int
+    /// Bytes at the start of page 1 that are not encrypted.
+    package let firstPageClearBytes: Int
+    /// Whether the clear bytes of page 1 belong to SQLite's header; otherwise they are the salt.
+    package let hasPlaintextHeader: Bool
+    /// Bytes of the authentication code.
+    package let codeBytes: Int
+
+    /// - Throws: ``PageFormatError/unusableSettings(reason:)``.
+    package init(_ settings: CipherSettings) throws(PageFormatError) {
+        let page = settings.pageBytes
+        guard PageLayout.isPageSize(page) else {
+            throw .unusableSettings(reason: "a page of \(page) bytes; a power of two from 512 to 65536 is needed")
+        }
+        let header = settings.plaintextHeaderBytes
+        guard header == 0 || (header % PageCipher.blockBytes == 0 && (16...96).contains(header)) else {
+            throw .unusableSettings(reason: "a plaintext header of \(header) bytes; 0 or 32 is usual")
+        }
+        pageBytes = page
+        reservedBytes = settings.reservedBytes
+        hasPlaintextHeader = header > 0
+        firstPageClearBytes = header > 0 ? header : PageLayout.saltHeaderBytes
+        codeBytes = settings.hmacHash.digestBytes
+    }
+
+    /// Whether SQLite knows pages of this size.
+    package static func isPageSize(_ bytes: Int) -> Bool {
+        (smallestPageBytes...largestPageBytes).contains(bytes) && bytes & (bytes - 1) == 0
+    }
+
+    /// Bytes of a page that SQLite uses: all but the reserve.
+    package var usableBytes: Int { pageBytes - reservedBytes }
+    /// Where the initialization vector begins, which is where the ciphertext ends.
+    package var vectorOffset: Int { usableBytes }
+    /// Where the authentication code begins, which is where the authenticated bytes end.
+    package var codeOffset: Int { vectorOffset + PageCipher.initializationVectorBytes }
+    /// Where the padding begins; it ends with the page and may be empty.
+    package var paddingOffset: Int { codeOffset + codeBytes }
+
+    /// Bytes at the start of a page that are neither encrypted nor authenticated.
+    package func clearBytes(ofPage number: UInt32) -> Int { number == 1 ? firstPageClearBytes : 0 }
+
+    /// The page that SQLite never writes because it covers the lock bytes.
+    package var lockBytePage: UInt32 { UInt32(PageLayout.lockByteOffset / pageBytes) + 1 }
+
+    /// How many bytes of `page` are needed for a file of `count` pages.
+    package func fileBytes(pages count: UInt32) -> Int { Int(count) * pageBytes }
+}

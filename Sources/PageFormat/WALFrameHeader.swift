@@ -1,0 +1,36 @@
+/// The 24 bytes before each page in a write-ahead log.
+package struct WALFrameHeader: Hashable, Sendable {
+    /// Bytes of the header; the page follows.
+    package static let headerBytes = 24
+
+    /// Offsets of the fields; Docs/Formats/Pages.md tabulates them.
+    package enum Offset {
+        package static let pageNumber = 0
+        package static let databasePages = 4
+        package static let salt1 = 8
+        package static let salt2 = 12
+        package static let checksum1 = 16
+        package static let checksum2 = 20
+    }
+
+    /// Which page the frame holds; 0 in no valid frame.
+    package var pageNumber: UInt32
+    /// Pages of the database after the commit that this frame ends; 0 in a frame that ends none.
+    package var databasePages: UInt32
+    /// Must be those of the log's header.
+    package var salts: WALSalts
+    /// Over all frames up to and including this one.
+    package var checksum: WALChecksum
+
+    /// Reads a frame header of at least 24 bytes; nil for fewer.
+    package init?(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.count >= WALFrameHeader.headerBytes else { return nil }
+        pageNumber = bytes.bigEndian(at: Offset.pageNumber, as: UInt32.self)
+        databasePages = bytes.bigEndian(at: Offset.databasePages, as: UInt32.self)
+        salts = WALSalts(bytes, at: Offset.salt1)
+        checksum = WALChecksum(bytes, at: Offset.checksum1)
+    }
+
+    /// Whether the frame ends a transaction.
+    package var endsTransaction: Bool { databasePages > 0 }
+}

@@ -1,0 +1,75 @@
+/// The first 32 bytes of a write-ahead log.
+///
+/// - SeeAlso: <https://www.sqlite.org/fileformat2.html#walformat>
+package struct WALHeader: Hashable, Sendable {
+    /// Bytes of the header; the first frame follows.
+    package static let headerBytes = 32
+    /// The magic number with the lowest bit clear; the bit tells in which byte order checksums are computed.
+    package static let magic: UInt32 = 0x377f_0682
+    /// The only format version there is.
+    package static let formatVersion: UInt32 = 3_007_000
+
+    /// Offsets of the fields; Docs/Formats/Pages.md tabulates them.
+    package enum Offset {
+        package static let magic = 0
+        package static let formatVersion = 4
+        package static let pageBytes = 8
+        package static let checkpointSequence = 12
+        package static let salt1 = 16
+        package static let salt2 = 20
+        package static let checksum1 = 24
+        package static let checksum2 = 28
+    }
+
+    /// Whether checksums read their words in big-endian order.
+    package var checksumsAreBigEndian: Bool
+    /// Bytes of the page in each frame.
+    package var pageBytes: Int
+    /// Counts how often the log was restarted.
+    package var checkpointSequence: UInt32
+    /// Frames belong to this log only while they carry the same two salts; SQLite's, not the cipher's.
+    package var salts: WALSalts
+    /// The checksum from which that of the first frame goes on.
+    package var checksum: WALChecksum
+
+    /// Reads a header; nil when SQLite would not use it and takes the log for empty.
+    package init?(_ bytes: UnsafeRawBufferPointer) {
+        guard bytes.count >= WALHeader.headerBytes else { return nil }
+        let magic = bytes.bigEndian(at: Offset.magic, as: UInt32.self)
+        guard magic & ~1 == WALHeader.magic,
+            bytes.bigEndian(at: Offset.formatVersion, as: UInt32.self) == WALHeader.formatVersion
+        else { return nil }
+        checksumsAreBigEndian = magic & 1 == 1
+        pageBytes = Int(bytes.bigEndian(at: Offset.pageBytes, as: UInt32.self))
+        guard PageLayout.isPageSize(pageBytes) else { return nil }
+        checkpointSequence = bytes.bigEndian(at: Offset.checkpointSequence, as: UInt32.self)
+        salts = WALSalts(bytes, at: Offset.salt1)
+        checksum = WALChecksum(bytes, at: Offset.checksum1)
+        var computed = WALChecksum()
+        computed.add(
+            UnsafeRawBufferPointer(rebasing: bytes[..<Offset.checksum1]), bigEndian: checksumsAreBigEndian)
+        guard computed == checksum else { return nil }
+    }
+
+    /// Bytes from one frame to the next.
+    package var frameStrideBytes: Int { WALFrameHeader.headerBytes + pageBytes }
+
+    /// Where a frame begins; frames count from 1.
+    package func frameOffset(_ frame: UInt32) -> Int {
+        WALHeader.headerBytes + (Int(frame) - 1) * frameStrideBytes
+    }
+
+    /// Where the page of a frame begins; frames count from 1.
+    package func pageOffset(ofFrame frame: UInt32) -> Int { frameOffset(frame) + WALFrameHeader.headerBytes }
+}
+
+/// The pair of numbers that ties frames to the present run of a log.
+package struct WALSalts: Hashable, Sendable {
+    package var first: UInt32
+    package var second: UInt32
+
+    init(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
+        first = bytes.bigEndian(at: offset, as: UInt32.self)
+        second = bytes.bigEndian(at: offset + 4, as: UInt32.self)
+    }
+}

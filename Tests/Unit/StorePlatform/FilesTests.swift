@@ -1,0 +1,99 @@
+import Foundation
+import StorePlatform
+import Testing
+
+@Suite("Files and descriptors")
+struct FilesTests {
+    let folder: TemporaryFolder
+
+    init() throws { folder = try TemporaryFolder() }
+
+    @Test("a path is asked for its kind, length and identity without being opened")
+    func status() throws {
+        let path = folder.file("a")
+        #expect(try Files.kind(path) == nil)
+        #expect(try Files.byteCount(path) == nil)
+        try Data("12345".utf8).write(to: URL(fileURLWithPath: path))
+        #expect(try Files.kind(path) == .regular)
+        #expect(try Files.kind(folder.path) == .directory)
+        #expect(try Files.kind("/dev/null") == .other)
+        #expect(try Files.byteCount(path) == 5)
+        #expect(Files.exists(path) && !Files.exists(path + "x"))
+        let first = try Files.identity(path)
+        try FileManager.default.copyItem(atPath: path, toPath: folder.file("b"))
+        #expect(try first != Files.identity(folder.file("b")))
+        try FileManager.default.moveItem(atPath: path, toPath: folder.file("c"))
+        #expect(try first == Files.identity(folder.file("c")))
+    }
+
+    @Test("the contents of a file come whole up to the limit and not at all beyond it")
+    func contents() throws {
+        let path = folder.file("a")
+        try Data(repeating: 7, count: 100).write(to: URL(fileURLWithPath: path))
+        #expect(try Files.contents(of: path, limitBytes: 100) == [UInt8](repeating: 7, count: 100))
+        let tooLong = #expect(throws: SystemError.self) { try Files.contents(of: path, limitBytes: 99) }
+        #expect(tooLong?.errorNumber == EFBIG)
+        let folderError = #expect(throws: SystemError.self) { try Files.contents(of: folder.path, limitBytes: 99) }
+        #expect(folderError?.errorNumber == EISDIR)
+        let missing = #expect(throws: SystemError.self) { try Files.contents(of: path + "x", limitBytes: 99) }
+        #expect(missing?.isNotFound == true)
+    }
+
+    @Test("reading a pipe as a file fails at once and does not wait for a writer")
+    func pipe() throws {
+        let path = folder.file("pipe")
+        #expect(mkfifo(path, 0o600) == 0)
+        #expect(throws: SystemError.self) { try Files.contents(of: path, limitBytes: 99) }
+    }
+
+    @Test("a descriptor writes, reads at a position, truncates and reports")
+    func descriptor() throws {
+        let path = folder.file("a")
+        let file = try FileDescriptor(opening: path, .readWrite, creating: .always(permissions: 0o600))
+        try file.write(Array("hello world".utf8))
+        try file.synchronize()
+        #expect(try file.read(at: 6, byteCount: 100) == Array("world".utf8))
+        try file.truncate(toByteCount: 5)
+        #expect(try file.status().byteCount == 5)
+        #expect(try file.status().identity == Files.identity(path))
+        let again = #expect(throws: SystemError.self) {
+            _ = try FileDescriptor(opening: path, .readWrite, creating: .always(permissions: 0o600))
+        }
+        #expect(again?.errorNumber == EEXIST)
+    }
+
+    @Test("a program that is started inherits no descriptor of this library")
+    func closeOnExec() throws {
+        let path = folder.file("held")
+        let file = try FileDescriptor(opening: path, .readWrite, creating: .ifMissing(permissions: 0o600))
+        let duplicate = try FileDescriptor(duplicating: file.number, path: path)
+        let listing = try Subprocess.output(
+            of: ["/bin/sh", "-c", "ls -l /proc/$$/fd"], limitBytes: 65536, timeout: .seconds(20))
+        let text = listing.withBytes { String(decoding: $0, as: UTF8.self) }
+        #expect(text.contains("/dev/null"))
+        #expect(!text.contains(path))
+        #expect(duplicate.number != file.number)
+    }
+
+    @Test("a buffer of secrets gives up its last bytes and stays within its capacity")
+    func wipedBuffer() throws {
+        let path = folder.file("a")
+        try Data("secret\n12345".utf8).write(to: URL(fileURLWithPath: path))
+        let file = try FileDescriptor(opening: path, .readOnly)
+        var buffer = WipedBuffer(capacity: 8)
+        while try buffer.append(readingFrom: file) > 0 {}
+        #expect(buffer.count == 8 && buffer.remaining == 0)
+        buffer.append(1)
+        buffer.removeLast(2)
+        #expect(buffer.withBytes { Array($0) } == Array("secret".utf8))
+        buffer.removeLast(99)
+        #expect(buffer.count == 0)
+    }
+
+    @Test("the folder and the name of a path are its parts around the last slash")
+    func paths() {
+        #expect(Files.directory(of: "/a/b") == "/a" && Files.name(of: "/a/b") == "b")
+        #expect(Files.directory(of: "/a") == "/" && Files.name(of: "/a") == "a")
+        #expect(Files.directory(of: "a") == "." && Files.name(of: "a") == "a")
+    }
+}
