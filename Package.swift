@@ -38,6 +38,8 @@ let package = Package(
             dependencies: ["CipherStore", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto"]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
+        .executableTarget(name: "StoreBenchmark", dependencies: ["CipherStore", "CBaseline"]),
+        .target(name: "CBaseline", dependencies: ["CSQLCipher"]),
 
         // Tests: one folder for each kind (Docs/Testing.md).
         .target(name: "TestKit", dependencies: ["StorePlatform"], path: "Tests/Support/TestKit"),
