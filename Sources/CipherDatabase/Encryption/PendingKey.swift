@@ -122,6 +122,9 @@ package final class KeyMaterialBox: Sendable {
 
     package init(_ material: consuming KeyMaterial) { self.material = material }
 
+    /// Asks a key source.
+    package convenience init(from source: KeySource) throws { self.init(try source.read()) }
+
     /// Whether both hold the same key, in a time that does not depend on it.
     func isEqual(to other: KeyMaterialBox) -> Bool {
         if self === other { return true }

@@ -25,7 +25,7 @@ extension SharedStore {
         let configuration = configuration.forSharing(readonly: false)
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
-        let key = KeyMaterialBox(try source.read())
+        let key = try KeyMaterialBox(from: source)
         try keyring.deriveAhead(key)
         try keyring.holdOpeningLock()
         defer { keyring.releaseOpeningLock() }
@@ -69,9 +69,10 @@ extension SharedStore {
         guard try isCreated(paths) else { return nil }
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
+        let key = try KeyMaterialBox(from: source)
         let pool = try DatabasePool(
             path: path, configuration: configuration, keyring: keyring,
-            key: .material(KeyMaterialBox(source.read()), creatingWith: .plaintextHeader))
+            key: .material(key, creatingWith: .plaintextHeader))
         do {
             guard keyring.sidecar?.state != .creating, try hasExactSchema(pool, migrator) else {
                 try pool.close()
@@ -118,12 +119,8 @@ extension SharedStore {
 
     private static func requireSafeFilesystem(_ path: String, _ configuration: Configuration) throws {
         let directory = Files.directory(of: path)
-        let kind: FilesystemKind
-        do {
-            kind = try FilesystemKind.of(directory)
-        } catch where error.isNotFound {
-            return  // Opening names the directory that is missing.
-        }
+        // Where the directory is missing, opening says so.
+        guard let kind = try filesystem(of: directory) else { return }
         guard !kind.isSafeForSharedWAL, !configuration.risksCorruptionOnUnsafeFilesystem else { return }
         throw StoreError(
             .unsupportedFilesystem,
@@ -131,6 +128,11 @@ extension SharedStore {
             why: "SQLite's write-ahead log needs locks and shared memory that all processes agree on; there they do not.",
             remedy: "Put the store on a local filesystem. risksCorruptionOnUnsafeFilesystem = true overrides this and "
                 + "risks silent corruption.")
+    }
+
+    private static func filesystem(of directory: String) throws -> FilesystemKind? {
+        guard try Files.kind(directory) != nil else { return nil }
+        return try FilesystemKind.of(directory)
     }
 
     private static func schemaAhead(_ path: String) -> StoreError {
