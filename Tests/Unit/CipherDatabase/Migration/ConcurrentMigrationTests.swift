@@ -45,27 +45,28 @@ import Testing
     @Test("two pools that migrate one encrypted file at once run each migration once")
     func pools() async throws {
         let path = folder.path("app.db")
-        try await withThrowingTaskGroup { group in
-            for _ in 0..<2 {
-                group.addTask {
-                    let pool = try DatabasePool(path: path, configuration: MigrationScratch.encrypted)
-                    try MigrationScratch.logging(Self.identifiers).migrate(pool)
-                    #expect(try await pool.read(MigrationScratch.log) == Self.identifiers)
-                    try pool.close()
-                }
+        let pools = try (1...2).map { _ in try DatabasePool(path: path, configuration: MigrationScratch.encrypted) }
+        let errors = Mutex<[any Error]>([])
+        DispatchQueue.concurrentPerform(iterations: pools.count) { index in
+            do {
+                try MigrationScratch.logging(Self.identifiers).migrate(pools[index])
+            } catch {
+                errors.withLock { $0.append(error) }
             }
-            try await group.waitForAll()
         }
+        #expect(errors.withLock { $0 }.isEmpty)
+        for pool in pools { #expect(try await pool.read(MigrationScratch.log) == Self.identifiers) }
     }
 
     @Test("processes that create and migrate one encrypted file at once run each migration once")
     func processes() async throws {
         let path = folder.path("app.db")
         await withTaskGroup { group in
-            for _ in 0..<4 {
+            for number in 1...Rendezvous.count {
                 group.addTask {
-                    await #expect(processExitsWith: .success) { [path = path as String] in
+                    await #expect(processExitsWith: .success) { [path = path as String, number = number as Int] in
                         let pool = try DatabasePool(path: path, configuration: MigrationScratch.encrypted)
+                        try Rendezvous.meet(beside: path, number: number)
                         try MigrationScratch.logging((1...30).map { "v\($0)" }).migrate(pool)
                     }
                 }
@@ -73,5 +74,20 @@ import Testing
         }
         let pool = try DatabasePool(path: path, configuration: MigrationScratch.encrypted)
         #expect(try await pool.read(MigrationScratch.log) == Self.identifiers)
+    }
+}
+
+/// Lets processes go on together.
+private enum Rendezvous {
+    static let count = 3
+
+    /// Returns when all processes have called it.
+    static func meet(beside path: String, number: Int) throws {
+        let deadline = ContinuousClock.now + .seconds(30)
+        try Data().write(to: URL(fileURLWithPath: "\(path).here-\(number)"))
+        while !(1...count).allSatisfy({ FileManager.default.fileExists(atPath: "\(path).here-\($0)") }) {
+            guard ContinuousClock.now < deadline else { throw PlannedFailure() }
+            usleep(200)
+        }
     }
 }

@@ -56,8 +56,7 @@ import Testing
         let path = folder.path("app.db")
         let pool = try DatabasePool(path: path, configuration: MigrationScratch.encrypted)
         let other = try DatabasePool(path: path, configuration: MigrationScratch.encrypted)
-        let old = MigrationScratch.logging("old")
-        try old.migrate(pool)
+        try MigrationScratch.logging("v1").migrate(pool)
         try pool.write { db in
             for _ in 0..<200 {
                 try db.execute(sql: "INSERT INTO log (name) VALUES (?)", arguments: ["marker in plain"])
@@ -66,14 +65,18 @@ import Testing
         try pool.checkpoint()
         let sidecar = try Data(contentsOf: URL(fileURLWithPath: path + "-sidecar"))
 
-        var new = MigrationScratch.logging("new")
+        var new = DatabaseMigrator()
         new.eraseDatabaseOnSchemaChange = true
+        new.registerMigration("v1") { db in
+            try db.execute(sql: "CREATE TABLE log (id INTEGER PRIMARY KEY, name TEXT NOT NULL)")
+            try db.execute(sql: "INSERT INTO log (name) VALUES ('anew')")
+        }
         try other.read { db throws in
             #expect(try MigrationScratch.log(db).count == 201)
             try new.migrate(pool)
             #expect(try MigrationScratch.log(db).count == 201)
         }
-        #expect(try other.read(MigrationScratch.log) == ["new"])
+        #expect(try other.read(MigrationScratch.log) == ["anew"])
         try pool.checkpoint()
         try pool.close()
         try other.close()
@@ -85,7 +88,7 @@ import Testing
             #expect(bytes.range(of: Data(text.utf8)) == nil)
         }
         let again = try DatabasePool(path: path, configuration: MigrationScratch.encrypted)
-        #expect(try again.read(MigrationScratch.log) == ["new"])
+        #expect(try again.read(MigrationScratch.log) == ["anew"])
         #expect(try again.read { try String.fetchOne($0, sql: "PRAGMA integrity_check") } == "ok")
     }
 

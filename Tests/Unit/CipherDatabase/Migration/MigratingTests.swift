@@ -4,7 +4,7 @@ import Synchronization
 import TestKit
 import Testing
 
-@Suite struct MigratingTests {
+@Suite(.timeLimit(.minutes(1))) struct MigratingTests {
     let folder = TemporaryFolder()
     let queue = DatabaseQueue()
 
