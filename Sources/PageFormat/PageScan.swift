@@ -10,8 +10,8 @@ package enum PageScan {
     package struct Report: Hashable, Sendable {
         /// Fail their authentication: changed, moved, or written under another key or salt.
         package var damaged: [UInt32] = []
-        /// Hold nothing but zeros. SQLCipher takes these for pages never written, which happens on the freelist; it is
-        /// damage when such a page is in use, which `integrity_check` shows.
+        /// Hold nothing but zeros: not authentic either, though SQLCipher accepts them in auto-vacuum databases, where
+        /// `integrity_check` may pass as well.
         package var zero: [UInt32] = []
         /// Lie beyond the end of the file.
         package var missing: [UInt32] = []
