@@ -3,7 +3,7 @@
 SWIFT ?= swift
 # One set of flags for every debug build, so that build, test and lint share one build. Empty it (make test WARNINGS=)
 # to try a compiler that warns about more than this code was written for.
-WARNINGS ?= -Xswiftc -warnings-as-errors
+WARNINGS ?= -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Wextra -Xcc -Werror
 # The demo's data: the EPSG registry, from Debian's proj-data.
 DEMO_DATABASE ?= /usr/share/proj/proj.db
 
@@ -23,6 +23,7 @@ lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing w
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift
 	$(SWIFT) build --build-tests $(WARNINGS)
 	$(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(WARNINGS)
+	@for script in .ci/setup .ci/run .ci/bare-root; do bash -n $$script || exit 1; done
 	@! command -v shellcheck >/dev/null || shellcheck .ci/setup .ci/run .ci/bare-root
 
 demo: setup  ## encrypt a real database, share it between four processes, verify every page

@@ -11,19 +11,21 @@ extension Database {
     /// The compiled statement of this SQL text, kept by the connection for the next time.
     ///
     /// It may still have the arguments of its last use.
-    public func cachedStatement(sql: String) throws -> Statement {
-        if let statement = statementCache.statement(for: sql) { return statement }
+    public func cachedStatement(sql: String) throws -> Statement { try statement(sql, in: &statementCache) }
+
+    /// A compiled statement for a fetch that is over when it returns. Nobody else sees it, so it may be used again.
+    @usableFromInline
+    func statement(forFetching sql: String) throws -> Statement { try statement(sql, in: &fetchCache) }
+
+    private func statement(_ sql: String, in cache: inout StatementCache) throws -> Statement {
+        if let statement = cache.statement(for: sql) { return statement }
         let statement = try makeStatement(sql: sql, persistent: true)
-        statementCache.insert(statement, for: sql)
+        cache.insert(statement, for: sql)
         return statement
     }
 
-    @usableFromInline
-    func statement(forFetching sql: String) throws -> Statement { try cachedStatement(sql: sql) }
-
     private func makeStatement(sql: String, persistent: Bool) throws -> Statement {
         requireAccess()
-        try keying.willCompile(sql, on: self)
         return try sql.withCString { text in
             let (statement, tail) = try compile(text, sql: sql, persistent: persistent)
             guard let statement else {
@@ -44,6 +46,7 @@ extension Database {
         statement: Statement?, tail: UnsafePointer<CChar>
     ) {
         if isClosed { throw DatabaseError.connectionIsClosed() }
+        try keying.willCompile(String(cString: text), on: self)
         var text = text
         while true {
             let (code, statement, tail) = handle.prepare(text, persistent: persistent)

@@ -12,14 +12,17 @@ public final class Database {
     let path: String
     /// The name of the connection, as in `CipherStore.DatabasePool.writer`.
     let label: String
-    /// The configuration with which the connection was opened; its label is the connection's own.
+    /// The configuration with which the connection was opened.
     public let configuration: Configuration
     /// The keys of this connection: what was given, what was settled, and what SQL may still change.
     let keying: ConnectionKeying
     /// The frames in the write-ahead log after the last commit of this connection.
     var logFrames = 0
     var isClosed = false
+    /// Statements of ``cachedStatement(sql:)``.
     var statementCache = StatementCache()
+    /// Statements behind fetches from SQL text.
+    var fetchCache = StatementCache()
     var controls = ControlStatements()
     /// Whether the access under way refuses statements that write.
     var refusesWrites = false
@@ -40,8 +43,6 @@ public final class Database {
         handle = try keyring.open(path, readonly: configuration.readonly)
         self.path = path
         self.label = label
-        var configuration = configuration
-        configuration.label = configuration.label == nil ? nil : label
         self.configuration = configuration
         keying = ConnectionKeying(handle: handle, keyring: keyring, configuration: configuration)
     }
@@ -133,6 +134,7 @@ public final class Database {
     func close() throws {
         if isClosed { return }
         statementCache.removeAll()
+        fetchCache.removeAll()
         controls.finalizeAll()
         let code = handle.closeStrictly()
         guard code == .SQLITE_OK else { throw error(code, message: "unable to close: a statement is still in use") }
@@ -142,12 +144,14 @@ public final class Database {
     /// Gives memory back that SQLite keeps for speed.
     public func releaseMemory() {
         statementCache.removeAll()
+        fetchCache.removeAll()
         handle.releaseMemory()
     }
 }
 
 extension Database: CustomStringConvertible {
-    public var description: String { "Database(\(label))" }
+    /// The name of the connection, as in `CipherStore.DatabasePool.reader.1`.
+    public var description: String { label }
 }
 
 /// Whether the task behind an access was cancelled; set from any thread.

@@ -18,13 +18,3 @@ struct StatementCache {
 
     mutating func removeAll() { statements.removeAll() }
 }
-
-/// Every bound of this module.
-enum Limits {
-    /// Compiled statements that one connection keeps.
-    static let cachedStatements = 500
-    /// Frames in the write-ahead log after which a commit is followed by a checkpoint.
-    static let framesBeforeCheckpoint = 1000
-    /// How long a check of the file that fails is repeated before it is believed, in milliseconds.
-    static let recheckMilliseconds = 100
-}

@@ -33,7 +33,7 @@ extension Row {
     public static func fetchCursor(
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments()
     ) throws -> RowCursor {
-        try fetchCursor(db.statement(forFetching: sql), arguments: arguments)
+        try fetchCursor(db.makeStatement(sql: sql), arguments: arguments)
     }
 
     /// All rows of a query.
@@ -84,7 +84,7 @@ extension DatabaseValueConvertible {
     public static func fetchCursor(
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments()
     ) throws -> DatabaseValueCursor<Self> {
-        try fetchCursor(db.statement(forFetching: sql), arguments: arguments)
+        try fetchCursor(db.makeStatement(sql: sql), arguments: arguments)
     }
 
     /// All values of a query's first column.
@@ -152,7 +152,7 @@ extension DatabaseValueConvertible where Self: StatementColumnConvertible {
     public static func fetchCursor(
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments()
     ) throws -> FastDatabaseValueCursor<Self> {
-        try fetchCursor(db.statement(forFetching: sql), arguments: arguments)
+        try fetchCursor(db.makeStatement(sql: sql), arguments: arguments)
     }
 
     /// All values of a query's first column.

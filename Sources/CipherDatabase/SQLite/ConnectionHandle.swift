@@ -74,10 +74,10 @@ struct ConnectionHandle {
 
     /// Copies committed frames into the database file without waiting for anyone.
     /// - Returns: The code, the frames in the log, and how many of them are in the database file.
-    func checkpoint(_ mode: CInt) -> (code: ResultCode, logFrames: Int, checkpointedFrames: Int) {
+    func checkpointPassively() -> (code: ResultCode, logFrames: Int, checkpointedFrames: Int) {
         var log: CInt = 0
         var done: CInt = 0
-        let code = sqlite3_wal_checkpoint_v2(pointer, "main", mode, &log, &done)
+        let code = sqlite3_wal_checkpoint_v2(pointer, "main", SQLITE_CHECKPOINT_PASSIVE, &log, &done)
         return (ResultCode(rawValue: code), Int(log), Int(done))
     }
 
@@ -117,7 +117,7 @@ struct ConnectionHandle {
             var bytes = [UInt8](repeating: 0, count: available)
             let code = methods.xRead?(file, &bytes, CInt(available), sqlite3_int64(offset))
             // A file that shrank in between leaves zeros behind what was read.
-            return code == SQLITE_OK || code == SQLITE_IOERR_SHORT_READ ? bytes : nil
+            return code == SQLITE_OK || code == ResultCode.SQLITE_IOERR_SHORT_READ.rawValue ? bytes : nil
         }
     }
 

@@ -64,7 +64,7 @@ extension Bool: DatabaseValueConvertible, StatementColumnConvertible, StatementB
 
     @inlinable
     public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
-        StatementHandle(sqliteStatement).bind(self ? 1 : 0, at: index)
+        StatementHandle(sqliteStatement).bind(Int64(self ? 1 : 0), at: index)
     }
 }
 

@@ -28,6 +28,8 @@ public struct StoreError: Error, Sendable {
         case sidecarDamaged
         /// The sidecar is readable, but not what the holder of the key wrote.
         case sidecarForged
+        /// The sidecar was written by a newer version of this library, in a format that this one does not know.
+        case sidecarAhead
         /// The sidecar belongs to another store.
         case foreignSidecar
         /// Cipher settings asked for contradict those with which the file was made.
@@ -100,6 +102,7 @@ extension StoreError {
     public static var saltMissing: Code { .saltMissing }
     public static var sidecarDamaged: Code { .sidecarDamaged }
     public static var sidecarForged: Code { .sidecarForged }
+    public static var sidecarAhead: Code { .sidecarAhead }
     public static var foreignSidecar: Code { .foreignSidecar }
     public static var settingsConflict: Code { .settingsConflict }
     public static var notEncrypted: Code { .notEncrypted }

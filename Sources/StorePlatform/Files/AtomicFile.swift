@@ -50,6 +50,12 @@ package enum AtomicFile {
         }
     }
 
+    /// Gives a file another name in the same folder, durably; a file that had that name is replaced.
+    package static func move(_ path: String, to newPath: String) throws(SystemError) {
+        guard rename(path, newPath) == 0 else { throw SystemError("rename", path) }
+        try Files.synchronize(directory: Files.directory(of: newPath))
+    }
+
     /// Writes a durable file under a name of its own and returns that name.
     private static func stage(
         _ bytes: [UInt8], for path: String, likeFile reference: String?

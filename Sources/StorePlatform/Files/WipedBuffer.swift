@@ -29,7 +29,7 @@ package struct WipedBuffer: ~Copyable, Sendable {
     package var remaining: Int { storage.memory.count - storage.count }
 
     /// Lends the bytes held.
-    package func withBytes<Result, Failure: Error>(
+    package func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(UnsafeRawBufferPointer(rebasing: storage.memory[..<storage.count]))

@@ -1,0 +1,125 @@
+import KeyCustody
+import StorePlatform
+
+/// What a connection is for.
+enum ConnectionRole {
+    /// Reads and writes.
+    case writer
+    /// Reads alone, beside a writer of the same pool.
+    case reader
+}
+
+/// Where the key of a connection comes from.
+enum KeyProvision: Sendable {
+    /// From the functions of ``Configuration/prepareDatabase(_:)``.
+    case byHand
+    /// From a key source, asked once; a store that does not exist is created.
+    case source(KeySource)
+}
+
+extension Database {
+    /// Opens a connection and prepares it: from here on it is encrypted, checked and ready for an access.
+    ///
+    /// The order is that of the whole library, the same for every connection: settings that touch no file, key,
+    /// the user's functions, check of the file, first read; then, for a writer, journal mode and page 1.
+    static func open(
+        path: String, label: String, configuration: Configuration, keyring: Keyring, role: ConnectionRole,
+        key: KeyProvision = .byHand, wal: Bool = false
+    ) throws -> Database {
+        let db = try Database(path: path, label: label, configuration: configuration, keyring: keyring)
+        db.beginAccess()
+        do {
+            try db.prepare(keyring: keyring, key: key)
+            try db.readSchema(keyring: keyring)
+            if role == .writer { try db.setUpWriter(keyring: keyring, wal: wal) }
+            db.installBusyMode()
+        } catch {
+            db.handle.close()
+            db.isClosed = true
+            throw error
+        }
+        db.endAccess(allowsOpenTransaction: configuration.allowsUnsafeTransactions)
+        return db
+    }
+
+    private func prepare(keyring: Keyring, key: KeyProvision) throws {
+        installSetUpBusyMode()
+        hooks.authorize = { [keying] in keying.authorize($0) }
+        hooks.didCommitToLog = { [unowned self] in logFrames = $0 }
+        handle.installAuthorizer(hooks)
+        handle.installLogHook(hooks)
+        handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
+        handle.setForeignKeys(configuration.foreignKeysEnabled)
+        handle.disableAutomaticCheckpoints()
+        // Sorts and temporary tables would otherwise reach the disk in readable form.
+        try runInternally("PRAGMA temp_store = MEMORY")
+        if case .source(let source) = key, try !keying.giveKnownKey() {
+            try keying.give(KeyMaterialBox(source.read()), creatingWith: .plaintextHeader, on: self)
+        }
+        for prepare in configuration.preparations { try prepare(self) }
+        try keying.finish(on: self)
+        if configuration.persistentWAL { try check(handle.setPersistentWAL(true)) }
+    }
+
+    /// Reads the schema: the proof that SQLite can read the file.
+    private func readSchema(keyring: Keyring) throws {
+        do {
+            _ = try Int.fetchOne(self, sql: "SELECT COUNT(*) FROM sqlite_schema")
+        } catch let error as DatabaseError {
+            guard let paths = keyring.paths else { throw error }
+            throw FileDiagnosis(handle, path: paths.database).explain(error, settings: keyring.settledKey?.settings)
+        }
+    }
+
+    private func setUpWriter(keyring: Keyring, wal: Bool) throws {
+        guard !configuration.readonly else { return }
+        if wal, !keyring.isInMemory { try switchToWAL() }
+        if let sidecar = keyring.sidecar, sidecar.state == .creating {
+            if handle.fileBytes == 0 {
+                // Any write makes page 1; this one changes nothing.
+                let version = try Int.fetchOne(self, sql: "PRAGMA user_version") ?? 0
+                try runInternally("PRAGMA user_version = \(version)")
+            }
+            try keyring.recordCreated()
+        } else {
+            try verifyLength(keyring: keyring)
+        }
+    }
+
+    private func switchToWAL() throws {
+        // Asking first: setting a mode that is set already would need locks that others hold.
+        if try String.fetchOne(self, sql: "PRAGMA journal_mode") != "wal" {
+            let mode = try String.fetchOne(self, sql: "PRAGMA journal_mode = WAL")
+            guard mode == "wal" else {
+                throw DatabaseError(message: "could not activate WAL mode at path: \(path)")
+            }
+        }
+        try runInternally("PRAGMA synchronous = NORMAL")
+        try runInternally("PRAGMA journal_size_limit = \(Limits.keptLogBytes)")
+    }
+
+    /// Compares the length of an existing file with what header and log promise.
+    private func verifyLength(keyring: Keyring) throws {
+        guard let paths = keyring.paths, handle.fileBytes != 0 else { return }
+        try run(.beginDeferred)
+        defer { rollbackIfNeeded() }
+        // A read gives the transaction its snapshot: from here on nobody can shorten the file or restart the log.
+        _ = try Int.fetchOne(self, sql: "SELECT COUNT(*) FROM sqlite_schema")
+        guard let pages = try Int.fetchOne(self, sql: "PRAGMA page_count"),
+            let pageBytes = try Int.fetchOne(self, sql: "PRAGMA page_size")
+        else { return }
+        try FileDiagnosis(handle, path: paths.database).verifyLength(pages: pages, pageBytes: pageBytes)
+    }
+
+    /// Runs a statement of the library's own, past the authorizer.
+    func runInternally(_ sql: String) throws { try check(keying.allowingInternalSQL { handle.runPragma(sql) }, sql: sql) }
+
+    // Setting up takes locks for a moment only, so it waits for others even where the configuration would not.
+    private func installSetUpBusyMode() {
+        if case .immediateError = configuration.busyMode {
+            handle.setBusyTimeout(milliseconds: Int(Limits.setUpWait * 1000))
+        } else {
+            installBusyMode()
+        }
+    }
+}

@@ -1,0 +1,83 @@
+/// The pragmas that touch keys, page format or sharing, by what a connection does with them.
+enum CipherPragma {
+    /// Hands over or changes a key as SQL text.
+    case key
+    /// Decides how the file is encrypted; kept and recorded while a connection is prepared, refused afterwards.
+    case setting(Setting)
+    /// Changes the encryption of every connection of the process, or does what SQLCipher does not do safely.
+    case forbidden
+    /// Breaks what sharing rests on: checkpoints, locking mode, temporary files.
+    case engine
+    /// Any other, and every form that only reads.
+    case other
+
+    /// The settings of a cipher that a store records.
+    enum Setting: String {
+        case plaintextHeader = "cipher_plaintext_header_size"
+        case salt = "cipher_salt"
+        case pageBytes = "cipher_page_size"
+        case kdfRounds = "kdf_iter"
+        case kdfHash = "cipher_kdf_algorithm"
+        case hmacHash = "cipher_hmac_algorithm"
+        case compatibility = "cipher_compatibility"
+        /// Settings of SQLCipher before version 4, which only its own derivation knows.
+        case fastRounds = "fast_kdf_iter"
+        case usesHMAC = "cipher_use_hmac"
+        case saltMask = "cipher_hmac_salt_mask"
+        case pageNumberOrder = "cipher_hmac_pgno"
+        case cipher = "cipher"
+    }
+
+    init(name: String, value: String?) {
+        let name = name.lowercased()
+        if Self.keyNames.contains(name) {
+            self = .key
+        } else if name == "cipher_migrate" || name == "wal_checkpoint" {
+            // These act without a value.
+            self = name == "wal_checkpoint" ? .engine : .forbidden
+        } else if value == nil {
+            self = .other
+        } else if let setting = Setting(rawValue: name) {
+            self = .setting(setting)
+        } else if name.hasPrefix("cipher_") {
+            self = name == "cipher_log" || name == "cipher_log_level" || name == "cipher_log_source" ? .other : .forbidden
+        } else if Self.engineNames.contains(name) {
+            self = .engine
+        } else {
+            self = .other
+        }
+    }
+
+    private static let keyNames: Set = ["key", "rekey", "hexkey", "hexrekey", "textkey", "textrekey"]
+    private static let engineNames: Set = [
+        "wal_autocheckpoint", "locking_mode", "temp_store", "temp_store_directory",
+    ]
+
+    // MARK: SQL text
+
+    /// Whether a text could show a key, so that it must stay out of errors and traces.
+    static func mayHoldKey(_ sql: String) -> Bool {
+        let words = Set(words(of: sql))
+        if words.contains("pragma") { return !words.isDisjoint(with: keyNames) }
+        return words.contains("attach") && words.contains("key")
+    }
+
+    /// The name of the pragma that a text begins with; nil when it begins with anything else.
+    static func leadingPragma(of sql: String) -> String? {
+        let words = words(of: sql).prefix(3)
+        guard words.first == "pragma", words.count > 1 else { return nil }
+        let name = words[words.startIndex + 1]
+        // `PRAGMA main.cipher_salt`
+        return (name == "main" || name == "temp") && words.count > 2 ? words[words.startIndex + 2] : name
+    }
+
+    /// Whether a text begins with a pragma that may run before the file is opened.
+    static func comesBeforeFileAccess(_ sql: String) -> Bool {
+        guard let name = leadingPragma(of: sql) else { return false }
+        return name.hasPrefix("cipher") || Setting(rawValue: name) != nil || keyNames.contains(name)
+    }
+
+    private static func words(of sql: String) -> [String] {
+        sql.lowercased().split { !($0.isLetter || $0.isNumber || $0 == "_") }.map(String.init)
+    }
+}

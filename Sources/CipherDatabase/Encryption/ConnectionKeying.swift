@@ -1,0 +1,254 @@
+import KeyCustody
+import StoreCrypto
+import StorePlatform
+
+/// The keys of one connection, from its first pragma to the day it is closed.
+///
+/// While a connection is prepared this gathers key and settings, supplies the salt and records it; afterwards it
+/// refuses whatever would change them. SQLCipher itself is keyed twice at most: with the passphrase as soon as it is
+/// given, so that C code in a preparing function finds a keyed connection too, and with the derived raw key before the
+/// file is first touched, so that no connection derives for itself.
+final class ConnectionKeying {
+    private enum Phase {
+        /// No key was given yet.
+        case unkeyed
+        /// A key was given; settings may follow.
+        case given(PendingKey)
+        /// The key has gone to SQLCipher for good; more pragmas may follow if they agree with it.
+        case settled(KeyMaterialBox, Salt, CipherSettings)
+        /// As before, but only SQLCipher knows the derived key.
+        case leftToSQLCipher
+    }
+
+    private let handle: ConnectionHandle
+    private let keyring: Keyring
+    private let configuration: Configuration
+    private var phase = Phase.unkeyed
+    private var isPrepared = false
+    /// Whether the library's own statements are being compiled; they pass every check.
+    private var isInternal = false
+    /// Pragmas that came before the key: run at once they would touch the file without it.
+    private var postponed: [String] = []
+    private var refusal: (any Error)?
+
+    init(handle: ConnectionHandle, keyring: Keyring, configuration: Configuration) {
+        self.handle = handle
+        self.keyring = keyring
+        self.configuration = configuration
+    }
+
+    /// Whether the connection encrypts what it writes.
+    var isKeyed: Bool { if case .unkeyed = phase { false } else { true } }
+
+    /// The error behind the last refusal, once.
+    func takeRefusal() -> (any Error)? {
+        defer { refusal = nil }
+        return refusal
+    }
+
+    // MARK: Giving the key
+
+    /// Takes the key of the database.
+    ///
+    /// - Parameter settings: Settings for a file that does not exist yet, to be recorded at once; nil leaves them to
+    ///   the pragmas that follow.
+    func give(_ box: KeyMaterialBox, creatingWith settings: CipherSettings? = nil, on db: Database) throws {
+        switch phase {
+        case .unkeyed, .given: break
+        case .settled, .leftToSQLCipher: throw misuse("the key of this connection is already in use")
+        }
+        if isPrepared { throw misuse("a key is given in prepareDatabase, before the database is used") }
+        guard !keyring.isInMemory else {
+            try check(setPlainKey(box))
+            phase = .leftToSQLCipher
+            return
+        }
+        switch try keyring.plan(for: box, file: handle, creatingWith: settings) {
+        case .known(let key, let salt, let settings):
+            try settle(box, key: key, salt: salt, settings: settings)
+        case .pending(let pending):
+            try check(setPlainKey(box))
+            if let salt = pending.salt, pending.isNewFile {
+                // Set before any pragma can follow, so that nothing is ever written under a salt that is not known.
+                try check(runInternally("PRAGMA cipher_salt = \"x'\(salt.hex)'\""))
+            }
+            phase = .given(pending)
+        }
+        let sql = postponed
+        postponed = []
+        for pragma in sql { try db.execute(sql: pragma) }
+    }
+
+    /// Gives the key that another connection of the same pool has settled.
+    func giveKnownKey() throws -> Bool {
+        guard let (box, key, salt, settings) = keyring.settledKey else { return false }
+        try settle(box, key: key, salt: salt, settings: settings)
+        return true
+    }
+
+    /// Keys the connection raw, and checks page 1 before SQLite reads it.
+    private func settle(_ box: KeyMaterialBox, key: DataKey, salt: Salt, settings: CipherSettings) throws {
+        isInternal = true
+        defer { isInternal = false }
+        try check(handle.setRawKey(key, salt: salt, settings: settings))
+        if settings.plaintextHeaderBytes > 0 {
+            // SQLCipher 3 answers OK to the pragma and ignores it; only the row it returns proves that it is known.
+            let answer = handle.pragmaValue("PRAGMA cipher_plaintext_header_size")
+            guard answer == String(settings.plaintextHeaderBytes) else {
+                throw SQLiteLibrary.unsupported(found: "a library that does not know plaintext headers")
+            }
+        }
+        try keyring.verify(handle, key: key, salt: salt, settings: settings)
+        keyring.settledKey = (box, key, salt, settings)
+        phase = .settled(box, salt, settings)
+    }
+
+    private func settlePending(_ pending: PendingKey) throws {
+        if pending.needsSidecar && !pending.isModelled {
+            throw keyring.settingsConflict(
+                "a plaintext header together with settings of SQLCipher 1 to 3 cannot be recorded")
+        }
+        guard pending.isModelled else {
+            phase = .leftToSQLCipher
+            return
+        }
+        guard let salt = pending.salt else { throw keyring.saltMissing() }
+        if pending.saltOrigin == .file && pending.needsSidecar { throw keyring.standardFile() }
+        let key = try keyring.dataKey(for: pending.material, salt: salt, settings: pending.settings)
+        try settle(pending.material, key: key, salt: salt, settings: pending.settings)
+        if pending.needsSidecar && !pending.isNewFile {
+            // An existing file whose salt the user brought: proved by page 1, so it is worth keeping.
+            try keyring.record(salt: salt, settings: pending.settings, key: key, state: .ready)
+        }
+    }
+
+    // MARK: Around SQL text
+
+    /// Asked before SQL is compiled: settles the key when the SQL may touch the file.
+    func willCompile(_ sql: @autoclosure () -> String, on db: Database) throws {
+        if isPrepared || isInternal { return }
+        switch phase {
+        case .settled, .leftToSQLCipher: return
+        case .unkeyed:
+            if keyring.isInMemory || configuration.allowsUnencrypted { return }
+            if !CipherPragma.comesBeforeFileAccess(sql()) { throw keyring.keyMissing() }
+        case .given(let pending):
+            if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(pending) }
+        }
+    }
+
+    /// Whether a pragma is put off until the key is given.
+    func postpones(_ sql: String, on db: Database) throws -> Bool {
+        if isPrepared || isInternal { return false }
+        guard case .unkeyed = phase, !keyring.isInMemory, !configuration.allowsUnencrypted,
+            let name = CipherPragma.leadingPragma(of: sql)
+        else { return false }
+        if case .key = CipherPragma(name: name, value: nil) { return false }
+        postponed.append(sql)
+        return true
+    }
+
+    /// Ends the preparation: the key is settled, and from here on nothing may change it.
+    func finish(on db: Database) throws {
+        switch phase {
+        case .unkeyed where !keyring.isInMemory && !configuration.allowsUnencrypted: throw keyring.keyMissing()
+        case .given(let pending): try settlePending(pending)
+        default: break
+        }
+        isPrepared = true
+    }
+
+    /// Runs library code whose SQL passes every check.
+    func allowingInternalSQL<T>(_ body: () throws -> T) rethrows -> T {
+        let outer = isInternal
+        isInternal = true
+        defer { isInternal = outer }
+        return try body()
+    }
+
+    // MARK: The authorizer
+
+    /// Decides on an action while a statement is compiled, and takes in the settings of the cipher.
+    ///
+    /// It runs inside SQLite, so it may read and write other files, but not use the connection.
+    func authorize(_ request: AuthorizerRequest) -> AuthorizerDecision {
+        if isInternal { return .allow }
+        do {
+            switch request {
+            case .pragma(let name, let value): try authorizePragma(name, value: value)
+            case .attach(let file): try authorizeAttach(file)
+            case .other: break
+            }
+            return .allow
+        } catch {
+            refusal = error
+            return .deny
+        }
+    }
+
+    private func authorizePragma(_ name: String, value: String?) throws {
+        switch CipherPragma(name: name, value: value) {
+        case .other: return
+        case .key:
+            throw refused("a key is never given as SQL text, which traces and errors show: use usePassphrase or useRawKey")
+        case .forbidden:
+            throw refused("PRAGMA \(name) changes encryption behind the store's back")
+        case .engine:
+            if name.lowercased() == "temp_store", let value, value == "2" || value.uppercased() == "MEMORY" { return }
+            throw refused("PRAGMA \(name) is the library's own affair while a database is shared; use checkpoint()")
+        case .setting(let setting):
+            try authorizeSetting(setting, value: value ?? "", name: name)
+        }
+    }
+
+    private func authorizeSetting(_ setting: CipherPragma.Setting, value: String, name: String) throws {
+        guard !isPrepared else { throw refused("PRAGMA \(name) is only for prepareDatabase, before the first access") }
+        switch phase {
+        case .unkeyed:
+            // From C code: SQLCipher ignores it before the key, so it is kept and run behind the key.
+            postponed.append("PRAGMA \(name) = \"\(value)\"")
+        case .leftToSQLCipher:
+            return
+        case .settled(let box, let salt, let settings):
+            guard settings.agrees(with: setting, value: value, salt: salt, material: box) else {
+                throw keyring.settingsConflict("PRAGMA \(name) asks for something else")
+            }
+        case .given(var pending):
+            if let reason = pending.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
+            phase = .given(pending)
+            if pending.needsSidecar, pending.isNewFile, pending.isModelled, let salt = pending.salt {
+                // The salt must be safe on disk before the first page can be written under it.
+                let key = try keyring.dataKey(for: pending.material, salt: salt, settings: pending.settings)
+                try keyring.record(salt: salt, settings: pending.settings, key: key, state: .creating)
+            }
+        }
+    }
+
+    private func authorizeAttach(_ file: String?) throws {
+        // VACUUM attaches a database without a name. Any other file would be written without this database's key.
+        guard let file, !file.isEmpty, file != ":memory:" else { return }
+        throw refused("an attached file would hold readable copies of encrypted rows")
+    }
+
+    // MARK: Errors
+
+    private func refused(_ message: String) -> DatabaseError {
+        DatabaseError(resultCode: .SQLITE_AUTH, message: "refused: \(message)")
+    }
+
+    private func misuse(_ message: String) -> DatabaseError {
+        DatabaseError(resultCode: .SQLITE_MISUSE, message: message)
+    }
+
+    private func check(_ code: ResultCode) throws {
+        if code != .SQLITE_OK { throw DatabaseError(resultCode: code, message: handle.lastMessage) }
+    }
+
+    private func runInternally(_ sql: String) -> ResultCode { allowingInternalSQL { handle.runPragma(sql) } }
+
+    private func setPlainKey(_ box: KeyMaterialBox) -> ResultCode {
+        // A raw key goes over with its salt, when that is settled.
+        guard box.material.isPassphrase else { return handle.setRawKey(box, salt: nil) }
+        return box.withSecret { secret in secret.withBytes { handle.setKey($0) } }
+    }
+}

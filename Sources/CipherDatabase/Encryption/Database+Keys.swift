@@ -1,0 +1,56 @@
+import Foundation
+import KeyCustody
+import StoreCrypto
+
+// Giving the key of a database, in `Configuration.prepareDatabase`.
+
+extension Database {
+    /// Gives the passphrase of the database.
+    ///
+    /// Call it first in ``Configuration/prepareDatabase(_:)``. A key is derived once for all connections of a pool.
+    ///
+    /// - Parameter passphrase: Any text but the empty one, and but texts that begin with `x'`, which SQLCipher takes for
+    ///   raw keys.
+    /// - Throws: `StoreError` `.wrongKey` and the other errors of opening, ``DatabaseError`` `.SQLITE_MISUSE` outside of
+    ///   a preparing function.
+    /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
+    public func usePassphrase(_ passphrase: String) throws {
+        var passphrase = passphrase
+        try passphrase.withUTF8 { try usePassphrase(bytes: UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Gives the passphrase of the database as bytes.
+    public func usePassphrase(_ passphrase: Data) throws {
+        try passphrase.withUnsafeBytes { try usePassphrase(bytes: $0) }
+    }
+
+    private func usePassphrase(bytes: UnsafeRawBufferPointer) throws {
+        requireAccess()
+        try keying.give(KeyMaterialBox(.passphrase(Passphrase(SecretBytes(copying: bytes)))), on: self)
+    }
+
+    /// Gives the raw key of the database: 32 bytes, used without derivation.
+    public func useRawKey(_ key: borrowing RawKey) throws {
+        requireAccess()
+        try keying.give(KeyMaterialBox(.rawKey(RawKey(key.secret.copy()))), on: self)
+    }
+
+    /// Gives the raw key of the database as 32 bytes.
+    public func useRawKey(_ key: Data) throws {
+        try useRawKey(RawKey(bytes: Array(key)))
+    }
+
+    /// Refused: changing the key in place loses data.
+    ///
+    /// SQLCipher's rekey reports success when it failed, and the next write then mixes keys.
+    /// - Throws: Always, with the way to go.
+    public func changePassphrase(_ passphrase: String) throws {
+        throw DatabaseError(
+            resultCode: .SQLITE_MISUSE,
+            message: "a key is not changed in place, where a failure destroys the file: change a slot with "
+                + "store.keys.change, or rotate the data key with `cipherctl rotate`")
+    }
+
+    /// Refused: changing the key in place loses data.
+    public func changePassphrase(_ passphrase: Data) throws { try changePassphrase("") }
+}

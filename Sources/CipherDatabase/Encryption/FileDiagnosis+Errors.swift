@@ -1,0 +1,135 @@
+import PageFormat
+import StoreCrypto
+import StorePlatform
+
+// What a diagnosis found, as errors: what, why, remedy.
+
+extension FileDiagnosis {
+    /// What stands in the place of an encrypted file.
+    enum Stranger {
+        case plainSQLite
+        case noDatabase
+    }
+
+    private var sidecarPath: String { StorePaths(database: path).sidecar }
+
+    func notEncrypted(_ stranger: Stranger) -> StoreError {
+        switch stranger {
+        case .plainSQLite:
+            StoreError(
+                .notEncrypted,
+                what: "\"\(path)\" is a plain SQLite database.",
+                why: "Its pages are readable without any key.",
+                remedy: "Encrypt it into a new store with `cipherctl import`, or set allowsUnencrypted = true to use "
+                    + "it as it is.")
+        case .noDatabase:
+            StoreError(
+                .notEncrypted,
+                what: "\"\(path)\" is not a database.",
+                why: "It has neither the header of SQLite nor the look of an encrypted file.",
+                remedy: "Check the path. The file was left as it is.")
+        }
+    }
+
+    func headerDamaged(_ damage: HeaderDamage) -> StoreError {
+        StoreError(
+            .headerDamaged,
+            what: "The plaintext header of \"\(path)\" is damaged.",
+            why: "Byte \(damage.offset) holds \(damage.found) where \(damage.expected) belongs"
+                + (damage.wrongBytes > 1 ? ", and \(damage.wrongBytes - 1) more bytes are wrong." : "."),
+            remedy: "Restore the file from a backup. Do not write to it: a wrong header makes writes destroy pages.")
+    }
+
+    func pageCountLowered(pages: Int, bytes: Int, pageBytes: Int) -> StoreError {
+        StoreError(
+            .headerDamaged,
+            what: "The plaintext header of \"\(path)\" is damaged.",
+            why: "Its bytes 28 to 31 count \(pages) pages of \(pageBytes) bytes, but the file has \(bytes) bytes.",
+            remedy: "Restore the file from a backup. Do not write to it: new pages would overwrite old ones.")
+    }
+
+    func pageDamaged(_ page: UInt32) -> StoreError {
+        StoreError(
+            .pageDamaged(page),
+            what: "Page \(page) of \"\(path)\" is damaged.",
+            why: "Its authentication code does not fit its content, while the key fits the store.",
+            remedy: "Run `cipherctl verify` to see every damaged page, and restore the file from a backup.")
+    }
+
+    func truncated(expectedPages: Int, bytes: Int, pageBytes: Int) -> StoreError {
+        StoreError(
+            .truncated,
+            what: "The end of \"\(path)\" is missing.",
+            why: "\(expectedPages) pages of \(pageBytes) bytes belong to it, but it has \(bytes) bytes, and the "
+                + "write-ahead log does not hold the rest.",
+            remedy: "Restore the file from a backup.")
+    }
+
+    func foreignSidecar() -> StoreError {
+        StoreError(
+            .foreignSidecar,
+            what: "\"\(sidecarPath)\" does not belong to \"\(path)\".",
+            why: "The key opens the sidecar, but none of the file's first pages.",
+            remedy: "Put the sidecar of this file back in its place, or the file of this sidecar.")
+    }
+
+    func wrongKey(_ first: [UInt8]) -> StoreError {
+        StoreError(
+            .wrongKey,
+            what: "The key does not open \"\(path)\".",
+            why: "The authentication code of page 1 does not fit it.",
+            remedy: "Check the key. A file of SQLCipher 1 to 3 opens with PRAGMA cipher_compatibility behind the key, "
+                + "or through `cipherctl adopt --compatibility`.")
+    }
+
+    static func emptyFile(_ path: String) -> StoreError {
+        StoreError(
+            .emptyFile,
+            what: "\"\(path)\" has no bytes.",
+            why: "Its sidecar says that the store was created and is ready, so its content is gone.",
+            remedy: "Restore the file from a backup. To begin anew, move the sidecar and its .bak away.")
+    }
+
+    static func notYetCreated(_ path: String) -> StoreError {
+        StoreError(
+            .noSuchStore,
+            what: "There is no store at \"\(path)\" yet.",
+            why: "Its file has no content, and a connection that only reads cannot create it.",
+            remedy: "Open it once for writing.")
+    }
+
+    /// Why SQLite was unable to open a file; nil when the reason is not to be seen.
+    static func reasonNotOpened(_ path: String, readonly: Bool) -> (any Error)? {
+        do {
+            switch try Files.kind(path) {
+            case .directory:
+                return StoreError(
+                    .noSuchStore,
+                    what: "\"\(path)\" is a directory.",
+                    why: "A store is a file with others beside it.",
+                    remedy: "Name the file inside the directory.")
+            case nil:
+                let directory = Files.directory(of: path)
+                if try Files.kind(directory) != .directory {
+                    return StoreError(
+                        .noSuchStore,
+                        what: "There is no store at \"\(path)\".",
+                        why: "The directory \"\(directory)\" does not exist.",
+                        remedy: "Create the directory, or check the path.")
+                }
+                if readonly {
+                    return StoreError(
+                        .noSuchStore,
+                        what: "There is no store at \"\(path)\".",
+                        why: "The file does not exist, and a connection that only reads cannot create it.",
+                        remedy: "Check the path, or open it once for writing.")
+                }
+                return Files.canWrite(directory: directory) ? nil : SystemError.permissionDenied("open", path)
+            default:
+                return Files.canRead(file: path) ? nil : SystemError.permissionDenied("open", path)
+            }
+        } catch {
+            return error
+        }
+    }
+}

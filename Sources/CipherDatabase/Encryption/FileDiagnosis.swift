@@ -1,0 +1,162 @@
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+
+/// Tells from the bytes of a database file what it is and what is wrong with it.
+///
+/// SQLite's codes cannot: a wrong key is an error of another number in each version of SQLCipher, and a damaged header
+/// lets reads pass and writes destroy. All bytes are read through the connection's own descriptor.
+struct FileDiagnosis {
+    let file: ConnectionHandle
+    let path: String
+
+    init(_ file: ConnectionHandle, path: String) {
+        self.file = file
+        self.path = path
+    }
+
+    // MARK: Without a sidecar
+
+    /// What a file without a sidecar can be.
+    enum Kind {
+        case new
+        case standard(salt: Salt)
+        case plaintextHeader
+    }
+
+    /// Tells what a file without a sidecar is.
+    func kindWithoutSidecar() throws -> Kind {
+        let (first, size) = try beginning()
+        switch DatabaseHeader.examine(first, fileBytes: size, settings: nil) {
+        case .empty: return .new
+        case .plaintextHeader: return .plaintextHeader
+        case .plainSQLite: throw notEncrypted(.plainSQLite)
+        case .tooShort: throw notEncrypted(.noDatabase)
+        case .damagedHeader(let damage): throw headerDamaged(damage)
+        case .opaque(let traits):
+            if traits.looksLikeText || traits.isZero { throw notEncrypted(.noDatabase) }
+            return .standard(salt: try Salt(bytes: Array(first.prefix(16))))
+        }
+    }
+
+    // MARK: With a key
+
+    /// Checks the fixed header bytes and the authentication of page 1.
+    ///
+    /// A page that a checkpointer is writing at this moment can look damaged, so a check that fails is repeated for
+    /// 100 ms. A page 1 that a rollback journal will restore is left to SQLite.
+    func verifyFirstPage(key: DataKey, salt: Salt, settings: CipherSettings, sidecar: Sidecar?) throws {
+        var codec = try key.withSecret { secret in
+            try PageCodec(dataKey: secret, salt: salt.bytes, settings: settings)
+        }
+        let deadline = ContinuousClock.now + .milliseconds(Limits.recheckMilliseconds)
+        var problem: (any Error)?
+        repeat {
+            if problem != nil { Pause.sleep(for: .milliseconds(2)) }
+            let (first, size) = try beginning(settings.pageBytes)
+            if size == 0 { return }
+            problem = judge(first, size: size, codec: &codec, settings: settings, sidecar: sidecar)
+            if problem == nil { return }
+        } while ContinuousClock.now < deadline
+        if try Files.byteCount(StorePaths(database: path).journal) ?? 0 > 0 { return }
+        if let problem { throw problem }
+    }
+
+    private func judge(
+        _ first: [UInt8], size: Int, codec: inout PageCodec, settings: CipherSettings, sidecar: Sidecar?
+    ) -> (any Error)? {
+        if settings.plaintextHeaderBytes > 0 {
+            switch DatabaseHeader.examine(first, fileBytes: size, settings: settings) {
+            case .empty, .plaintextHeader: break
+            case .damagedHeader(let damage): return headerDamaged(damage)
+            case .plainSQLite: return notEncrypted(.plainSQLite)
+            case .tooShort: return truncated(expectedPages: 1, bytes: size, pageBytes: settings.pageBytes)
+            case .opaque(let traits):
+                return traits.mayBeStandardSQLCipher ? foreignSidecar() : notEncrypted(.noDatabase)
+            }
+        }
+        guard size >= settings.pageBytes, first.count >= settings.pageBytes else {
+            return truncated(expectedPages: 1, bytes: size, pageBytes: settings.pageBytes)
+        }
+        if first.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
+        guard sidecar != nil else { return wrongKey(first) }
+        // The sidecar proves the key, so the page is damaged, or it is the page of another store.
+        return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar()
+    }
+
+    private func anyOtherPageVerifies(_ codec: inout PageCodec, size: Int, settings: CipherSettings) -> Bool {
+        let pages = size / settings.pageBytes
+        guard pages > 1 else { return false }
+        for number in 2...min(pages, 9) {
+            guard let page = file.readFile(settings.pageBytes, at: (number - 1) * settings.pageBytes),
+                page.count == settings.pageBytes
+            else { continue }
+            if page.withUnsafeBytes({ codec.verify($0, number: UInt32(number)) }) { return true }
+        }
+        return false
+    }
+
+    // MARK: With a read transaction
+
+    /// Checks the length of the file against what the header or the log promises.
+    ///
+    /// Must be called inside a read transaction, which keeps both as they are.
+    /// - Parameter pages: The number of pages that SQLite sees.
+    func verifyLength(pages: Int, pageBytes: Int) throws {
+        guard let size = file.fileBytes, pages > 0 else { return }
+        let logPages = try pagesInLog(pageBytes: pageBytes)
+        if logPages == nil {
+            // Nothing but the header says how long the file is: a count that was lowered lets writes overwrite pages.
+            if pages * pageBytes < size { throw pageCountLowered(pages: pages, bytes: size, pageBytes: pageBytes) }
+        }
+        let inFile = size / pageBytes
+        guard inFile < pages else { return }
+        let missing = ((inFile + 1)...pages).contains { logPages?.contains(UInt32($0)) != true }
+        if missing { throw truncated(expectedPages: pages, bytes: size, pageBytes: pageBytes) }
+    }
+
+    /// The pages of the log's committed frames; nil when it has none.
+    private func pagesInLog(pageBytes: Int) throws -> Set<UInt32>? {
+        let wal = StorePaths(database: path).wal
+        guard let size = try Files.byteCount(wal), size > 0 else { return nil }
+        // The log holds no locks, so a descriptor of our own does no harm.
+        let log = try FileDescriptor(opening: wal, .readOnly)
+        let scan = try WALScan.scan(fileBytes: size, checking: .saltsOnly) { offset, buffer in
+            let bytes = try log.read(at: offset, byteCount: buffer.count)
+            buffer.copyBytes(from: bytes)
+            return bytes.count
+        }
+        guard let scan, scan.committedFrames > 0 else { return nil }
+        return Set(scan.lastFrames.keys)
+    }
+
+    // MARK: After SQLite failed
+
+    /// What SQLite's failure to read a file means.
+    ///
+    /// - Parameter settings: The settings of a key that was found to be right; nil when none is known.
+    func explain(_ error: DatabaseError, settings: CipherSettings?) -> any Error {
+        let unreadable: [ResultCode] = [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_NOMEM]
+        guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else { return error }
+        guard let settings else {
+            // SQLCipher's own derivation was at work, or no key at all.
+            let verdict = DatabaseHeader.examine(first, fileBytes: size, settings: nil)
+            if case .plainSQLite = verdict { return notEncrypted(.plainSQLite) }
+            return wrongKey(first)
+        }
+        if let header = DatabaseHeader(first), settings.plaintextHeaderBytes > 0,
+            Int(header.pageCount) * settings.pageBytes > size
+        {
+            return truncated(expectedPages: Int(header.pageCount), bytes: size, pageBytes: settings.pageBytes)
+        }
+        return error
+    }
+
+    private func beginning(_ byteCount: Int = 4096) throws -> (bytes: [UInt8], fileBytes: Int) {
+        guard let size = file.fileBytes, let bytes = file.readFile(max(4096, byteCount), at: 0) else {
+            throw SystemError.inputOutput("read", path)
+        }
+        return (bytes, size)
+    }
+}

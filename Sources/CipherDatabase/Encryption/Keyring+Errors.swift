@@ -1,0 +1,47 @@
+import StorePlatform
+
+// What is missing or contradictory about a key, as errors.
+
+extension Keyring {
+    private var name: String { "\"\(paths?.database ?? ":memory:")\"" }
+
+    func keyMissing() -> StoreError {
+        StoreError(
+            .keyMissing,
+            what: "No key was given for \(name).",
+            why: "A database file without a key would be written in readable form.",
+            remedy: "Call usePassphrase or useRawKey first in Configuration.prepareDatabase, or open it as a "
+                + "SharedStore with a key source; set allowsUnencrypted = true if it is meant to be readable."
+        )
+    }
+
+    func saltMissing() -> StoreError {
+        StoreError(
+            .saltMissing,
+            what: "The salt of \(name) is not known.",
+            why: "The file has a plaintext header, so it does not hold its salt, and neither \"\(paths?.sidecar ?? "")\" "
+                + "nor its .bak is there.",
+            remedy: "Put the sidecar back from a backup, or set the salt with PRAGMA cipher_salt behind the key. "
+                + "Without the salt a passphrase cannot open the file."
+        )
+    }
+
+    func standardFile() -> StoreError {
+        StoreError(
+            .settingsConflict,
+            what: "\(name) is a standard SQLCipher file, not a store with a plaintext header.",
+            why: "Its first 16 bytes hold its salt, where a plaintext header was asked for.",
+            remedy: "Turn it into a store with `cipherctl adopt`, or open it without "
+                + "PRAGMA cipher_plaintext_header_size."
+        )
+    }
+
+    func settingsConflict(_ why: String) -> StoreError {
+        StoreError(
+            .settingsConflict,
+            what: "The cipher settings asked for do not fit \(name).",
+            why: why + ".",
+            remedy: "Leave the settings out: those on record are used. To change them, export into a new store."
+        )
+    }
+}

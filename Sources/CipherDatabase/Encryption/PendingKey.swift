@@ -1,0 +1,142 @@
+import KeyCustody
+import StoreCrypto
+
+/// A key that was given to a connection, with the cipher settings gathered so far: a value without any I/O.
+///
+/// It grows by the pragmas that follow the key and ends when the file is first touched. SQLCipher honours those pragmas
+/// in any order, so nothing is derived before.
+struct PendingKey {
+    /// Where the salt comes from.
+    enum SaltOrigin {
+        /// The first 16 bytes of an existing file.
+        case file
+        /// Made for a new file.
+        case generated
+        /// The preparing function set it.
+        case user
+        /// An existing file with a plaintext header and no sidecar: nobody knows it, unless the user sets it.
+        case unknown
+    }
+
+    let material: KeyMaterialBox
+    /// Whether the file has no bytes yet.
+    let isNewFile: Bool
+    private(set) var salt: Salt?
+    private(set) var saltOrigin: SaltOrigin
+    private(set) var settings: CipherSettings
+    /// Whether all settings are among those that a store records; others are left to SQLCipher's own derivation.
+    private(set) var isModelled = true
+
+    init(
+        material: KeyMaterialBox, isNewFile: Bool, salt: Salt?, saltOrigin: SaltOrigin,
+        settings: CipherSettings = .sqlCipher4
+    ) {
+        self.material = material
+        self.isNewFile = isNewFile
+        self.salt = salt
+        self.saltOrigin = saltOrigin
+        self.settings = settings
+    }
+
+    /// Whether the salt must be kept outside of the file.
+    var needsSidecar: Bool { settings.plaintextHeaderBytes > 0 }
+
+    /// Takes in a setting.
+    ///
+    /// - Returns: Why it is refused; nil when it is taken.
+    mutating func apply(_ setting: CipherPragma.Setting, value: String) -> String? {
+        switch setting {
+        case .plaintextHeader:
+            guard let bytes = Int(value), bytes == 0 || bytes == 32 else {
+                return "the plaintext header has 32 bytes, or none (0)"
+            }
+            settings.plaintextHeaderBytes = bytes
+        case .salt:
+            guard let salt = try? Salt(sqlCipherLiteral: value) else {
+                return "a salt is written x'...' with exactly 32 hexadecimal digits"
+            }
+            if saltOrigin == .file && salt != self.salt { return "the file holds its own salt in its first 16 bytes" }
+            self.salt = salt
+            saltOrigin = .user
+        case .pageBytes:
+            guard let bytes = Int(value), (512...65_536).contains(bytes), bytes.nonzeroBitCount == 1 else {
+                return "a page size is a power of two from 512 to 65536"
+            }
+            settings.pageBytes = bytes
+        case .kdfRounds:
+            guard let rounds = Int(value), (1...10_000_000).contains(rounds) else {
+                return "the number of rounds goes from 1 to 10,000,000"
+            }
+            settings.kdfRounds = rounds
+        case .kdfHash:
+            guard let hash = Self.hash(value, prefix: "PBKDF2_HMAC_") else { return "no such key derivation" }
+            settings.kdfHash = hash
+        case .hmacHash:
+            guard let hash = Self.hash(value, prefix: "HMAC_") else { return "no such page authentication" }
+            settings.hmacHash = hash
+        case .compatibility:
+            applyCompatibility(value)
+        case .fastRounds, .usesHMAC, .saltMask, .pageNumberOrder, .cipher:
+            isModelled = false
+        }
+        return nil
+    }
+
+    private mutating func applyCompatibility(_ value: String) {
+        var defaults: CipherSettings
+        switch Int(value) {
+        case 4: defaults = .sqlCipher4
+        case 3: defaults = .sqlCipher3
+        default:
+            isModelled = false
+            return
+        }
+        defaults.plaintextHeaderBytes = settings.plaintextHeaderBytes
+        settings = defaults
+    }
+
+    private static func hash(_ value: String, prefix: String) -> HashAlgorithm? {
+        let value = value.uppercased()
+        guard value.hasPrefix(prefix) else { return nil }
+        return HashAlgorithm(rawValue: value.dropFirst(prefix.count).lowercased())
+    }
+}
+
+extension CipherSettings {
+    /// Whether a pragma asks for what these settings say already.
+    func agrees(with setting: CipherPragma.Setting, value: String, salt: Salt, material: KeyMaterialBox) -> Bool {
+        var asked = PendingKey(
+            material: material, isNewFile: false, salt: salt, saltOrigin: .user, settings: self)
+        guard asked.apply(setting, value: value) == nil, asked.isModelled else { return false }
+        if setting == .compatibility {
+            // It resets several settings at once; other pragmas may still set them as recorded.
+            return true
+        }
+        return asked.settings == self && asked.salt == salt
+    }
+}
+
+/// Key material that several connections of a pool refer to.
+final class KeyMaterialBox: Sendable {
+    let material: KeyMaterial
+
+    init(_ material: consuming KeyMaterial) { self.material = material }
+
+    /// Whether both hold the same key, in a time that does not depend on it.
+    func isEqual(to other: KeyMaterialBox) -> Bool {
+        if self === other { return true }
+        switch (material.isPassphrase, other.material.isPassphrase) {
+        case (true, true), (false, false):
+            return withSecret { mine in other.withSecret { mine.isEqual(to: $0) } }
+        default: return false
+        }
+    }
+
+    /// Lends the passphrase's bytes, or the raw key's.
+    func withSecret<Result>(_ body: (borrowing SecretBytes) -> Result) -> Result {
+        switch material {
+        case .passphrase(let passphrase): body(passphrase.secret)
+        case .rawKey(let key): body(key.secret)
+        }
+    }
+}

@@ -1,0 +1,75 @@
+import KeyCustody
+import StoreCrypto
+
+extension ConnectionHandle {
+    /// Hands a data key and its salt to SQLCipher as a raw keyspec, with the cipher settings behind it.
+    ///
+    /// The keyspec `x'<64 hex digits><32 hex digits>'` costs no derivation and wins over any salt set otherwise.
+    /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
+    func setRawKey(_ key: DataKey, salt: Salt, settings: CipherSettings) -> ResultCode {
+        let code = key.withSecret { setKeyspec($0, salt: salt) }
+        guard code == .SQLITE_OK else { return code }
+        for (setting, value) in settings.pragmas {
+            let code = runPragma("PRAGMA \(setting.rawValue) = \(value)")
+            guard code == .SQLITE_OK else { return code }
+        }
+        return .SQLITE_OK
+    }
+
+    /// Hands a raw key to SQLCipher that has no salt yet: SQLCipher takes one from the file, or from a pragma.
+    func setRawKey(_ box: KeyMaterialBox, salt: Salt?) -> ResultCode { box.withSecret { setKeyspec($0, salt: salt) } }
+
+    private func setKeyspec(_ key: borrowing SecretBytes, salt: Salt?) -> ResultCode {
+        let keyspec = SecretBytes(count: salt == nil ? 67 : 99) { text in
+            text[0] = UInt8(ascii: "x")
+            text[1] = UInt8(ascii: "'")
+            key.withBytes { Self.writeHex($0, into: text, at: 2) }
+            salt?.bytes.withUnsafeBytes { Self.writeHex($0, into: text, at: 66) }
+            text[text.count - 1] = UInt8(ascii: "'")
+        }
+        return keyspec.withBytes { setKey($0) }
+    }
+
+    /// Runs a pragma of the library's own, to its end.
+    func runPragma(_ sql: String) -> ResultCode {
+        let (code, compiled, _) = prepare(sql, persistent: false)
+        guard code == .SQLITE_OK, let compiled else { return code }
+        let statement = StatementHandle(compiled)
+        defer { statement.finalize() }
+        var step: CInt
+        repeat { step = statement.step() } while step == ResultCode.SQLITE_ROW.rawValue
+        return step == ResultCode.SQLITE_DONE.rawValue ? .SQLITE_OK : ResultCode(rawValue: step)
+    }
+
+    /// The first column of a pragma's first row.
+    func pragmaValue(_ sql: String) -> String? {
+        let (code, compiled, _) = prepare(sql, persistent: false)
+        guard code == .SQLITE_OK, let compiled else { return nil }
+        let statement = StatementHandle(compiled)
+        defer { statement.finalize() }
+        return statement.step() == ResultCode.SQLITE_ROW.rawValue ? statement.stringOrNil(at: 0) : nil
+    }
+
+    // Written into locked memory byte by byte: a String of the digits would stay behind in ordinary memory.
+    private static func writeHex(
+        _ bytes: UnsafeRawBufferPointer, into text: UnsafeMutableRawBufferPointer, at start: Int
+    ) {
+        func digit(_ value: UInt8) -> UInt8 { value < 10 ? value + 48 : value + 87 }
+        for (index, byte) in bytes.enumerated() {
+            text[start + 2 * index] = digit(byte >> 4)
+            text[start + 2 * index + 1] = digit(byte & 15)
+        }
+    }
+}
+
+extension CipherSettings {
+    /// The pragmas that differ from SQLCipher 4's defaults; the KDF's rounds have no part in a raw key.
+    var pragmas: [(CipherPragma.Setting, String)] {
+        var pragmas: [(CipherPragma.Setting, String)] = []
+        if pageBytes != CipherSettings.sqlCipher4.pageBytes { pragmas.append((.pageBytes, String(pageBytes))) }
+        if hmacHash != .sha512 { pragmas.append((.hmacHash, "HMAC_\(hmacHash.rawValue.uppercased())")) }
+        if kdfHash != .sha512 { pragmas.append((.kdfHash, "PBKDF2_HMAC_\(kdfHash.rawValue.uppercased())")) }
+        if plaintextHeaderBytes != 0 { pragmas.append((.plaintextHeader, String(plaintextHeaderBytes))) }
+        return pragmas
+    }
+}

@@ -1,0 +1,109 @@
+import KeyCustody
+
+/// A database with one writing connection and several reading ones, in WAL mode: reads never wait for writes.
+///
+/// The writer is opened at once, readers when they are first needed, up to ``Configuration/maximumReaderCount``.
+public final class DatabasePool: DatabaseWriter {
+    /// The configuration with which the database was opened.
+    public let configuration: Configuration
+    /// The path of the database file.
+    public let path: String
+    private let writer: WritingConnection
+    private let readers: ReaderPool
+
+    /// Opens a database file, creating it when it does not exist.
+    ///
+    /// - Throws: `StoreError` for keys, salts and damaged files, ``DatabaseError`` for all else.
+    public convenience init(path: String, configuration: Configuration = Configuration()) throws {
+        let keyring = Keyring(path: path, configuration: configuration)
+        try self.init(path: path, configuration: configuration, keyring: keyring, key: .byHand)
+    }
+
+    init(path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision) throws {
+        self.configuration = configuration
+        self.path = path
+        let label = configuration.label ?? "CipherStore.DatabasePool"
+        writer = try WritingConnection(
+            path: path, label: label + ".writer", configuration: configuration, keyring: keyring, key: key, wal: true)
+        var reading = configuration
+        reading.readonly = true
+        reading.allowsUnsafeTransactions = false
+        readers = ReaderPool(maximumCount: configuration.maximumReaderCount) { [reading] number in
+            let db = try Database.open(
+                path: path, label: label + ".reader.\(number)", configuration: reading, keyring: keyring, role: .reader,
+                key: key)
+            return SerialConnection(
+                db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: false)
+        }
+    }
+
+    // MARK: Reading
+
+    public func read<T>(_ value: (Database) throws -> T) throws -> T {
+        let reader = try readers.acquire()
+        defer { readers.release(reader) }
+        return try reader.sync { try $0.inReadTransaction(value) }
+    }
+
+    public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await unsafeRead { try $0.inReadTransaction(value) }
+    }
+
+    public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T {
+        let reader = try readers.acquire()
+        defer { readers.release(reader) }
+        return try reader.sync(value)
+    }
+
+    public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try Task.checkCancellation()
+        let reader: SerialConnection = try await readers.acquire()
+        defer { readers.release(reader) }
+        return try await reader.asyncAccess(value)
+    }
+
+    // MARK: Writing
+
+    public func write<T>(_ updates: (Database) throws -> T) throws -> T {
+        try writer.sync { try $0.inWriteTransaction(updates) }
+    }
+
+    public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await writer.asyncAccess { try $0.inWriteTransaction(updates) }
+    }
+
+    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T { try writer.sync(updates) }
+
+    public func writeWithoutTransaction<T: Sendable>(
+        _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
+        try await writer.asyncAccess(updates)
+    }
+
+    /// Runs a block in a transaction, which an error rolls back.
+    public func writeInTransaction(
+        _ kind: Database.TransactionKind? = nil, _ updates: (Database) throws -> Database.TransactionCompletion
+    ) throws {
+        try writer.sync { db in try db.inTransaction(kind) { try updates(db) } }
+    }
+
+    // MARK: Upkeep
+
+    @discardableResult
+    public func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
+        try writer.checkpoint(mode)
+    }
+
+    public func interrupt() {
+        writer.connection.interrupt()
+        readers.interrupt()
+    }
+
+    /// Closes the readers that are free, so that the next reads open new ones.
+    public func invalidateReadOnlyConnections() { readers.closeIdle() }
+
+    public func close() throws {
+        try readers.close()
+        try writer.close()
+    }
+}

@@ -1,0 +1,94 @@
+import KeyCustody
+
+/// A database with one connection: all accesses run one after another.
+///
+/// Use it for databases in memory and for simple programs; ``DatabasePool`` lets reads go on beside writes.
+public final class DatabaseQueue: DatabaseWriter {
+    /// The configuration with which the database was opened.
+    public let configuration: Configuration
+    /// The path of the database file; ":memory:" for a database in memory.
+    public let path: String
+    private let opening: Result<WritingConnection, any Error>
+
+    /// Opens a database file, creating it when it does not exist.
+    ///
+    /// - Throws: `StoreError` for keys, salts and damaged files, ``DatabaseError`` for all else.
+    public init(path: String, configuration: Configuration = Configuration()) throws {
+        self.configuration = configuration
+        self.path = path
+        opening = .success(try Self.open(path, configuration))
+    }
+
+    /// Opens a database in memory. It needs no key. An error of opening surfaces at the first access.
+    public init(configuration: Configuration = Configuration()) {
+        self.configuration = configuration
+        path = ":memory:"
+        opening = Result { try Self.open(":memory:", configuration) }
+    }
+
+    private static func open(_ path: String, _ configuration: Configuration) throws -> WritingConnection {
+        let wal = if case .wal = configuration.journalMode { true } else { false }
+        return try WritingConnection(
+            path: path, label: configuration.label ?? "CipherStore.DatabaseQueue", configuration: configuration,
+            keyring: Keyring(path: path, configuration: configuration), key: .byHand, wal: wal)
+    }
+
+    private var writer: WritingConnection {
+        get throws { try opening.get() }
+    }
+
+    // MARK: Reading
+
+    public func read<T>(_ value: (Database) throws -> T) throws -> T {
+        try writer.sync { db in try db.readOnly { try db.inReadTransaction(value) } }
+    }
+
+    public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await writer.asyncAccess { db in try db.readOnly { try db.inReadTransaction(value) } }
+    }
+
+    public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T { try writer.sync(value) }
+
+    public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await writer.asyncAccess(value)
+    }
+
+    // MARK: Writing
+
+    public func write<T>(_ updates: (Database) throws -> T) throws -> T {
+        try writer.sync { try $0.inWriteTransaction(updates) }
+    }
+
+    public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await writer.asyncAccess { try $0.inWriteTransaction(updates) }
+    }
+
+    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T { try writer.sync(updates) }
+
+    public func writeWithoutTransaction<T: Sendable>(
+        _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
+        try await writer.asyncAccess(updates)
+    }
+
+    /// Runs an access without a transaction around it.
+    public func inDatabase<T>(_ block: (Database) throws -> T) throws -> T { try writer.sync(block) }
+
+    /// Runs a block in a transaction, which an error rolls back.
+    public func inTransaction(
+        _ kind: Database.TransactionKind? = nil, _ updates: (Database) throws -> Database.TransactionCompletion
+    ) throws {
+        try writer.sync { db in try db.inTransaction(kind) { try updates(db) } }
+    }
+
+    // MARK: Upkeep
+
+    @discardableResult
+    public func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
+        try writer.checkpoint(mode)
+    }
+
+    public func interrupt() { try? writer.connection.interrupt() }
+
+    public func close() throws { try writer.close() }
+}

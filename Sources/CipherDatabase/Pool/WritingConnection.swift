@@ -1,0 +1,66 @@
+import KeyCustody
+
+/// The writing connection of a queue or a pool, with the keys of its file and its checkpoints.
+// Safe because: the checkpointer is used only inside accesses of the connection, which run one at a time.
+final class WritingConnection: @unchecked Sendable {
+    let connection: SerialConnection
+    let keyring: Keyring
+    private let checkpointer: Checkpointer
+
+    /// Opens the connection; a new file is created and its salt recorded by exactly one process.
+    init(
+        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, wal: Bool
+    ) throws {
+        self.keyring = keyring
+        let holdsLock = keyring.holdsOpeningLock
+        defer { if !holdsLock { keyring.releaseOpeningLock() } }
+        let db = try Database.open(
+            path: path, label: label, configuration: configuration, keyring: keyring, role: .writer, key: key, wal: wal)
+        connection = SerialConnection(
+            db, qos: configuration.writeQoS, target: configuration.writeTargetQueue ?? configuration.targetQueue,
+            allowsOpenTransaction: configuration.allowsUnsafeTransactions)
+        checkpointer = Checkpointer {
+            try Database.open(
+                path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring, role: .reader,
+                key: key)
+        }
+    }
+
+    deinit { checkpointer.close() }
+
+    /// Runs a write access, and a checkpoint behind it when one is due.
+    func sync<T>(_ body: (Database) throws -> T) throws -> T {
+        try connection.sync { db in
+            defer { checkpointer.checkpointIfDue(holding: db) }
+            return try body(db)
+        }
+    }
+
+    /// Runs a write access for a task.
+    func asyncAccess<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await connection.asyncAccess { [self] db in
+            defer { checkpointer.checkpointIfDue(holding: db) }
+            return try body(db)
+        }
+    }
+
+    func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
+        try connection.sync { db in
+            guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
+                return CheckpointResult(walFrameCount: 0, checkpointedFrameCount: 0)
+            }
+            let result = try checkpointer.checkpoint(holding: db)
+            if case .passive = mode { return result }
+            guard result.isComplete else {
+                throw DatabaseError(
+                    resultCode: .SQLITE_BUSY, message: "readers still use frames of the write-ahead log")
+            }
+            return result
+        }
+    }
+
+    func close() throws {
+        try connection.close()
+        checkpointer.close()
+    }
+}

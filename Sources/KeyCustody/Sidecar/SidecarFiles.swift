@@ -1,0 +1,100 @@
+import StoreCrypto
+import StorePlatform
+
+/// Which of the two files of a sidecar.
+package enum SidecarCopy: String, Hashable, Sendable, CaseIterable {
+    case main
+    case backup
+
+    var other: SidecarCopy { self == .main ? .backup : .main }
+}
+
+/// What one file of a sidecar turned out to be, before any key is known.
+package enum SidecarContent: Hashable, Sendable {
+    case absent
+    /// The system would not let it be read.
+    case unreadable(SystemError)
+    /// It is no sidecar, or one of a later version (`isAhead`).
+    case damaged(SidecarSyntaxError)
+    case present(UnauthenticatedSidecar)
+
+    package var parsed: UnauthenticatedSidecar? {
+        if case .present(let sidecar) = self { sidecar } else { nil }
+    }
+}
+
+/// Both files of a sidecar as they were read.
+package struct SidecarCopies: Hashable, Sendable {
+    package let main: SidecarContent
+    package let backup: SidecarContent
+
+    package init(main: SidecarContent, backup: SidecarContent) {
+        self.main = main
+        self.backup = backup
+    }
+
+    package subscript(copy: SidecarCopy) -> SidecarContent { copy == .main ? main : backup }
+
+    /// Whether neither file exists.
+    package var areAbsent: Bool { main == .absent && backup == .absent }
+}
+
+/// The two files that hold a store's sidecar, beside its database.
+///
+/// **Order of a change: the main copy, then the backup**, each as a whole ``AtomicFile`` with its folder made durable.
+/// So at every instant at least one file is a complete version, and the one with the highest generation is the truth:
+/// when a change is cut after the first file, it has happened, and the next opener brings the backup up to date.
+/// And a main copy that is *older* than its backup is never the trace of a crash: somebody put an old file back.
+package struct SidecarFiles: Sendable {
+    package let databasePath: String
+
+    package init(databasePath: String) { self.databasePath = databasePath }
+
+    package var mainPath: String { databasePath + "-sidecar" }
+    package var backupPath: String { mainPath + ".bak" }
+
+    package func path(of copy: SidecarCopy) -> String { copy == .main ? mainPath : backupPath }
+
+    /// Where a file goes that was damaged or forged when it is replaced, so that nothing is lost.
+    package func setAsidePath(of copy: SidecarCopy) -> String { path(of: copy) + ".damaged" }
+
+    /// Reads both files. No lock is needed: each of them is always whole.
+    package func read() -> SidecarCopies {
+        let main = readFile(mainPath)
+        let backup = readFile(backupPath)
+        // A change between the two readings looks like a main copy that was put back: look again.
+        if let first = main.parsed, let second = backup.parsed, first.claimed.generation < second.claimed.generation {
+            return SidecarCopies(main: readFile(mainPath), backup: backup)
+        }
+        return SidecarCopies(main: main, backup: backup)
+    }
+
+    private func readFile(_ path: String) -> SidecarContent {
+        let bytes: [UInt8]
+        do {
+            bytes = try Files.contents(of: path, limitBytes: Limits.sidecarBytes)
+        } catch {
+            if error.isNotFound { return .absent }
+            return error.isTooLarge ? .damaged(.tooLong(limitBytes: Limits.sidecarBytes)) : .unreadable(error)
+        }
+        do {
+            return .present(try UnauthenticatedSidecar.parse(bytes))
+        } catch {
+            return .damaged(error)
+        }
+    }
+
+    /// Makes a new version durable in both files. The caller holds the opening or the admin lock.
+    ///
+    /// - Throws: ``SystemError``, `CryptoError` or ``StoreError`` `settingsConflict`. When the main copy could not be
+    ///   written, nothing changed; when only the backup could not, the change has happened all the same.
+    package func write(_ sidecar: Sidecar, dataKey: DataKey) throws {
+        let bytes = try sidecar.encoded(dataKey: dataKey)
+        try write(bytes, to: .main)
+        try write(bytes, to: .backup)
+    }
+
+    func write(_ bytes: [UInt8], to copy: SidecarCopy) throws(SystemError) {
+        try AtomicFile.write(bytes, to: path(of: copy), likeFile: databasePath)
+    }
+}

@@ -1,0 +1,36 @@
+/// Why bytes are no sidecar that this version reads. It never shows what stood in the file.
+package enum SidecarSyntaxError: Error, Hashable, Sendable {
+    /// The file is longer than any sidecar.
+    case tooLong(limitBytes: Int)
+    /// The file has no bytes.
+    case empty
+    /// A line, counted from 1, is not what the format says.
+    case malformed(line: Int, expected: String)
+    /// A number lies outside its bounds.
+    case outOfRange(line: Int, field: String)
+    /// The file has a format of a later version.
+    case versionAhead(UInt64)
+    /// The file uses a part of the format that is reserved for later versions.
+    case featureAhead(String)
+
+    /// Whether a newer version of the library would read the file: it is then not damaged and must not be replaced.
+    package var isAhead: Bool {
+        switch self {
+        case .versionAhead, .featureAhead: true
+        case .tooLong, .empty, .malformed, .outOfRange: false
+        }
+    }
+}
+
+extension SidecarSyntaxError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .tooLong(let limit): "it is longer than \(limit) bytes"
+        case .empty: "it is empty"
+        case .malformed(let line, let expected): "line \(line) is not as the format says (expected \(expected))"
+        case .outOfRange(let line, let field): "\(field) in line \(line) is out of range"
+        case .versionAhead(let version): "it has format version \(version)"
+        case .featureAhead(let name): "it uses \"\(name)\", which this version does not know"
+        }
+    }
+}

@@ -1,0 +1,22 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+/// A package of its own that depends on CipherStore as its users do, in both language modes. `.ci/run` builds and runs
+/// it: what compiles here sees the public interface only.
+let package = Package(
+    name: "Consumer",
+    platforms: [.macOS(.v15), .iOS(.v18)],
+    dependencies: [.package(name: "CipherStore", path: "../..")],
+    targets: [
+        .executableTarget(
+            name: "ConsumerMode5",
+            dependencies: [.product(name: "CipherStore", package: "CipherStore")],
+            swiftSettings: [.swiftLanguageMode(.v5)]
+        ),
+        .executableTarget(
+            name: "ConsumerMode6",
+            dependencies: [.product(name: "CipherStore", package: "CipherStore")],
+            swiftSettings: [.swiftLanguageMode(.v6)]
+        ),
+    ]
+)

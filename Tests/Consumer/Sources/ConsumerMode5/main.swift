@@ -1,0 +1,4 @@
+import CipherStore
+
+// What a user of the library writes, in language mode 5; it grows with the public interface.
+print("a consumer in language mode 5 imports CipherStore")
