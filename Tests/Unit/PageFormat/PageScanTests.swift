@@ -1,3 +1,4 @@
+import Dispatch
 import PageFormat
 import StoreCrypto
 import Synchronization
@@ -46,6 +47,21 @@ struct PageScanTests {
         #expect(report.missing == [599, 600])
         #expect(report.checked == 598)
         #expect(!report.isClean)
+    }
+
+    @Test("bad pages are named in order, whichever thread is done first")
+    func sortsBadPages() throws {
+        let othersAreDone = DispatchSemaphore(value: 0)
+        // The thread with the first pages goes on when the others have done the rest.
+        let report = try PageScan.verifyPages(
+            keys: TestKey.keys(Self.settings), pageCount: 1000, workers: 2,
+            read: { offset, buffer in
+                if offset == 0 { _ = othersAreDone.wait(timeout: .now() + 5) }
+                buffer.initializeMemory(as: UInt8.self, repeating: 7)
+                return buffer.count
+            },
+            progress: { done in if done == 1000 - 256 { othersAreDone.signal() } })
+        #expect(report.damaged == Array(1...1000))
     }
 
     @Test("pages that the log supersedes are passed over")
