@@ -31,16 +31,18 @@ let package = Package(
         ),
         .target(
             name: "CipherStore",
-            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "CSQLCipher"]
+            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "StoreCrypto", "CSQLCipher"]
         ),
         .executableTarget(
             name: "cipherctl",
             dependencies: ["CipherStore", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto"]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
+        .executableTarget(name: "StoreBenchmark", dependencies: ["CipherStore", "CBaseline"]),
+        .target(name: "CBaseline", dependencies: ["CSQLCipher"]),
 
         // Tests: one folder for each kind (Docs/Testing.md).
-        .target(name: "TestKit", dependencies: ["CipherStore", "StorePlatform"], path: "Tests/Support/TestKit"),
+        .target(name: "TestKit", dependencies: ["StorePlatform"], path: "Tests/Support/TestKit"),
         .executableTarget(name: "StoreActor", dependencies: ["CipherStore"], path: "Tests/Support/StoreActor"),
         .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
         .testTarget(name: "StoreCryptoTests", dependencies: ["StoreCrypto"], path: "Tests/Unit/StoreCrypto"),
@@ -56,7 +58,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CipherDatabaseTests",
-            dependencies: ["CipherDatabase", "CSQLCipher", "TestKit"],
+            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "CSQLCipher", "TestKit"],
             path: "Tests/Unit/CipherDatabase"
         ),
         .testTarget(

@@ -122,16 +122,18 @@ struct FenceTests {
 
     @Test("a promise to the compiler without its reason is found, in Sources and in Tests")
     func promises() throws {
-        let bare = "final class A: @unchecked Sendable {}\n\nnonisolated(unsafe) var b = 1\n"
+        let bare =
+            "// Safe because: too far away.\n\nfinal class A: @unchecked Sendable {}\n\nnonisolated(unsafe) var b = 1\n"
         let explained = """
-            // Safe because: the value never changes.
+            // Safe because: the value never changes,
+            // not even at the end.
             final class A: @unchecked Sendable {}
             nonisolated(unsafe) var b = 1  // Safe because: set before any thread starts.
             """
         let files = ["Sources/A/Bare.swift": bare, "Tests/A/Bare.swift": bare, "Sources/A/Explained.swift": explained]
         #expect(
             try PlantedTree.places(files, WordFence.unexplainedPromises) == [
-                "Sources/A/Bare.swift:1", "Sources/A/Bare.swift:3", "Tests/A/Bare.swift:1", "Tests/A/Bare.swift:3",
+                "Sources/A/Bare.swift:3", "Sources/A/Bare.swift:5", "Tests/A/Bare.swift:3", "Tests/A/Bare.swift:5",
             ]
         )
     }

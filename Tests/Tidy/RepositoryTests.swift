@@ -15,8 +15,9 @@ struct RepositoryTests {
         sourceLocation: SourceLocation = #_sourceLocation
     ) throws {
         let found = findings(try Self.tree.get())
+        guard !found.isEmpty else { return }
         let report = found.map(\.description).joined(separator: "\n")
-        #expect(found.isEmpty, Comment(rawValue: "\n" + report), sourceLocation: sourceLocation)
+        Issue.record(Comment(rawValue: report), sourceLocation: sourceLocation)
     }
 
     @Test("the fences look at the whole tree: they find the layers' folders and their own file")

@@ -25,6 +25,10 @@ public struct Configuration: Sendable {
     /// directory can open the database. Default: false; `SharedStore` sets it.
     public var persistentWAL = false
 
+    /// Whether a shared store may lie on a filesystem whose locks several machines or kernels do not agree on, such as
+    /// NFS or SMB. Default: false. Setting it risks silent corruption and loss of committed data.
+    public var risksCorruptionOnUnsafeFilesystem = false
+
     // MARK: SQL
 
     /// Whether foreign keys are enforced. Default: true.
@@ -47,8 +51,14 @@ public struct Configuration: Sendable {
     public var allowsUnsafeTransactions = false
 
     /// What a statement does while another connection holds the lock it needs; readers included. Default: it fails at
-    /// once with `SQLITE_BUSY`.
-    public var busyMode: Database.BusyMode = .immediateError
+    /// once with `SQLITE_BUSY`; a `SharedStore` waits for 5 seconds.
+    public var busyMode: Database.BusyMode {
+        get { chosenBusyMode ?? .immediateError }
+        set { chosenBusyMode = newValue }
+    }
+
+    /// What was set; nil leaves the choice to the kind of database.
+    package var chosenBusyMode: Database.BusyMode?
 
     // MARK: Connections and queues
 

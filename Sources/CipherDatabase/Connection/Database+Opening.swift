@@ -1,4 +1,5 @@
 import KeyCustody
+import StoreCrypto
 import StorePlatform
 
 /// What a connection is for.
@@ -10,11 +11,11 @@ enum ConnectionRole {
 }
 
 /// Where the key of a connection comes from.
-enum KeyProvision: Sendable {
+package enum KeyProvision: Sendable {
     /// From the functions of ``Configuration/prepareDatabase(_:)``.
     case byHand
-    /// From a key source, asked once; a store that does not exist is created.
-    case source(KeySource)
+    /// From a key source that was asked already; a store that does not exist is created with these settings.
+    case material(KeyMaterialBox, creatingWith: CipherSettings)
 }
 
 extension Database {
@@ -53,8 +54,8 @@ extension Database {
         handle.disableAutomaticCheckpoints()
         // Sorts and temporary tables would otherwise reach the disk in readable form.
         try runInternally("PRAGMA temp_store = MEMORY")
-        if case .source(let source) = key, try !keying.giveKnownKey() {
-            try keying.give(KeyMaterialBox(source.read()), creatingWith: .plaintextHeader, on: self)
+        if case .material(let box, let settings) = key, try !keying.giveKnownKey() {
+            try keying.give(box, creatingWith: settings, on: self)
         }
         for prepare in configuration.preparations { try prepare(self) }
         try keying.finish(on: self)

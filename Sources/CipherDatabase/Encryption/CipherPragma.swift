@@ -64,20 +64,39 @@ enum CipherPragma {
 
     /// The name of the pragma that a text begins with; nil when it begins with anything else.
     static func leadingPragma(of sql: String) -> String? {
-        let words = words(of: sql).prefix(3)
+        let words = words(of: sql.droppingLeadingComments().prefix(200)).prefix(3)
         guard words.first == "pragma", words.count > 1 else { return nil }
         let name = words[words.startIndex + 1]
         // `PRAGMA main.cipher_salt`
         return (name == "main" || name == "temp") && words.count > 2 ? words[words.startIndex + 2] : name
     }
 
-    /// Whether a text begins with a pragma that may run before the file is opened.
+    /// Whether a text begins with a pragma that may run before the file is opened, or holds no statement at all.
     static func comesBeforeFileAccess(_ sql: String) -> Bool {
+        if sql.droppingLeadingComments().isEmpty { return true }
         guard let name = leadingPragma(of: sql) else { return false }
         return name.hasPrefix("cipher") || Setting(rawValue: name) != nil || keyNames.contains(name)
     }
 
-    private static func words(of sql: String) -> [String] {
+    private static func words(of sql: some StringProtocol) -> [String] {
         sql.lowercased().split { !($0.isLetter || $0.isNumber || $0 == "_") }.map(String.init)
+    }
+}
+
+extension String {
+    /// The text from its first statement on: without the blanks, semicolons and comments in front of it.
+    func droppingLeadingComments() -> Substring {
+        var rest = self[...]
+        while true {
+            rest = rest.drop { $0.isWhitespace || $0 == ";" }
+            if rest.hasPrefix("--") {
+                rest = rest.drop { !$0.isNewline }
+            } else if rest.hasPrefix("/*") {
+                guard let end = rest.firstRange(of: "*/") else { return "" }
+                rest = rest[end.upperBound...]
+            } else {
+                return rest
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ import Synchronization
 
 /// The keys of one database file, shared by all connections of a pool: what was derived, what the sidecar says, and
 /// the opening lock while it is held.
-final class Keyring: Sendable {
+package final class Keyring: Sendable {
     /// A key in use, with all that a further connection needs.
     typealias SettledKey = (box: KeyMaterialBox, key: DataKey, salt: Salt, settings: CipherSettings)
 
@@ -43,7 +43,7 @@ final class Keyring: Sendable {
     }
 
     /// - Parameter path: The database file; ":memory:" and "" stand for databases without one.
-    init(path: String, configuration: Configuration) {
+    package init(path: String, configuration: Configuration) {
         let isInMemory = path.isEmpty || path == ":memory:" || path.hasPrefix("file::memory:")
         paths = isInMemory ? nil : StorePaths(database: path)
         isReadonly = configuration.readonly
@@ -59,10 +59,10 @@ final class Keyring: Sendable {
     }
 
     /// The sidecar as it was last read or written.
-    var sidecar: Sidecar? { state.withLock { $0.sidecar } }
+    package var sidecar: Sidecar? { state.withLock { $0.sidecar } }
 
     /// What was mended or looked risky so far.
-    var notices: [String] { state.withLock { $0.notices } }
+    package var notices: [String] { state.withLock { $0.notices } }
 
     func notice(_ text: String) {
         let isNew = state.withLock { state in
@@ -86,14 +86,14 @@ final class Keyring: Sendable {
     }
 
     /// Takes the opening lock, which excludes every other process that creates, migrates or opens; once is enough.
-    func holdOpeningLock(deadline: ContinuousClock.Instant = .now + Limits.openingWait) throws {
+    package func holdOpeningLock(deadline: ContinuousClock.Instant? = nil) throws {
         guard let paths, !isReadonly, state.withLock({ $0.openingLock == nil }) else { return }
         let lock = try LockFile(path: paths.lock, likeFile: paths.database)
-            .lock(.opening, .exclusive, deadline: deadline)
+            .lock(.opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait)
         state.withLock { $0.openingLock = lock }
     }
 
-    func releaseOpeningLock() {
+    package func releaseOpeningLock() {
         state.withLock { $0.openingLock.take() }?.release()
     }
 
@@ -165,12 +165,13 @@ final class Keyring: Sendable {
         }
     }
 
-    /// Whether a key was derived for this salt already, so that using it takes no time.
-    func hasDerived(_ box: KeyMaterialBox, salt: Salt, settings: CipherSettings) -> Bool {
-        state.withLock { state in
-            state.derivations.contains {
-                $0.salt == salt && $0.settings.derivesAs(settings) && $0.box.isEqual(to: box)
-            }
+    /// Derives the key for the salt on record, before any lock is taken: processes that open a store at the same time
+    /// derive side by side, and hold the opening lock only for what must be done one after another.
+    package func deriveAhead(_ box: KeyMaterialBox) throws {
+        guard let paths else { return }
+        for copy in SidecarCopy.allCases {
+            guard let claimed = SidecarFiles(databasePath: paths.database).read()[copy].parsed?.claimed else { continue }
+            _ = try dataKey(for: box, salt: claimed.salt, settings: claimed.settings)
         }
     }
 

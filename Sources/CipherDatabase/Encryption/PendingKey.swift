@@ -117,10 +117,13 @@ extension CipherSettings {
 }
 
 /// Key material that several connections of a pool refer to.
-final class KeyMaterialBox: Sendable {
+package final class KeyMaterialBox: Sendable {
     let material: KeyMaterial
 
-    init(_ material: consuming KeyMaterial) { self.material = material }
+    package init(_ material: consuming KeyMaterial) { self.material = material }
+
+    /// Asks a key source.
+    package convenience init(from source: KeySource) throws { self.init(try source.read()) }
 
     /// Whether both hold the same key, in a time that does not depend on it.
     func isEqual(to other: KeyMaterialBox) -> Bool {

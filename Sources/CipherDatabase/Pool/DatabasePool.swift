@@ -19,7 +19,7 @@ public final class DatabasePool: DatabaseWriter {
         try self.init(path: path, configuration: configuration, keyring: keyring, key: .byHand)
     }
 
-    init(path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision) throws {
+    package init(path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision) throws {
         self.configuration = configuration
         self.path = path
         let label = configuration.label ?? "CipherStore.DatabasePool"

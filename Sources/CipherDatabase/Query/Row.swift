@@ -89,6 +89,14 @@ public final class Row {
     }
 }
 
+extension Row: ExpressibleByDictionaryLiteral {
+    /// A row of the given columns, in this order.
+    public convenience init(dictionaryLiteral elements: (String, (any DatabaseValueConvertible)?)...) {
+        self.init(
+            values: elements.map { $0.1?.databaseValue ?? .null }, columns: RowColumns(names: elements.map(\.0)))
+    }
+}
+
 extension Row: Equatable {
     /// Whether names and values are the same, in the same order.
     public static func == (left: Row, right: Row) -> Bool {

@@ -7,11 +7,15 @@ enum WordFence {
         }
     }
 
+    /// Misuse that only a mistake in the calling program can cause ends it here, and nowhere else.
+    private static let theOneTrap = "Sources/CipherDatabase/Connection/ProgrammerError.swift"
+
     static func traps(in tree: SourceTree) -> [Finding] {
+        let sources = tree.swiftFiles(in: "Sources").filter { $0.path != theOneTrap }
         let named = #/\b(?:fatalError\b|try!|as!)/#
         // `value!`, `call()!`, `list[0]!`, `Type!`; an operator such as `!=` or a negation is not meant.
         let forceUnwrap = #/[\w)\]}>"`?]!(?!=)/#
-        return findings(in: tree.swiftFiles(in: "Sources"), of: \.codeLines) { line in
+        return findings(in: sources, of: \.codeLines) { line in
             if let trap = line.firstMatch(of: named) {
                 return "\(trap.0) ends the user's process: throw an error"
             }
@@ -19,13 +23,17 @@ enum WordFence {
         }
     }
 
-    /// `@unchecked Sendable` and `nonisolated(unsafe)` carry `// Safe because: ...` on the line or on the one before.
+    /// `@unchecked Sendable` and `nonisolated(unsafe)` carry `// Safe because: ...` on their line, or in the comment that
+    /// ends on the line before.
     static func unexplainedPromises(in tree: SourceTree) -> [Finding] {
         tree.swiftFiles(in: "Sources", "Tests").flatMap { file in
             file.codeLines.indices.compactMap { index in
                 let code = file.codeLines[index]
                 guard code.contains("@unchecked") || code.contains("nonisolated(unsafe)") else { return nil }
-                let near = file.lines[max(0, index - 1)...index]
+                let comment = file.lines[..<index].reversed().prefix { line in
+                    line.drop { $0 == " " }.hasPrefix("//")
+                }
+                let near = [file.lines[index]] + comment
                 guard !near.contains(where: { $0.contains("// Safe because: ") }) else { return nil }
                 let message = "a promise to the compiler without `// Safe because: ...`"
                 return Finding(path: file.path, line: index + 1, message: message)

@@ -1,0 +1,28 @@
+import StorePlatform
+
+/// The sign of a process that has the store open: a shared lock on one byte of the lock file, for as long as it lives.
+final class Lease: Sendable {
+    private let lock: HeldLock
+
+    private init(_ lock: HeldLock) { self.lock = lock }
+
+    /// Takes a lease; nil where the process may not even read the lock file. SQLite's own locks still tell of it then.
+    static func take(for paths: StorePaths, readonly: Bool) throws -> Lease? {
+        do {
+            let file = try LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: readonly)
+            return Lease(try file.lock(.lease, .shared, deadline: .now + Limits.leaseWait))
+        } catch let error as SystemError where readonly && (error.isPermission || error.isNotFound) {
+            return nil
+        }
+    }
+
+    func release() { lock.release() }
+}
+
+/// Every bound of this module.
+enum Limits {
+    /// How long an opening waits for a switch to a new key to end.
+    static let leaseWait = Duration.seconds(30)
+    /// How long a shared store waits for SQLite's locks unless its configuration says otherwise, in seconds.
+    static let busyWait = 5.0
+}

@@ -1,0 +1,173 @@
+import CipherDatabase
+import Foundation
+import KeyCustody
+import StoreCrypto
+import StorePlatform
+
+extension SharedStore {
+    /// Opens a store, creating and migrating it when it is the first to come.
+    ///
+    /// However many processes call it at the same moment, exactly one creates the store and one runs each migration.
+    /// A creation that was cut anywhere, by a kill or a power cut, is taken up with the same salt.
+    ///
+    /// - Parameters:
+    ///   - path: The database file. Its sidecar and lock file stand beside it under the same name with endings.
+    ///   - source: Where the key comes from; asked once.
+    ///   - configuration: Its `readonly` is not looked at: see ``openReadOnly(at:unlockedBy:configuration:migrator:)``.
+    ///   - migrator: The migrations that the schema needs.
+    /// - Throws: `StoreError` with what happened, why and what to do; `SystemError` where the system refused;
+    ///   ``DatabaseError`` where SQLite did.
+    public static func open(
+        at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
+        migrator: DatabaseMigrator = DatabaseMigrator()
+    ) throws -> SharedStore {
+        let paths = StorePaths(database: path)
+        let configuration = configuration.forSharing(readonly: false)
+        try requireSafeFilesystem(path, configuration)
+        let keyring = Keyring(path: path, configuration: configuration)
+        let key = try KeyMaterialBox(from: source)
+        try keyring.deriveAhead(key)
+        try keyring.holdOpeningLock()
+        defer { keyring.releaseOpeningLock() }
+        let pool = try DatabasePool(
+            path: path, configuration: configuration, keyring: keyring,
+            key: .material(key, creatingWith: .plaintextHeader))
+        do {
+            try migrate(pool, with: migrator, path: path)
+            let lease = try Lease.take(for: paths, readonly: false)
+            return try SharedStore(
+                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
+        } catch {
+            try? pool.close()
+            throw error
+        }
+    }
+
+    /// Opens a store, creating and migrating it when it is the first to come.
+    public static func open(
+        at url: URL, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
+        migrator: DatabaseMigrator = DatabaseMigrator()
+    ) throws -> SharedStore {
+        try open(at: url.path, unlockedBy: source, configuration: configuration, migrator: migrator)
+    }
+
+    /// Opens a store for reading alone. It changes nothing, and needs no right to write file or directory.
+    ///
+    /// - Parameters:
+    ///   - path: The database file.
+    ///   - source: Where the key comes from; not asked when there is no store.
+    ///   - configuration: Its `readonly` is set.
+    ///   - migrator: The migrations that the schema must have had, no more and no fewer.
+    /// - Returns: nil when the store is not created yet, or when its schema is older or newer than the migrator's.
+    /// - Throws: As ``open(at:unlockedBy:configuration:migrator:)`` when it exists and cannot be opened.
+    public static func openReadOnly(
+        at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
+        migrator: DatabaseMigrator = DatabaseMigrator()
+    ) throws -> SharedStore? {
+        let paths = StorePaths(database: path)
+        let configuration = configuration.forSharing(readonly: true)
+        guard try isCreated(paths) else { return nil }
+        try requireSafeFilesystem(path, configuration)
+        let keyring = Keyring(path: path, configuration: configuration)
+        let key = try KeyMaterialBox(from: source)
+        let pool = try DatabasePool(
+            path: path, configuration: configuration, keyring: keyring,
+            key: .material(key, creatingWith: .plaintextHeader))
+        do {
+            guard keyring.sidecar?.state != .creating, try hasExactSchema(pool, migrator) else {
+                try pool.close()
+                return nil
+            }
+            let lease = try Lease.take(for: paths, readonly: true)
+            return try SharedStore(
+                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
+        } catch {
+            try? pool.close()
+            throw error
+        }
+    }
+
+    /// Opens a store for reading alone.
+    public static func openReadOnly(
+        at url: URL, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
+        migrator: DatabaseMigrator = DatabaseMigrator()
+    ) throws -> SharedStore? {
+        try openReadOnly(at: url.path, unlockedBy: source, configuration: configuration, migrator: migrator)
+    }
+
+    // MARK: Steps
+
+    private static func migrate(_ pool: DatabasePool, with migrator: DatabaseMigrator, path: String) throws {
+        if try pool.read(migrator.hasBeenSuperseded) { throw schemaAhead(path) }
+        // Only a migration that is due takes the write lock.
+        if try !pool.read(migrator.hasCompletedMigrations) { try migrator.migrate(pool) }
+    }
+
+    private static func hasExactSchema(_ pool: DatabasePool, _ migrator: DatabaseMigrator) throws -> Bool {
+        try pool.read { db in try migrator.hasCompletedMigrations(db) && !migrator.hasBeenSuperseded(db) }
+    }
+
+    /// Whether there is a store at all; a file without bytes is one whose creation has only begun.
+    private static func isCreated(_ paths: StorePaths) throws -> Bool {
+        guard let bytes = try Files.byteCount(paths.database) else { return false }
+        if bytes > 0 { return true }
+        let copies = SidecarFiles(databasePath: paths.database).read()
+        let states = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.state }
+        // Without bytes but once ready, it has lost its content: opening says so.
+        return states.contains { $0 != .creating }
+    }
+
+    private static func requireSafeFilesystem(_ path: String, _ configuration: Configuration) throws {
+        let directory = Files.directory(of: path)
+        // Where the directory is missing, opening says so.
+        guard let kind = try filesystem(of: directory) else { return }
+        guard !kind.isSafeForSharedWAL, !configuration.risksCorruptionOnUnsafeFilesystem else { return }
+        throw StoreError(
+            .unsupportedFilesystem,
+            what: "\"\(directory)\" lies on \(kind.name), on which a shared store is not safe.",
+            why: "SQLite's write-ahead log needs locks and shared memory that all processes agree on; there they do not.",
+            remedy: "Put the store on a local filesystem. risksCorruptionOnUnsafeFilesystem = true overrides this and "
+                + "risks silent corruption.")
+    }
+
+    private static func filesystem(of directory: String) throws -> FilesystemKind? {
+        guard try Files.kind(directory) != nil else { return nil }
+        return try FilesystemKind.of(directory)
+    }
+
+    private static func schemaAhead(_ path: String) -> StoreError {
+        StoreError(
+            .schemaAhead,
+            what: "The schema of \"\(path)\" is newer than this program.",
+            why: "Migrations were applied to it that this program does not know.",
+            remedy: "Update the program. The store was left as it is.")
+    }
+}
+
+/// Who a store is, as its sidecar says.
+struct StoreIdentity {
+    let storeID: StoreID
+    let epoch: UInt64
+
+    init(_ keyring: Keyring, path: String) throws(StoreError) {
+        guard let sidecar = keyring.sidecar else {
+            throw StoreError(
+                .saltMissing, what: "\"\(path)\" has no sidecar.",
+                why: "A shared store always has one.", remedy: "Restore it from a backup of the store.")
+        }
+        storeID = sidecar.storeID
+        epoch = sidecar.epoch
+    }
+}
+
+extension Configuration {
+    /// What a shared store adds to its user's configuration.
+    fileprivate func forSharing(readonly: Bool) -> Configuration {
+        var configuration = self
+        configuration.readonly = readonly
+        configuration.persistentWAL = true
+        configuration.allowsUnencrypted = false
+        configuration.busyMode = chosenBusyMode ?? .timeout(Limits.busyWait)
+        return configuration
+    }
+}
