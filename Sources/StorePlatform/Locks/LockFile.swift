@@ -91,6 +91,13 @@ package final class LockFile: Sendable {
         return found != Int32(CPLATFORM_UNLOCK.rawValue)
     }
 
+    /// Gives a lock file the mode, owner, group and access control list of its database, once that exists.
+    package static func matchAttributes(of path: String, to reference: String) throws(SystemError) {
+        guard let attributes = try FileAttributes(of: reference) else { return }
+        // Closing another descriptor does no harm: these locks belong to open files, not to the process.
+        try attributes.apply(to: FileDescriptor(opening: path, .readWrite))
+    }
+
     private func openDescriptor() throws(SystemError) -> FileDescriptor {
         do {
             return try FileDescriptor(opening: path, .readWrite)
