@@ -64,8 +64,16 @@ package final class LockFile: Sendable {
     ///
     /// - Returns: The lock, or nil when others hold it.
     package func tryLock(_ byte: LockByte, _ kind: LockKind) throws(SystemError) -> HeldLock? {
+        try tryLock(byte, kind, afterOpening: {})
+    }
+
+    /// - Parameter afterOpening: Called between opening and locking, where tests exchange the file.
+    func tryLock(
+        _ byte: LockByte, _ kind: LockKind, afterOpening: () -> Void
+    ) throws(SystemError) -> HeldLock? {
         while true {
             let file = try openDescriptor()
+            afterOpening()
             let code = kind == .shared ? CPLATFORM_LOCK_SHARED : CPLATFORM_LOCK_EXCLUSIVE
             let failure = cplatform_lock_set(file.number, Int32(code.rawValue), byte.rawValue, 1)
             if failure != 0 {
