@@ -68,12 +68,12 @@ let package = Package(
         ),
         .testTarget(
             name: "MultiProcessTests",
-            dependencies: ["CipherStore", "TestKit", "StoreActor"],
+            dependencies: ["CipherStore", "StorePlatform", "TestKit", "StoreActor"],
             path: "Tests/MultiProcess"
         ),
         .testTarget(
             name: "CrashTests",
-            dependencies: ["CipherStore", "TestKit", "StoreActor"],
+            dependencies: ["CipherStore", "StorePlatform", "TestKit", "StoreActor"],
             path: "Tests/Crash"
         ),
         .testTarget(

@@ -91,10 +91,14 @@ package final class Keyring: Sendable {
         let lock = try LockFile(path: paths.lock, likeFile: paths.database)
             .lock(.opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait)
         state.withLock { $0.openingLock = lock }
+        CrashPoint.reach(.openingLockTaken)
     }
 
     package func releaseOpeningLock() {
-        state.withLock { $0.openingLock.take() }?.release()
+        guard let paths, let lock = state.withLock({ $0.openingLock.take() }) else { return }
+        // The lock file may be older than the database, whose mode, owner and group it is to have.
+        try? LockFile.matchAttributes(of: paths.lock, to: paths.database)
+        lock.release()
     }
 
     var holdsOpeningLock: Bool { state.withLock { $0.openingLock != nil } }
