@@ -42,6 +42,20 @@ import Testing
         #expect(try pool.read(MigrationScratch.log) == ["v2"])
     }
 
+    @Test("a migration holds the write lock before its first statement")
+    func lockedFromTheStart() throws {
+        let path = folder.path("app.db")
+        let pool = try DatabasePool(path: path, configuration: MigrationScratch.plain)
+        var config = MigrationScratch.plain
+        config.busyMode = .immediateError
+        let other = try DatabasePool(path: path, configuration: config)
+        var migrator = MigrationScratch.logging("v1")
+        migrator.registerMigration("v2") { _ in
+            #expect(databaseError { try other.write { _ in } }?.resultCode == .SQLITE_BUSY)
+        }
+        try migrator.migrate(pool)
+    }
+
     @Test("two pools that migrate one encrypted file at once run each migration once")
     func pools() async throws {
         let path = folder.path("app.db")
