@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import TestKit
 
 /// A process that tests drive: one command a line on standard input, one answer a line on standard output.
 ///
@@ -52,11 +53,11 @@ private struct Actor {
         case "open":
             // open PATH PASSPHRASE
             store = try SharedStore.open(
-                at: arguments[0], unlockedBy: .passphrase(arguments[1]), migrator: Self.migrator)
+                at: arguments[0], unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
             return store?.storeID.description ?? ""
         case "open-read-only":
             store = try SharedStore.openReadOnly(
-                at: arguments[0], unlockedBy: .passphrase(arguments[1]), migrator: Self.migrator)
+                at: arguments[0], unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
             return store?.storeID.description ?? "nil"
         case "open-pool":
             // As users of GRDB do it: open-pool PATH PASSPHRASE
