@@ -138,7 +138,9 @@ struct FileDiagnosis {
     /// - Parameter settings: The settings of a key that was found to be right; nil when none is known.
     func explain(_ error: DatabaseError, settings: CipherSettings?) -> any Error {
         let unreadable: [ResultCode] = [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_NOMEM]
-        guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else { return error }
+        guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else {
+            return error
+        }
         guard let settings else {
             // SQLCipher's own derivation was at work, or no key at all.
             let verdict = DatabaseHeader.examine(first, fileBytes: size, settings: nil)

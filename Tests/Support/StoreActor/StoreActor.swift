@@ -76,7 +76,8 @@ private struct Actor {
             // mark COUNT: rows in transactions of their own
             for index in 0..<(Int(arguments[0]) ?? 0) {
                 try writer().write { db in
-                    try db.execute(sql: "INSERT INTO mark (process, text) VALUES (?, ?)", arguments: [getpid(), "\(index)"])
+                    try db.execute(
+                        sql: "INSERT INTO mark (process, text) VALUES (?, ?)", arguments: [getpid(), "\(index)"])
                 }
             }
             return ""
@@ -84,7 +85,8 @@ private struct Actor {
             // count TEXT: how many marks have this text
             return String(
                 try writer().read {
-                    try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark WHERE text = ?", arguments: [arguments[0]]) ?? 0
+                    try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark WHERE text = ?", arguments: [arguments[0]])
+                        ?? 0
                 })
         case "total":
             return String(try writer().read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") ?? 0 })
