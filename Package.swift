@@ -42,8 +42,9 @@ let package = Package(
         .target(name: "CBaseline", dependencies: ["CSQLCipher"]),
 
         // Tests: one folder for each kind (Docs/Testing.md).
-        .target(name: "TestKit", dependencies: ["StorePlatform"], path: "Tests/Support/TestKit"),
-        .executableTarget(name: "StoreActor", dependencies: ["CipherStore"], path: "Tests/Support/StoreActor"),
+        .target(name: "TestKit", dependencies: ["KeyCustody", "StorePlatform"], path: "Tests/Support/TestKit"),
+        .executableTarget(
+            name: "StoreActor", dependencies: ["CipherStore", "TestKit"], path: "Tests/Support/StoreActor"),
         .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
         .testTarget(name: "StoreCryptoTests", dependencies: ["StoreCrypto"], path: "Tests/Unit/StoreCrypto"),
         .testTarget(

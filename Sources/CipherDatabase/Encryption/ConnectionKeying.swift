@@ -190,7 +190,8 @@ final class ConnectionKeying {
         switch CipherPragma(name: name, value: value) {
         case .other: return
         case .key:
-            throw refused("a key is never given as SQL text, which traces and errors show: use usePassphrase or useRawKey")
+            throw refused(
+                "a key is never given as SQL text, which traces and errors show: use usePassphrase or useRawKey")
         case .forbidden:
             throw refused("PRAGMA \(name) changes encryption behind the store's back")
         case .engine:

@@ -59,7 +59,7 @@ struct FileDiagnosis {
             problem = judge(first, size: size, codec: &codec, settings: settings, sidecar: sidecar)
             if problem == nil { return }
         } while ContinuousClock.now < deadline
-        if try Files.byteCount(StorePaths(database: path).journal) ?? 0 > 0 { return }
+        if try Files.byteCount(StorePaths(path).journal) ?? 0 > 0 { return }
         if let problem { throw problem }
     }
 
@@ -104,7 +104,7 @@ struct FileDiagnosis {
     /// Must be called inside a read transaction, which keeps both as they are.
     /// - Parameter pages: The number of pages that SQLite sees.
     func verifyLength(pages: Int, pageBytes: Int) throws {
-        guard let size = file.fileBytes, pages > 0 else { return }
+        guard let size = file.fileBytes, pages > 0, pages * pageBytes != size else { return }
         let logPages = try pagesInLog(pageBytes: pageBytes)
         if logPages == nil {
             // Nothing but the header says how long the file is: a count that was lowered lets writes overwrite pages.
@@ -118,7 +118,7 @@ struct FileDiagnosis {
 
     /// The pages of the log's committed frames; nil when it has none.
     private func pagesInLog(pageBytes: Int) throws -> Set<UInt32>? {
-        let wal = StorePaths(database: path).wal
+        let wal = StorePaths(path).wal
         guard let size = try Files.byteCount(wal), size > 0 else { return nil }
         // The log holds no locks, so a descriptor of our own does no harm.
         let log = try FileDescriptor(opening: wal, .readOnly)
@@ -138,7 +138,9 @@ struct FileDiagnosis {
     /// - Parameter settings: The settings of a key that was found to be right; nil when none is known.
     func explain(_ error: DatabaseError, settings: CipherSettings?) -> any Error {
         let unreadable: [ResultCode] = [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_NOMEM]
-        guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else { return error }
+        guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else {
+            return error
+        }
         guard let settings else {
             // SQLCipher's own derivation was at work, or no key at all.
             let verdict = DatabaseHeader.examine(first, fileBytes: size, settings: nil)

@@ -19,7 +19,8 @@ extension Keyring {
         StoreError(
             .saltMissing,
             what: "The salt of \(name) is not known.",
-            why: "The file has a plaintext header, so it does not hold its salt, and neither \"\(paths?.sidecar ?? "")\" "
+            why:
+                "The file has a plaintext header, so it does not hold its salt, and neither \"\(paths?.sidecar ?? "")\" "
                 + "nor its .bak is there.",
             remedy: "Put the sidecar back from a backup, or set the salt with PRAGMA cipher_salt behind the key. "
                 + "Without the salt a passphrase cannot open the file."

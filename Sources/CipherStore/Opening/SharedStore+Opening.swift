@@ -21,13 +21,11 @@ extension SharedStore {
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
         migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore {
-        let paths = StorePaths(database: path)
         let configuration = configuration.forSharing(readonly: false)
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
         let key = try KeyMaterialBox(from: source)
-        try keyring.deriveAhead(key)
-        try keyring.holdOpeningLock()
+        try keyring.holdOpeningLock(derivingAhead: key)
         defer { keyring.releaseOpeningLock() }
         let pool = try DatabasePool(
             path: path, configuration: configuration, keyring: keyring,
@@ -35,7 +33,7 @@ extension SharedStore {
         do {
             try migrate(pool, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
-            let lease = try Lease.take(for: paths, readonly: false)
+            let lease = try Lease.take(for: StorePaths(path), readonly: false)
             return try SharedStore(
                 pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
         } catch {
@@ -65,9 +63,8 @@ extension SharedStore {
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
         migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore? {
-        let paths = StorePaths(database: path)
         let configuration = configuration.forSharing(readonly: true)
-        guard try isCreated(paths) else { return nil }
+        guard try isCreated(StorePaths(path)) else { return nil }
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
         let key = try KeyMaterialBox(from: source)
@@ -79,7 +76,7 @@ extension SharedStore {
                 try pool.close()
                 return nil
             }
-            let lease = try Lease.take(for: paths, readonly: true)
+            let lease = try Lease.take(for: StorePaths(path), readonly: true)
             return try SharedStore(
                 pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
         } catch {
@@ -128,7 +125,8 @@ extension SharedStore {
         throw StoreError(
             .unsupportedFilesystem,
             what: "\"\(directory)\" lies on \(kind.name), on which a shared store is not safe.",
-            why: "SQLite's write-ahead log needs locks and shared memory that all processes agree on; there they do not.",
+            why:
+                "SQLite's write-ahead log needs locks and shared memory that all processes agree on; there they do not.",
             remedy: "Put the store on a local filesystem. risksCorruptionOnUnsafeFilesystem = true overrides this and "
                 + "risks silent corruption.")
     }

@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import TestKit
 
 /// A process that tests drive: one command a line on standard input, one answer a line on standard output.
 ///
@@ -52,11 +53,11 @@ private struct Actor {
         case "open":
             // open PATH PASSPHRASE
             store = try SharedStore.open(
-                at: arguments[0], unlockedBy: .passphrase(arguments[1]), migrator: Self.migrator)
+                at: arguments[0], unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
             return store?.storeID.description ?? ""
         case "open-read-only":
             store = try SharedStore.openReadOnly(
-                at: arguments[0], unlockedBy: .passphrase(arguments[1]), migrator: Self.migrator)
+                at: arguments[0], unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
             return store?.storeID.description ?? "nil"
         case "open-pool":
             // As users of GRDB do it: open-pool PATH PASSPHRASE
@@ -75,7 +76,8 @@ private struct Actor {
             // mark COUNT: rows in transactions of their own
             for index in 0..<(Int(arguments[0]) ?? 0) {
                 try writer().write { db in
-                    try db.execute(sql: "INSERT INTO mark (process, text) VALUES (?, ?)", arguments: [getpid(), "\(index)"])
+                    try db.execute(
+                        sql: "INSERT INTO mark (process, text) VALUES (?, ?)", arguments: [getpid(), "\(index)"])
                 }
             }
             return ""
@@ -83,7 +85,8 @@ private struct Actor {
             // count TEXT: how many marks have this text
             return String(
                 try writer().read {
-                    try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark WHERE text = ?", arguments: [arguments[0]]) ?? 0
+                    try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark WHERE text = ?", arguments: [arguments[0]])
+                        ?? 0
                 })
         case "total":
             return String(try writer().read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") ?? 0 })

@@ -26,7 +26,9 @@ public final class ActorProcess: @unchecked Sendable {
     public var processIdentifier: Int32 { process.processIdentifier }
 
     /// Sends a command without waiting for the answer.
-    public func send(_ command: String) { try? input.fileHandleForWriting.write(contentsOf: Data((command + "\n").utf8)) }
+    public func send(_ command: String) {
+        try? input.fileHandleForWriting.write(contentsOf: Data((command + "\n").utf8))
+    }
 
     /// The next answer; nil when the process has ended.
     public func answer() -> String? {
