@@ -1,0 +1,72 @@
+import Dispatch
+
+extension DatabaseMigrator {
+    /// Runs the migrations that the database has not had, in the order of their registration.
+    ///
+    /// The write lock is taken for each migration that is due, and not at all where none is. A failed migration leaves
+    /// the ones before it done.
+    ///
+    /// - Throws: The error of the first migration that fails; ``DatabaseError`` `.SQLITE_BUSY` when another process
+    ///   holds the write lock for longer than ``Configuration/busyMode`` allows.
+    public func migrate(_ writer: any DatabaseWriter) throws {
+        guard let last = registered.last else { return }
+        try migrate(writer, upTo: last.identifier)
+    }
+
+    /// Runs the migrations that the database has not had, up to one of them and with it.
+    ///
+    /// - Parameter targetIdentifier: The last migration to run. Traps when it is not registered, and when the database
+    ///   has had a later one already: migrations do not run backwards.
+    /// - Throws: As ``migrate(_:)``.
+    public func migrate(_ writer: any DatabaseWriter, upTo targetIdentifier: String) throws {
+        let target = index(ofTarget: targetIdentifier)
+        try writer.writeWithoutTransaction { try migrate($0, upTo: target) }
+    }
+
+    /// Runs the migrations that the database has not had, without waiting for them.
+    ///
+    /// - Parameter completion: Called once, on another thread, with the migrated database inside its write access, or
+    ///   with the error that ended migrating.
+    public func asyncMigrate(
+        _ writer: any DatabaseWriter, completion: @escaping @Sendable (Result<Database, any Error>) -> Void
+    ) {
+        DispatchQueue.global().async {
+            do {
+                try writer.writeWithoutTransaction { db in
+                    let target = registered.indices.last
+                    completion(
+                        Result {
+                            if let target { try migrate(db, upTo: target) }
+                            return db
+                        })
+                }
+            } catch {
+                // The access itself failed: its body, which throws nothing, never ran.
+                completion(.failure(error))
+            }
+        }
+    }
+
+    // MARK: On a connection
+
+    private func migrate(_ db: Database, upTo target: Int) throws {
+        try run(on: db, upTo: target)
+    }
+
+    /// Runs what is due of the first migrations, the one at `target` the last of them.
+    func run(on db: Database, upTo target: Int) throws {
+        let applied = try MigrationTable.identifiers(db)
+        if registered[(target + 1)...].contains(where: { applied.contains($0.identifier) }) {
+            let name = String(reflecting: registered[target].identifier)
+            ProgrammerError.trap("The database is migrated beyond migration \(name) already.")
+        }
+        for migration in registered[...target] where migration.isDue(after: applied) { try migration.run(db) }
+    }
+
+    private func index(ofTarget identifier: String) -> Int {
+        guard let index = registered.firstIndex(where: { $0.identifier == identifier }) else {
+            ProgrammerError.trap("Migration \(String(reflecting: identifier)) is not registered.")
+        }
+        return index
+    }
+}
