@@ -98,13 +98,16 @@ extension SharedStore {
     // MARK: Steps
 
     private static func migrate(_ pool: DatabasePool, with migrator: DatabaseMigrator, path: String) throws {
+        // Without migrations the schema is not this program's affair: a tool opens the stores of any program.
+        if migrator.migrations.isEmpty { return }
         if try pool.read(migrator.hasBeenSuperseded) { throw schemaAhead(path) }
         // Only a migration that is due takes the write lock.
         if try !pool.read(migrator.hasCompletedMigrations) { try migrator.migrate(pool) }
     }
 
     private static func hasExactSchema(_ pool: DatabasePool, _ migrator: DatabaseMigrator) throws -> Bool {
-        try pool.read { db in try migrator.hasCompletedMigrations(db) && !migrator.hasBeenSuperseded(db) }
+        if migrator.migrations.isEmpty { return true }
+        return try pool.read { db in try migrator.hasCompletedMigrations(db) && !migrator.hasBeenSuperseded(db) }
     }
 
     /// Whether there is a store at all; a file without bytes is one whose creation has only begun.
