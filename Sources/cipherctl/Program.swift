@@ -9,14 +9,16 @@ enum Program {
     static func run(_ arguments: [String]) -> ExitCode {
         let beforeOperands = arguments.prefix { $0 != "--" }
         let isJSON = beforeOperands.contains("--json")
+        let console = Console(isJSON: isJSON)
         do {
             // A core dump of a process that has a store open holds its key.
             try ProcessInspector.disableCoreDumps()
-            let console = Console(isJSON: isJSON)
             let code = try dispatch(arguments, console)
             try console.output.flush()
             return code
         } catch {
+            // Rows that were read before the error are results all the same.
+            try? console.output.flush()
             let report = ErrorReport(error)
             Console.talk(isJSON ? report.json.text + "\n" : report.text)
             return report.exitCode
