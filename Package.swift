@@ -42,8 +42,8 @@ let package = Package(
         .target(name: "CBaseline", dependencies: ["CSQLCipher"]),
 
         // Tests: one folder for each kind (Docs/Testing.md).
-        .target(name: "TestKit", dependencies: ["StorePlatform"], path: "Tests/Support/TestKit"),
-        .executableTarget(name: "StoreActor", dependencies: ["CipherStore"], path: "Tests/Support/StoreActor"),
+        .target(name: "TestKit", dependencies: ["KeyCustody", "StorePlatform"], path: "Tests/Support/TestKit"),
+        .executableTarget(name: "StoreActor", dependencies: ["CipherStore", "TestKit"], path: "Tests/Support/StoreActor"),
         .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
         .testTarget(name: "StoreCryptoTests", dependencies: ["StoreCrypto"], path: "Tests/Unit/StoreCrypto"),
         .testTarget(
@@ -68,12 +68,12 @@ let package = Package(
         ),
         .testTarget(
             name: "MultiProcessTests",
-            dependencies: ["CipherStore", "TestKit", "StoreActor"],
+            dependencies: ["CipherStore", "StorePlatform", "TestKit", "StoreActor"],
             path: "Tests/MultiProcess"
         ),
         .testTarget(
             name: "CrashTests",
-            dependencies: ["CipherStore", "TestKit", "StoreActor"],
+            dependencies: ["CipherStore", "StorePlatform", "TestKit", "StoreActor"],
             path: "Tests/Crash"
         ),
         .testTarget(

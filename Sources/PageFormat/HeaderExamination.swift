@@ -97,7 +97,7 @@ private struct HeaderRules {
 
     private func checkReserve(_ header: [UInt8], _ violations: inout [Violation]) {
         let offset = DatabaseHeader.Offset.reservedBytes
-        let known = settings.map { [$0.reservedBytes] } ?? CipherSettings.knownReserves
+        let known = settings?.possibleReserves ?? CipherSettings.everyReserve
         if !known.contains(Int(header[offset])) {
             let values = known.map(String.init).joined(separator: " or ")
             violations.append(Violation(offset: offset, expected: "\(values) (reserved bytes of each page)"))
@@ -106,8 +106,16 @@ private struct HeaderRules {
 }
 
 extension CipherSettings {
+    /// What byte 20 can hold: the reserve that these settings need, or that of SQLCipher's default.
+    ///
+    /// `PRAGMA cipher_hmac_algorithm` comes after the key, when SQLite has the default reserve already, and SQLite never
+    /// makes a reserve smaller. Pages then have a gap between SQLite's bytes and the vector, encrypted like them.
+    fileprivate var possibleReserves: [Int] {
+        Set([reservedBytes, CipherSettings.sqlCipher4.reservedBytes]).sorted()
+    }
+
     /// The reserves that authenticated pages can have, by hash.
-    fileprivate static let knownReserves: [Int] = Set(
+    fileprivate static let everyReserve: [Int] = Set(
         HashAlgorithm.allCases.map { CipherSettings(hmacHash: $0).reservedBytes }
     ).sorted()
 }

@@ -108,8 +108,8 @@ package struct PageCodec: ~Copyable, Sendable {
 
     /// Whether a page holds nothing but zeros.
     ///
-    /// SQLCipher takes such a page for one that was never written, as SQLite leaves them for the lock bytes and for
-    /// pages that were allocated and freed within one transaction. It carries no authentication.
+    /// In auto-vacuum databases SQLCipher takes such a page for one behind the end of the file and does not
+    /// authenticate it, so content can be blanked out without the key. In others it is refused like any wrong page.
     package static func isZero(_ page: UnsafeRawBufferPointer) -> Bool {
         var offset = 0
         while offset + 8 <= page.count {

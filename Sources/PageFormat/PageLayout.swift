@@ -17,7 +17,7 @@ package struct PageLayout: Hashable, Sendable {
 
     /// Bytes of one page.
     package let pageBytes: Int
-    /// Bytes of the reserve at the end of each page.
+    /// Bytes at the end of each page that vector, code and padding take. Byte 20 of SQLite's header may hold more.
     package let reservedBytes: Int
     /// Bytes at the start of page 1 that are not encrypted.
     package let firstPageClearBytes: Int
@@ -48,7 +48,7 @@ package struct PageLayout: Hashable, Sendable {
         (smallestPageBytes...largestPageBytes).contains(bytes) && bytes & (bytes - 1) == 0
     }
 
-    /// Bytes of a page that SQLite uses: all but the reserve.
+    /// Bytes of a page before the vector: what is encrypted, with the clear bytes of page 1.
     package var usableBytes: Int { pageBytes - reservedBytes }
     /// Where the initialization vector begins, which is where the ciphertext ends.
     package var vectorOffset: Int { usableBytes }

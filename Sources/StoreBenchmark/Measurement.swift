@@ -46,8 +46,10 @@ struct Measurement: Codable {
 
     var line: String {
         let verdict = ratio <= goal ? "met" : "missed"
-        return String(
-            format: "%-52@ %6.2fx  goal %5.2fx  %-6@  %9.3f ms / %9.3f ms", work as NSString, ratio, goal,
-            verdict as NSString, librarySeconds * 1000, baselineSeconds * 1000)
+        let name = work.padding(toLength: 56, withPad: " ", startingAt: 0)
+        return name
+            + String(
+                format: "%6.2fx  goal %.2fx ", ratio, goal) + verdict
+            + String(format: "  (%.1f ms beside %.1f ms)", librarySeconds * 1000, baselineSeconds * 1000)
     }
 }

@@ -5,11 +5,11 @@ import Foundation
 /// Opening, by the library and by plain C.
 enum OpeningWork {
     /// A pool with 5 readers open at once, by passphrase, beside one derivation of SQLCipher's own.
-    static func poolByPassphrase(_ fixture: Fixture) throws -> Measurement {
+    static func poolByPassphrase(_ name: String, _ fixture: Fixture) throws -> Measurement {
         let path = fixture.folder.appendingPathComponent("opening.db").path
         try fixture.pool(byPassphrase: true, path: path).close()
         return try Measurement.compare(
-            "open a pool with 5 readers by passphrase / 1 derivation", goal: 1.1,
+            name, goal: 1.1,
             library: {
                 let pool = try fixture.pool(byPassphrase: true, path: path)
                 try openReaders(pool, count: 5)

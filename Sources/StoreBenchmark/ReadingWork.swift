@@ -5,14 +5,14 @@ import CipherStore
 enum ReadingWork {
     private static let pointReadCount = 10_000
 
-    static func fetchByPosition(_ fixture: Fixture) throws -> Measurement {
+    static func fetchByPosition(_ name: String, _ fixture: Fixture) throws -> Measurement {
         let sql = "SELECT c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 FROM t"
         let pool = try fixture.pool()
         let baseline = try fixture.baseline()
         defer { baseline_close(baseline) }
         let expected = baseline_sum_ten_columns(baseline, sql)
         return try Measurement.compare(
-            "fetch 200k x 10 ints by position", goal: 1.15,
+            name, goal: 1.15,
             library: {
                 let sum = try pool.read { db in
                     var sum: Int64 = 0
@@ -30,14 +30,14 @@ enum ReadingWork {
             })
     }
 
-    static func pointReads(_ fixture: Fixture) throws -> Measurement {
+    static func pointReads(_ name: String, _ fixture: Fixture) throws -> Measurement {
         let sql = "SELECT c0 FROM t WHERE id = ?"
         let pool = try fixture.pool()
         let baseline = try fixture.baseline()
         defer { baseline_close(baseline) }
         let expected = baseline_point_reads(baseline, sql, Int64(pointReadCount))
         return try Measurement.compare(
-            "10k point reads, one read each, cached statement", goal: 1.5,
+            name, goal: 1.5,
             library: {
                 var sum: Int64 = 0
                 for index in 0..<pointReadCount {

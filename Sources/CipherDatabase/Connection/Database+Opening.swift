@@ -74,14 +74,18 @@ extension Database {
 
     private func setUpWriter(keyring: Keyring, wal: Bool) throws {
         guard !configuration.readonly else { return }
+        CrashPoint.reach(.databaseKeyed)
         if wal, !keyring.isInMemory { try switchToWAL() }
+        CrashPoint.reach(.journalModeSet)
         if let sidecar = keyring.sidecar, sidecar.state == .creating {
             if handle.fileBytes == 0 {
                 // Any write makes page 1; this one changes nothing.
                 let version = try Int.fetchOne(self, sql: "PRAGMA user_version") ?? 0
                 try runInternally("PRAGMA user_version = \(version)")
             }
+            CrashPoint.reach(.firstPageWritten)
             try keyring.recordCreated()
+            CrashPoint.reach(.storeCreated)
         } else {
             try verifyLength(keyring: keyring)
         }

@@ -11,7 +11,7 @@ extension FileDiagnosis {
         case noDatabase
     }
 
-    private var sidecarPath: String { StorePaths(database: path).sidecar }
+    private var sidecarPath: String { StorePaths(path).sidecar }
 
     func notEncrypted(_ stranger: Stranger) -> StoreError {
         switch stranger {

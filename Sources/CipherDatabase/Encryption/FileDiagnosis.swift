@@ -59,7 +59,7 @@ struct FileDiagnosis {
             problem = judge(first, size: size, codec: &codec, settings: settings, sidecar: sidecar)
             if problem == nil { return }
         } while ContinuousClock.now < deadline
-        if try Files.byteCount(StorePaths(database: path).journal) ?? 0 > 0 { return }
+        if try Files.byteCount(StorePaths(path).journal) ?? 0 > 0 { return }
         if let problem { throw problem }
     }
 
@@ -118,7 +118,7 @@ struct FileDiagnosis {
 
     /// The pages of the log's committed frames; nil when it has none.
     private func pagesInLog(pageBytes: Int) throws -> Set<UInt32>? {
-        let wal = StorePaths(database: path).wal
+        let wal = StorePaths(path).wal
         guard let size = try Files.byteCount(wal), size > 0 else { return nil }
         // The log holds no locks, so a descriptor of our own does no harm.
         let log = try FileDescriptor(opening: wal, .readOnly)

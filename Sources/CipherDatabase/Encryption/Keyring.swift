@@ -19,7 +19,7 @@ package final class Keyring: Sendable {
         case pending(PendingKey)
     }
 
-    let paths: StorePaths?
+    package let paths: StorePaths?
     let isReadonly: Bool
     private let onNotice: (@Sendable (String) -> Void)?
     private let state = Mutex(State())
@@ -45,7 +45,7 @@ package final class Keyring: Sendable {
     /// - Parameter path: The database file; ":memory:" and "" stand for databases without one.
     package init(path: String, configuration: Configuration) {
         let isInMemory = path.isEmpty || path == ":memory:" || path.hasPrefix("file::memory:")
-        paths = isInMemory ? nil : StorePaths(database: path)
+        paths = isInMemory ? nil : StorePaths(path)
         isReadonly = configuration.readonly
         onNotice = configuration.onNotice
     }
@@ -91,10 +91,14 @@ package final class Keyring: Sendable {
         let lock = try LockFile(path: paths.lock, likeFile: paths.database)
             .lock(.opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait)
         state.withLock { $0.openingLock = lock }
+        CrashPoint.reach(.openingLockTaken)
     }
 
     package func releaseOpeningLock() {
-        state.withLock { $0.openingLock.take() }?.release()
+        guard let paths, let lock = state.withLock({ $0.openingLock.take() }) else { return }
+        // The lock file may be older than the database, whose mode, owner and group it is to have.
+        try? LockFile.matchAttributes(of: paths.lock, to: paths.database)
+        lock.release()
     }
 
     var holdsOpeningLock: Bool { state.withLock { $0.openingLock != nil } }
@@ -165,13 +169,34 @@ package final class Keyring: Sendable {
         }
     }
 
-    /// Derives the key for the salt on record, before any lock is taken: processes that open a store at the same time
-    /// derive side by side, and hold the opening lock only for what must be done one after another.
-    package func deriveAhead(_ box: KeyMaterialBox) throws {
-        guard let paths else { return }
-        for copy in SidecarCopy.allCases {
-            guard let claimed = SidecarFiles(databasePath: paths.database).read()[copy].parsed?.claimed else { continue }
-            _ = try dataKey(for: box, salt: claimed.salt, settings: claimed.settings)
+    /// Takes the opening lock with the key for the salt on record derived already.
+    ///
+    /// Processes that open a store at the same time derive side by side, and hold the lock only for what must be done
+    /// one after another.
+    package func holdOpeningLock(derivingAhead box: KeyMaterialBox) throws {
+        let deadline = ContinuousClock.now + Limits.openingWait
+        while true {
+            for sidecar in recordedSidecars() {
+                _ = try dataKey(for: box, salt: sidecar.salt, settings: sidecar.settings)
+            }
+            try holdOpeningLock(deadline: deadline)
+            // The store may have been created while this process waited.
+            if recordedSidecars().allSatisfy({ hasDerived(box, $0) }) { return }
+            releaseOpeningLock()
+        }
+    }
+
+    private func recordedSidecars() -> [Sidecar] {
+        guard let paths else { return [] }
+        let copies = SidecarFiles(databasePath: paths.database).read()
+        return SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+    }
+
+    private func hasDerived(_ box: KeyMaterialBox, _ sidecar: Sidecar) -> Bool {
+        state.withLock { state in
+            state.derivations.contains {
+                $0.salt == sidecar.salt && $0.settings.derivesAs(sidecar.settings) && $0.box.isEqual(to: box)
+            }
         }
     }
 

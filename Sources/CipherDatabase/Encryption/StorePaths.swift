@@ -1,9 +1,13 @@
+import StorePlatform
+
 /// The files of one database.
 package struct StorePaths: Sendable {
-    /// The database file, as it was named.
+    /// The database file, with every link on the way resolved: SQLite keeps its files beside the target of a link, so
+    /// all others belong there too.
     package let database: String
 
-    package init(database: String) { self.database = database }
+    /// A path that cannot be resolved is taken as it is; opening it says what is wrong.
+    package init(_ path: String) { database = (try? Files.resolvingLinks(of: path)) ?? path }
 
     package var wal: String { database + "-wal" }
     package var sharedMemory: String { database + "-shm" }

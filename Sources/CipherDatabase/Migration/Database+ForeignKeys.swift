@@ -41,8 +41,9 @@ extension Database {
     /// Whether the connection enforces foreign keys now.
     func enforcesForeignKeys() throws -> Bool { try Bool.fetchOne(self, sql: "PRAGMA foreign_keys") ?? false }
 
-    /// Runs a block while foreign keys are not enforced. Outside of transactions only, on connections that enforce them.
-    func withoutForeignKeys<T>(_ block: () throws -> T) rethrows -> T {
+    /// Runs a block while foreign keys are not enforced. Outside of transactions only.
+    func withForeignKeysSuspended<T>(_ block: () throws -> T) throws -> T {
+        guard try enforcesForeignKeys() else { return try block() }
         handle.setForeignKeys(false)
         // Not by SQL, which fails where an access is interrupted or cancelled.
         defer { handle.setForeignKeys(true) }

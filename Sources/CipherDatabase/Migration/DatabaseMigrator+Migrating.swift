@@ -50,6 +50,7 @@ extension DatabaseMigrator {
     // MARK: On a connection
 
     private func migrate(_ db: Database, upTo target: Int) throws {
+        if eraseDatabaseOnSchemaChange { try eraseIfSchemaChanged(db) }
         try run(on: db, upTo: target)
     }
 

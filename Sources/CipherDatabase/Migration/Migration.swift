@@ -22,7 +22,7 @@ struct Migration: Sendable {
         guard foreignKeyChecks != .immediate, try db.enforcesForeignKeys() else {
             return try runInTransaction(db, checksForeignKeys: false)
         }
-        try db.withoutForeignKeys { try runInTransaction(db, checksForeignKeys: foreignKeyChecks == .deferred) }
+        try db.withForeignKeysSuspended { try runInTransaction(db, checksForeignKeys: foreignKeyChecks == .deferred) }
     }
 
     private func runInTransaction(_ db: Database, checksForeignKeys: Bool) throws {

@@ -26,6 +26,8 @@ public struct StatementArguments: Sendable {
     }
 
     /// Arguments by position; nil when an element is no database value.
+    // Disfavored: it would win over the typed forms wherever an optional is expected, and cast every element.
+    @_disfavoredOverload
     public init?(_ values: [Any]) {
         var converted: [DatabaseValue] = []
         for value in values {

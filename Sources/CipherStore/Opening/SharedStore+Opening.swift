@@ -14,27 +14,26 @@ extension SharedStore {
     ///   - path: The database file. Its sidecar and lock file stand beside it under the same name with endings.
     ///   - source: Where the key comes from; asked once.
     ///   - configuration: Its `readonly` is not looked at: see ``openReadOnly(at:unlockedBy:configuration:migrator:)``.
-    ///   - migrator: The migrations that the schema needs.
+    ///   - migrator: The migrations that the schema needs; nil takes the schema as it is.
     /// - Throws: `StoreError` with what happened, why and what to do; `SystemError` where the system refused;
     ///   ``DatabaseError`` where SQLite did.
     public static func open(
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
-        migrator: DatabaseMigrator = DatabaseMigrator()
+        migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore {
-        let paths = StorePaths(database: path)
         let configuration = configuration.forSharing(readonly: false)
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
         let key = try KeyMaterialBox(from: source)
-        try keyring.deriveAhead(key)
-        try keyring.holdOpeningLock()
+        try keyring.holdOpeningLock(derivingAhead: key)
         defer { keyring.releaseOpeningLock() }
         let pool = try DatabasePool(
             path: path, configuration: configuration, keyring: keyring,
             key: .material(key, creatingWith: .plaintextHeader))
         do {
             try migrate(pool, with: migrator, path: path)
-            let lease = try Lease.take(for: paths, readonly: false)
+            CrashPoint.reach(.storeMigrated)
+            let lease = try Lease.take(for: StorePaths(path), readonly: false)
             return try SharedStore(
                 pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
         } catch {
@@ -46,7 +45,7 @@ extension SharedStore {
     /// Opens a store, creating and migrating it when it is the first to come.
     public static func open(
         at url: URL, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
-        migrator: DatabaseMigrator = DatabaseMigrator()
+        migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore {
         try open(at: url.path, unlockedBy: source, configuration: configuration, migrator: migrator)
     }
@@ -57,16 +56,15 @@ extension SharedStore {
     ///   - path: The database file.
     ///   - source: Where the key comes from; not asked when there is no store.
     ///   - configuration: Its `readonly` is set.
-    ///   - migrator: The migrations that the schema must have had, no more and no fewer.
+    ///   - migrator: The migrations that the schema must have had, no more and no fewer; nil takes it as it is.
     /// - Returns: nil when the store is not created yet, or when its schema is older or newer than the migrator's.
     /// - Throws: As ``open(at:unlockedBy:configuration:migrator:)`` when it exists and cannot be opened.
     public static func openReadOnly(
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
-        migrator: DatabaseMigrator = DatabaseMigrator()
+        migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore? {
-        let paths = StorePaths(database: path)
         let configuration = configuration.forSharing(readonly: true)
-        guard try isCreated(paths) else { return nil }
+        guard try isCreated(StorePaths(path)) else { return nil }
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
         let key = try KeyMaterialBox(from: source)
@@ -78,7 +76,7 @@ extension SharedStore {
                 try pool.close()
                 return nil
             }
-            let lease = try Lease.take(for: paths, readonly: true)
+            let lease = try Lease.take(for: StorePaths(path), readonly: true)
             return try SharedStore(
                 pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
         } catch {
@@ -90,23 +88,22 @@ extension SharedStore {
     /// Opens a store for reading alone.
     public static func openReadOnly(
         at url: URL, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
-        migrator: DatabaseMigrator = DatabaseMigrator()
+        migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore? {
         try openReadOnly(at: url.path, unlockedBy: source, configuration: configuration, migrator: migrator)
     }
 
     // MARK: Steps
 
-    private static func migrate(_ pool: DatabasePool, with migrator: DatabaseMigrator, path: String) throws {
-        // Without migrations the schema is not this program's affair: a tool opens the stores of any program.
-        if migrator.migrations.isEmpty { return }
+    private static func migrate(_ pool: DatabasePool, with migrator: DatabaseMigrator?, path: String) throws {
+        guard let migrator else { return }
         if try pool.read(migrator.hasBeenSuperseded) { throw schemaAhead(path) }
         // Only a migration that is due takes the write lock.
         if try !pool.read(migrator.hasCompletedMigrations) { try migrator.migrate(pool) }
     }
 
-    private static func hasExactSchema(_ pool: DatabasePool, _ migrator: DatabaseMigrator) throws -> Bool {
-        if migrator.migrations.isEmpty { return true }
+    private static func hasExactSchema(_ pool: DatabasePool, _ migrator: DatabaseMigrator?) throws -> Bool {
+        guard let migrator else { return true }
         return try pool.read { db in try migrator.hasCompletedMigrations(db) && !migrator.hasBeenSuperseded(db) }
     }
 

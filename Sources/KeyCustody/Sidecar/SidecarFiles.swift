@@ -91,7 +91,9 @@ package struct SidecarFiles: Sendable {
     package func write(_ sidecar: Sidecar, dataKey: DataKey) throws {
         let bytes = try sidecar.encoded(dataKey: dataKey)
         try write(bytes, to: .main)
+        CrashPoint.reach(.sidecarMainWritten)
         try write(bytes, to: .backup)
+        CrashPoint.reach(.sidecarWritten)
     }
 
     func write(_ bytes: [UInt8], to copy: SidecarCopy) throws(SystemError) {

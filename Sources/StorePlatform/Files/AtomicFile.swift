@@ -21,11 +21,13 @@ package enum AtomicFile {
         _ bytes: [UInt8], to path: String, likeFile reference: String?
     ) throws(SystemError) {
         let temporary = try stage(bytes, for: path, likeFile: reference)
+        CrashPoint.reach(.temporaryFileWritten)
         guard rename(temporary, path) == 0 else {
             let failure = SystemError("rename", path)
             try? Files.remove(temporary)
             throw failure
         }
+        CrashPoint.reach(.fileRenamed)
         try Files.synchronize(directory: Files.directory(of: path))
     }
 

@@ -79,6 +79,34 @@ package enum Files {
         path.lastIndex(of: "/").map { String(path[path.index(after: $0)...]) } ?? path
     }
 
+    /// The path of the file itself, free of symbolic links; the file, or a link's target, need not exist.
+    ///
+    /// SQLite keeps its own files beside the file that a link leads to, so whatever lies beside a database has to be
+    /// looked for there: two names of one store must not have two sidecars.
+    package static func resolvingLinks(of path: String) throws(SystemError) -> String {
+        var current = path
+        // As many links as the kernel follows.
+        for _ in 0..<40 {
+            guard let target = linkTarget(of: current) else {
+                guard let folder = realpath(directory(of: current), nil) else {
+                    throw SystemError("realpath", directory(of: current))
+                }
+                defer { free(folder) }
+                let resolved = String(cString: folder)
+                return (resolved == "/" ? "" : resolved) + "/" + name(of: current)
+            }
+            current = target.hasPrefix("/") ? target : directory(of: current) + "/" + target
+        }
+        throw SystemError(call: "readlink", path: path, errorNumber: ELOOP)
+    }
+
+    private static func linkTarget(of path: String) -> String? {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink(path, &buffer, buffer.count)
+        guard count > 0 else { return nil }
+        return String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
     /// The names in a folder, `.` and `..` left out, in no order.
     package static func names(inDirectory path: String) throws(SystemError) -> [String] {
         guard let stream = opendir(path) else { throw SystemError("opendir", path) }

@@ -5,8 +5,8 @@ package struct WipedBuffer: ~Copyable, Sendable {
     private let storage: Storage
 
     /// A class only for its address, which never moves and is never copied.
+    // Safe because: only the one buffer that owns it reaches it, and that one is not copyable.
     private final class Storage: @unchecked Sendable {
-        // Safe because: only the one buffer that owns it reaches it, and that one is not copyable.
         let memory: UnsafeMutableRawBufferPointer
         var count = 0
 

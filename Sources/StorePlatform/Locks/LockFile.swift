@@ -64,8 +64,16 @@ package final class LockFile: Sendable {
     ///
     /// - Returns: The lock, or nil when others hold it.
     package func tryLock(_ byte: LockByte, _ kind: LockKind) throws(SystemError) -> HeldLock? {
+        try tryLock(byte, kind, afterOpening: {})
+    }
+
+    /// - Parameter afterOpening: Called between opening and locking, where tests exchange the file.
+    func tryLock(
+        _ byte: LockByte, _ kind: LockKind, afterOpening: () -> Void
+    ) throws(SystemError) -> HeldLock? {
         while true {
             let file = try openDescriptor()
+            afterOpening()
             let code = kind == .shared ? CPLATFORM_LOCK_SHARED : CPLATFORM_LOCK_EXCLUSIVE
             let failure = cplatform_lock_set(file.number, Int32(code.rawValue), byte.rawValue, 1)
             if failure != 0 {
@@ -89,6 +97,13 @@ package final class LockFile: Sendable {
             throw SystemError(call: "fcntl(F_OFD_GETLK)", path: path, errorNumber: failure)
         }
         return found != Int32(CPLATFORM_UNLOCK.rawValue)
+    }
+
+    /// Gives a lock file the mode, owner, group and access control list of its database, once that exists.
+    package static func matchAttributes(of path: String, to reference: String) throws(SystemError) {
+        guard let attributes = try FileAttributes(of: reference) else { return }
+        // Closing another descriptor does no harm: these locks belong to open files, not to the process.
+        try attributes.apply(to: FileDescriptor(opening: path, .readWrite))
     }
 
     private func openDescriptor() throws(SystemError) -> FileDescriptor {

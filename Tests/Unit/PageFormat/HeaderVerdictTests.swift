@@ -82,6 +82,18 @@ struct HeaderVerdictTests {
         }
     }
 
+    @Test(
+        "the default's reserve is sound under a shorter code too, as a pragma after the key leaves it",
+        arguments: [HashAlgorithm.sha1, .sha256])
+    func acceptsTheLargerReserve(hash: HashAlgorithm) throws {
+        let settings = CipherSettings(plaintextHeaderBytes: 32, hmacHash: hash)
+        var file = try encryptedFile(settings)
+        for (reserve, isSound) in [(48, true), (80, true), (64, false), (0, false)] as [(UInt8, Bool)] {
+            file[20] = reserve
+            if case .plaintextHeader = examine(file, settings) { #expect(isSound) } else { #expect(!isSound) }
+        }
+    }
+
     @Test("another page size than the one on record is damage")
     func comparesThePageSize() throws {
         let verdict = examine(try encryptedFile(CipherSettings(pageBytes: 8192, plaintextHeaderBytes: 32)))
@@ -121,9 +133,10 @@ struct HeaderVerdictTests {
     }
 
     @Test("text, zeros and odd lengths are told apart from encrypted files")
-    func describesOtherFiles() {
+    func describesOtherFiles() throws {
         let text = Array(String(repeating: "Dear customer, überweisen Sie bitte. \n", count: 200).utf8)
-        for cut in [text.count, 4096, 4097] {
+        let insideLetter = try #require(text[4000...].firstIndex(of: 0xc3)) + 1
+        for cut in [text.count, 4096, insideLetter] {
             guard case .opaque(let traits) = examine(Array(text[..<cut])) else {
                 Issue.record("text is not opaque")
                 return

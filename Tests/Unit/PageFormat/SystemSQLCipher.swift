@@ -5,7 +5,7 @@ import Foundation
 final class SystemSQLCipher {
     struct Failure: Error { var message: String }
 
-    private var handle: OpaquePointer?
+    fileprivate var handle: OpaquePointer?
 
     /// - Parameter keyspec: A raw key with its salt, a passphrase, or nil for plain SQLite.
     init(_ file: URL, keyspec: String?, pragmas: [String] = []) throws {
@@ -56,7 +56,7 @@ final class SystemSQLCipher {
             }
     }
 
-    private func check(_ code: Int32) throws {
+    fileprivate func check(_ code: Int32) throws {
         if code != SQLITE_OK { throw Failure(message: "\(code): \(String(cString: sqlite3_errmsg(handle)))") }
     }
 }
@@ -78,5 +78,14 @@ struct DatabaseImage {
     func write(to database: URL) throws {
         try main.write(to: database)
         if !log.isEmpty { try log.write(to: URL(filePath: database.path + "-wal")) }
+    }
+}
+
+extension SystemSQLCipher {
+    /// Sets the reserve at the end of each page of a plain database.
+    /// <https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>
+    func reserve(bytes: Int) throws {
+        var count = Int32(bytes)
+        try check(sqlite3_file_control(handle, "main", SQLITE_FCNTL_RESERVE_BYTES, &count))
     }
 }

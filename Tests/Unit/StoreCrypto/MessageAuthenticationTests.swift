@@ -34,6 +34,8 @@ struct MessageAuthenticationTests {
             #expect(!MessageAuthentication.isEqual(code, other))
         }
         #expect(!MessageAuthentication.isEqual(code, [1, 2, 3]))
+        #expect(!MessageAuthentication.isEqual([1, 2, 3], code))
+        #expect(!MessageAuthentication.isEqual([], code))
     }
 
     @Test("an authenticator used again gives what a fresh one-shot gives", arguments: HashAlgorithm.allCases)

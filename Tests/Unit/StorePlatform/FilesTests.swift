@@ -96,4 +96,26 @@ struct FilesTests {
         #expect(Files.directory(of: "/a") == "/" && Files.name(of: "/a") == "a")
         #expect(Files.directory(of: "a") == "." && Files.name(of: "a") == "a")
     }
+
+    @Test("a path is resolved to the file itself, through links to files, folders and what does not exist yet")
+    func links() throws {
+        let manager = FileManager.default
+        let real = try Files.resolvingLinks(of: folder.file("app.db"))
+        #expect(Files.name(of: real) == "app.db" && real.hasPrefix("/"))
+        try manager.createSymbolicLink(atPath: folder.file("folder"), withDestinationPath: ".")
+        try manager.createSymbolicLink(atPath: folder.file("relative"), withDestinationPath: "folder/app.db")
+        try manager.createSymbolicLink(atPath: folder.file("absolute"), withDestinationPath: folder.file("relative"))
+        for isThere in [false, true] {
+            if isThere { try Data().write(to: URL(fileURLWithPath: real)) }
+            for name in ["app.db", "relative", "absolute", "folder/app.db", "folder/folder/absolute"] {
+                #expect(try Files.resolvingLinks(of: folder.file(name)) == real)
+            }
+        }
+        try manager.createSymbolicLink(atPath: folder.file("loop"), withDestinationPath: "loop")
+        let loop = #expect(throws: SystemError.self) { try Files.resolvingLinks(of: folder.file("loop")) }
+        #expect(loop?.errorNumber == ELOOP)
+        let missing = #expect(throws: SystemError.self) { try Files.resolvingLinks(of: folder.file("no/app.db")) }
+        #expect(missing?.isNotFound == true)
+        #expect(try Files.resolvingLinks(of: "/etc") == "/etc")
+    }
 }

@@ -1,7 +1,8 @@
 import Foundation
-import StorePlatform
 import Synchronization
 import Testing
+
+@testable import StorePlatform
 
 @Suite("Lock file")
 struct LockFileTests {
@@ -112,6 +113,18 @@ struct LockFileTests {
         old.release()
         #expect(try file.tryLock(.opening, .exclusive) == nil)
         new.release()
+    }
+
+    @Test("a lock on a file that is replaced between opening and locking is taken again on the new one")
+    func replacedInBetween() throws {
+        let file = try open()
+        var openings = 0
+        let lock = try file.tryLock(.opening, .exclusive) {
+            openings += 1
+            if openings == 1 { rename(path, path + ".gone") }
+        }
+        #expect(lock != nil && openings == 2)
+        #expect(try file.isHeld(.opening))
     }
 
     @Test("a lock file takes the permissions of the database")

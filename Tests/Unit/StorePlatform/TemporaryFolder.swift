@@ -23,7 +23,7 @@ func waitUntil(within limit: Duration = .seconds(20), _ condition: () throws -> 
     let deadline = ContinuousClock.now + limit
     while ContinuousClock.now < deadline {
         if try condition() { return true }
-        usleep(2000)
+        sched_yield()
     }
     return false
 }

@@ -1,0 +1,72 @@
+import CipherStore
+import Foundation
+import TestKit
+import Testing
+
+/// Many processes that open one store at the same moment.
+@Suite(.serialized) struct OpeningTests {
+    /// Starts processes and lets all of them open at once.
+    private func open(_ count: Int, path: String, command: String, key: String) throws -> [ActorProcess] {
+        let actors = try (0..<count).map { _ in try ActorProcess() }
+        for actor in actors { actor.send("\(command) \(path) \(key)") }
+        return actors
+    }
+
+    @Test("of fifty processes at a store that does not exist, one creates and migrates it and all open it")
+    func fiftyAtOnce() throws {
+        // One round with a passphrase, whose derivations keep the processes apart; the rest without.
+        for round in 0..<20 {
+            let key = round == 0 ? "secret" : "raw"
+            let folder = TemporaryFolder()
+            let path = folder.path("app.db")
+            let actors = try open(50, path: path, command: "open", key: key)
+            let answers = actors.map { $0.answer() }
+            #expect(Set(answers).count == 1, "\(Set(answers))")
+            #expect(answers.first??.hasPrefix("ok ") == true)
+            #expect(actors[0].ask("count migrated") == "ok 1")
+            try expectSound(path, key)
+        }
+    }
+
+    @Test("a killed creator among fifty leaves the store to the others")
+    func fiftyWithKills() throws {
+        var generator = SystemRandomNumberGenerator()
+        for _ in 0..<20 {
+            let folder = TemporaryFolder()
+            let path = folder.path("app.db")
+            let actors = try open(50, path: path, command: "open", key: "raw")
+            let victims = Set(actors.indices.shuffled(using: &generator).prefix(5))
+            for victim in victims {
+                usleep(UInt32.random(in: 0...40_000, using: &generator))
+                actors[victim].kill()
+            }
+            let answers = Set(actors.indices.filter { !victims.contains($0) }.map { actors[$0].answer() })
+            #expect(answers.count == 1 && answers.first??.hasPrefix("ok ") == true, "\(answers)")
+            let survivor = try #require(actors.indices.first { !victims.contains($0) })
+            #expect(actors[survivor].ask("count migrated") == "ok 1")
+            try expectSound(path, "raw")
+        }
+    }
+
+    @Test("processes that open by hand at the same moment agree on one salt")
+    func byHand() throws {
+        let folder = TemporaryFolder()
+        let path = folder.path("app.db")
+        let actors = try open(12, path: path, command: "open-pool", key: "secret")
+        #expect(Set(actors.map { $0.answer() }) == ["ok"])
+        #expect(actors[3].ask("count migrated") == "ok 1")
+        for actor in actors { #expect(actor.ask("mark 5") == "ok") }
+        #expect(actors[5].ask("total") == "ok 61")
+        try expectSound(path, "secret")
+    }
+
+    /// One sidecar in two equal copies, no temporary file left, and a store that opens and is whole.
+    private func expectSound(_ path: String, _ key: String) throws {
+        #expect(
+            FileManager.default.contents(atPath: path + "-sidecar")
+                == FileManager.default.contents(atPath: path + "-sidecar.bak"))
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source(key))
+        #expect(try store.read { try String.fetchOne($0, sql: "PRAGMA integrity_check") } == "ok")
+        try store.close()
+    }
+}

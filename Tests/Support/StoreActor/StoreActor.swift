@@ -1,0 +1,117 @@
+import CipherStore
+import Foundation
+import TestKit
+
+/// A process that tests drive: one command a line on standard input, one answer a line on standard output.
+///
+/// Answers begin with `ok` or with `error`, the name of the error's code, and its text.
+@main
+enum StoreActor {
+    static func main() {
+        var actor = Actor()
+        while let line = readLine() {
+            let words = line.split(separator: " ").map(String.init)
+            guard let command = words.first else { continue }
+            do {
+                answer("ok \(try actor.run(command, Array(words.dropFirst())))")
+            } catch let error as StoreError {
+                answer("error \(error.code.name) \(error)")
+            } catch let error as DatabaseError {
+                answer("error SQLite-\(error.extendedResultCode.rawValue) \(error)")
+            } catch {
+                answer("error \(type(of: error)) \(error)")
+            }
+        }
+    }
+}
+
+/// Writes one line at once: a buffer would keep it back from the test that waits for it.
+private func answer(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+
+/// The stores that the process has open, and what it does with them.
+private struct Actor {
+    private var store: SharedStore?
+    private var pool: DatabasePool?
+    private let coordinator = FileCoordinator()
+
+    static var migrator: DatabaseMigrator {
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("account") { db in
+            try db.execute(
+                sql: "CREATE TABLE account (id INTEGER PRIMARY KEY, name TEXT NOT NULL, balance INTEGER NOT NULL)")
+        }
+        migrator.registerMigration("marks") { db in
+            try db.execute(sql: "CREATE TABLE mark (id INTEGER PRIMARY KEY, process INTEGER, text TEXT)")
+            // How often the migration ran: more than once would be an error.
+            try db.execute(sql: "INSERT INTO mark (process, text) VALUES (?, 'migrated')", arguments: [getpid()])
+        }
+        return migrator
+    }
+
+    mutating func run(_ command: String, _ arguments: [String]) throws -> String {
+        switch command {
+        case "open":
+            // open PATH PASSPHRASE
+            store = try SharedStore.open(
+                at: arguments[0], unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
+            return store?.storeID.description ?? ""
+        case "open-read-only":
+            store = try SharedStore.openReadOnly(
+                at: arguments[0], unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
+            return store?.storeID.description ?? "nil"
+        case "open-pool":
+            // As users of GRDB do it: open-pool PATH PASSPHRASE
+            var config = Configuration()
+            config.busyMode = .timeout(10)
+            let passphrase = arguments[1]
+            config.prepareDatabase { db in
+                try db.usePassphrase(passphrase)
+                try db.execute(sql: "PRAGMA cipher_plaintext_header_size = 32")
+            }
+            let pool = try DatabasePool(path: arguments[0], configuration: config)
+            try Self.migrator.migrate(pool)
+            self.pool = pool
+            return ""
+        case "mark":
+            // mark COUNT: rows in transactions of their own
+            for index in 0..<(Int(arguments[0]) ?? 0) {
+                try writer().write { db in
+                    try db.execute(sql: "INSERT INTO mark (process, text) VALUES (?, ?)", arguments: [getpid(), "\(index)"])
+                }
+            }
+            return ""
+        case "count":
+            // count TEXT: how many marks have this text
+            return String(
+                try writer().read {
+                    try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark WHERE text = ?", arguments: [arguments[0]]) ?? 0
+                })
+        case "total":
+            return String(try writer().read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") ?? 0 })
+        case "check":
+            return try writer().read { try String.fetchOne($0, sql: "PRAGMA integrity_check") ?? "" }
+        case "coordinate-and-hold":
+            // Holds a writing turn until the next line arrives.
+            try coordinator.coordinate(writingItemAt: URL(fileURLWithPath: arguments[0])) { _ in
+                answer("ok held")
+                _ = readLine()
+            }
+            return "released"
+        case "checkpoint":
+            let result = try writer().checkpoint()
+            return "\(result.walFrameCount) \(result.checkpointedFrameCount)"
+        case "close":
+            try store?.close()
+            try pool?.close()
+            (store, pool) = (nil, nil)
+            return ""
+        default:
+            return "unknown command"
+        }
+    }
+
+    private func writer() throws -> any DatabaseWriter {
+        guard let writer: any DatabaseWriter = store ?? pool else { throw DatabaseError(message: "nothing is open") }
+        return writer
+    }
+}

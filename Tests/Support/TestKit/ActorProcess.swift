@@ -1,0 +1,87 @@
+import Foundation
+
+/// A `StoreActor` process under a test's command. It is killed when the object goes away.
+// Safe because: a test uses each process from one thread at a time.
+public final class ActorProcess: @unchecked Sendable {
+    private let process = Process()
+    private let input = Pipe()
+    private let output = Pipe()
+    private var buffer = Data()
+
+    /// Starts a process.
+    ///
+    /// - Parameter crashPoint: The named place at which it dies by SIGKILL; nil for none.
+    public init(crashAt crashPoint: String? = nil) throws {
+        process.executableURL = try BuiltProducts.executable("StoreActor")
+        process.standardInput = input
+        process.standardOutput = output
+        var environment = ProcessInfo.processInfo.environment
+        environment["CIPHERSTORE_CRASH_AT"] = crashPoint
+        process.environment = environment
+        try process.run()
+    }
+
+    deinit { end() }
+
+    public var processIdentifier: Int32 { process.processIdentifier }
+
+    /// Sends a command without waiting for the answer.
+    public func send(_ command: String) { try? input.fileHandleForWriting.write(contentsOf: Data((command + "\n").utf8)) }
+
+    /// The next answer; nil when the process has ended.
+    public func answer() -> String? {
+        while true {
+            if let end = buffer.firstIndex(of: 10) {
+                let line = String(decoding: buffer[buffer.startIndex..<end], as: UTF8.self)
+                buffer.removeSubrange(buffer.startIndex...end)
+                return line.hasSuffix(" ") ? String(line.dropLast()) : line
+            }
+            let chunk = output.fileHandleForReading.availableData
+            if chunk.isEmpty { return nil }
+            buffer.append(chunk)
+        }
+    }
+
+    /// Sends a command and waits for its answer; nil when the process died of it.
+    @discardableResult
+    public func ask(_ command: String) -> String? {
+        send(command)
+        return answer()
+    }
+
+    /// Kills the process as if the machine had lost it.
+    public func kill() {
+        Foundation.kill(process.processIdentifier, SIGKILL)
+        process.waitUntilExit()
+    }
+
+    /// Whether the process ended by a signal; waits for its end.
+    public func diedBySignal() -> Bool {
+        process.waitUntilExit()
+        return process.terminationReason == .uncaughtSignal
+    }
+
+    /// Lets the process end by itself, and kills it when it does not.
+    public func end() {
+        guard process.isRunning else { return }
+        try? input.fileHandleForWriting.close()
+        let deadline = Date(timeIntervalSinceNow: 10)
+        while process.isRunning && Date() < deadline { usleep(2000) }
+        if process.isRunning { kill() }
+    }
+}
+
+/// Where the build put the executables.
+public enum BuiltProducts {
+    /// The path of an executable of this package.
+    public static func executable(_ name: String) throws -> URL {
+        // The tests' own executable lies in the same folder.
+        var folder = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
+        for _ in 0..<5 {
+            let candidate = folder.appendingPathComponent(name)
+            if FileManager.default.isExecutableFile(atPath: candidate.path) { return candidate }
+            folder.deleteLastPathComponent()
+        }
+        throw CocoaError(.fileNoSuchFile, userInfo: [NSFilePathErrorKey: name])
+    }
+}
