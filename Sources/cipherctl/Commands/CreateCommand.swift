@@ -50,7 +50,7 @@ struct CreateCommand: Command {
 
     /// - Returns: Whether a creation was cut and is to be completed.
     private func checkTarget() throws -> Bool {
-        let sidecar = SidecarFiles(databasePath: path)
+        let sidecar = SidecarFiles(databasePath: StorePaths(path).database)
         let copies = sidecar.read()
         let fileBytes = try Files.status(of: path)?.byteCount
         if try Files.kind(path) == .directory { throw Self.exists(path, "It is a directory.") }

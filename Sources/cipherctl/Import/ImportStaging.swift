@@ -39,8 +39,8 @@ final class ImportStaging {
     /// Without its sidecar a database cannot be opened or changed by anybody. So a publication that is cut leaves either
     /// nothing that matters or the whole store.
     func publish(to target: ImportTarget) throws {
-        let staged = StorePaths(database: storePath)
-        let final = StorePaths(database: target.path)
+        let staged = StorePaths(storePath)
+        let final = StorePaths(target.path)
         try FileDescriptor(opening: staged.database, .readOnly).synchronize()
         let opening = try target.lockOpening(likeFile: staged.database)
         defer { opening.release() }
@@ -125,7 +125,7 @@ final class ImportStaging {
         let staged = "\(directory)/\(Files.name(of: target.path))"
         let opening = try target.lockOpening(likeFile: staged)
         defer { opening.release() }
-        let paths = StorePaths(database: target.path)
+        let paths = StorePaths(target.path)
         guard !Files.exists(paths.sidecar), !Files.exists(paths.sidecarBackup),
             let published = try Files.identity(target.path), try Files.identity(staged) == published
         else { return }

@@ -6,7 +6,7 @@ import StorePlatform
 struct ImportTarget {
     let path: String
 
-    private var paths: StorePaths { StorePaths(database: path) }
+    private var paths: StorePaths { StorePaths(path) }
 
     /// Refuses a place that is taken, or that leftovers of another database would spoil.
     ///

@@ -8,7 +8,7 @@ enum SidecarUnlocking {
     ///
     /// - Throws: `StoreError` `noSuchStore` where there is none, and what else opening the store would throw.
     static func choose(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SidecarChoice {
-        let files = SidecarFiles(databasePath: path)
+        let files = SidecarFiles(databasePath: StorePaths(path).database)
         guard let kind = try Files.kind(path) else { throw StoreOpening.noSuchStore(path) }
         let isPlausible = try kind == .regular && Files.byteCount(path) ?? 0 > 0
         if isPlausible, let choice = try files.choose(files.read(), deriveKey: key.dataKey) { return choice }

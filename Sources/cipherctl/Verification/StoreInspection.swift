@@ -39,7 +39,7 @@ struct StoreInspection {
         guard let kind = try Files.kind(path), kind == .regular else { throw StoreOpening.noSuchStore(path) }
         fileBytes = try Files.byteCount(path) ?? 0
         filesystem = try FilesystemKind.of(path)
-        let read = SidecarFiles(databasePath: path).read()
+        let read = SidecarFiles(databasePath: StorePaths(path).database).read()
         copies = SidecarCopy.allCases.map { Copy(copy: $0, state: read[$0].stateName) }
         sidecar = SidecarCopy.allCases.compactMap { read[$0].parsed?.claimed }.max { $0.generation < $1.generation }
         // This process has no connection open, so no lock is lost when the descriptor closes.
@@ -55,14 +55,14 @@ struct StoreInspection {
     }
 
     private static func log(_ path: String) throws -> (bytes: Int, scan: WALScan?) {
-        let wal = StorePaths(database: path).wal
+        let wal = StorePaths(path).wal
         guard let bytes = try Files.byteCount(wal), bytes > 0 else { return (0, nil) }
         let file = try RawFile(wal)
         return (bytes, try WALScan.scan(fileBytes: bytes) { try file.read(at: $0, into: $1) })
     }
 
     private static func isLeased(_ path: String) throws -> Bool {
-        let lock = StorePaths(database: path).lock
+        let lock = StorePaths(path).lock
         // Asking must not make the file.
         guard Files.exists(lock) else { return false }
         return try LockFile(path: lock, likeFile: path, allowsReadOnly: true).isHeld(.lease)

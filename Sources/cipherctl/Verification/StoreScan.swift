@@ -125,7 +125,7 @@ struct StoreScan {
         report.framesChecked = 0
         report.damagedFrames = []
         report.pagesByLog = 0
-        let wal = StorePaths(database: path).wal
+        let wal = StorePaths(path).wal
         guard try Files.byteCount(wal) ?? 0 > 0 else { return [] }
         // Nobody locks the log itself, so it may be closed at any time.
         let log = try RawFile(wal)
