@@ -219,6 +219,22 @@ package final class Keyring: Sendable {
         state.withLock { $0.sidecar = sidecar }
     }
 
+    /// Keeps the salt of an existing file that had no sidecar, unless another process has done so meanwhile.
+    func recordFound(salt: Salt, settings: CipherSettings, key: DataKey) throws {
+        guard let paths, !isReadonly else { return }
+        let held = holdsOpeningLock
+        // Two processes that find the same file must not write two sidecars with two store identifiers.
+        try holdOpeningLock()
+        defer { if !held { releaseOpeningLock() } }
+        let known = try SidecarFiles(databasePath: paths.database).choose(
+            SidecarFiles(databasePath: paths.database).read()) { _, _ in key }
+        if let known {
+            state.withLock { $0.sidecar = known.sidecar }
+        } else {
+            try record(salt: salt, settings: settings, key: key, state: .ready)
+        }
+    }
+
     /// Marks the store as created, once page 1 is on disk.
     func recordCreated() throws {
         guard let sidecar, sidecar.state == .creating, let settled = settledKey else { return }
