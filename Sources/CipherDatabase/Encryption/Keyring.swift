@@ -108,6 +108,7 @@ package final class Keyring: Sendable {
     /// Decides how a key is used: by the sidecar, by the salt in the file, or with a new salt.
     func plan(for box: KeyMaterialBox, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Plan {
         guard let paths else { throw keyMissing() }
+        if let known = knownPlan(for: box) { return known }
         let files = SidecarFiles(databasePath: paths.database)
         var copies = files.read()
         if !isReadonly && (copies.areAbsent ? file.fileBytes == 0 : copies.mayBeCreating) {
@@ -127,6 +128,16 @@ package final class Keyring: Sendable {
             state.unmended = choice.notes.isEmpty || isReadonly ? nil : choice
         }
         return .known(choice.dataKey, choice.sidecar.salt, choice.sidecar.settings)
+    }
+
+    /// What the first connection found out, for the others of the same pool.
+    private func knownPlan(for box: KeyMaterialBox) -> Plan? {
+        state.withLock { state in
+            guard let settled = state.settled, state.isVerified, let sidecar = state.sidecar,
+                sidecar.state != .creating, settled.box.isEqual(to: box)
+            else { return nil }
+            return .known(settled.key, settled.salt, settled.settings)
+        }
     }
 
     private func planWithoutSidecar(
