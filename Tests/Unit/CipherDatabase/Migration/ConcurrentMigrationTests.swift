@@ -12,13 +12,13 @@ import Testing
     @Test("a migration that another connection has run while this one waited for the lock is skipped")
     func ranMeanwhile() throws {
         let path = folder.path("app.db")
-        let (waits, ended) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let (waits, committed) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let ended = DispatchSemaphore(value: 0)
         var config = MigrationScratch.plain
         // Called while `pool` waits for the write lock: what it has read of migrations before is out of date then.
-        config.busyMode = .callback { tries in
+        config.busyMode = .callback { _ in
             waits.signal()
-            usleep(1000)
-            return tries < 20_000
+            return committed.wait(timeout: .now() + 20) == .success
         }
         let other = try DatabasePool(path: path, configuration: MigrationScratch.plain)
         let pool = try DatabasePool(path: path, configuration: config)
@@ -37,6 +37,7 @@ import Testing
                 return .commit
             }
         }
+        committed.signal()
         #expect(ended.wait(timeout: .now() + 20) == .success)
         #expect(outcome.withLock { $0 } == nil)
         #expect(try pool.read(MigrationScratch.log) == ["v2"])
@@ -97,11 +98,10 @@ private enum Rendezvous {
 
     /// Returns when all processes have called it.
     static func meet(beside path: String, number: Int) throws {
-        let deadline = ContinuousClock.now + .seconds(30)
         try Data().write(to: URL(fileURLWithPath: "\(path).here-\(number)"))
-        while !(1...count).allSatisfy({ FileManager.default.fileExists(atPath: "\(path).here-\($0)") }) {
-            guard ContinuousClock.now < deadline else { throw PlannedFailure() }
-            usleep(200)
+        let isComplete = waitUntil {
+            (1...count).allSatisfy { FileManager.default.fileExists(atPath: "\(path).here-\($0)") }
         }
+        if !isComplete { throw PlannedFailure() }
     }
 }
