@@ -23,9 +23,15 @@ enum StoreOpening {
     }
 
     static func noSuchStore(_ path: String) -> StoreError {
-        StoreError(
-            .noSuchStore, what: "There is no store at \"\(path)\".",
-            why: Files.exists(path) ? "Its creation has begun but was not completed." : "The file does not exist.",
+        let why =
+            switch try? Files.kind(path) {
+            case .regular: "Its creation has begun but was not completed."
+            case .directory: "The path names a directory."
+            case .other: "The path names a device or a pipe."
+            case nil: "The file does not exist."
+            }
+        return StoreError(
+            .noSuchStore, what: "There is no store at \"\(path)\".", why: why,
             remedy: "Check the path, or make the store with `cipherctl create`.")
     }
 }

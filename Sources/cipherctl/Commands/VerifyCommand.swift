@@ -37,6 +37,7 @@ struct VerifyCommand: Command {
         for page in result.scan.supersededPages {
             console.note("page \(page) is damaged in the file, but the write-ahead log holds a sound image of it")
         }
+        for note in result.notes { console.note(note) }
         try console.report(json: json(result), lines: lines(result))
         guard result.problems.isEmpty else {
             try console.output.flush()

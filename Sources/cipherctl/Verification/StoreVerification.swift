@@ -16,8 +16,10 @@ struct StoreVerification {
         var integrity: [String]?
         /// Rows that refer to rows which do not exist; nil when that was not checked.
         var foreignKeyViolations: Int?
-        /// What is wrong, in sentences.
+        /// What is wrong.
         var problems: [String] = []
+        /// What could not be checked and is no damage.
+        var notes: [String] = []
     }
 
     private static let integrityMessages = 100
@@ -32,7 +34,7 @@ struct StoreVerification {
             do {
                 store = try StoreOpening.readOnly(path, UnlockedKey(raw: choice.dataKey), console)
             } catch  where Self.isDamage(error) {
-                return try withoutSQLite(scan, error)
+                return try withoutSQLite(scan, error, file)
             }
             defer { try? store.close() }
             // One transaction around everything: until it ends nobody overwrites what it sees.
@@ -54,10 +56,13 @@ struct StoreVerification {
         }
     }
 
-    private func withoutSQLite(_ scan: StoreScan, _ error: any Error) throws -> Result {
+    private func withoutSQLite(_ scan: StoreScan, _ error: any Error, _ file: RawFile) throws -> Result {
         var result = Result(scan: try scan.run(pageCount: nil))
         progress.end()
-        result.problems = [ErrorReport(error).message] + pageProblems(result.scan)
+        let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
+        let message = ErrorReport(error).message
+        result.problems = [message.hasSuffix(".") ? String(message.dropLast()) : message]
+        result.problems += lengthProblems(result.scan, Int(header?.pageCount ?? .max)) + pageProblems(result.scan)
         return result
     }
 
@@ -116,11 +121,20 @@ struct StoreVerification {
             let messages = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(Self.integrityMessages))")
             result.integrity = messages
             if messages != ["ok"] { result.problems += messages.map { "integrity_check: \($0)" } }
+            try checkForeignKeys(db, &result)
+        } catch let error as DatabaseError where Self.isDamage(error) {
+            result.problems.append("SQLite cannot read all of the database: \(error.message ?? error.description)")
+        }
+    }
+
+    private func checkForeignKeys(_ db: Database, _ result: inout Result) throws {
+        do {
             let violations = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check") ?? 0
             result.foreignKeyViolations = violations
             if violations > 0 { result.problems.append("\(violations) rows refer to rows that do not exist") }
-        } catch let error as DatabaseError where Self.isDamage(error) {
-            result.problems.append("SQLite cannot read all of the database: \(error.message ?? error.description)")
+        } catch DatabaseError.SQLITE_ERROR {
+            // A foreign key whose other side has no unique index: a mistake of the schema, with which SQLite lives.
+            result.notes.append("foreign keys were not checked: \(db.lastErrorMessage ?? "SQLite refused")")
         }
     }
 }
