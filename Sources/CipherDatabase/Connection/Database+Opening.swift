@@ -35,8 +35,7 @@ extension Database {
             if role == .writer { try db.setUpWriter(keyring: keyring, wal: wal) }
             db.installBusyMode()
         } catch {
-            db.handle.close()
-            db.isClosed = true
+            db.discard()
             throw error
         }
         db.endAccess(allowsOpenTransaction: configuration.allowsUnsafeTransactions)
@@ -119,14 +118,5 @@ extension Database {
     /// Runs a statement of the library's own, past the authorizer.
     func runInternally(_ sql: String) throws {
         try check(keying.allowingInternalSQL { handle.runPragma(sql) }, sql: sql)
-    }
-
-    // Setting up takes locks for a moment only, so it waits for others even where the configuration would not.
-    private func installSetUpBusyMode() {
-        if case .immediateError = configuration.busyMode {
-            handle.setBusyTimeout(milliseconds: Int(Limits.setUpWait * 1000))
-        } else {
-            installBusyMode()
-        }
     }
 }

@@ -10,7 +10,10 @@ final class ReaderPool: Sendable {
     private let open: @Sendable (_ number: Int) throws -> SerialConnection
     private let state = Mutex(State())
 
+    /// Takes a connection, or nil when a place became free without a connection for it.
     private typealias Waiter = @Sendable (Result<SerialConnection?, any Error>) -> Void
+    /// Those who are opening a connection now.
+    private let openers = DispatchGroup()
 
     private struct State {
         var idle: [SerialConnection] = []
@@ -21,6 +24,8 @@ final class ReaderPool: Sendable {
         var opened = 0
         var waiters: [Waiter] = []
         var isClosed = false
+        /// Whether closing failed once: connections that were closed by then may still come back.
+        var wasReopened = false
     }
 
     /// - Parameter open: Opens the n-th connection, counted from 1.
@@ -39,7 +44,7 @@ final class ReaderPool: Sendable {
         case reentrant
     }
 
-    /// Lends a connection, waiting for one when all are lent.
+    /// Lends a connection, waiting for one when all are lent. Traps when this thread uses one already.
     func acquire() throws -> SerialConnection {
         switch state.withLock({ grant(&$0) }) {
         case .connection(let connection): return connection
@@ -54,42 +59,43 @@ final class ReaderPool: Sendable {
                 arrival.signal()
             }
             arrival.wait()
-            // Nil tells that a place became free without a connection for it.
             return try result.withLock { $0 }.get() ?? acquire()
         }
     }
 
     /// Lends a connection without blocking the thread.
-    func acquire() async throws -> SerialConnection {
+    func acquire(_ receive: @escaping @Sendable (Result<SerialConnection, any Error>) -> Void) {
         switch state.withLock({ grant(&$0) }) {
-        case .connection(let connection): return connection
-        case .closed: throw DatabaseError.connectionIsClosed()
+        case .connection(let connection): receive(.success(connection))
+        case .closed: receive(.failure(DatabaseError.connectionIsClosed()))
         case .reentrant: ProgrammerError.trap(ProgrammerError.reentrant)
         case .open(let number):
-            return try await withCheckedThrowingContinuation { continuation in
-                // Opening reads files, and may derive a key: no work for the threads of tasks.
-                DispatchQueue.global().async { [self] in
-                    continuation.resume(with: Result { try openConnection(number) })
+            // Opening reads files, and may derive a key: no work for the threads of tasks.
+            DispatchQueue.global().async { [self] in receive(Result { try openConnection(number) }) }
+        case .wait:
+            enqueue { [self] outcome in
+                switch outcome {
+                case .success(let connection?): receive(.success(connection))
+                case .success(nil): acquire(receive)
+                case .failure(let error): receive(.failure(error))
                 }
             }
-        case .wait:
-            let granted = try await withCheckedThrowingContinuation { continuation in
-                enqueue { continuation.resume(with: $0) }
-            }
-            if let granted { return granted }
-            return try await acquire()
         }
     }
 
     /// Takes a connection back.
     func release(_ connection: SerialConnection) {
-        let waiter: Waiter? = state.withLock { state in
-            if !state.waiters.isEmpty { return state.waiters.removeFirst() }
+        let waiter: (tell: Waiter, connection: SerialConnection?)? = state.withLock { state in
+            let isUsable = !state.wasReopened || connection.isOpen
+            if isUsable, !state.waiters.isEmpty { return (state.waiters.removeFirst(), connection) }
             state.lent.removeAll { $0 === connection }
-            if !state.isClosed { state.idle.append(connection) }
-            return nil
+            if isUsable {
+                if !state.isClosed { state.idle.append(connection) }
+                return nil
+            }
+            return state.waiters.isEmpty ? nil : (state.waiters.removeFirst(), nil)
         }
-        waiter?(.success(connection))
+        waiter?.tell(.success(waiter?.connection))
     }
 
     private func grant(_ state: inout State) -> Grant {
@@ -102,6 +108,7 @@ final class ReaderPool: Sendable {
         guard state.lent.count + state.opening < maximumCount else { return .wait }
         state.opening += 1
         state.opened += 1
+        openers.enter()
         return .open(number: state.opened)
     }
 
@@ -121,26 +128,23 @@ final class ReaderPool: Sendable {
     }
 
     private func openConnection(_ number: Int) throws -> SerialConnection {
-        do {
-            let connection = try open(number)
-            let isClosed = state.withLock { state in
-                state.opening -= 1
-                if !state.isClosed { state.lent.append(connection) }
-                return state.isClosed
+        defer { openers.leave() }
+        let opened = Result { try open(number) }
+        let (isClosed, waiter): (Bool, Waiter?) = state.withLock { state in
+            state.opening -= 1
+            if case .success(let connection) = opened, !state.isClosed {
+                state.lent.append(connection)
+                return (false, nil)
             }
-            if isClosed {
-                try connection.close()
-                throw DatabaseError.connectionIsClosed()
-            }
-            return connection
-        } catch {
-            let waiter: Waiter? = state.withLock { state in
-                state.opening = max(0, state.opening - (state.isClosed ? 0 : 1))
-                return state.waiters.isEmpty ? nil : state.waiters.removeFirst()
-            }
-            waiter?(.success(nil))
-            throw error
+            return (state.isClosed, state.waiters.isEmpty ? nil : state.waiters.removeFirst())
         }
+        waiter?(.success(nil))
+        let connection = try opened.get()
+        if isClosed {
+            try connection.close()
+            throw DatabaseError.connectionIsClosed()
+        }
+        return connection
     }
 
     // MARK: All at once
@@ -158,8 +162,11 @@ final class ReaderPool: Sendable {
     }
 
     /// Closes every reader after the access under way on it, and refuses new ones.
+    ///
+    /// - Throws: ``DatabaseError`` when a reader cannot be closed; new accesses are possible then.
     func close() throws {
         let (connections, waiters) = state.withLock { state in
+            if state.lent.contains(where: \.isAccessedHere) { ProgrammerError.trap(ProgrammerError.reentrant) }
             state.isClosed = true
             defer {
                 state.idle.removeAll()
@@ -168,6 +175,30 @@ final class ReaderPool: Sendable {
             return (state.idle + state.lent, state.waiters)
         }
         for waiter in waiters { waiter(.failure(DatabaseError.connectionIsClosed())) }
-        for connection in connections { try connection.close() }
+        // Whoever is opening a connection now closes it when it is open.
+        openers.wait()
+        var unclosed: [SerialConnection] = []
+        var failure: (any Error)?
+        for connection in connections {
+            do {
+                try connection.close()
+            } catch {
+                unclosed.append(connection)
+                failure = error
+            }
+        }
+        guard let failure else { return }
+        reopen(with: unclosed)
+        throw failure
+    }
+
+    /// Allows accesses again, where closing failed.
+    func reopen(with connections: [SerialConnection] = []) {
+        state.withLock { state in
+            state.isClosed = false
+            state.wasReopened = true
+            // Those that are still lent come back by themselves.
+            state.idle += connections.filter { connection in !state.lent.contains { $0 === connection } }
+        }
     }
 }
