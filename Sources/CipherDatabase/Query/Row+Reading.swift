@@ -27,11 +27,10 @@ extension Row {
         return slowOptionalValue(at: index)
     }
 
-    /// The value of a column, counted from 0. Traps when the column holds NULL or another type.
+    /// The value of a column, counted from 0. Traps when the column holds another type, or NULL where the type is not
+    /// optional.
+    // There is no second form for optionals, which are values too: a call could then mean either.
     public subscript<Value: DatabaseValueConvertible>(_ index: Int) -> Value { slowValue(at: index) }
-
-    /// The value of a column, counted from 0; nil for NULL. Traps when the column holds another type.
-    public subscript<Value: DatabaseValueConvertible>(_ index: Int) -> Value? { slowOptionalValue(at: index) }
 
     /// The stored value of a column, counted from 0, as a Swift value; nil for NULL.
     public subscript(_ index: Int) -> (any DatabaseValueConvertible)? { databaseValue(at: index).storage.value }
@@ -52,16 +51,11 @@ extension Row {
         return self[index]
     }
 
-    /// The value of the leftmost column of a name, in any case. Traps when there is no such column, or no such value.
+    /// The value of the leftmost column of a name, in any case. Where the type is optional, NULL and a missing column
+    /// read as nil; else both trap, as values of another type do.
     public subscript<Value: DatabaseValueConvertible>(_ name: String) -> Value {
         guard let index = columns.index(of: name) else { return missingValue(name) }
         return slowValue(at: index)
-    }
-
-    /// The value of the leftmost column of a name; nil for NULL and where there is no such column.
-    public subscript<Value: DatabaseValueConvertible>(_ name: String) -> Value? {
-        guard let index = columns.index(of: name) else { return Value.fromMissingColumn() }
-        return slowOptionalValue(at: index)
     }
 
     /// The stored value of the leftmost column of a name as a Swift value; nil for NULL and for no such column.
