@@ -94,18 +94,14 @@ struct ArgumentQueue {
 
     init(_ arguments: StatementArguments) { self.arguments = arguments }
 
-    /// The arguments of the next statement. Named values stay for the statements after it.
+    /// The arguments of the next statement. Named values are for all of them.
     mutating func values(for statement: Statement) -> StatementArguments {
         var values = StatementArguments()
-        for index in 0..<statement.parameterCount {
-            let name = statement.handle.parameterName(at: CInt(index + 1)).map { String($0.dropFirst()) }
-            if let name, let value = arguments.namedValues[name] {
-                values.namedValues[name] = value
-            } else if taken < arguments.values.count {
-                values.values.append(arguments.values[taken])
-                taken += 1
-            }
-        }
+        values.namedValues = arguments.namedValues
+        let count = statement.positionalParameterCount(beside: arguments.namedValues)
+        let rest = arguments.values[taken...].prefix(count)
+        values.values = Array(rest)
+        taken += rest.count
         return values
     }
 

@@ -110,6 +110,12 @@ public final class Statement {
         }
     }
 
+    /// How many parameters take their values by position where these names have values.
+    func positionalParameterCount(beside namedValues: [String: DatabaseValue]) -> Int {
+        if namedValues.isEmpty { return parameterCount }
+        return parameterNames.count { name in name.map { namedValues[$0] == nil } ?? true }
+    }
+
     private func bindByName(_ arguments: StatementArguments) throws {
         for (index, value) in try valuesInOrder(arguments).enumerated() { try bind(value, at: index) }
     }
