@@ -133,7 +133,8 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     }
 
     private mutating func appendList(_ values: [DatabaseValue]) {
-        let list = values.isEmpty ? "SELECT NULL WHERE NULL" : Array(repeating: "?", count: values.count).joined(separator: ", ")
+        let places = Array(repeating: "?", count: values.count).joined(separator: ", ")
+        let list = values.isEmpty ? "SELECT NULL WHERE NULL" : places
         sql.append(sql: "(" + list + ")", arguments: StatementArguments(values))
     }
 }

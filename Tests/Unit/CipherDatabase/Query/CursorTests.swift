@@ -1,3 +1,4 @@
+import CSQLCipher
 import CipherDatabase
 import Testing
 
@@ -84,7 +85,7 @@ import Testing
         }
     }
 
-    @Test("a row of a cursor that is gone still belongs to living memory, and a copy keeps its values")
+    @Test("a row of a cursor that is gone keeps the statement at its place")
     func rowOutlivesCursor() throws {
         try queue.read { db in
             var cursor: RowCursor? = try Row.fetchCursor(db, sql: "SELECT 'a long text that lies on the heap' AS text")
@@ -92,8 +93,22 @@ import Testing
             let copy = row.copy()
             cursor = nil
             #expect(row.columnNames == ["text"])
-            #expect(row[0] as String? == nil)
+            #expect(row[0] == "a long text that lies on the heap")
             #expect(copy[0] == "a long text that lies on the heap")
+        }
+    }
+
+    @Test("a row taken from a cursor that nobody holds can be copied, and leaves the statement when it goes")
+    func rowOfTemporaryCursor() throws {
+        try queue.read { db in
+            let copy = try Row.fetchCursor(db, sql: "SELECT 1 AS a, 'x' AS b").next()?.copy()
+            #expect(copy == ["a": 1, "b": "x"])
+            let statement = try db.makeStatement(sql: numbers)
+            var row = try Row.fetchCursor(statement).next()
+            #expect(sqlite3_stmt_busy(statement.sqliteStatement) != 0)
+            #expect(row?["n"] as Int? == 1)
+            row = nil
+            #expect(sqlite3_stmt_busy(statement.sqliteStatement) == 0)
         }
     }
 
