@@ -40,7 +40,8 @@ enum CipherPragma {
         } else if let setting = Setting(rawValue: name) {
             self = .setting(setting)
         } else if name.hasPrefix("cipher_") {
-            self = name == "cipher_log" || name == "cipher_log_level" || name == "cipher_log_source" ? .other : .forbidden
+            self =
+                name == "cipher_log" || name == "cipher_log_level" || name == "cipher_log_source" ? .other : .forbidden
         } else if Self.engineNames.contains(name) {
             self = .engine
         } else {
@@ -84,6 +85,25 @@ enum CipherPragma {
 }
 
 extension String {
+    /// The text up to the end of its first statement, the semicolon included, if that is no trigger's definition.
+    var firstStatement: Substring {
+        var rest = droppingLeadingComments()
+        while let character = rest.first {
+            switch character {
+            case ";": return self[...rest.startIndex]
+            case "'", "\"", "`":
+                rest = rest.dropFirst().drop { $0 != character }.dropFirst()
+            case "-" where rest.hasPrefix("--"):
+                rest = rest.drop { !$0.isNewline }
+            case "/" where rest.hasPrefix("/*"):
+                rest = rest.firstRange(of: "*/").map { rest[$0.upperBound...] } ?? ""
+            default:
+                rest = rest.dropFirst()
+            }
+        }
+        return self[...]
+    }
+
     /// The text from its first statement on: without the blanks, semicolons and comments in front of it.
     func droppingLeadingComments() -> Substring {
         var rest = self[...]

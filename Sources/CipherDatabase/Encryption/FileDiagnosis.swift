@@ -79,7 +79,8 @@ struct FileDiagnosis {
         guard size >= settings.pageBytes, first.count >= settings.pageBytes else {
             return truncated(expectedPages: 1, bytes: size, pageBytes: settings.pageBytes)
         }
-        if first.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
+        let firstPage = first.prefix(settings.pageBytes)
+        if firstPage.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
         guard sidecar != nil else { return wrongKey(first) }
         // The sidecar proves the key, so the page is damaged, or it is the page of another store.
         return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar()
@@ -138,7 +139,9 @@ struct FileDiagnosis {
     /// - Parameter settings: The settings of a key that was found to be right; nil when none is known.
     func explain(_ error: DatabaseError, settings: CipherSettings?) -> any Error {
         let unreadable: [ResultCode] = [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_NOMEM]
-        guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else { return error }
+        guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else {
+            return error
+        }
         guard let settings else {
             // SQLCipher's own derivation was at work, or no key at all.
             let verdict = DatabaseHeader.examine(first, fileBytes: size, settings: nil)

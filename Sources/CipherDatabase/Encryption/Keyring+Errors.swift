@@ -19,7 +19,8 @@ extension Keyring {
         StoreError(
             .saltMissing,
             what: "The salt of \(name) is not known.",
-            why: "The file has a plaintext header, so it does not hold its salt, and neither \"\(paths?.sidecar ?? "")\" "
+            why:
+                "The file has a plaintext header, so it does not hold its salt, and neither \"\(paths?.sidecar ?? "")\" "
                 + "nor its .bak is there.",
             remedy: "Put the sidecar back from a backup, or set the salt with PRAGMA cipher_salt behind the key. "
                 + "Without the salt a passphrase cannot open the file."
@@ -31,7 +32,8 @@ extension Keyring {
             .settingsConflict,
             what: "\(name) has no plaintext header, as every store has.",
             why: "It looks like a standard SQLCipher file, whose first 16 bytes are its salt.",
-            remedy: "Turn it into a store with `cipherctl adopt` (SQLCipher 1 to 3 with --compatibility), or open it in "
+            remedy:
+                "Turn it into a store with `cipherctl adopt` (SQLCipher 1 to 3 with --compatibility), or open it in "
                 + "prepareDatabase without PRAGMA cipher_plaintext_header_size."
         )
     }
@@ -41,7 +43,9 @@ extension Keyring {
             .settingsConflict,
             what: "The cipher settings asked for do not fit \(name).",
             why: why + ".",
-            remedy: "Leave the settings out: those on record are used. To change them, export into a new store."
+            remedy:
+                "Leave the settings out: those on record are used. For a new file give them directly behind the key, "
+                + "before statements that use it."
         )
     }
 }
