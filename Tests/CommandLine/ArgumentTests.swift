@@ -34,7 +34,9 @@ struct ArgumentTests {
         #expect(throws: UsageError.self) { try ParsedArguments(arguments, syntax: syntax) }
     }
 
-    @Test("a key typed as an argument is refused and not repeated", arguments: ["--key", "--passphrase", "-k", "--password"])
+    @Test(
+        "a key typed as an argument is refused and not repeated",
+        arguments: ["--key", "--passphrase", "-k", "--password"])
     func keyInArguments(_ option: String) throws {
         for arguments in [["a", "\(option)=hunter2"], ["a", option, "hunter2"]] {
             let error = try #require(throws: UsageError.self) { try ParsedArguments(arguments, syntax: syntax) }

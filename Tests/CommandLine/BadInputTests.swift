@@ -42,7 +42,9 @@ struct BadInputTests {
         try expectError("saltMissing", 65)
     }
 
-    @Test("one copy of the sidecar is enough, is spoken of, and an opening for writing makes the other", arguments: sidecars)
+    @Test(
+        "one copy of the sidecar is enough, is spoken of, and an opening for writing makes the other",
+        arguments: sidecars)
     func oneCopy(_ name: String) throws {
         let bytes = try place.bytes(name)
         try place.remove(name)
@@ -102,7 +104,8 @@ struct BadInputTests {
     @Test(
         "a plain database, SQLCipher's own formats, a text",
         arguments: [
-            ("plain.db", "notEncrypted"), ("v3-standard.db", "settingsConflict"), ("v4-standard.db", "settingsConflict"),
+            ("plain.db", "notEncrypted"), ("v3-standard.db", "settingsConflict"),
+            ("v4-standard.db", "settingsConflict"),
             ("v4-header32.db", "saltMissing"), ("text", "notEncrypted"),
         ])
     func otherFiles(_ fixture: String, _ error: String) throws {
@@ -147,7 +150,9 @@ struct BadInputTests {
         #expect("\(verify.json["problems"] ?? "")".contains("bytes 28 to 31"), "\(verify.output)")
     }
 
-    @Test("a flipped byte anywhere in a page: verify names the page", arguments: [(1, 2000), (7, 0), (7, 4020), (40, 4095)])
+    @Test(
+        "a flipped byte anywhere in a page: verify names the page",
+        arguments: [(1, 2000), (7, 0), (7, 4020), (40, 4095)])
     func page(_ number: Int, _ offset: Int) throws {
         let place = place
         let at = (number - 1) * 4096 + offset

@@ -14,7 +14,7 @@ struct SQLTests {
         try place.run(["sql", place.path("s.db"), text, "--raw-key-file", place.key] + options)
     }
 
-    private static let values = "SELECT 1 AS n, 'a,\"b\"' AS t, NULL AS nothing, x'00ff' AS b, '' AS empty, 1.5 AS n"
+    private static let values = "SELECT 1 AS n, 'a,\"b\"' AS t, NULL AS gap, x'00ff' AS b, '' AS empty, 1.5 AS n"
 
     @Test("tables are aligned, numbers to the right")
     func table() throws {
@@ -32,7 +32,7 @@ struct SQLTests {
     @Test("CSV is RFC 4180's, and tells NULL from the empty text")
     func csv() throws {
         let outcome = try sql(Self.values, "--mode", "csv")
-        #expect(outcome.output == "n,t,nothing,b,empty,n\r\n1,\"a,\"\"b\"\"\",,X'00FF',\"\",1.5\r\n")
+        #expect(outcome.output == "n,t,gap,b,empty,n\r\n1,\"a,\"\"b\"\"\",,X'00FF',\"\",1.5\r\n")
     }
 
     @Test("JSON keeps types, and names that come twice apart")
@@ -44,7 +44,7 @@ struct SQLTests {
         #expect(rows[0]["n"] as? Int == 1)
         #expect(rows[0]["n:1"] as? Double == 1.5)
         #expect(rows[0]["t"] as? String == "a,\"b\"")
-        #expect(rows[0]["nothing"] is NSNull)
+        #expect(rows[0]["gap"] is NSNull)
         #expect(rows[0]["b"] as? [String: String] == ["blob": "00FF"])
         #expect(try sql("SELECT 1 WHERE 0", "--json").output == "[]\n")
     }
@@ -54,7 +54,8 @@ struct SQLTests {
         let text = "CREATE TABLE u (a); INSERT INTO u VALUES (1); -- a comment\nSELECT a FROM u; SELECT 2 AS b;"
         let outcome = try sql(text, "--write", "--mode", "csv")
         #expect(outcome.output == "a\r\n1\r\nb\r\n2\r\n")
-        let input = try place.ctl("sql", place.path("s.db"), "-", "--mode", "csv", input: "SELECT count(*) AS n FROM u;\n")
+        let input = try place.ctl(
+            "sql", place.path("s.db"), "-", "--mode", "csv", input: "SELECT count(*) AS n FROM u;\n")
         #expect(input.output == "n\r\n1\r\n")
         #expect(try place.ctl("sql", place.path("s.db"), input: "\n-- nothing\n").status == 0)
     }
@@ -69,7 +70,7 @@ struct SQLTests {
 
     @Test("a failing statement ends the run with 1 and shows no rows' values")
     func failure() throws {
-        let outcome = try sql("SELECT 1 AS first; SELECT nothing FROM nowhere; SELECT 3", "--mode", "csv", "--write")
+        let outcome = try sql("SELECT 1 AS first; SELECT a FROM nowhere; SELECT 3", "--mode", "csv", "--write")
         #expect(outcome.status == 1)
         #expect(outcome.output == "first\r\n1\r\n")
         #expect(outcome.errors.contains("no such table: nowhere"))

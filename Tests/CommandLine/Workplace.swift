@@ -49,7 +49,9 @@ struct Workplace {
     }
 
     /// The bytes of a file that nobody in this process has open.
-    func bytes(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: folder.url.appendingPathComponent(name))) }
+    func bytes(_ name: String) throws -> [UInt8] {
+        Array(try Data(contentsOf: folder.url.appendingPathComponent(name)))
+    }
 
     /// Overwrites bytes of a file in place.
     func poke(_ name: String, at offset: Int, _ bytes: [UInt8]) throws {
@@ -65,7 +67,9 @@ struct Workplace {
         try file.truncate(atOffset: UInt64(count))
     }
 
-    func remove(_ names: String...) throws { for name in names { try FileManager.default.removeItem(atPath: path(name)) } }
+    func remove(_ names: String...) throws {
+        for name in names { try FileManager.default.removeItem(atPath: path(name)) }
+    }
 
     func copy(_ name: String, to newName: String) throws {
         if exists(newName) { try remove(newName) }
@@ -93,7 +97,7 @@ struct Workplace {
     }
 
     /// Makes a plain database; it is closed again.
-    func makePlain(_ name: String = "plain.db", _ sql: String) throws {
+    func makePlain(_ sql: String, as name: String = "plain.db") throws {
         var configuration = Configuration()
         configuration.allowsUnencrypted = true
         let queue = try DatabaseQueue(path: path(name), configuration: configuration)
@@ -102,9 +106,12 @@ struct Workplace {
     }
 
     /// A file of the repository's test material.
-    static func fixture(_ name: String) -> String { repositoryRoot.appendingPathComponent("Keys/fixtures/\(name)").path }
+    static func fixture(_ name: String) -> String {
+        repositoryRoot.appendingPathComponent("Keys/fixtures/\(name)").path
+    }
 
     static var repositoryRoot: URL {
-        URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
     }
 }
