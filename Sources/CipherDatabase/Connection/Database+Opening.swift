@@ -35,6 +35,8 @@ extension Database {
             if role == .writer { try db.setUpWriter(keyring: keyring, wal: wal) }
             db.installBusyMode()
         } catch {
+            // A store that is refused is left as it is, its log included.
+            db.handle.disableCheckpointOnClose()
             db.handle.close()
             db.isClosed = true
             throw error

@@ -24,6 +24,7 @@ extension SharedStore {
         let configuration = configuration.forSharing(readonly: false)
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
+        try keyring.requirePossiblePlace()
         let key = try KeyMaterialBox(from: source)
         try keyring.holdOpeningLock(derivingAhead: key)
         defer { keyring.releaseOpeningLock() }
