@@ -237,9 +237,8 @@ package final class Keyring: Sendable {
         // Two processes that find the same file must not write two sidecars with two store identifiers.
         try holdOpeningLock()
         defer { if !held { releaseOpeningLock() } }
-        let known = try SidecarFiles(databasePath: paths.database).choose(
-            SidecarFiles(databasePath: paths.database).read()) { _, _ in key }
-        if let known {
+        let files = SidecarFiles(databasePath: paths.database)
+        if let known = try files.choose(files.read(), deriveKey: { _, _ in key }) {
             state.withLock { $0.sidecar = known.sidecar }
         } else {
             try record(salt: salt, settings: settings, key: key, state: .ready)

@@ -51,6 +51,13 @@ public final class ActorProcess: @unchecked Sendable {
         return answer()
     }
 
+    /// Kills the process at a random moment of the time given.
+    public func kill(within longest: Duration) {
+        let microseconds = longest / .microseconds(1)
+        usleep(UInt32.random(in: 0...UInt32(microseconds)))
+        kill()
+    }
+
     /// Kills the process as if the machine had lost it.
     public func kill() {
         Foundation.kill(process.processIdentifier, SIGKILL)
