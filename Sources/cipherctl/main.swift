@@ -1,1 +1,3 @@
-print("not built yet")
+import Foundation
+
+exit(Program.run(Array(CommandLine.arguments.dropFirst())).rawValue)

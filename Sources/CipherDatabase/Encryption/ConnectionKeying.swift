@@ -125,7 +125,7 @@ final class ConnectionKeying {
         try settle(pending.material, key: key, salt: salt, settings: pending.settings)
         if pending.needsSidecar && !pending.isNewFile {
             // An existing file whose salt the user brought: proved by page 1, so it is worth keeping.
-            try keyring.record(salt: salt, settings: pending.settings, key: key, state: .ready)
+            try keyring.recordFound(salt: salt, settings: pending.settings, key: key)
         }
     }
 

@@ -105,7 +105,7 @@ struct FileDiagnosis {
     /// Must be called inside a read transaction, which keeps both as they are.
     /// - Parameter pages: The number of pages that SQLite sees.
     func verifyLength(pages: Int, pageBytes: Int) throws {
-        guard let size = file.fileBytes, pages > 0 else { return }
+        guard let size = file.fileBytes, pages > 0, pages * pageBytes != size else { return }
         let logPages = try pagesInLog(pageBytes: pageBytes)
         if logPages == nil {
             // Nothing but the header says how long the file is: a count that was lowered lets writes overwrite pages.

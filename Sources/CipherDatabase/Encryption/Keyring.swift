@@ -116,6 +116,7 @@ package final class Keyring: Sendable {
     /// Decides how a key is used: by the sidecar, by the salt in the file, or with a new salt.
     func plan(for box: KeyMaterialBox, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Plan {
         guard let paths else { throw keyMissing() }
+        if let known = knownPlan(for: box) { return known }
         let files = SidecarFiles(databasePath: paths.database)
         var copies = files.read()
         let isEmpty = try FileDiagnosis(file, path: paths.database).isEmpty()
@@ -136,6 +137,16 @@ package final class Keyring: Sendable {
             state.unmended = choice.notes.isEmpty || isReadonly ? nil : choice
         }
         return .known(choice.dataKey, choice.sidecar.salt, choice.sidecar.settings)
+    }
+
+    /// What the first connection found out, for the others of the same pool.
+    private func knownPlan(for box: KeyMaterialBox) -> Plan? {
+        state.withLock { state in
+            guard let settled = state.settled, state.isVerified, let sidecar = state.sidecar,
+                sidecar.state != .creating, settled.box.isEqual(to: box)
+            else { return nil }
+            return .known(settled.key, settled.salt, settled.settings)
+        }
     }
 
     private func planWithoutSidecar(
@@ -226,6 +237,21 @@ package final class Keyring: Sendable {
         }
         try SidecarFiles(databasePath: paths.database).write(sidecar, dataKey: key)
         state.withLock { $0.sidecar = sidecar }
+    }
+
+    /// Keeps the salt of an existing file that had no sidecar, unless another process has done so meanwhile.
+    func recordFound(salt: Salt, settings: CipherSettings, key: DataKey) throws {
+        guard let paths, !isReadonly else { return }
+        let held = holdsOpeningLock
+        // Two processes that find the same file must not write two sidecars with two store identifiers.
+        try holdOpeningLock()
+        defer { if !held { releaseOpeningLock() } }
+        let files = SidecarFiles(databasePath: paths.database)
+        if let known = try files.choose(files.read(), deriveKey: { _, _ in key }) {
+            state.withLock { $0.sidecar = known.sidecar }
+        } else {
+            try record(salt: salt, settings: settings, key: key, state: .ready)
+        }
     }
 
     /// Marks the store as created, once page 1 is on disk.

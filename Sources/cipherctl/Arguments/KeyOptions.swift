@@ -1,0 +1,61 @@
+import KeyCustody
+import StorePlatform
+
+/// Where the key of a store comes from, as the options say: exactly one place.
+enum KeyOptions {
+    static let all: [OptionSyntax] = [
+        OptionSyntax("--key-file", value: "F", "a passphrase; one newline at its end is dropped; mode 0600"),
+        OptionSyntax("--raw-key-file", value: "F", "a raw key: exactly 32 bytes; mode 0600"),
+        OptionSyntax("--key-fd", value: "N", "a passphrase, read from an open file descriptor"),
+        OptionSyntax("--key-command", value: "C", "a passphrase, printed by a program (no shell is involved)"),
+        OptionSyntax("--key-env", value: "VAR", "a passphrase in an environment variable; not recommended"),
+        OptionSyntax("--key-credential", value: "NAME", "a passphrase that systemd gives to a service"),
+    ]
+
+    /// The source that was chosen; without one the terminal is asked.
+    ///
+    /// - Parameter isNew: Whether the key is for a store that does not exist yet, so that it is asked for twice.
+    /// - Throws: ``UsageError`` when several places are named, or none where there is no terminal; `StoreError`
+    ///   `invalidKey` for a command line that cannot be understood.
+    static func source(
+        _ arguments: ParsedArguments, isNew: Bool = false, hasTerminal: Bool = canPrompt
+    ) throws -> KeySource {
+        let given = all.compactMap { option in arguments.value(option.name).map { (option.name, $0) } }
+        guard given.count <= 1 else {
+            throw UsageError(
+                "Several keys were given: \(given.map(\.0).joined(separator: ", ")).", hint: "Give exactly one of them."
+            )
+        }
+        guard let (name, value) = given.first else {
+            guard hasTerminal else {
+                throw UsageError(
+                    "No key was given, and there is no terminal to ask at.",
+                    hint: "Give one of: \(all.map(\.form).joined(separator: ", ")).")
+            }
+            return isNew
+                ? .prompt("New passphrase: ", confirmation: "The same again: ") : .prompt("Passphrase: ")
+        }
+        return try source(name, value)
+    }
+
+    private static func source(_ name: String, _ value: String) throws -> KeySource {
+        switch name {
+        case "--key-file": return .keyFile(path: value)
+        case "--raw-key-file": return .rawKeyFile(path: value)
+        case "--key-command": return try .command(line: value)
+        case "--key-env": return .environment(value)
+        case "--key-credential": return .systemdCredential(value)
+        default:
+            guard let number = Int32(value), number >= 0 else {
+                throw UsageError("--key-fd needs the number of a file descriptor.", hint: "As in: --key-fd 3 3< key")
+            }
+            return .fileDescriptor(number)
+        }
+    }
+
+    /// Whether somebody sits at a terminal: it is there, and input or messages go through it.
+    static var canPrompt: Bool {
+        guard Terminal.isTerminal(0) || Terminal.isTerminal(2) else { return false }
+        return (try? FileDescriptor(opening: "/dev/tty", .readWrite)) != nil
+    }
+}

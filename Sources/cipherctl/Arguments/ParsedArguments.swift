@@ -1,0 +1,77 @@
+/// The arguments of one command, sorted by a ``CommandSyntax``.
+///
+/// Options may stand anywhere, as `--name value` or `--name=value`; what follows `--` is all operands.
+struct ParsedArguments: Equatable {
+    private var values: [String: String] = [:]
+    private(set) var flags: Set<String> = []
+    private(set) var operands: [String] = []
+
+    /// - Throws: ``UsageError``.
+    init(_ arguments: [String], syntax: CommandSyntax) throws(UsageError) {
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            if argument == "--" {
+                operands += rest
+                break
+            }
+            // A single dash is an operand: standard input.
+            if argument.hasPrefix("-"), argument != "-" {
+                try takeOption(argument, &rest, syntax)
+            } else {
+                operands.append(argument)
+            }
+        }
+        try checkOperands(syntax)
+    }
+
+    /// The value of an option; nil when it was not given.
+    func value(_ name: String) -> String? { values[name] }
+
+    /// Whether an option without a value was given.
+    func has(_ name: String) -> Bool { flags.contains(name) }
+
+    private mutating func takeOption(
+        _ argument: String, _ rest: inout ArraySlice<String>, _ syntax: CommandSyntax
+    ) throws(UsageError) {
+        let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+        let name = String(parts[0])
+        guard let option = syntax.option(name) else { throw Self.unknown(name, syntax) }
+        if values[name] != nil || flags.contains(name) {
+            throw UsageError("\(name) was given twice.", hint: "Give it once.")
+        }
+        let attached = parts.count > 1 ? String(parts[1]) : nil
+        guard let placeholder = option.value else {
+            if attached != nil { throw UsageError("\(name) takes no value.", hint: "Write: \(name)") }
+            flags.insert(name)
+            return
+        }
+        guard let value = attached ?? rest.popFirst(), !value.isEmpty else {
+            throw UsageError("\(name) needs a value.", hint: "Write: \(name) \(placeholder)")
+        }
+        values[name] = value
+    }
+
+    private static func unknown(_ name: String, _ syntax: CommandSyntax) -> UsageError {
+        let looksLikeKey = ["--key", "--passphrase", "--password", "--raw-key", "-k", "-p"].contains(name)
+        if looksLikeKey {
+            return UsageError(
+                "Keys are never taken from the command line, where every user of the machine can read them.",
+                hint: "Use --key-file, --key-fd, --key-command or the prompt: cipherctl help keys")
+        }
+        // Cut short: behind a dash somebody may have typed anything.
+        let shown = name.count <= 24 && name.allSatisfy { $0.isASCII && ($0.isLetter || $0 == "-") } ? " \(name)" : ""
+        return UsageError(
+            "\"\(syntax.name)\" has no option\(shown).", hint: "See: cipherctl \(syntax.name) --help")
+    }
+
+    private func checkOperands(_ syntax: CommandSyntax) throws(UsageError) {
+        let hint = "Usage: \(syntax.usage)"
+        if operands.count > syntax.operands.count {
+            throw UsageError("There are more arguments than \"\(syntax.name)\" takes.", hint: hint)
+        }
+        if operands.count < syntax.operands.count, !syntax.operands[operands.count].isOptional {
+            throw UsageError("\(syntax.operands[operands.count].name) is missing.", hint: hint)
+        }
+        if operands.contains("") { throw UsageError("An argument is empty.", hint: hint) }
+    }
+}

@@ -1,0 +1,28 @@
+/// One command of the program: made from its arguments, then run.
+protocol Command {
+    static var syntax: CommandSyntax { get }
+
+    /// - Throws: ``UsageError``.
+    init(_ arguments: ParsedArguments) throws
+
+    func run(_ console: Console) throws -> ExitCode
+}
+
+/// All commands, in the order in which help lists them.
+enum Catalogue {
+    static var all: [any Command.Type] {
+        [
+            CreateCommand.self, ImportCommand.self, SQLCommand.self, StatusCommand.self, VerifyCommand.self,
+            HashCommand.self, KeyRevealCommand.self,
+        ]
+    }
+
+    /// The command that arguments begin with, and the arguments behind its name; nil when there is none.
+    static func find(_ arguments: [String]) -> (command: any Command.Type, rest: [String])? {
+        for command in all {
+            let words = command.syntax.name.split(separator: " ").map(String.init)
+            if arguments.starts(with: words) { return (command, Array(arguments.dropFirst(words.count))) }
+        }
+        return nil
+    }
+}

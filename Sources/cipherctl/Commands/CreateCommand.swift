@@ -1,0 +1,87 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+/// `create STORE`: a new, empty store with its sidecar.
+struct CreateCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "create",
+        summary: "make a new, empty store",
+        operands: [OperandSyntax("STORE", "the file to make; its sidecar comes to stand beside it")],
+        options: [
+            OptionSyntax("--scheme", value: "direct", "how the key is kept; \"direct\" is the only one so far"),
+            .json,
+        ] + KeyOptions.all,
+        examples: [
+            "cipherctl create app.db",
+            "cipherctl create app.db --key-file app.key",
+            "cipherctl create app.db --raw-key-file app.rawkey --json",
+        ],
+        notes: [
+            "A creation that was cut short, by a kill or a power cut, is completed by the same command with the same key."
+        ])
+
+    private let path: String
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        path = arguments.operands[0]
+        self.arguments = arguments
+        try Scheme.check(arguments)
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let isTakenUp = try checkTarget()
+        let key = try UnlockedKey(KeyOptions.source(arguments, isNew: !isTakenUp), console)
+        let store = try SharedStore.open(at: path, unlockedBy: key.source)
+        defer { try? store.close() }
+        for notice in store.notices { console.note(notice) }
+        try console.report(
+            json: .object([
+                "store": .string(path), "store_id": .string("\(store.storeID)"), "epoch": .int(store.epoch),
+                "scheme": .string("direct"), "completed_earlier_creation": .bool(isTakenUp),
+            ]),
+            lines: [
+                "\(isTakenUp ? "completed" : "created") \(path)", "store id  \(store.storeID)",
+                "sidecar   \(path)-sidecar and its .bak: keep both with the store; without them a passphrase opens nothing",
+            ])
+        return .ok
+    }
+
+    /// - Returns: Whether a creation was cut and is to be completed.
+    private func checkTarget() throws -> Bool {
+        let sidecar = SidecarFiles(databasePath: StorePaths(path).database)
+        let copies = sidecar.read()
+        let fileBytes = try Files.status(of: path)?.byteCount
+        if try Files.kind(path) == .directory { throw Self.exists(path, "It is a directory.") }
+        if copies.areAbsent {
+            // SQLite makes the file before anything else is known, so an empty one may be all that is left of a cut.
+            guard let fileBytes, fileBytes > 0 else { return false }
+            throw Self.exists(path, "The file exists.")
+        }
+        let isCreating = SidecarCopy.allCases.contains { copies[$0].parsed?.claimed.state == .creating }
+        let isReady = SidecarCopy.allCases.contains { copies[$0].parsed.map { $0.claimed.state != .creating } ?? false }
+        if isCreating && !isReady { return true }
+        throw Self.exists(path, fileBytes == nil ? "Its sidecar \"\(sidecar.mainPath)\" exists." : "The store exists.")
+    }
+
+    private static func exists(_ path: String, _ why: String) -> CommandFailure {
+        CommandFailure(
+            .usage, "exists", what: "\"\(path)\" is not free for a new store.", why: why,
+            hint: "Choose another name, or move what is there away; nothing was changed.")
+    }
+}
+
+/// How the key of a store is kept.
+enum Scheme {
+    /// - Throws: ``UsageError`` for a scheme that does not exist, or not yet.
+    static func check(_ arguments: ParsedArguments) throws(UsageError) {
+        switch arguments.value("--scheme") {
+        case nil, "direct": return
+        case "slots":
+            throw UsageError(
+                "Key slots come with a later version.", hint: "Use --scheme direct, which this version makes.")
+        default: throw UsageError("There is no such scheme.", hint: "Use --scheme direct.")
+        }
+    }
+}

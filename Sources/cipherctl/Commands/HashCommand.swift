@@ -1,0 +1,50 @@
+import CipherStore
+
+/// `hash STORE` and `hash --plain FILE`: a digest of the content, to compare databases.
+struct HashCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "hash",
+        summary: "print a digest of the whole content, to compare databases",
+        operands: [OperandSyntax("FILE", "the store, or with --plain a plain SQLite database")],
+        options: [OptionSyntax("--plain", "FILE is not encrypted; no key is needed"), .json] + KeyOptions.all,
+        examples: [
+            "cipherctl hash app.db --key-file app.key",
+            "cipherctl hash --plain plain.db",
+        ],
+        notes: [
+            "Two databases have the same hash exactly when schema, rows, row ids, user_version and application_id are "
+                + "the same. Key, page size, encoding and free space do not matter."
+        ])
+
+    private let path: String
+    private let isPlain: Bool
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+        isPlain = arguments.has("--plain")
+        if isPlain, KeyOptions.all.contains(where: { arguments.value($0.name) != nil }) {
+            throw UsageError("A plain database has no key.", hint: "Leave out --plain, or the key.")
+        }
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let hash = try hash(console)
+        try console.report(
+            json: .object(["file": .string(path), "content_hash": .string(hash.hex)]), lines: ["\(hash.hex)  \(path)"])
+        return .ok
+    }
+
+    private func hash(_ console: Console) throws -> ContentHash {
+        if isPlain {
+            let source = try PlainSource.open(path)
+            defer { try? source.close() }
+            return try source.read { try ContentHash.of($0) }
+        }
+        let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        let store = try StoreOpening.readOnly(path, key, console)
+        defer { try? store.close() }
+        return try store.read { try ContentHash.of($0) }
+    }
+}

@@ -1,0 +1,105 @@
+import CipherDatabase
+
+/// The texts of `help`, `--help` and `--version`: examples first.
+enum Help {
+    static var overview: String {
+        let width = Catalogue.all.map { $0.syntax.name.count }.max() ?? 0
+        let commands = Catalogue.all.map { command in
+            "  \(padded(command.syntax.name, to: width))  \(command.syntax.summary)"
+        }
+        return """
+            cipherctl: encrypted SQLite stores that many processes share
+
+            Examples:
+              cipherctl create app.db --key-file app.key
+              cipherctl import plain.db app.db --key-file app.key
+              cipherctl sql app.db "SELECT count(*) FROM note" --key-file app.key
+              cipherctl verify app.db --key-file app.key
+
+            Commands:
+            \(commands.joined(separator: "\n"))
+
+            cipherctl help COMMAND explains one; cipherctl help keys and cipherctl help exit-codes what is common to all.
+
+            """
+    }
+
+    /// - Throws: ``UsageError`` for a topic that does not exist.
+    static func topic(_ words: [String]) throws(UsageError) -> String {
+        switch words {
+        case []: return overview
+        case ["keys"]: return keys
+        case ["exit-codes"]: return exitCodes
+        default:
+            guard let (command, rest) = Catalogue.find(words), rest.isEmpty else {
+                throw UsageError("There is no help on this.", hint: "See: cipherctl help")
+            }
+            return text(of: command.syntax)
+        }
+    }
+
+    static func text(of syntax: CommandSyntax) -> String {
+        var lines = ["\(syntax.name): \(syntax.summary)", "", "Examples:"]
+        lines += syntax.examples.map { "  \($0)" }
+        lines += ["", "Usage: \(syntax.usage)", ""]
+        let rows = syntax.operands.map { ($0.name, $0.help) } + syntax.options.map { ($0.form, $0.help) }
+        let width = rows.map(\.0.count).max() ?? 0
+        lines += rows.map { "  \(padded($0.0, to: width))  \($0.1)" }
+        for note in syntax.notes { lines += ["", note] }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    private static var keys: String {
+        let width = KeyOptions.all.map(\.form.count).max() ?? 0
+        let rows = KeyOptions.all.map { "  \(padded($0.form, to: width))  \($0.help)" }
+        return """
+            keys: where the key of a store comes from
+
+            Give exactly one. Without any, a terminal is asked, and what is typed is not shown.
+            \(rows.joined(separator: "\n"))
+
+            No key is ever taken from the command line itself, where every user of the machine can read it.
+
+            """
+    }
+
+    private static var exitCodes: String {
+        """
+        exit codes
+
+            0  done
+            1  failed, as by an SQL error
+            2  done, but something needs attention
+           64  wrong usage
+           65  damaged or foreign data
+           66  no such store
+           69  the store is in use
+           74  input or output failed
+           75  busy: try again
+           77  wrong key, or no permission
+           78  unsupported library, filesystem or version
+          130  interrupted
+
+        """
+    }
+
+    static var versionLines: [String] {
+        [
+            "cipherctl \(Program.version)",
+            "SQLCipher \(SQLiteLibrary.cipherVersion ?? "not found")",
+            "SQLite \(SQLiteLibrary.sqliteVersion)",
+        ]
+    }
+
+    static var versionJSON: JSON {
+        .object([
+            "cipherctl_version": .string(Program.version),
+            "sqlcipher_version": .optional(SQLiteLibrary.cipherVersion, JSON.string),
+            "sqlite_version": .string(SQLiteLibrary.sqliteVersion),
+        ])
+    }
+
+    static func padded(_ text: String, to width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - text.count))
+    }
+}

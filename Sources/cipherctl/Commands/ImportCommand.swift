@@ -1,0 +1,82 @@
+import CipherStore
+import StorePlatform
+
+/// `import PLAIN STORE`: encrypts a plain SQLite database into a new store.
+struct ImportCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "import",
+        summary: "encrypt a plain SQLite database into a new store",
+        operands: [
+            OperandSyntax("PLAIN", "the plain database; it is only read, with its write-ahead log"),
+            OperandSyntax("STORE", "the store to make; nothing may stand there yet"),
+        ],
+        options: [
+            OptionSyntax("--scheme", value: "direct", "how the key is kept; \"direct\" is the only one so far"),
+            .json,
+        ] + KeyOptions.all,
+        examples: [
+            "cipherctl import plain.db app.db",
+            "cipherctl import plain.db app.db --key-file app.key",
+            "cipherctl import plain.db app.db --key-command 'vault read -field=key secret/app' --json",
+        ],
+        notes: [
+            "Everything comes along: rows with their row ids, schema, indexes, views, triggers, full-text tables, "
+                + "sqlite_sequence, user_version, application_id, encoding and auto_vacuum. Pages have at least 4096 bytes.",
+            "The store appears as a whole or not at all: it is made in a directory of its own beside STORE, read back and "
+                + "compared by content hash first. The plain database stays: delete it yourself when you no longer need "
+                + "it, and know that deleting does not erase a medium.",
+        ])
+
+    private let plainPath: String
+    private let storePath: String
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        plainPath = arguments.operands[0]
+        storePath = arguments.operands[1]
+        try Scheme.check(arguments)
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let started = ContinuousClock.now
+        let target = ImportTarget(path: storePath)
+        for directory in try ImportStaging.removeAbandoned(for: target) {
+            console.note("removed \"\(directory)\", which an import left that was killed")
+        }
+        try target.requireFree()
+        let source = try PlainSource.open(plainPath)
+        defer { try? source.close() }
+        let key = try UnlockedKey(KeyOptions.source(arguments, isNew: true), console)
+        _ = Interruption.shared
+        let progress = ProgressBar("importing", isAllowed: !console.isJSON)
+        defer { progress.end() }
+        let result = try StoreImport(source: source, target: target, key: key, progress: progress).run()
+        progress.end()
+        let store = try SharedStore.open(at: storePath, unlockedBy: key.source)
+        defer { try? store.close() }
+        for notice in store.notices { console.note(notice) }
+        if result.didEnlargePages {
+            console.note("pages have \(result.pageBytes) bytes now; the source's were smaller")
+        }
+        try report(result, store, seconds: (ContinuousClock.now - started) / .seconds(1), console)
+        return .ok
+    }
+
+    private func report(_ result: StoreImport.Result, _ store: SharedStore, seconds: Double, _ console: Console) throws
+    {
+        let bytes = try Files.byteCount(storePath) ?? 0
+        try console.report(
+            json: .object([
+                "store": .string(storePath), "store_id": .string("\(store.storeID)"), "rows": .int(result.rowCount),
+                "file_bytes": .int(bytes), "page_bytes": .int(result.pageBytes),
+                "content_hash": .string(result.hash.hex), "verified": .bool(true), "seconds": .real(seconds),
+            ]),
+            lines: [
+                "imported      \(plainPath) -> \(storePath)",
+                "rows          \(result.rowCount)",
+                "content hash  \(result.hash.hex)",
+                "verified      the store, read back, has the same content hash",
+            ])
+    }
+}

@@ -1,0 +1,77 @@
+import CipherStore
+import KeyCustody
+import StoreCrypto
+import StorePlatform
+
+/// `key reveal STORE`: what any SQLCipher 4 needs to open the store.
+struct KeyRevealCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "key reveal",
+        summary: "print the data key and salt, for the stock sqlcipher shell",
+        operands: [OperandSyntax("STORE", "the store")],
+        options: [OptionSyntax("--yes", "print the key even where it is shown: on a terminal"), .json] + KeyOptions.all,
+        examples: [
+            "cipherctl key reveal app.db --key-file app.key > open.sql; sqlcipher -init open.sql app.db",
+            "cipherctl key reveal app.db --key-file app.key --json",
+        ],
+        notes: [
+            "Whoever has this key reads and writes the store without the passphrase, and goes on doing so after the "
+                + "passphrase was changed.",
+            "A stock program may write to a store that others have open. It should leave checkpoints to them, as the "
+                + "printed PRAGMA wal_autocheckpoint = 0 says: SQLite before 3.51.3 can lose commits otherwise.",
+        ])
+
+    private let path: String
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        if Terminal.isTerminal(1) {
+            guard arguments.has("--yes") else {
+                throw UsageError(
+                    "The key would be shown on this terminal, and stay in its history.",
+                    hint: "Send it to a file of mode 0600 or to another program, or add --yes.")
+            }
+            console.warn("the key of the store follows; clear the terminal afterwards")
+        }
+        let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        let choice = try SidecarUnlocking.choose(path, key, console)
+        let digits = choice.dataKey.withBytes { Hex.text(Array($0)) }
+        try console.report(json: json(choice.sidecar, digits), lines: pragmas(choice.sidecar, digits))
+        return .ok
+    }
+
+    private func json(_ sidecar: Sidecar, _ digits: String) -> JSON {
+        var members: [JSON.Member] = [
+            .init(name: "key", value: .string(digits)), .init(name: "salt", value: .string(sidecar.salt.hex)),
+            .init(name: "page_bytes", value: .int(sidecar.settings.pageBytes)),
+            .init(name: "plaintext_header_bytes", value: .int(sidecar.settings.plaintextHeaderBytes)),
+        ]
+        if sidecar.settings.hmacHash != .sha512 {
+            members.append(.init(name: "hmac_hash", value: .string(sidecar.settings.hmacHash.rawValue)))
+        }
+        return .object(members)
+    }
+
+    private func pragmas(_ sidecar: Sidecar, _ digits: String) -> [String] {
+        let settings = sidecar.settings
+        var more = ["PRAGMA cipher_plaintext_header_size = \(settings.plaintextHeaderBytes);"]
+        if settings.pageBytes != CipherSettings.sqlCipher4.pageBytes {
+            more.append("PRAGMA cipher_page_size = \(settings.pageBytes);")
+        }
+        if settings.hmacHash != .sha512 {
+            more.append("PRAGMA cipher_hmac_algorithm = HMAC_\(settings.hmacHash.rawValue.uppercased());")
+        }
+        if settings.kdfHash != .sha512 {
+            more.append("PRAGMA cipher_kdf_algorithm = PBKDF2_HMAC_\(settings.kdfHash.rawValue.uppercased());")
+        }
+        let salt = "PRAGMA cipher_salt = \"x'\(sidecar.salt.hex)'\";"
+        return ["PRAGMA key = \"x'\(digits)\(sidecar.salt.hex)'\";"] + more + ["PRAGMA wal_autocheckpoint = 0;"]
+            + ["-- With the passphrase instead of the key:", "-- PRAGMA key = 'the passphrase';"]
+            + (more + [salt]).map { "-- \($0)" }
+    }
+}

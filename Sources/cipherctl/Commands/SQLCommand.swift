@@ -1,0 +1,103 @@
+import CipherStore
+import Foundation
+import StorePlatform
+
+/// `sql STORE "SQL"`: runs statements and prints their rows.
+struct SQLCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "sql",
+        summary: "run SQL statements and print their rows",
+        operands: [
+            OperandSyntax("STORE", "the store"),
+            OperandSyntax(
+                "SQL", "one statement or several; - or nothing reads them from standard input", isOptional: true),
+        ],
+        options: [
+            OptionSyntax("--write", "let statements change the store; without it they only read"),
+            OptionSyntax("--mode", value: "M", "table (default), csv or json"),
+            OptionSyntax("--json", "the same as --mode json, and errors as JSON too"),
+        ] + KeyOptions.all,
+        examples: [
+            "cipherctl sql app.db \"SELECT * FROM note\" --key-file app.key",
+            "cipherctl sql app.db \"INSERT INTO note (text) VALUES ('hello')\" --write --key-file app.key",
+            "cipherctl sql app.db --mode csv --key-file app.key < report.sql > report.csv",
+        ],
+        notes: [
+            "Each statement is a transaction of its own unless you write BEGIN and COMMIT; one left open is rolled back.",
+            "NULL is NULL in tables, an empty field in CSV (the empty text is \"\") and null in JSON. Blobs are X'00FF' in "
+                + "tables and CSV, and {\"blob\": \"00FF\"} in JSON. In CSV and JSON each statement that returns rows prints "
+                + "a result of its own.",
+        ])
+
+    private let path: String
+    private let sql: String?
+    private let isWriting: Bool
+    private let mode: ResultMode
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+        let text = arguments.operands.count > 1 ? arguments.operands[1] : "-"
+        sql = text == "-" ? nil : text
+        isWriting = arguments.has("--write")
+        mode = try Self.mode(arguments)
+    }
+
+    private static func mode(_ arguments: ParsedArguments) throws(UsageError) -> ResultMode {
+        let hint = "Use --mode table, csv or json."
+        guard let name = arguments.value("--mode") else { return arguments.has("--json") ? .json : .table }
+        guard let mode = ResultMode(rawValue: name) else { throw UsageError("There is no such mode.", hint: hint) }
+        if arguments.has("--json") && mode != .json { throw UsageError("--json and --mode contradict.", hint: hint) }
+        return mode
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        let text = try sql ?? Self.standardInput()
+        if text.utf8.contains(0) { throw UsageError("The SQL text holds a NUL byte.", hint: "Give plain text.") }
+        do {
+            if isWriting {
+                let store = try StoreOpening.writable(path, key, console)
+                defer { try? store.close() }
+                try store.writeWithoutTransaction { try run(text, on: $0, console) }
+            } else {
+                let store = try StoreOpening.readOnly(path, key, console)
+                defer { try? store.close() }
+                try store.unsafeRead { try run(text, on: $0, console) }
+            }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_READONLY && !isWriting {
+            throw CommandFailure(
+                .notPermitted, "readOnly", what: "The store is open for reading alone.",
+                why: "\(error.message ?? "SQLite refused to write").", hint: "Add --write.")
+        }
+        return .ok
+    }
+
+    private func run(_ text: String, on db: Database, _ console: Console) throws {
+        // A transaction must not outlive the access, whatever happens.
+        defer { if db.isInsideTransaction { try? db.rollback() } }
+        try db.forEachStatement(in: text) { statement in
+            if statement.columnCount == 0 { return try statement.execute(arguments: nil) }
+            var writer = mode.makeWriter()
+            let rows = try Row.fetchCursor(statement)
+            try writer.begin(statement.columnNames, to: console.output)
+            while let row = try rows.next() { try writer.add(row.databaseValues, to: console.output) }
+            try writer.end(to: console.output)
+        }
+        if db.isInsideTransaction {
+            throw CommandFailure(
+                .failed, "transactionLeftOpen", what: "The statements end inside a transaction.",
+                why: "It was rolled back.", hint: "Write COMMIT at the end.")
+        }
+    }
+
+    private static func standardInput() throws -> String {
+        if Terminal.isTerminal(0) { Console.talk("cipherctl: reading SQL from the terminal; end with Ctrl-D\n") }
+        let bytes = FileHandle.standardInput.readDataToEndOfFile()
+        guard let text = String(data: bytes, encoding: .utf8) else {
+            throw UsageError("The SQL text is not UTF-8.", hint: "Convert it, as with iconv -t utf-8.")
+        }
+        return text
+    }
+}

@@ -1,0 +1,110 @@
+import CipherStore
+import KeyCustody
+import PageFormat
+
+/// `status STORE`: what state a store is in.
+struct StatusCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "status",
+        summary: "show the state of a store; exit code 2 when something needs attention",
+        operands: [OperandSyntax("STORE", "the store; it may be in use, and is not opened")],
+        options: [OptionSyntax("--no-key", "show what needs no key; nothing is authenticated then"), .json]
+            + KeyOptions.all,
+        examples: [
+            "cipherctl status app.db --key-file app.key",
+            "cipherctl status app.db --no-key --json",
+        ],
+        notes: [
+            "Nothing is changed: a missing copy of the sidecar is named, and mended by the next opening for writing."
+        ])
+
+    private let path: String
+    private let needsKey: Bool
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+        needsKey = !arguments.has("--no-key")
+        if !needsKey, KeyOptions.all.contains(where: { arguments.value($0.name) != nil }) {
+            throw UsageError("A key and --no-key were given.", hint: "Leave one of them out.")
+        }
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        var inspection = try StoreInspection(path)
+        if needsKey {
+            let key = try UnlockedKey(KeyOptions.source(arguments), console)
+            try inspection.authenticate(SidecarUnlocking.choose(path, key, console))
+        }
+        try console.report(json: json(inspection), lines: lines(inspection))
+        return inspection.attention.isEmpty ? .ok : .needsAttention
+    }
+
+    private var notes: [String] {
+        guard SQLiteLibrary.losesCommitsOnLogReset else { return [] }
+        return [
+            "SQLite \(SQLiteLibrary.sqliteVersion) has the WAL-reset bug (fixed in 3.51.3); CipherStore's own checkpoints "
+                + "avoid it, other programs that write to the store should set wal_autocheckpoint = 0"
+        ]
+    }
+
+    private func json(_ found: StoreInspection) -> JSON {
+        let settings = found.sidecar?.settings
+        return .object([
+            "store": .string(path), "authenticated": .bool(found.isAuthenticated),
+            "state": .optional(found.sidecar) { .string($0.state.rawValue) },
+            "scheme": .optional(found.sidecar) { .string($0.scheme.rawValue) },
+            "store_id": .optional(found.sidecar) { .string("\($0.storeID)") },
+            "epoch": .optional(found.sidecar) { .int($0.epoch) },
+            "generation": .optional(found.sidecar) { .int($0.generation) },
+            "page_bytes": .optional(settings) { .int($0.pageBytes) },
+            "plaintext_header_bytes": .optional(settings) { .int($0.plaintextHeaderBytes) },
+            "kdf_rounds": .optional(settings) { .int($0.kdfRounds) },
+            "kdf_hash": .optional(settings) { .string($0.kdfHash.rawValue) },
+            "hmac_hash": .optional(settings) { .string($0.hmacHash.rawValue) },
+            "file_bytes": .int(found.fileBytes), "pages": .int(found.pages), "wal_bytes": .int(found.walBytes),
+            "wal_frames": .int(found.walFrames), "in_use": .optional(found.isLeased, JSON.bool),
+            "filesystem": .string(found.filesystem.name),
+            "filesystem_is_safe": .bool(found.filesystem.isSafeForSharedWAL),
+            "sidecar": .object(found.copies.map { JSON.Member(name: $0.copy.rawValue, value: .string($0.state)) }),
+            "cipherctl_version": .string(Program.version),
+            "sqlcipher_version": .optional(SQLiteLibrary.cipherVersion, JSON.string),
+            "sqlite_version": .string(SQLiteLibrary.sqliteVersion),
+            "attention": .array(found.attention.map(JSON.string)), "notes": .array(notes.map(JSON.string)),
+        ])
+    }
+
+    private func lines(_ found: StoreInspection) -> [String] {
+        var lines = ["store        \(path)"]
+        if let sidecar = found.sidecar {
+            let settings = sidecar.settings
+            lines += [
+                "state        \(sidecar.state.rawValue)\(found.isAuthenticated ? "" : " (not authenticated)")",
+                "store id     \(sidecar.storeID)",
+                "scheme       \(sidecar.scheme.rawValue), epoch \(sidecar.epoch), generation \(sidecar.generation)",
+                "cipher       AES-256, HMAC-\(settings.hmacHash.rawValue.uppercased()), PBKDF2-"
+                    + "\(settings.kdfHash.rawValue.uppercased()) x \(settings.kdfRounds), \(settings.pageBytes)-byte pages, "
+                    + "\(settings.plaintextHeaderBytes) plain header bytes",
+            ]
+        }
+        let use = found.isLeased.map { $0 ? "yes" : "no" } ?? "not known"
+        lines += [
+            "file         \(found.fileBytes) bytes, \(found.pages) pages",
+            "log          \(found.walBytes) bytes, \(found.walFrames) committed frames",
+            "sidecar      " + found.copies.map { "\($0.copy.rawValue) \($0.state)" }.joined(separator: ", "),
+            "in use       \(use)",
+            "filesystem   \(found.filesystem.name)\(found.filesystem.isSafeForSharedWAL ? "" : ", not safe")",
+            "library      SQLCipher \(SQLiteLibrary.cipherVersion ?? "not found"), SQLite \(SQLiteLibrary.sqliteVersion)",
+        ]
+        return lines + notes.map { "note         \($0)" } + found.attention.map { "attention    \($0)" }
+    }
+}
+
+extension SQLiteLibrary {
+    /// Whether a commit that restarts the log can lose pages (FACTS 4).
+    fileprivate static var losesCommitsOnLogReset: Bool {
+        let parts = sqliteVersion.split(separator: ".").map { Int($0) ?? 0 }
+        return parts.lexicographicallyPrecedes([3, 51, 3])
+    }
+}

@@ -1,0 +1,37 @@
+import CipherStore
+import StorePlatform
+
+/// Opening existing stores, as the commands do it.
+enum StoreOpening {
+    /// Opens a store for reading alone.
+    ///
+    /// - Throws: What `SharedStore.openReadOnly` throws; `StoreError` `noSuchStore` when there is none yet.
+    static func readOnly(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SharedStore {
+        guard let store = try SharedStore.openReadOnly(at: path, unlockedBy: key.source) else {
+            throw noSuchStore(path)
+        }
+        for notice in store.notices { console.note(notice) }
+        return store
+    }
+
+    /// Opens a store that exists for writing; never creates one.
+    static func writable(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SharedStore {
+        guard let bytes = try Files.byteCount(path), bytes > 0 else { throw noSuchStore(path) }
+        let store = try SharedStore.open(at: path, unlockedBy: key.source)
+        for notice in store.notices { console.note(notice) }
+        return store
+    }
+
+    static func noSuchStore(_ path: String) -> StoreError {
+        let why =
+            switch try? Files.kind(path) {
+            case .regular: "Its creation has begun but was not completed."
+            case .directory: "The path names a directory."
+            case .other: "The path names a device or a pipe."
+            case nil: "The file does not exist."
+            }
+        return StoreError(
+            .noSuchStore, what: "There is no store at \"\(path)\".", why: why,
+            remedy: "Check the path, or make the store with `cipherctl create`.")
+    }
+}

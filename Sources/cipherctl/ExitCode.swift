@@ -1,0 +1,77 @@
+import CipherStore
+import StorePlatform
+
+/// What the program tells the shell when it ends; `Docs/Commands.md` has the table.
+enum ExitCode: Int32, CaseIterable {
+    case ok = 0
+    /// Failed for a reason that has no code of its own, as an SQL error.
+    case failed = 1
+    /// The command did its work and found something that somebody should look at.
+    case needsAttention = 2
+    case usage = 64
+    case damagedData = 65
+    case noSuchStore = 66
+    case storeInUse = 69
+    case inputOutput = 74
+    case tryAgain = 75
+    /// The wrong key, or no permission.
+    case notPermitted = 77
+    case unsupported = 78
+    /// Ended by SIGINT, SIGTERM or SIGHUP; what was begun is taken back.
+    case interrupted = 130
+
+    /// The code for an error.
+    init(_ error: any Error) {
+        self =
+            switch error {
+            case let error as CommandFailure: error.exitCode
+            case is UsageError: .usage
+            case let error as StoreError: ExitCode(error.code)
+            case let error as DatabaseError: ExitCode(error.resultCode)
+            case let error as SystemError: ExitCode(error)
+            default: .failed
+            }
+    }
+
+    init(_ code: StoreError.Code) {
+        self =
+            switch code {
+            case .unsupportedLibrary, .unsupportedFilesystem, .sidecarAhead, .schemaAhead, .schemaBehind: .unsupported
+            case .invalidKey, .wrongKey, .keyMissing: .notPermitted
+            case .saltMissing, .sidecarDamaged, .sidecarForged, .foreignSidecar, .settingsConflict, .notEncrypted,
+                .headerDamaged, .pageDamaged, .truncated, .emptyFile:
+                .damagedData
+            case .noSuchStore: .noSuchStore
+            case .keyRotated, .storeMoved: .tryAgain
+            case .storeInUse, .rotationPending: .storeInUse
+            case .slotNotFound: .usage
+            case .storeClosed, .lastSlot: .failed
+            }
+    }
+
+    init(_ code: ResultCode) {
+        self =
+            switch code.primaryResultCode {
+            case .SQLITE_BUSY, .SQLITE_LOCKED, .SQLITE_INTERRUPT, .SQLITE_ABORT, .SQLITE_PROTOCOL, .SQLITE_SCHEMA:
+                .tryAgain
+            case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_NOLFS: .inputOutput
+            case .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_FORMAT: .damagedData
+            case .SQLITE_AUTH, .SQLITE_READONLY, .SQLITE_PERM: .notPermitted
+            case .SQLITE_CANTOPEN: .noSuchStore
+            default: .failed
+            }
+    }
+
+    init(_ error: SystemError) {
+        self =
+            if error.isNotFound {
+                .noSuchStore
+            } else if error.isPermission {
+                .notPermitted
+            } else if error.isLocked {
+                .tryAgain
+            } else {
+                .inputOutput
+            }
+    }
+}

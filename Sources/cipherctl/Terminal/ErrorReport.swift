@@ -1,0 +1,71 @@
+import CipherStore
+import StorePlatform
+
+/// An error as the program tells it: what happened, why, and a remedy.
+struct ErrorReport {
+    /// A stable name for programs: `wrongKey`, `sqlite`, `system`, `usage`.
+    let name: String
+    /// What happened and why.
+    let message: String
+    let hint: String?
+    let exitCode: ExitCode
+    private var members: [JSON.Member] = []
+
+    init(_ error: any Error) {
+        exitCode = ExitCode(error)
+        switch error {
+        case let error as CommandFailure:
+            (name, message, hint) = (error.name, "\(error.what) \(error.why)", error.hint)
+        case let error as UsageError:
+            (name, message, hint) = ("usage", error.message, error.hint)
+        case let error as StoreError:
+            (name, message, hint) = (error.code.name, "\(error.what) \(error.why)", error.remedy)
+            if case .pageDamaged(let page) = error.code { add("page", .int(page)) }
+        case let error as DatabaseError:
+            (name, message, hint) = ("sqlite", error.description, Self.hint(for: error))
+            add("sqlite_code", .int(error.resultCode.rawValue))
+            add("sqlite_extended_code", .int(error.extendedResultCode.rawValue))
+        case let error as SystemError:
+            (name, message, hint) = ("system", error.description, Self.hint(for: error))
+            add("errno", .int(error.errorNumber))
+        case is CancellationError:
+            (name, message, hint) = ("interrupted", "The command was interrupted.", nil)
+        default:
+            (name, message, hint) = ("failed", "\(error)", nil)
+        }
+    }
+
+    /// For people.
+    var text: String {
+        var text = "cipherctl: error: \(message)\n"
+        if let hint { text += "hint: \(hint)\n" }
+        return text
+    }
+
+    /// For programs.
+    var json: JSON {
+        let always: [JSON.Member] = [
+            .init(name: "code", value: .string(name)), .init(name: "message", value: .string(message)),
+            .init(name: "hint", value: .optional(hint, JSON.string)),
+            .init(name: "exit_code", value: .int(exitCode.rawValue)),
+        ]
+        return .object(["error": .object(always + members)])
+    }
+
+    private mutating func add(_ name: String, _ value: JSON) { members.append(.init(name: name, value: value)) }
+
+    private static func hint(for error: DatabaseError) -> String? {
+        switch error.resultCode {
+        case .SQLITE_BUSY, .SQLITE_LOCKED: "Another process holds the lock; try again."
+        case .SQLITE_FULL: "Free space on the filesystem and try again; nothing was lost."
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB: "Run `cipherctl verify` to see what is damaged."
+        default: nil
+        }
+    }
+
+    private static func hint(for error: SystemError) -> String? {
+        if error.isNoSpace { return "Free space on the filesystem and try again; nothing was lost." }
+        if error.isPermission { return "Check owner and mode of the file and of its directory." }
+        return error.isNotFound ? "Check the path." : nil
+    }
+}

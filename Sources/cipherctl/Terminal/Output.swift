@@ -1,0 +1,23 @@
+import StorePlatform
+
+/// Standard output, written in large pieces: where results go.
+final class Output {
+    private var buffer: [UInt8] = []
+    private static let pieceBytes = 64 * 1024
+
+    /// - Throws: `SystemError` when it cannot be written.
+    func write(_ text: String) throws {
+        buffer += Array(text.utf8)
+        if buffer.count >= Self.pieceBytes { try flush() }
+    }
+
+    func line(_ text: String) throws { try write(text + "\n") }
+
+    /// Hands over what is left. Called at the end of each command, so that a full disk is an error, not a loss.
+    func flush() throws {
+        guard !buffer.isEmpty else { return }
+        let stream = try FileDescriptor(duplicating: 1, path: "standard output")
+        try stream.write(buffer)
+        buffer.removeAll(keepingCapacity: true)
+    }
+}

@@ -1,0 +1,157 @@
+import CipherStore
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+
+/// What can be seen of a store without opening it: its files, its sidecar, its place.
+///
+/// No SQLite connection is made, so a damaged store can be looked at, and nothing is locked or mended.
+struct StoreInspection {
+    /// How a copy of the sidecar looks.
+    struct Copy {
+        let copy: SidecarCopy
+        /// `ok`, `missing`, `damaged`, `unreadable`, `stale`, `forged`, `other_key`, `differing`.
+        var state: String
+    }
+
+    let path: String
+    /// As the key authenticates it, or without a key as it claims to be; nil when no copy can be read.
+    var sidecar: Sidecar?
+    var isAuthenticated = false
+    var copies: [Copy]
+    let fileBytes: Int
+    let walBytes: Int
+    /// Committed frames in the write-ahead log.
+    let walFrames: Int
+    /// Pages at the last commit, as header and log say.
+    let pages: Int
+    let verdict: HeaderVerdict
+    /// Whether a process has the store open as a shared store; nil when that cannot be asked.
+    let isLeased: Bool?
+    let filesystem: FilesystemKind
+    /// What somebody should look at.
+    private(set) var attention: [String] = []
+
+    /// - Throws: `StoreError` `noSuchStore`, `SystemError`.
+    init(_ path: String) throws {
+        self.path = path
+        guard let kind = try Files.kind(path), kind == .regular else { throw StoreOpening.noSuchStore(path) }
+        fileBytes = try Files.byteCount(path) ?? 0
+        filesystem = try FilesystemKind.of(path)
+        let read = SidecarFiles(databasePath: StorePaths(path).database).read()
+        copies = SidecarCopy.allCases.map { Copy(copy: $0, state: read[$0].stateName) }
+        sidecar = SidecarCopy.allCases.compactMap { read[$0].parsed?.claimed }.max { $0.generation < $1.generation }
+        // This process has no connection open, so no lock is lost when the descriptor closes.
+        let first = try RawFile(path).bytes(at: 0, count: 4096)
+        verdict = DatabaseHeader.examine(first, fileBytes: fileBytes, settings: sidecar?.settings)
+        let log = try Self.log(path)
+        walBytes = log.bytes
+        walFrames = Int(log.scan?.committedFrames ?? 0)
+        let pagesByLog = Int(log.scan?.databasePages ?? 0)
+        pages = pagesByLog > 0 ? pagesByLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
+        isLeased = try? Self.isLeased(path)
+        findRisks()
+    }
+
+    private static func log(_ path: String) throws -> (bytes: Int, scan: WALScan?) {
+        let wal = StorePaths(path).wal
+        guard let bytes = try Files.byteCount(wal), bytes > 0 else { return (0, nil) }
+        let file = try RawFile(wal)
+        return (bytes, try WALScan.scan(fileBytes: bytes) { try file.read(at: $0, into: $1) })
+    }
+
+    private static func isLeased(_ path: String) throws -> Bool {
+        let lock = StorePaths(path).lock
+        // Asking must not make the file.
+        guard Files.exists(lock) else { return false }
+        return try LockFile(path: lock, likeFile: path, allowsReadOnly: true).isHeld(.lease)
+    }
+
+    // MARK: With the key
+
+    /// Takes in what the key proves.
+    mutating func authenticate(_ choice: SidecarChoice) throws {
+        sidecar = choice.sidecar
+        isAuthenticated = true
+        for note in choice.notes {
+            guard let (copy, state) = note.subject else { continue }
+            for index in copies.indices where copies[index].copy == copy { copies[index].state = state }
+        }
+        attention = []
+        findRisks()
+        if try !firstPageIsAuthentic(choice) {
+            attention.append("page 1 does not fit the key of the sidecar: run `cipherctl verify`")
+        }
+    }
+
+    private func firstPageIsAuthentic(_ choice: SidecarChoice) throws -> Bool {
+        var codec = try choice.dataKey.withSecret { secret in
+            try PageCodec(dataKey: secret, salt: choice.sidecar.salt.bytes, settings: choice.sidecar.settings)
+        }
+        let file = try RawFile(path)
+        let deadline = ContinuousClock.now + .milliseconds(100)
+        // A checkpoint may be writing the page.
+        while true {
+            let page = try file.bytes(at: 0, count: choice.sidecar.settings.pageBytes)
+            if page.withUnsafeBytes({ codec.verify($0, number: 1) }) { return true }
+            if ContinuousClock.now >= deadline { return false }
+            Pause.sleep(for: .milliseconds(5))
+        }
+    }
+
+    // MARK: Risks
+
+    private static let largeLogBytes = 256 << 20
+
+    private mutating func findRisks() {
+        for copy in copies where copy.state != "ok" {
+            attention.append(
+                "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " ")): an opening for "
+                    + "writing mends what can be mended")
+        }
+        switch sidecar?.state {
+        case .creating: attention.append("the creation of the store was cut: `cipherctl create` completes it")
+        case .rotating, .switching: attention.append("a rotation is under way, or was cut")
+        case .ready, nil: break
+        }
+        switch verdict {
+        case .plaintextHeader: break
+        case .damagedHeader(let damage): attention.append("byte \(damage.offset) of the header is wrong")
+        case .plainSQLite: attention.append("the file is plain SQLite: it is not encrypted")
+        case .empty: attention.append("the file has no bytes")
+        case .tooShort, .opaque: attention.append("the file has not the header of a store")
+        }
+        if !filesystem.isSafeForSharedWAL { attention.append("stores are not safe on \(filesystem.name)") }
+        if walBytes > Self.largeLogBytes {
+            attention.append("the write-ahead log has \(walBytes >> 20) MiB: a reader may have been open for very long")
+        }
+    }
+}
+
+extension SidecarContent {
+    fileprivate var stateName: String {
+        switch self {
+        case .absent: "missing"
+        case .unreadable: "unreadable"
+        case .damaged: "damaged"
+        case .present: "ok"
+        }
+    }
+}
+
+extension SidecarNote {
+    /// The copy that a note is about, and the state it gives it.
+    fileprivate var subject: (SidecarCopy, String)? {
+        switch self {
+        case .restoredFromBackup: nil
+        case .missing(let copy): (copy, "missing")
+        case .unreadable(let copy, _): (copy, "unreadable")
+        case .damaged(let copy, _): (copy, "damaged")
+        case .forged(let copy): (copy, "forged")
+        case .otherKey(let copy): (copy, "other_key")
+        case .stale(let copy, _, _): (copy, "stale")
+        case .differing: (.backup, "differing")
+        }
+    }
+}

@@ -1,0 +1,143 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+
+/// Authenticates every page of a database and every committed frame of its write-ahead log, below SQLite.
+///
+/// The store may be in use: what fails is read again for a while before it counts (a checkpoint may be writing it).
+struct StoreScan {
+    let path: String
+    let file: RawFile
+    let dataKey: DataKey
+    let sidecar: Sidecar
+    let progress: ProgressBar
+
+    struct Report {
+        /// Pages of the main file that were read and checked.
+        var pagesChecked = 0
+        /// Pages whose authentication fails.
+        var damagedPages: [UInt32] = []
+        /// The same, but the log holds a sound image, which counts: a checkpoint may have been cut there.
+        var supersededPages: [UInt32] = []
+        /// Pages that belong to the database and are neither in the file nor in the log.
+        var missingPages: [UInt32] = []
+        /// Pages of zeros: never written, or wiped; `integrity_check` tells.
+        var zeroPages: [UInt32] = []
+        var framesChecked = 0
+        /// Committed frames whose page fails its authentication.
+        var damagedFrames: [Frame] = []
+        /// Pages of the database at the log's last commit; 0 when the log has none.
+        var pagesByLog = 0
+        var fileBytes = 0
+        var checkedBytes = 0
+        var seconds = 0.0
+
+        struct Frame {
+            let number: UInt32
+            let page: UInt32
+        }
+
+        var isClean: Bool { damagedPages.isEmpty && missingPages.isEmpty && damagedFrames.isEmpty }
+
+        var megabytesPerSecond: Double { seconds > 0 ? Double(checkedBytes) / 1_000_000 / seconds : 0 }
+    }
+
+    /// - Parameter pageCount: The pages that SQLite sees; nil when it cannot open the file.
+    /// - Throws: `SystemError`, `PageFormatError`.
+    func run(pageCount: Int?) throws -> Report {
+        let started = ContinuousClock.now
+        let keys = try dataKey.withSecret { secret in
+            try PageKeys(dataKey: secret, salt: sidecar.salt.bytes, settings: sidecar.settings)
+        }
+        var report = Report()
+        report.fileBytes = try file.byteCount
+        let inLog = try checkLog(keys, &report)
+        try checkPages(keys, pageCount ?? pagesByFile(report), inLog: inLog, &report)
+        report.checkedBytes = (report.pagesChecked + report.framesChecked) * sidecar.settings.pageBytes
+        report.seconds = (ContinuousClock.now - started) / .seconds(1)
+        return report
+    }
+
+    private var workers: Int { ProcessInfo.processInfo.activeProcessorCount }
+
+    /// What file and log themselves say about the number of pages.
+    private func pagesByFile(_ report: Report) throws -> Int {
+        let inFile = report.fileBytes / sidecar.settings.pageBytes
+        if report.pagesByLog > 0 { return max(inFile, report.pagesByLog) }
+        let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
+        // A header that is wrong can promise anything: a few missing pages are named, no more.
+        return min(max(inFile, Int(header?.pageCount ?? 0)), inFile + 1000)
+    }
+
+    // MARK: Main file
+
+    private func checkPages(
+        _ keys: borrowing PageKeys, _ count: Int, inLog: Set<UInt32>, _ report: inout Report
+    ) throws {
+        let scan = try PageScan.verifyPages(
+            keys: keys, pageCount: UInt32(clamping: count), workers: workers,
+            read: { [file] in try file.read(at: $0, into: $1) },
+            progress: { [progress] in progress.show($0, of: count, detail: "pages") })
+        report.pagesChecked = scan.checked
+        report.zeroPages = scan.zero.filter { !inLog.contains($0) }
+        report.missingPages = scan.missing.filter { !inLog.contains($0) }
+        let damaged = try confirm(scan.damaged, keys)
+        report.damagedPages = damaged.filter { !inLog.contains($0) }
+        report.supersededPages = damaged.filter { inLog.contains($0) }
+    }
+
+    /// The pages that fail again and again.
+    private func confirm(_ pages: [UInt32], _ keys: borrowing PageKeys) throws -> [UInt32] {
+        var failing = pages
+        var codec = try PageCodec(keys: keys)
+        let pageBytes = sidecar.settings.pageBytes
+        let deadline = ContinuousClock.now + Self.recheck
+        while !failing.isEmpty, ContinuousClock.now < deadline {
+            Pause.sleep(for: .milliseconds(5))
+            failing = try failing.filter { number in
+                let page = try file.bytes(at: (Int(number) - 1) * pageBytes, count: pageBytes)
+                return !page.withUnsafeBytes { codec.verify($0, number: number) }
+            }
+        }
+        return failing
+    }
+
+    /// How long a failing check is repeated (FACTS 13).
+    private static let recheck = Duration.milliseconds(100)
+
+    // MARK: Log
+
+    /// - Returns: The pages of which the log holds an image that counts.
+    private func checkLog(_ keys: borrowing PageKeys, _ report: inout Report) throws -> Set<UInt32> {
+        let deadline = ContinuousClock.now + Self.recheck
+        while true {
+            let pages = try checkLogOnce(keys, &report)
+            // A log that starts anew while it is read gives frames of two kinds.
+            if report.damagedFrames.isEmpty || ContinuousClock.now >= deadline { return pages }
+            Pause.sleep(for: .milliseconds(5))
+        }
+    }
+
+    private func checkLogOnce(_ keys: borrowing PageKeys, _ report: inout Report) throws -> Set<UInt32> {
+        report.framesChecked = 0
+        report.damagedFrames = []
+        report.pagesByLog = 0
+        let wal = StorePaths(path).wal
+        guard try Files.byteCount(wal) ?? 0 > 0 else { return [] }
+        // Nobody locks the log itself, so it may be closed at any time.
+        let log = try RawFile(wal)
+        let scan = try WALScan.scan(fileBytes: log.byteCount) { try log.read(at: $0, into: $1) }
+        guard let scan, scan.committedFrames > 0, scan.header.pageBytes == sidecar.settings.pageBytes else { return [] }
+        let found = try PageScan.verifyFrames(
+            keys: keys, of: scan, workers: workers, read: { try log.read(at: $0, into: $1) })
+        report.framesChecked = found.checked
+        report.damagedFrames = (found.damaged + found.missing).sorted().map {
+            Report.Frame(number: $0, page: scan.pageNumbers[Int($0) - 1])
+        }
+        report.pagesByLog = Int(scan.databasePages)
+        return Set(scan.lastFrames.keys)
+    }
+}
