@@ -59,7 +59,7 @@ enum CipherPragma {
     /// Whether a text could show a key, so that it must stay out of errors and traces.
     static func mayHoldKey(_ sql: String) -> Bool {
         let words = Set(words(of: sql))
-        if words.contains("pragma") { return !words.isDisjoint(with: keyNames) }
+        if words.contains("pragma") { return words.contains("cipher_salt") || !words.isDisjoint(with: keyNames) }
         return words.contains("attach") && words.contains("key")
     }
 

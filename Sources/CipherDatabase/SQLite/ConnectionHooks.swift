@@ -20,7 +20,7 @@ final class ConnectionHooks {
 enum AuthorizerRequest {
     /// A pragma by its name; `value` is nil where it only reads.
     case pragma(name: String, value: String?)
-    /// A file to attach; empty and nil for the temporary database that VACUUM makes.
+    /// A file to attach; empty for the temporary database that VACUUM makes, nil where only running will tell.
     case attach(file: String?)
     /// Everything else.
     case other
