@@ -75,7 +75,7 @@ extension Database {
     }
 
     private func setUpWriter(keyring: Keyring, wal: Bool) throws {
-        guard !configuration.readonly else { return }
+        guard !configuration.readonly else { return try verifyLength(keyring: keyring) }
         CrashPoint.reach(.databaseKeyed)
         if wal, !keyring.isInMemory { try switchToWAL() }
         CrashPoint.reach(.journalModeSet)
