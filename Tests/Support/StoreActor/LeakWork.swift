@@ -48,6 +48,11 @@ struct LeakWork {
         if isEncrypted { return try SharedStore.open(at: path, unlockedBy: TestKeys.source(key)) }
         var config = Configuration()
         config.allowsUnencrypted = true
+        config.prepareDatabase { db in
+            // Past the library's own guard, to show what a test that searches for leaks finds without it.
+            sqlite3_set_authorizer(db.sqliteConnection, nil, nil)
+            try db.execute(sql: "PRAGMA temp_store = FILE")
+        }
         return try DatabasePool(path: path, configuration: config)
     }
 

@@ -73,6 +73,11 @@ private struct Actor {
         case "coordinate-and-hold":
             try holdTurn(arguments[0], arguments.count > 1 && arguments[1] == "reading")
             return "released"
+        case "coordinated-open":
+            store = try coordinator.coordinate(writingItemAt: URL(fileURLWithPath: arguments[0])) {
+                try SharedStore.open(at: $0, unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
+            }
+            return store?.storeID.description ?? ""
         case "become":
             // become USER-ID: for good, with the group of the same number and no others.
             guard let id = UInt32(arguments[0]), setgroups(0, nil) == 0, setgid(id) == 0, setuid(id) == 0 else {
