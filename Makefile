@@ -8,7 +8,7 @@ WARNINGS ?= -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Wextra -Xcc -Werror
 DEMO_DATABASE ?= /usr/share/proj/proj.db
 
 .DEFAULT_GOAL := help
-.PHONY: setup build test lint demo clean help
+.PHONY: setup build test lint demo bench clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -30,6 +30,10 @@ demo: setup  ## encrypt a real database, share it between four processes, verify
 	$(SWIFT) build -c release --product cipherctl
 	$(SWIFT) build -c release --product StoreDemo
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreDemo" $(DEMO_DATABASE)
+
+bench: setup  ## measure the library beside plain C on the same SQLCipher (JSON=FILE writes the figures)
+	$(SWIFT) build -c release --product StoreBenchmark
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" $(if $(JSON),--json $(JSON))
 
 clean:  ## remove everything that was built here
 	rm -rf .build Tests/Consumer/.build

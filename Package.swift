@@ -43,7 +43,8 @@ let package = Package(
 
         // Tests: one folder for each kind (Docs/Testing.md).
         .target(name: "TestKit", dependencies: ["KeyCustody", "StorePlatform"], path: "Tests/Support/TestKit"),
-        .executableTarget(name: "StoreActor", dependencies: ["CipherStore", "TestKit"], path: "Tests/Support/StoreActor"),
+        .executableTarget(
+            name: "StoreActor", dependencies: ["CipherStore", "TestKit"], path: "Tests/Support/StoreActor"),
         .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
         .testTarget(name: "StoreCryptoTests", dependencies: ["StoreCrypto"], path: "Tests/Unit/StoreCrypto"),
         .testTarget(

@@ -26,8 +26,11 @@ final class Fixture {
             let columns = (0..<10).map { "c\($0)" }
             try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, \(columns.joined(separator: ", ")))")
             let marks = Array(repeating: "?", count: 10).joined(separator: ", ")
-            let insert = try db.makeStatement(sql: "INSERT INTO t (\(columns.joined(separator: ", "))) VALUES (\(marks))")
-            for row in 0..<Self.rowCount { try insert.execute(arguments: StatementArguments((0..<10).map { row + $0 })) }
+            let insert = try db.makeStatement(
+                sql: "INSERT INTO t (\(columns.joined(separator: ", "))) VALUES (\(marks))")
+            for row in 0..<Self.rowCount {
+                try insert.execute(arguments: StatementArguments((0..<10).map { row + $0 }))
+            }
         }
         try pool.checkpoint()
         try pool.close()
@@ -52,7 +55,9 @@ final class Fixture {
 
     /// Plain C on the same file with the same key.
     func baseline() throws -> OpaquePointer {
-        guard let baseline = baseline_open(path, keyspec) else { throw BenchmarkError(description: "C could not open the file") }
+        guard let baseline = baseline_open(path, keyspec) else {
+            throw BenchmarkError(description: "C could not open the file")
+        }
         return baseline
     }
 }

@@ -15,7 +15,7 @@ final class CommandRun: @unchecked Sendable {
         let errors: String
     }
 
-    private static let patience = 120.0
+    private static let patience = Duration.seconds(120)
 
     /// Starts a program.
     ///
@@ -48,7 +48,7 @@ final class CommandRun: @unchecked Sendable {
 
     /// Waits for the end.
     func finish() -> Outcome {
-        if !wait(upTo: Self.patience, until: { !process.isRunning }) { send(SIGKILL) }
+        if !waitUntil(within: Self.patience, { !process.isRunning }) { send(SIGKILL) }
         process.waitUntilExit()
         let signalled = process.terminationReason == .uncaughtSignal
         return Outcome(

@@ -190,7 +190,7 @@ struct ImportTests {
             """)
         let arguments = ["import", place.path("plain.db"), place.path("s.db"), "--raw-key-file", place.key]
         let run = try CommandRun(Workplace.program(), arguments)
-        let hasBegun = try wait { try staging().contains { place.exists("\($0)/s.db-sidecar") } || !run.isRunning }
+        let hasBegun = try waitUntil { try staging().contains { place.exists("\($0)/s.db-sidecar") } || !run.isRunning }
         #expect(hasBegun && run.isRunning)
         return run
     }

@@ -23,7 +23,9 @@ import Testing
         // A salt that was durable once is the salt for ever.
         if let salt { #expect(try sidecarSalt(path) == salt) }
         next.end()
-        #expect(FileManager.default.contents(atPath: path + "-sidecar") == FileManager.default.contents(atPath: path + "-sidecar.bak"))
+        #expect(
+            FileManager.default.contents(atPath: path + "-sidecar")
+                == FileManager.default.contents(atPath: path + "-sidecar.bak"))
     }
 
     @Test("a creation by hand killed at any named place is taken up", arguments: CrashPoint.allCases)

@@ -37,8 +37,7 @@ import Testing
             let actors = try open(50, path: path, command: "open", key: "raw")
             let victims = Set(actors.indices.shuffled(using: &generator).prefix(5))
             for victim in victims {
-                usleep(UInt32.random(in: 0...40_000, using: &generator))
-                actors[victim].kill()
+                actors[victim].kill(within: .milliseconds(40))
             }
             let answers = Set(actors.indices.filter { !victims.contains($0) }.map { actors[$0].answer() })
             #expect(answers.count == 1 && answers.first??.hasPrefix("ok ") == true, "\(answers)")

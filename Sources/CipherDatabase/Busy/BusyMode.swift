@@ -22,7 +22,8 @@ extension Database {
             handle.setBusyTimeout(milliseconds: 0)
         case .timeout(let seconds):
             let milliseconds = (seconds * 1000).rounded(.up)
-            handle.setBusyTimeout(milliseconds: milliseconds < 2_000_000_000 ? max(0, Int(milliseconds)) : 2_000_000_000)
+            handle.setBusyTimeout(
+                milliseconds: milliseconds < 2_000_000_000 ? max(0, Int(milliseconds)) : 2_000_000_000)
         case .callback(let callback):
             hooks.isBusy = callback
             handle.installBusyHandler(hooks)

@@ -68,6 +68,9 @@ public struct Configuration: Sendable {
     /// How many connections of a pool may read at the same time. Default: 5; at least 1.
     public var maximumReaderCount = 5
 
+    /// Whether readers stay open when memory is given back. Default: false.
+    public var persistentReadOnlyConnections = false
+
     /// The quality of service of the queues. Default: user-initiated.
     public var qos: DispatchQoS = .userInitiated
 

@@ -35,6 +35,8 @@ extension Database {
             if role == .writer { try db.setUpWriter(keyring: keyring, wal: wal) }
             db.installBusyMode()
         } catch {
+            // A store that is refused is left as it is, its log included.
+            db.handle.disableCheckpointOnClose()
             db.handle.close()
             db.isClosed = true
             throw error
@@ -117,7 +119,9 @@ extension Database {
     }
 
     /// Runs a statement of the library's own, past the authorizer.
-    func runInternally(_ sql: String) throws { try check(keying.allowingInternalSQL { handle.runPragma(sql) }, sql: sql) }
+    func runInternally(_ sql: String) throws {
+        try check(keying.allowingInternalSQL { handle.runPragma(sql) }, sql: sql)
+    }
 
     // Setting up takes locks for a moment only, so it waits for others even where the configuration would not.
     private func installSetUpBusyMode() {

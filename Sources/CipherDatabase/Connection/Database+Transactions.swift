@@ -113,7 +113,8 @@ extension Database {
     private func commitChecked() throws {
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if handle.isInAutocommit {
-            throw DatabaseError(resultCode: .SQLITE_ABORT, message: "Transaction was aborted", sql: "COMMIT TRANSACTION")
+            throw DatabaseError(
+                resultCode: .SQLITE_ABORT, message: "Transaction was aborted", sql: "COMMIT TRANSACTION")
         }
         try run(.commit)
     }

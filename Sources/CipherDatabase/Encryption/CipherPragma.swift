@@ -40,7 +40,8 @@ enum CipherPragma {
         } else if let setting = Setting(rawValue: name) {
             self = .setting(setting)
         } else if name.hasPrefix("cipher_") {
-            self = name == "cipher_log" || name == "cipher_log_level" || name == "cipher_log_source" ? .other : .forbidden
+            self =
+                name == "cipher_log" || name == "cipher_log_level" || name == "cipher_log_source" ? .other : .forbidden
         } else if Self.engineNames.contains(name) {
             self = .engine
         } else {

@@ -118,7 +118,7 @@ final class ConnectionKeying {
         try settle(pending.material, key: key, salt: salt, settings: pending.settings)
         if pending.needsSidecar && !pending.isNewFile {
             // An existing file whose salt the user brought: proved by page 1, so it is worth keeping.
-            try keyring.record(salt: salt, settings: pending.settings, key: key, state: .ready)
+            try keyring.recordFound(salt: salt, settings: pending.settings, key: key)
         }
     }
 
@@ -190,7 +190,8 @@ final class ConnectionKeying {
         switch CipherPragma(name: name, value: value) {
         case .other: return
         case .key:
-            throw refused("a key is never given as SQL text, which traces and errors show: use usePassphrase or useRawKey")
+            throw refused(
+                "a key is never given as SQL text, which traces and errors show: use usePassphrase or useRawKey")
         case .forbidden:
             throw refused("PRAGMA \(name) changes encryption behind the store's back")
         case .engine:

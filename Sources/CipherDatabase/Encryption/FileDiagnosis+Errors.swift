@@ -60,8 +60,9 @@ extension FileDiagnosis {
         StoreError(
             .truncated,
             what: "The end of \"\(path)\" is missing.",
-            why: "\(expectedPages) pages of \(pageBytes) bytes belong to it, but it has \(bytes) bytes, and the "
-                + "write-ahead log does not hold the rest.",
+            why: (expectedPages == 1 ? "At least one page" : "By header or log \(expectedPages) pages")
+                + " of \(pageBytes) bytes belong to it, but it has \(bytes) bytes, and the write-ahead log does not hold "
+                + "the rest.",
             remedy: "Restore the file from a backup.")
     }
 
@@ -70,7 +71,8 @@ extension FileDiagnosis {
             .foreignSidecar,
             what: "\"\(sidecarPath)\" does not belong to \"\(path)\".",
             why: "The key opens the sidecar, but none of the file's first pages.",
-            remedy: "Put the sidecar of this file back in its place, or the file of this sidecar.")
+            remedy: "Put the sidecar of this file back in its place, or the file of this sidecar. If they belong together, "
+                + "the beginning of the file is damaged: restore it from a backup.")
     }
 
     func wrongKey(_ first: [UInt8]) -> StoreError {

@@ -19,7 +19,8 @@ extension Keyring {
         StoreError(
             .saltMissing,
             what: "The salt of \(name) is not known.",
-            why: "The file has a plaintext header, so it does not hold its salt, and neither \"\(paths?.sidecar ?? "")\" "
+            why:
+                "The file has a plaintext header, so it does not hold its salt, and neither \"\(paths?.sidecar ?? "")\" "
                 + "nor its .bak is there.",
             remedy: "Put the sidecar back from a backup, or set the salt with PRAGMA cipher_salt behind the key. "
                 + "Without the salt a passphrase cannot open the file."
@@ -29,10 +30,10 @@ extension Keyring {
     func standardFile() -> StoreError {
         StoreError(
             .settingsConflict,
-            what: "\(name) is a standard SQLCipher file, not a store with a plaintext header.",
-            why: "Its first 16 bytes hold its salt, where a plaintext header was asked for.",
-            remedy: "Turn it into a store with `cipherctl adopt`, or open it without "
-                + "PRAGMA cipher_plaintext_header_size."
+            what: "\(name) has no plaintext header, as every store has.",
+            why: "It looks like a standard SQLCipher file, whose first 16 bytes are its salt.",
+            remedy: "Turn it into a store with `cipherctl adopt` (SQLCipher 1 to 3 with --compatibility), or open it in "
+                + "prepareDatabase without PRAGMA cipher_plaintext_header_size."
         )
     }
 

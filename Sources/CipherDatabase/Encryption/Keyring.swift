@@ -75,6 +75,14 @@ package final class Keyring: Sendable {
 
     // MARK: Opening
 
+    /// Refuses a path at which no store can be, before a lock file is made beside it.
+    package func requirePossiblePlace() throws {
+        guard let paths else { return }
+        let directory = try Files.kind(Files.directory(of: paths.database))
+        guard try Files.kind(paths.database) == .directory || directory != .directory else { return }
+        if let reason = FileDiagnosis.reasonNotOpened(paths.database, readonly: isReadonly) { throw reason }
+    }
+
     /// Opens a connection to the file, telling apart what SQLite calls "unable to open".
     func open(_ path: String, readonly: Bool) throws -> ConnectionHandle {
         do {
@@ -108,9 +116,11 @@ package final class Keyring: Sendable {
     /// Decides how a key is used: by the sidecar, by the salt in the file, or with a new salt.
     func plan(for box: KeyMaterialBox, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Plan {
         guard let paths else { throw keyMissing() }
+        if let known = knownPlan(for: box) { return known }
         let files = SidecarFiles(databasePath: paths.database)
         var copies = files.read()
-        if !isReadonly && (copies.areAbsent ? file.fileBytes == 0 : copies.mayBeCreating) {
+        let isEmpty = try FileDiagnosis(file, path: paths.database).isEmpty()
+        if !isReadonly && (copies.areAbsent ? isEmpty : copies.mayBeCreating) {
             // Another process may be creating the store at this moment: what counts is what it leaves behind.
             try holdOpeningLock()
             copies = files.read()
@@ -118,15 +128,25 @@ package final class Keyring: Sendable {
         let choice = try files.choose(copies) { try self.dataKey(for: box, salt: $0, settings: $1) }
         guard let choice else { return try planWithoutSidecar(box, file: file, creatingWith: settings) }
         for note in choice.notes { notice("\"\(paths.database)\": \(note).") }
-        if file.fileBytes == 0 && choice.sidecar.state != .creating {
-            throw FileDiagnosis.emptyFile(paths.database)
+        if try FileDiagnosis(file, path: paths.database).isEmpty() {
+            if choice.sidecar.state != .creating { throw FileDiagnosis.emptyFile(paths.database) }
+            if isReadonly { throw FileDiagnosis.notYetCreated(paths.database) }
         }
-        if file.fileBytes == 0 && isReadonly { throw FileDiagnosis.notYetCreated(paths.database) }
         state.withLock { state in
             state.sidecar = choice.sidecar
             state.unmended = choice.notes.isEmpty || isReadonly ? nil : choice
         }
         return .known(choice.dataKey, choice.sidecar.salt, choice.sidecar.settings)
+    }
+
+    /// What the first connection found out, for the others of the same pool.
+    private func knownPlan(for box: KeyMaterialBox) -> Plan? {
+        state.withLock { state in
+            guard let settled = state.settled, state.isVerified, let sidecar = state.sidecar,
+                sidecar.state != .creating, settled.box.isEqual(to: box)
+            else { return nil }
+            return .known(settled.key, settled.salt, settled.settings)
+        }
     }
 
     private func planWithoutSidecar(
@@ -217,6 +237,21 @@ package final class Keyring: Sendable {
         }
         try SidecarFiles(databasePath: paths.database).write(sidecar, dataKey: key)
         state.withLock { $0.sidecar = sidecar }
+    }
+
+    /// Keeps the salt of an existing file that had no sidecar, unless another process has done so meanwhile.
+    func recordFound(salt: Salt, settings: CipherSettings, key: DataKey) throws {
+        guard let paths, !isReadonly else { return }
+        let held = holdsOpeningLock
+        // Two processes that find the same file must not write two sidecars with two store identifiers.
+        try holdOpeningLock()
+        defer { if !held { releaseOpeningLock() } }
+        let files = SidecarFiles(databasePath: paths.database)
+        if let known = try files.choose(files.read(), deriveKey: { _, _ in key }) {
+            state.withLock { $0.sidecar = known.sidecar }
+        } else {
+            try record(salt: salt, settings: settings, key: key, state: .ready)
+        }
     }
 
     /// Marks the store as created, once page 1 is on disk.

@@ -21,6 +21,12 @@ final class ReaderPool: Sendable {
         var opened = 0
         var waiters: [Waiter] = []
         var isClosed = false
+        /// Barriers that are waited for or under way; nothing is lent while there is one.
+        var barriers = 0
+        /// Called when the last connection has come back.
+        var whenAllAreBack: [@Sendable () -> Void] = []
+
+        var allAreBack: Bool { lent.isEmpty && opening == 0 }
     }
 
     /// - Parameter open: Opens the n-th connection, counted from 1.
@@ -81,20 +87,43 @@ final class ReaderPool: Sendable {
         }
     }
 
+    /// Lends a connection when there is one, without waiting for it.
+    func acquire(_ receive: @escaping @Sendable (Result<SerialConnection, any Error>) -> Void) {
+        Task { [self] in
+            do {
+                let connection: SerialConnection = try await acquire()
+                receive(.success(connection))
+            } catch {
+                receive(.failure(error))
+            }
+        }
+    }
+
+    /// The lent connection whose access this thread is in.
+    var connectionAccessedHere: SerialConnection? { state.withLock { $0.lent.first(where: \.isAccessedHere) } }
+
     /// Takes a connection back.
     func release(_ connection: SerialConnection) {
-        let waiter: Waiter? = state.withLock { state in
-            if !state.waiters.isEmpty { return state.waiters.removeFirst() }
+        let (waiter, arrivals): (Waiter?, [@Sendable () -> Void]) = state.withLock { state in
+            if !state.waiters.isEmpty && state.barriers == 0 { return (state.waiters.removeFirst(), []) }
             state.lent.removeAll { $0 === connection }
             if !state.isClosed { state.idle.append(connection) }
-            return nil
+            return (nil, takeArrivals(&state))
         }
         waiter?(.success(connection))
+        for arrival in arrivals { arrival() }
+    }
+
+    private func takeArrivals(_ state: inout State) -> [@Sendable () -> Void] {
+        guard state.allAreBack else { return [] }
+        defer { state.whenAllAreBack.removeAll() }
+        return state.whenAllAreBack
     }
 
     private func grant(_ state: inout State) -> Grant {
         if state.isClosed { return .closed }
         if state.lent.contains(where: \.isAccessedHere) { return .reentrant }
+        if state.barriers > 0 { return .wait }
         if let connection = state.idle.popLast() {
             state.lent.append(connection)
             return .connection(connection)
@@ -109,11 +138,13 @@ final class ReaderPool: Sendable {
         // Between the refusal and this call a connection may have come back.
         let outcome: Result<SerialConnection?, any Error>? = state.withLock { state in
             if state.isClosed { return .failure(DatabaseError.connectionIsClosed()) }
-            if let connection = state.idle.popLast() {
-                state.lent.append(connection)
-                return .success(connection)
+            if state.barriers == 0 {
+                if let connection = state.idle.popLast() {
+                    state.lent.append(connection)
+                    return .success(connection)
+                }
+                if state.lent.count + state.opening < maximumCount { return .success(nil) }
             }
-            if state.lent.count + state.opening < maximumCount { return .success(nil) }
             state.waiters.append(waiter)
             return nil
         }
@@ -134,16 +165,63 @@ final class ReaderPool: Sendable {
             }
             return connection
         } catch {
-            let waiter: Waiter? = state.withLock { state in
+            let (waiter, arrivals): (Waiter?, [@Sendable () -> Void]) = state.withLock { state in
                 state.opening = max(0, state.opening - (state.isClosed ? 0 : 1))
-                return state.waiters.isEmpty ? nil : state.waiters.removeFirst()
+                let arrivals = takeArrivals(&state)
+                return (state.waiters.isEmpty || state.barriers > 0 ? nil : state.waiters.removeFirst(), arrivals)
             }
             waiter?(.success(nil))
+            for arrival in arrivals { arrival() }
             throw error
         }
     }
 
+    // MARK: Barriers
+
+    /// Runs `body` while no connection is lent: waits for those that are, and keeps newcomers waiting.
+    func barrier<T>(_ body: () throws -> T) rethrows -> T {
+        let allAreBack = DispatchSemaphore(value: 0)
+        let mustWait = state.withLock { state in
+            state.barriers += 1
+            if state.allAreBack { return false }
+            state.whenAllAreBack.append { allAreBack.signal() }
+            return true
+        }
+        if mustWait { allAreBack.wait() }
+        defer { endBarrier() }
+        return try body()
+    }
+
+    private func endBarrier() {
+        let served = state.withLock { state -> [(Waiter, SerialConnection?)] in
+            state.barriers -= 1
+            guard state.barriers == 0 else { return [] }
+            var served: [(Waiter, SerialConnection?)] = []
+            while !state.waiters.isEmpty {
+                let places = maximumCount - state.lent.count - state.opening - served.filter { $0.1 == nil }.count
+                if let connection = state.idle.popLast() {
+                    state.lent.append(connection)
+                    served.append((state.waiters.removeFirst(), connection))
+                } else if places > 0 {
+                    served.append((state.waiters.removeFirst(), nil))
+                } else {
+                    break
+                }
+            }
+            return served
+        }
+        for (waiter, connection) in served { waiter(.success(connection)) }
+    }
+
+    /// Whether a barrier is waited for or under way.
+    var hasBarrier: Bool { state.withLock { $0.barriers > 0 } }
+
     // MARK: All at once
+
+    /// Gives memory back that idle connections keep for speed.
+    func releaseMemory() {
+        for connection in state.withLock({ $0.idle }) { try? connection.sync { $0.releaseMemory() } }
+    }
 
     /// Interrupts every reader.
     func interrupt() { for connection in state.withLock({ $0.lent }) { connection.interrupt() } }

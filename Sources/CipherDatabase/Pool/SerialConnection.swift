@@ -35,6 +35,12 @@ final class SerialConnection: @unchecked Sendable {
     /// Whether this thread is inside an access of this connection.
     var isAccessedHere: Bool { db.isAccessedHere }
 
+    /// The connection, for code that runs inside one of its accesses. Traps everywhere else.
+    func requireAccessHere() -> Database {
+        db.requireAccess()
+        return db
+    }
+
     // MARK: Accesses
 
     /// Runs an access and waits for it. Traps when this thread is inside one already.
@@ -50,8 +56,11 @@ final class SerialConnection: @unchecked Sendable {
     }
 
     /// Runs an access later, without waiting for it.
-    func async(_ body: @escaping @Sendable (Database) -> Void) {
+    ///
+    /// - Parameter finally: Called behind the access, when the connection is free.
+    func async(_ body: @escaping @Sendable (Database) -> Void, finally: @escaping @Sendable () -> Void = {}) {
         queue.async { [self] in
+            defer { finally() }
             db.beginAccess()
             defer { db.endAccess(allowsOpenTransaction: allowsOpenTransaction) }
             body(db)

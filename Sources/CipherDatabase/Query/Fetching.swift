@@ -9,9 +9,11 @@ extension Row {
     /// All rows of a statement.
     public static func fetchAll(_ statement: Statement, arguments: StatementArguments? = nil) throws -> [Row] {
         var steps = try StatementSteps(statement, arguments: arguments)
+        guard try steps.advance() else { return [] }
+        // Asked behind the first step, which compiles the statement anew after a schema change.
         let columns = statement.columns
         var rows: [Row] = []
-        while try steps.advance() { rows.append(Row.copy(of: steps.handle, columns: columns)) }
+        repeat { rows.append(Row.copy(of: steps.handle, columns: columns)) } while try steps.advance()
         return rows
     }
 

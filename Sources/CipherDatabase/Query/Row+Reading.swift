@@ -101,7 +101,8 @@ extension Row {
     @usableFromInline
     func missingValue<Value: DatabaseValueConvertible>(_ name: String) -> Value {
         guard let value = Value.fromMissingColumn() else {
-            preconditionFailure("row has no column named \(name): its columns are \(columnNames.joined(separator: ", "))")
+            preconditionFailure(
+                "row has no column named \(name): its columns are \(columnNames.joined(separator: ", "))")
         }
         return value
     }

@@ -18,7 +18,7 @@ public final class Statement {
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
-    private var cachedColumns: RowColumns?
+    private var cachedColumns: (columns: RowColumns, recompilationCount: CInt)?
 
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
@@ -35,11 +35,12 @@ public final class Statement {
     /// The names of the columns, from left to right.
     public var columnNames: [String] { columns.names }
 
+    /// The columns, as of the last step: the first step after a schema change may find others.
     var columns: RowColumns {
-        // A schema change can recompile a statement behind our back, with other columns.
-        if let cachedColumns, cachedColumns.count == Int(handle.columnCount) { return cachedColumns }
+        let recompilationCount = handle.recompilationCount
+        if let cachedColumns, cachedColumns.recompilationCount == recompilationCount { return cachedColumns.columns }
         let columns = RowColumns(names: (0..<handle.columnCount).map { handle.columnName(at: $0) })
-        cachedColumns = columns
+        cachedColumns = (columns, recompilationCount)
         return columns
     }
 

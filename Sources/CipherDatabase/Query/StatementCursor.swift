@@ -39,20 +39,30 @@ struct StatementSteps {
 /// The rows of a statement, one after another, each shown by the same ``Row``.
 public final class RowCursor: Cursor {
     @usableFromInline var steps: StatementSteps
-    @usableFromInline let row: Row
+    @usableFromInline var row: Row?
     /// The statement that the cursor steps through.
     public var statement: Statement { steps.statement }
 
     init(_ statement: Statement, arguments: StatementArguments?) throws {
         steps = try StatementSteps(statement, arguments: arguments)
-        row = Row(showing: statement)
     }
 
     deinit { if !steps.isDone { _ = steps.handle.reset() } }
 
     /// The next row, valid until the one after it; nil at the end.
     @inlinable
-    public func next() throws -> Row? { try steps.advance() ? row : nil }
+    public func next() throws -> Row? {
+        guard try steps.advance() else { return nil }
+        return row ?? makeRow()
+    }
+
+    /// Made behind the first step, which compiles the statement anew after a schema change.
+    @usableFromInline
+    func makeRow() -> Row {
+        let row = Row(showing: statement)
+        self.row = row
+        return row
+    }
 }
 
 /// The values of a statement's first column, read through ``DatabaseValue``.

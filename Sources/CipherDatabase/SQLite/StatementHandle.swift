@@ -21,6 +21,8 @@ import CSQLCipher
     func clearBindings() { sqlite3_clear_bindings(pointer) }
     var isBusy: Bool { sqlite3_stmt_busy(pointer) != 0 }
     var isReadonly: Bool { sqlite3_stmt_readonly(pointer) != 0 }
+    /// How often SQLite has compiled the statement anew on its own, since the schema had changed.
+    var recompilationCount: CInt { sqlite3_stmt_status(pointer, SQLITE_STMTSTATUS_REPREPARE, 0) }
     var isExplain: Bool { sqlite3_stmt_isexplain(pointer) != 0 }
     var sql: String { sqlite3_sql(pointer).map { String(cString: $0) } ?? "" }
 

@@ -98,7 +98,9 @@ enum DateText {
             seconds += Double(second)
             guard skip(".") else { return seconds }
             let digits = rest.prefix { (48...57).contains($0) }
-            guard !digits.isEmpty, let fraction = Double("0." + String(decoding: digits, as: UTF8.self)) else { return nil }
+            guard !digits.isEmpty, let fraction = Double("0." + String(decoding: digits, as: UTF8.self)) else {
+                return nil
+            }
             rest.removeFirst(digits.count)
             return seconds + fraction
         }

@@ -24,6 +24,7 @@ extension SharedStore {
         let configuration = configuration.forSharing(readonly: false)
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
+        try keyring.requirePossiblePlace()
         let key = try KeyMaterialBox(from: source)
         try keyring.holdOpeningLock(derivingAhead: key)
         defer { keyring.releaseOpeningLock() }
@@ -125,7 +126,8 @@ extension SharedStore {
         throw StoreError(
             .unsupportedFilesystem,
             what: "\"\(directory)\" lies on \(kind.name), on which a shared store is not safe.",
-            why: "SQLite's write-ahead log needs locks and shared memory that all processes agree on; there they do not.",
+            why:
+                "SQLite's write-ahead log needs locks and shared memory that all processes agree on; there they do not.",
             remedy: "Put the store on a local filesystem. risksCorruptionOnUnsafeFilesystem = true overrides this and "
                 + "risks silent corruption.")
     }

@@ -51,7 +51,6 @@ private struct Actor {
     mutating func run(_ command: String, _ arguments: [String]) throws -> String {
         switch command {
         case "open":
-            // open PATH PASSPHRASE
             store = try SharedStore.open(
                 at: arguments[0], unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
             return store?.storeID.description ?? ""
@@ -60,42 +59,19 @@ private struct Actor {
                 at: arguments[0], unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
             return store?.storeID.description ?? "nil"
         case "open-pool":
-            // As users of GRDB do it: open-pool PATH PASSPHRASE
-            var config = Configuration()
-            config.busyMode = .timeout(10)
-            let passphrase = arguments[1]
-            config.prepareDatabase { db in
-                try db.usePassphrase(passphrase)
-                try db.execute(sql: "PRAGMA cipher_plaintext_header_size = 32")
-            }
-            let pool = try DatabasePool(path: arguments[0], configuration: config)
-            try Self.migrator.migrate(pool)
-            self.pool = pool
+            pool = try openByHand(path: arguments[0], passphrase: arguments[1])
             return ""
         case "mark":
-            // mark COUNT: rows in transactions of their own
-            for index in 0..<(Int(arguments[0]) ?? 0) {
-                try writer().write { db in
-                    try db.execute(sql: "INSERT INTO mark (process, text) VALUES (?, ?)", arguments: [getpid(), "\(index)"])
-                }
-            }
+            try mark(count: Int(arguments[0]) ?? 0)
             return ""
         case "count":
-            // count TEXT: how many marks have this text
-            return String(
-                try writer().read {
-                    try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark WHERE text = ?", arguments: [arguments[0]]) ?? 0
-                })
+            return String(try number("SELECT COUNT(*) FROM mark WHERE text = ?", [arguments[0]]))
         case "total":
-            return String(try writer().read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") ?? 0 })
+            return String(try number("SELECT COUNT(*) FROM mark"))
         case "check":
             return try writer().read { try String.fetchOne($0, sql: "PRAGMA integrity_check") ?? "" }
         case "coordinate-and-hold":
-            // Holds a writing turn until the next line arrives.
-            try coordinator.coordinate(writingItemAt: URL(fileURLWithPath: arguments[0])) { _ in
-                answer("ok held")
-                _ = readLine()
-            }
+            try holdTurn(arguments[0])
             return "released"
         case "checkpoint":
             let result = try writer().checkpoint()
@@ -107,6 +83,42 @@ private struct Actor {
             return ""
         default:
             return "unknown command"
+        }
+    }
+
+    /// Opens a pool as users of GRDB do it.
+    private func openByHand(path: String, passphrase: String) throws -> DatabasePool {
+        var config = Configuration()
+        config.busyMode = .timeout(10)
+        config.prepareDatabase { db in
+            try db.usePassphrase(passphrase)
+            try db.execute(sql: "PRAGMA cipher_plaintext_header_size = 32")
+        }
+        let pool = try DatabasePool(path: path, configuration: config)
+        try Self.migrator.migrate(pool)
+        return pool
+    }
+
+    /// Inserts rows in transactions of their own.
+    private func mark(count: Int) throws {
+        for index in 0..<count {
+            try writer().write { db in
+                try db.execute(
+                    sql: "INSERT INTO mark (process, text) VALUES (?, ?)",
+                    arguments: [ProcessInfo.processInfo.processIdentifier, "\(index)"])
+            }
+        }
+    }
+
+    private func number(_ sql: String, _ arguments: StatementArguments = []) throws -> Int {
+        try writer().read { try Int.fetchOne($0, sql: sql, arguments: arguments) ?? 0 }
+    }
+
+    /// Holds a writing turn until the next line arrives.
+    private func holdTurn(_ path: String) throws {
+        try coordinator.coordinate(writingItemAt: URL(fileURLWithPath: path)) { _ in
+            answer("ok held")
+            _ = readLine()
         }
     }
 

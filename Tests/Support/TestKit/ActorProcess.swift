@@ -26,7 +26,9 @@ public final class ActorProcess: @unchecked Sendable {
     public var processIdentifier: Int32 { process.processIdentifier }
 
     /// Sends a command without waiting for the answer.
-    public func send(_ command: String) { try? input.fileHandleForWriting.write(contentsOf: Data((command + "\n").utf8)) }
+    public func send(_ command: String) {
+        try? input.fileHandleForWriting.write(contentsOf: Data((command + "\n").utf8))
+    }
 
     /// The next answer; nil when the process has ended.
     public func answer() -> String? {
@@ -47,6 +49,13 @@ public final class ActorProcess: @unchecked Sendable {
     public func ask(_ command: String) -> String? {
         send(command)
         return answer()
+    }
+
+    /// Kills the process at a random moment of the time given.
+    public func kill(within longest: Duration) {
+        let microseconds = longest / .microseconds(1)
+        usleep(UInt32.random(in: 0...UInt32(microseconds)))
+        kill()
     }
 
     /// Kills the process as if the machine had lost it.

@@ -1,13 +1,13 @@
 import Foundation
 
-/// Waits for a condition, looking every few milliseconds.
+/// Looks again and again until a condition holds.
 ///
-/// - Returns: Whether it came true in time.
-public func wait(upTo seconds: Double = 30, until condition: () throws -> Bool) rethrows -> Bool {
-    let deadline = Date(timeIntervalSinceNow: seconds)
+/// - Returns: Whether it held before the limit had passed.
+public func waitUntil(within limit: Duration = .seconds(30), _ condition: () throws -> Bool) rethrows -> Bool {
+    let deadline = ContinuousClock.now + limit
     while try !condition() {
-        if Date() >= deadline { return false }
-        usleep(2000)
+        guard ContinuousClock.now < deadline else { return false }
+        usleep(500)
     }
     return true
 }
