@@ -68,12 +68,15 @@ extension Database {
     /// - Throws: ``DatabaseError``; statements before the failing one have run.
     public func execute(sql: String, arguments: StatementArguments = StatementArguments()) throws {
         requireAccess()
-        if try keying.postpones(sql, on: self) { return }
         var rest = arguments
         var unusedNames = Set(arguments.namedValues.keys)
         try sql.withCString { start in
             var text = start
             while true {
+                if let bytes = keying.postpone(from: String(cString: text)) {
+                    text += bytes
+                    continue
+                }
                 // A statement may depend on the one before it, so each is compiled when it is its turn.
                 let (statement, tail) = try compile(text, sql: sql, persistent: false)
                 guard let statement else { break }

@@ -20,7 +20,7 @@ final class ConnectionHooks {
 enum AuthorizerRequest {
     /// A pragma by its name; `value` is nil where it only reads.
     case pragma(name: String, value: String?)
-    /// A file to attach; empty and nil for the temporary database that VACUUM makes.
+    /// A file to attach; empty for the temporary database that VACUUM makes, nil where only running will tell.
     case attach(file: String?)
     /// Everything else.
     case other
@@ -28,6 +28,8 @@ enum AuthorizerRequest {
 
 enum AuthorizerDecision {
     case allow
+    /// The statement compiles and does nothing.
+    case ignore
     case deny
 }
 
@@ -82,7 +84,11 @@ private func authorizerCallback(
     default:
         return SQLITE_OK
     }
-    return authorize(request) == .allow ? SQLITE_OK : SQLITE_DENY
+    return switch authorize(request) {
+    case .allow: SQLITE_OK
+    case .ignore: SQLITE_IGNORE
+    case .deny: SQLITE_DENY
+    }
 }
 
 private func busyCallback(context: UnsafeMutableRawPointer?, tries: CInt) -> CInt {
