@@ -9,8 +9,9 @@ final class ConnectionHooks {
     var isBusy: ((Int) -> Bool)?
     /// Told of each commit in WAL mode; the number is the frames in the log.
     var didCommitToLog: ((Int) -> Void)?
-    /// Told of each statement as it starts.
-    var willRun: ((SQLiteStatement) -> Void)?
+    /// Told of each statement as it starts. For what a trigger runs, the text is a comment that names the trigger, and
+    /// the statement is the one that fired it.
+    var willRun: ((SQLiteStatement, _ text: String) -> Void)?
     /// Told of each statement when it has ended; the number is nanoseconds.
     var didRun: ((SQLiteStatement, Int64) -> Void)?
 }
@@ -48,9 +49,6 @@ extension ConnectionHandle {
     func installBusyHandler(_ hooks: ConnectionHooks?) {
         sqlite3_busy_handler(pointer, hooks == nil ? nil : busyCallback, hooks.map(context))
     }
-
-    /// Lets SQLite wait for locks, in whole milliseconds; zero does not wait.
-    func setBusyTimeout(milliseconds: Int) { sqlite3_busy_timeout(pointer, CInt(clamping: milliseconds)) }
 
     func installTrace(_ hooks: ConnectionHooks, statements: Bool, profiles: Bool) {
         var mask: UInt32 = 0
@@ -107,8 +105,8 @@ private func traceCallback(
     detail: UnsafeMutableRawPointer?
 ) -> CInt {
     guard let hooks = hooks(at: context), let statement else { return 0 }
-    if event == UInt32(SQLITE_TRACE_STMT) {
-        hooks.willRun?(SQLiteStatement(statement))
+    if event == UInt32(SQLITE_TRACE_STMT), let detail {
+        hooks.willRun?(SQLiteStatement(statement), String(cString: detail.assumingMemoryBound(to: CChar.self)))
     } else if event == UInt32(SQLITE_TRACE_PROFILE), let detail {
         hooks.didRun?(SQLiteStatement(statement), detail.load(as: Int64.self))
     }
