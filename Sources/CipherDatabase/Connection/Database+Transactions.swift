@@ -135,7 +135,21 @@ extension Database {
         if let cancellation, cancellation.isSet { throw CancellationError() }
         try keying.willCompile(control.sql, on: self)
         let code = controls.run(control, on: handle)
-        if code != .SQLITE_DONE { throw error(code, sql: control.sql) }
+        let failure = code == .SQLITE_DONE ? nil : error(code, sql: control.sql)
+        didRun(control, succeeded: failure == nil)
+        if let failure { throw failure }
+    }
+
+    private func didRun(_ control: ControlStatements.Kind, succeeded: Bool) {
+        hooks.effects = []
+        schemaCache.isCompared = false
+        switch control {
+        case .beginDeferred: if succeeded { didBeginTransaction(deferred: true) }
+        case .beginImmediate, .beginExclusive: if succeeded { didBeginTransaction(deferred: false) }
+        case .commit: if succeeded { schemaCache.isProvisional = false }
+        case .rollback: break
+        }
+        completeTransactionIfEnded()
     }
 }
 

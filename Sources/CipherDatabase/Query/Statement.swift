@@ -14,6 +14,8 @@ public final class Statement {
     /// How many columns its rows have; 0 for statements without rows.
     public let columnCount: Int
     let parameterCount: Int
+    /// What the statement does beyond reading and writing rows.
+    let effects: StatementEffects
     private(set) var arguments = StatementArguments()
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
@@ -23,6 +25,8 @@ public final class Statement {
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
         self.sqliteStatement = sqliteStatement
+        effects = database.hooks.effects
+        database.hooks.effects = []
         handle = StatementHandle(sqliteStatement)
         sql = handle.sql.trimmingSQL()
         isReadonly = handle.isReadonly
@@ -136,6 +140,7 @@ public final class Statement {
     func failure(_ code: CInt) -> any Error {
         let message = database.handle.lastMessage
         _ = handle.reset()
+        database.didFail(self)
         return database.error(ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments)
     }
 }
