@@ -131,7 +131,8 @@ struct ImportTests {
     func pageSize(_ source: Int, _ store: Int) throws {
         try place.makePlain("PRAGMA page_size = \(source); CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(40000))")
         #expect(try importPlain().json["page_bytes"] as? Int == store)
-        #expect(try query("PRAGMA page_size; SELECT length(a) FROM t") == "page_size\n\(store)\nlength(a)\n40000\n")
+        let rows = try query("PRAGMA page_size; SELECT length(a) AS n FROM t")
+        #expect(rows.hasSuffix("page_size\n\(store)\nn\n40000\n"), "\(rows)")
         #expect(try place.ctl("verify", place.path("s.db")).status == 0)
         let revealed = try place.ctl("key", "reveal", place.path("s.db"), "--json").json
         #expect(revealed["page_bytes"] as? Int == store)

@@ -1,4 +1,5 @@
 import Foundation
+import StorePlatform
 
 extension Database {
     /// What a statement does while another connection holds the lock it needs.
@@ -15,18 +16,57 @@ extension Database {
     /// Decides whether to try for a lock again; the number counts the earlier tries.
     public typealias BusyCallback = @Sendable (_ numberOfTries: Int) -> Bool
 
-    /// Makes the connection wait as its configuration says.
+    /// Makes the connection wait as its configuration says. An interruption, and so a cancellation, ends every wait.
     func installBusyMode() {
         switch configuration.busyMode {
-        case .immediateError:
-            handle.setBusyTimeout(milliseconds: 0)
-        case .timeout(let seconds):
-            let milliseconds = (seconds * 1000).rounded(.up)
-            handle.setBusyTimeout(
-                milliseconds: milliseconds < 2_000_000_000 ? max(0, Int(milliseconds)) : 2_000_000_000)
+        case .immediateError: failWhenBusy()
+        case .timeout(let seconds): waitForLocks(seconds: seconds)
         case .callback(let callback):
-            hooks.isBusy = callback
+            hooks.isBusy = { [handle] tries in !handle.isInterrupted && callback(tries) }
             handle.installBusyHandler(hooks)
         }
+    }
+
+    /// Makes the connection wait while it is set up: that takes locks for a moment only, so it waits for others even
+    /// where the configuration would not.
+    func installSetUpBusyMode() {
+        if case .immediateError = configuration.busyMode {
+            waitForLocks(seconds: Limits.setUpWait)
+        } else {
+            installBusyMode()
+        }
+    }
+
+    /// Runs a block in which the connection waits for no lock.
+    func withoutWaiting<T>(_ body: () throws -> T) rethrows -> T {
+        failWhenBusy()
+        defer { installBusyMode() }
+        return try body()
+    }
+
+    private func failWhenBusy() { handle.installBusyHandler(nil) }
+
+    // SQLite's own timed wait goes on when the statement is interrupted.
+    private func waitForLocks(seconds: TimeInterval) {
+        let limit = Duration.seconds(seconds.isNaN ? 0 : min(max(0, seconds), 1e9))
+        var deadline = ContinuousClock.now
+        hooks.isBusy = { [handle] tries in
+            let now = ContinuousClock.now
+            if tries == 0 { deadline = now + limit }
+            if now >= deadline || handle.isInterrupted { return false }
+            let pause = min(BusyPauses.pause(beforeTry: tries), deadline - now)
+            CurrentThread.pause(microseconds: UInt32(pause / .microseconds(1)) + 1)
+            return !handle.isInterrupted
+        }
+        handle.installBusyHandler(hooks)
+    }
+}
+
+/// How long a wait for a lock rests between its tries: shortly at first, since most locks are held for a moment.
+private enum BusyPauses {
+    private static let milliseconds: [Int] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100]
+
+    static func pause(beforeTry tries: Int) -> Duration {
+        .milliseconds(milliseconds[min(max(0, tries), milliseconds.count - 1)])
     }
 }

@@ -4,6 +4,8 @@ enum Limits {
     static let cachedStatements = 500
     /// Frames in the write-ahead log after which a commit is followed by a checkpoint.
     static let framesBeforeCheckpoint = 1000
+    /// Frames after which a checkpoint that another writer prevented is tried again.
+    static let framesBeforeRetry = 50
     /// How long a check of the file that fails is repeated before it is believed, in milliseconds.
     static let recheckMilliseconds = 100
     /// How long an opening waits for others that create, migrate or open the same store.

@@ -37,8 +37,7 @@ extension Database {
         } catch {
             // A store that is refused is left as it is, its log included.
             db.handle.disableCheckpointOnClose()
-            db.handle.close()
-            db.isClosed = true
+            db.discard()
             throw error
         }
         db.endAccess(allowsOpenTransaction: configuration.allowsUnsafeTransactions)
@@ -122,14 +121,5 @@ extension Database {
     /// Runs a statement of the library's own, past the authorizer.
     func runInternally(_ sql: String) throws {
         try check(keying.allowingInternalSQL { handle.runPragma(sql) }, sql: sql)
-    }
-
-    // Setting up takes locks for a moment only, so it waits for others even where the configuration would not.
-    private func installSetUpBusyMode() {
-        if case .immediateError = configuration.busyMode {
-            handle.setBusyTimeout(milliseconds: Int(Limits.setUpWait * 1000))
-        } else {
-            installBusyMode()
-        }
     }
 }

@@ -68,46 +68,75 @@ extension Database {
     /// - Throws: ``DatabaseError``; statements before the failing one have run.
     public func execute(sql: String, arguments: StatementArguments = StatementArguments()) throws {
         requireAccess()
-        if try keying.postpones(sql, on: self) { return }
-        var rest = arguments
-        var unusedNames = Set(arguments.namedValues.keys)
+        var queue = ArgumentQueue(arguments)
         try sql.withCString { start in
             var text = start
             while true {
                 // A statement may depend on the one before it, so each is compiled when it is its turn.
                 let (statement, tail) = try compile(text, sql: sql, persistent: false)
                 guard let statement else { break }
-                try statement.execute(arguments: rest.takeValues(for: statement, unusedNames: &unusedNames))
+                let values = queue.values(for: statement)
+                // Before the last statement runs: a program that gives too many values is wrong about what it does.
+                if tail.isEndOfSQL { try queue.requireEnd(sql: sql) }
+                try statement.execute(arguments: values)
                 text = tail
             }
         }
-        guard rest.values.isEmpty else {
-            throw DatabaseError(
-                resultCode: .SQLITE_MISUSE,
-                message: "wrong number of statement arguments: \(arguments.values.count)", sql: sql.trimmingSQL())
-        }
-        if let name = unusedNames.min() {
-            throw DatabaseError(
-                resultCode: .SQLITE_MISUSE, message: "unknown statement argument: \(name)", sql: sql.trimmingSQL())
-        }
+        try queue.requireEnd(sql: sql)
     }
 }
 
-extension StatementArguments {
-    /// The arguments of one statement out of those of several.
-    fileprivate mutating func takeValues(
-        for statement: Statement, unusedNames: inout Set<String>
-    ) -> StatementArguments {
-        var taken = StatementArguments()
+/// The arguments of several statements, each of which takes its own from the front.
+private struct ArgumentQueue {
+    let arguments: StatementArguments
+    private var taken = 0
+    private var unusedNames: Set<String>
+
+    init(_ arguments: StatementArguments) {
+        self.arguments = arguments
+        unusedNames = Set(arguments.namedValues.keys)
+    }
+
+    /// The arguments of the next statement. Named values stay for the statements after it.
+    mutating func values(for statement: Statement) -> StatementArguments {
+        var values = StatementArguments()
         for index in 0..<statement.parameterCount {
             let name = statement.handle.parameterName(at: CInt(index + 1)).map { String($0.dropFirst()) }
-            if let name, let value = namedValues[name] {
-                taken.namedValues[name] = value
+            if let name, let value = arguments.namedValues[name] {
+                values.namedValues[name] = value
                 unusedNames.remove(name)
-            } else if !values.isEmpty {
-                taken.values.append(values.removeFirst())
+            } else if taken < arguments.values.count {
+                values.values.append(arguments.values[taken])
+                taken += 1
             }
         }
-        return taken
+        return values
+    }
+
+    /// Throws when values are left.
+    func requireEnd(sql: String) throws {
+        let message: String
+        if taken < arguments.values.count {
+            message = "wrong number of statement arguments: \(arguments.values.count)"
+        } else if let name = unusedNames.min() {
+            message = "unknown statement argument: \(name)"
+        } else {
+            return
+        }
+        throw DatabaseError(resultCode: .SQLITE_MISUSE, message: message, sql: sql.trimmingSQL())
+    }
+}
+
+extension UnsafePointer<CChar> {
+    /// Whether nothing but blanks and semicolons is left of a text. A comment counts as a statement.
+    fileprivate var isEndOfSQL: Bool {
+        var position = self
+        while position.pointee != 0 {
+            switch UInt8(bitPattern: position.pointee) {
+            case UInt8(ascii: " "), UInt8(ascii: ";"), 9...13: position += 1
+            default: return false
+            }
+        }
+        return true
     }
 }

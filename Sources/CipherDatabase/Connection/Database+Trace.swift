@@ -45,10 +45,15 @@ extension Database {
     /// Reports statements as they run; nil ends the reports.
     /// - SeeAlso: <https://www.sqlite.org/c3ref/trace_v2.html>
     public func trace(options: TracingOptions = .statement, _ trace: ((TraceEvent) -> Void)? = nil) {
+        requireAccess()
         let options = trace == nil ? [] : options
         let showsArguments = configuration.publicStatementArguments
-        hooks.willRun = { statement in
-            trace?(.statement(TraceEvent.Statement(StatementHandle(statement), showsArguments: showsArguments)))
+        hooks.willRun = { statement, text in
+            let shown =
+                text.hasPrefix("--")
+                ? TraceEvent.Statement(sql: text, expandedSQL: text, showsArguments: showsArguments)
+                : TraceEvent.Statement(StatementHandle(statement), showsArguments: showsArguments)
+            trace?(.statement(shown))
         }
         hooks.didRun = { statement, nanoseconds in
             let shown = TraceEvent.Statement(StatementHandle(statement), showsArguments: showsArguments)

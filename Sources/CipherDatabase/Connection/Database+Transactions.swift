@@ -66,17 +66,22 @@ extension Database {
             if try block() == .rollback { try execute(sql: "ROLLBACK TRANSACTION TO SAVEPOINT \(name)") }
             try execute(sql: "RELEASE SAVEPOINT \(name)")
         } catch {
-            // After an error of SQLite the whole transaction may be gone already.
-            if isInsideTransaction {
-                expectsTransaction = false
-                let cancelled = cancellation
-                cancellation = nil
-                defer { cancellation = cancelled }
-                try? execute(sql: "ROLLBACK TRANSACTION TO SAVEPOINT \(name)")
-                try? execute(sql: "RELEASE SAVEPOINT \(name)")
-            }
+            undoSavepoint(name)
             throw error
         }
+    }
+
+    /// Undoes a savepoint that failed. Where that is not possible the whole transaction goes, so that nothing of the
+    /// failed block is ever committed.
+    private func undoSavepoint(_ name: String) {
+        expectsTransaction = false
+        let isUndone = evenWhenInterrupted {
+            // After an error of SQLite the whole transaction may be gone already.
+            guard isInsideTransaction else { return }
+            try execute(sql: "ROLLBACK TRANSACTION TO SAVEPOINT \(name)")
+            try execute(sql: "RELEASE SAVEPOINT \(name)")
+        }
+        if !isUndone { rollbackIfNeeded() }
     }
 
     /// Runs a block in which statements that write throw `SQLITE_READONLY`.
@@ -112,20 +117,34 @@ extension Database {
     /// Commits, unless the task was cancelled or the transaction is gone.
     private func commitChecked() throws {
         if let cancellation, cancellation.isSet { throw CancellationError() }
-        if handle.isInAutocommit {
-            throw DatabaseError(
-                resultCode: .SQLITE_ABORT, message: "Transaction was aborted", sql: "COMMIT TRANSACTION")
-        }
+        try requireExpectedTransaction(for: ControlStatements.Kind.commit.sql)
         try run(.commit)
+    }
+
+    /// Ends a transaction that only read. What was read counts, even when the task was cancelled since.
+    func endReading() {
+        guard isInsideTransaction else { return }
+        let isEnded = evenWhenInterrupted { try run(.commit) }
+        if !isEnded { rollbackIfNeeded() }
     }
 
     /// Rolls back what is left of a transaction.
     func rollbackIfNeeded() {
         guard !isClosed, isInsideTransaction else { return }
+        _ = evenWhenInterrupted { try run(.rollback) }
+    }
+
+    /// Runs statements that end something, whatever was cancelled or interrupted before.
+    ///
+    /// - Returns: Whether they have run.
+    private func evenWhenInterrupted(_ body: () throws -> Void) -> Bool {
         let cancelled = cancellation
         cancellation = nil
         defer { cancellation = cancelled }
-        try? run(.rollback)
+        if (try? body()) != nil { return true }
+        // An interruption lasts while any statement is in the middle of its rows, such as one whose cursor still lives.
+        handle.resetAllStatements()
+        return (try? body()) != nil
     }
 
     /// Runs a statement that begins or ends a transaction; it is compiled once for the connection.
@@ -133,9 +152,10 @@ extension Database {
         requireAccess()
         if isClosed { throw DatabaseError.connectionIsClosed() }
         if let cancellation, cancellation.isSet { throw CancellationError() }
+        if control.isBegin { try requireExpectedTransaction(for: control.sql) }
         try keying.willCompile(control.sql, on: self)
         let code = controls.run(control, on: handle)
-        let failure = code == .SQLITE_DONE ? nil : error(code, sql: control.sql)
+        let failure = code == .SQLITE_DONE ? nil : stepError(code, sql: control.sql)
         didRun(control, succeeded: failure == nil)
         if let failure { throw failure }
     }
@@ -171,6 +191,8 @@ struct ControlStatements {
             case .rollback: "ROLLBACK TRANSACTION"
             }
         }
+
+        var isBegin: Bool { rawValue <= Kind.beginExclusive.rawValue }
     }
 
     private var statements: [StatementHandle?] = Kind.allCases.map { _ in nil }

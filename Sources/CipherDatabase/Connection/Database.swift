@@ -57,35 +57,36 @@ public final class Database {
         keying = ConnectionKeying(handle: handle, keyring: keyring, configuration: configuration)
     }
 
-    deinit {
-        if isClosed { return }
-        // Closing rolls back, and would report it to an object that is gone.
-        handle.installTransactionHooks(nil)
-        handle.close()
-    }
+    deinit { discard() }
 
     // MARK: State
 
     /// Whether a transaction is under way.
-    public var isInsideTransaction: Bool { !handle.isInAutocommit }
+    public var isInsideTransaction: Bool { !accessedHandle.isInAutocommit }
 
     /// The row id of the last row that this connection inserted.
-    public var lastInsertedRowID: Int64 { handle.lastInsertedRowID }
+    public var lastInsertedRowID: Int64 { accessedHandle.lastInsertedRowID }
 
     /// How many rows the last statement inserted, changed or deleted.
-    public var changesCount: Int { handle.changeCount }
+    public var changesCount: Int { accessedHandle.changeCount }
 
     /// How many rows this connection inserted, changed or deleted since it was opened.
-    public var totalChangesCount: Int { handle.totalChangeCount }
+    public var totalChangesCount: Int { accessedHandle.totalChangeCount }
 
     /// The extended code of the last call to SQLite.
-    public var lastErrorCode: ResultCode { handle.lastExtendedCode }
+    public var lastErrorCode: ResultCode { accessedHandle.lastExtendedCode }
 
     /// SQLite's message for the last call.
-    public var lastErrorMessage: String? { handle.lastMessage }
+    public var lastErrorMessage: String? { accessedHandle.lastMessage }
+
+    // Outside of its access the connection may be in use on another thread, or closed.
+    private var accessedHandle: ConnectionHandle {
+        requireAccess()
+        return handle
+    }
 
     /// The most parameters that one statement may have.
-    public var maximumStatementArgumentCount: Int { handle.parameterLimit }
+    public var maximumStatementArgumentCount: Int { accessedHandle.parameterLimit }
 
     /// Interrupts the statements under way: they throw `SQLITE_INTERRUPT`.
     public func interrupt() { if !isClosed { handle.interrupt() } }
@@ -120,9 +121,13 @@ public final class Database {
             throw DatabaseError(
                 resultCode: .SQLITE_READONLY, message: "attempt to write a readonly database", sql: statement.sql)
         }
-        // SQLite may have rolled back on its own; the rest of the block must not run outside of its transaction.
+        try requireExpectedTransaction(for: statement.sql)
+    }
+
+    // SQLite may have rolled back on its own; the rest of the block must not run outside of its transaction.
+    func requireExpectedTransaction(for sql: @autoclosure () -> String) throws {
         if expectsTransaction && handle.isInAutocommit {
-            throw DatabaseError(resultCode: .SQLITE_ABORT, message: "Transaction was aborted", sql: statement.sql)
+            throw DatabaseError(resultCode: .SQLITE_ABORT, message: "Transaction was aborted", sql: sql())
         }
     }
 
@@ -144,13 +149,25 @@ public final class Database {
     func error(
         _ code: ResultCode, message: String? = nil, sql: String? = nil, arguments: StatementArguments? = nil
     ) -> any Error {
-        if let refusal = keying.takeRefusal() { return refusal }
+        // A refusal that nobody took, as behind C code that ignored it, must not pass for another error's reason.
+        if let refusal = keying.takeRefusal(), code.primaryResultCode == .SQLITE_AUTH { return refusal }
         if code.primaryResultCode == .SQLITE_INTERRUPT, let cancellation, cancellation.isSet {
             return CancellationError()
         }
         return DatabaseError(
             resultCode: code, message: message ?? handle.lastMessage, sql: sql, arguments: arguments,
             publicStatementArguments: configuration.publicStatementArguments)
+    }
+
+    /// The error of a failed step.
+    func stepError(
+        _ code: ResultCode, message: String? = nil, sql: String, arguments: StatementArguments? = nil
+    ) -> any Error {
+        // An interruption ends the wait for a lock, and SQLite then reports the lock.
+        if code.primaryResultCode == .SQLITE_BUSY && handle.isInterrupted {
+            return error(.SQLITE_INTERRUPT, message: "interrupted", sql: sql, arguments: arguments)
+        }
+        return error(code, message: message, sql: sql, arguments: arguments)
     }
 
     func check(_ code: ResultCode, sql: String? = nil) throws {
@@ -164,14 +181,28 @@ public final class Database {
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while statements of it are alive; the connection stays open then.
     func close() throws {
         if isClosed { return }
+        finalizeOwnStatements()
+        let code = handle.closeStrictly()
+        guard code == .SQLITE_OK else { throw error(code, message: "unable to close: a statement is still in use") }
+        isClosed = true
+    }
+
+    /// Lets go of the connection. Statements of the user that live on keep it open until they are gone.
+    func discard() {
+        if isClosed { return }
+        // Cached statements hold their connection: together they would stay for ever, and with them the file's locks.
+        finalizeOwnStatements()
+        handle.close()
+        isClosed = true
+    }
+
+    private func finalizeOwnStatements() {
+        // Closing rolls back; nobody waits for that any more.
         handle.installTransactionHooks(nil)
         transaction = TransactionTracker()
         statementCache.removeAll()
         fetchCache.removeAll()
         controls.finalizeAll()
-        let code = handle.closeStrictly()
-        guard code == .SQLITE_OK else { throw error(code, message: "unable to close: a statement is still in use") }
-        isClosed = true
     }
 
     /// Gives memory back that SQLite keeps for speed.

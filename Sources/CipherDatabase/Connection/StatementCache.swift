@@ -1,3 +1,5 @@
+import Foundation
+
 /// Compiled statements by their SQL text, so that the same SQL is compiled once for a connection.
 struct StatementCache {
     private var statements: [String: Statement] = [:]
@@ -9,8 +11,12 @@ struct StatementCache {
     ///
     /// One that is in the middle of its rows stays with its cursor: the caller then gets none, and compiles another.
     mutating func statement(for sql: String) -> Statement? {
-        if let latest, latest.sql == sql { return latest.statement.handle.isBusy ? nil : latest.statement }
-        guard let statement = statements[sql], !statement.handle.isBusy else { return nil }
+        if let latest, latest.sql.hasSameBytes(as: sql) {
+            return latest.statement.handle.isBusy ? nil : latest.statement
+        }
+        guard let index = statements.index(forKey: sql), statements[index].key.hasSameBytes(as: sql) else { return nil }
+        let statement = statements[index].value
+        if statement.handle.isBusy { return nil }
         latest = (sql, statement)
         return statement
     }
@@ -18,6 +24,8 @@ struct StatementCache {
     mutating func insert(_ statement: Statement, for sql: String) {
         // Programs that write values into SQL text would fill the cache for ever.
         if statements.count >= Limits.cachedStatements { removeAll() }
+        // A text of other bytes that is equal to this one would otherwise stay as the key.
+        statements[sql] = nil
         statements[sql] = statement
         latest = (sql, statement)
     }
@@ -25,5 +33,21 @@ struct StatementCache {
     mutating func removeAll() {
         statements.removeAll()
         latest = nil
+    }
+}
+
+extension String {
+    /// Whether the bytes are the same. Equal strings may differ in how they compose accented letters, and SQL text may
+    /// hold such letters in its literals.
+    fileprivate func hasSameBytes(as other: String) -> Bool {
+        let isSame = utf8.withContiguousStorageIfAvailable { left in
+            other.utf8.withContiguousStorageIfAvailable { right -> Bool in
+                guard left.count == right.count else { return false }
+                guard let first = left.baseAddress, let second = right.baseAddress else { return true }
+                return first == second || memcmp(first, second, left.count) == 0
+            }
+        }
+        if case .some(.some(let isSame)) = isSame { return isSame }
+        return utf8.elementsEqual(other.utf8)
     }
 }

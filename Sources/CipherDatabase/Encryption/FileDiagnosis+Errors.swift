@@ -71,7 +71,8 @@ extension FileDiagnosis {
             .foreignSidecar,
             what: "\"\(sidecarPath)\" does not belong to \"\(path)\".",
             why: "The key opens the sidecar, but none of the file's first pages.",
-            remedy: "Put the sidecar of this file back in its place, or the file of this sidecar. If they belong together, "
+            remedy:
+                "Put the sidecar of this file back in its place, or the file of this sidecar. If they belong together, "
                 + "the beginning of the file is damaged: restore it from a backup.")
     }
 

@@ -79,7 +79,8 @@ struct FileDiagnosis {
         guard size >= settings.pageBytes, first.count >= settings.pageBytes else {
             return truncated(expectedPages: 1, bytes: size, pageBytes: settings.pageBytes)
         }
-        if first.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
+        let firstPage = first.prefix(settings.pageBytes)
+        if firstPage.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
         guard sidecar != nil else { return wrongKey(first) }
         // The sidecar proves the key, so the page is damaged, or it is the page of another store.
         return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar()

@@ -20,9 +20,10 @@ final class Checkpointer {
         if frames < lastFrames { dueFrames = Limits.framesBeforeCheckpoint }
         lastFrames = frames
         guard frames >= dueFrames, !writer.isInsideTransaction, !writer.isClosed else { return }
+        // Nobody waits for this one: while another process writes, it comes with one of the next commits.
+        let result = try? writer.withoutWaiting { try checkpoint(holding: writer) }
         // Where a reader keeps the log from being copied whole, trying at each commit would only cost time.
-        dueFrames = frames + Limits.framesBeforeCheckpoint
-        _ = try? checkpoint(holding: writer)
+        dueFrames = frames + (result == nil ? Limits.framesBeforeRetry : Limits.framesBeforeCheckpoint)
     }
 
     /// Checkpoints now.

@@ -4,6 +4,9 @@ extension Database {
     /// Runs a read in a deferred transaction, so that all it sees is of one moment.
     func inReadTransaction<T>(_ body: (Database) throws -> T) throws -> T {
         try run(.beginDeferred)
+        let outer = expectsTransaction
+        expectsTransaction = true
+        defer { expectsTransaction = outer }
         let result: T
         do {
             result = try body(self)
@@ -11,8 +14,7 @@ extension Database {
             rollbackIfNeeded()
             throw error
         }
-        // The task may have been cancelled or interrupted behind the last statement: what was read counts all the same.
-        if isInsideTransaction { try run(.commit) }
+        endReading()
         return result
     }
 

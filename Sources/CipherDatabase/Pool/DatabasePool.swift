@@ -16,6 +16,7 @@ public final class DatabasePool: DatabaseWriter {
 
     /// Opens a database file, creating it when it does not exist.
     ///
+    /// - Parameter path: A file: databases in memory have one connection, and so are for ``DatabaseQueue``.
     /// - Throws: `StoreError` for keys, salts and damaged files, ``DatabaseError`` for all else.
     public convenience init(path: String, configuration: Configuration = Configuration()) throws {
         let keyring = Keyring(path: path, configuration: configuration)
@@ -23,6 +24,8 @@ public final class DatabasePool: DatabaseWriter {
     }
 
     package init(path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision) throws {
+        // Each connection would have a database of its own.
+        if keyring.isInMemory { throw DatabaseError(message: "could not activate WAL mode at path: \(path)") }
         self.configuration = configuration
         self.path = path
         let label = configuration.label ?? "CipherStore.DatabasePool"
@@ -68,10 +71,14 @@ public final class DatabasePool: DatabaseWriter {
     }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try Task.checkCancellation()
-        let reader: SerialConnection = try await readers.acquire()
-        defer { readers.release(reader) }
-        return try await reader.asyncAccess(value)
+        try await AsyncAccess.run { access in
+            readers.acquire { [readers] result in
+                switch result {
+                case .success(let reader): reader.run(access, value) { readers.release(reader) }
+                case .failure(let error): access.end(.failure(error))
+                }
+            }
+        }
     }
 
     public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T {
@@ -193,6 +200,11 @@ public final class DatabasePool: DatabaseWriter {
 
     public func close() throws {
         try readers.close()
-        try writer.close()
+        do {
+            try writer.close()
+        } catch {
+            readers.reopen()
+            throw error
+        }
     }
 }

@@ -6,9 +6,10 @@ public protocol DatabaseReader: AnyObject, Sendable {
     /// The path of the database file; ":memory:" for a database in memory.
     var path: String { get }
 
-    /// Closes all connections, after the accesses under way.
+    /// Closes all connections, after the accesses under way. Later accesses throw `SQLITE_MISUSE`.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when a statement is still in use; the connection stays open then.
+    /// Must not be called from inside an access of the same database; that traps.
+    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when a statement is still in use; the database stays usable then.
     func close() throws
 
     /// Interrupts the statements under way: they throw `SQLITE_INTERRUPT`, and their transactions roll back.

@@ -10,7 +10,10 @@ final class ReaderPool: Sendable {
     private let open: @Sendable (_ number: Int) throws -> SerialConnection
     private let state = Mutex(State())
 
+    /// Takes a connection, or nil when a place became free without a connection for it.
     private typealias Waiter = @Sendable (Result<SerialConnection?, any Error>) -> Void
+    /// Those who are opening a connection now.
+    private let openers = DispatchGroup()
 
     private struct State {
         var idle: [SerialConnection] = []
@@ -21,12 +24,26 @@ final class ReaderPool: Sendable {
         var opened = 0
         var waiters: [Waiter] = []
         var isClosed = false
+        /// Whether closing failed once: connections that were closed by then may still come back.
+        var wasReopened = false
         /// Barriers that are waited for or under way; nothing is lent while there is one.
         var barriers = 0
         /// Called when the last connection has come back.
         var whenAllAreBack: [@Sendable () -> Void] = []
 
         var allAreBack: Bool { lent.isEmpty && opening == 0 }
+
+        /// The next of those who wait, unless a barrier keeps them waiting.
+        mutating func takeWaiter() -> Waiter? {
+            waiters.isEmpty || barriers > 0 ? nil : waiters.removeFirst()
+        }
+
+        /// Those who wait for all connections, when all are back.
+        mutating func takeArrivals() -> [@Sendable () -> Void] {
+            guard allAreBack else { return [] }
+            defer { whenAllAreBack.removeAll() }
+            return whenAllAreBack
+        }
     }
 
     /// - Parameter open: Opens the n-th connection, counted from 1.
@@ -45,9 +62,9 @@ final class ReaderPool: Sendable {
         case reentrant
     }
 
-    /// Lends a connection, waiting for one when all are lent.
+    /// Lends a connection, waiting for one when all are lent. Traps when this thread uses one already.
     func acquire() throws -> SerialConnection {
-        switch state.withLock({ grant(&$0) }) {
+        switch state.withLock({ grant(&$0, isWaitedFor: true) }) {
         case .connection(let connection): return connection
         case .open(let number): return try openConnection(number)
         case .closed: throw DatabaseError.connectionIsClosed()
@@ -60,69 +77,51 @@ final class ReaderPool: Sendable {
                 arrival.signal()
             }
             arrival.wait()
-            // Nil tells that a place became free without a connection for it.
             return try result.withLock { $0 }.get() ?? acquire()
         }
     }
 
     /// Lends a connection without blocking the thread.
-    func acquire() async throws -> SerialConnection {
-        switch state.withLock({ grant(&$0) }) {
-        case .connection(let connection): return connection
-        case .closed: throw DatabaseError.connectionIsClosed()
+    func acquire(_ receive: @escaping @Sendable (Result<SerialConnection, any Error>) -> Void) {
+        switch state.withLock({ grant(&$0, isWaitedFor: false) }) {
+        case .connection(let connection): receive(.success(connection))
+        case .closed: receive(.failure(DatabaseError.connectionIsClosed()))
         case .reentrant: ProgrammerError.trap(ProgrammerError.reentrant)
         case .open(let number):
-            return try await withCheckedThrowingContinuation { continuation in
-                // Opening reads files, and may derive a key: no work for the threads of tasks.
-                DispatchQueue.global().async { [self] in
-                    continuation.resume(with: Result { try openConnection(number) })
+            // Opening reads files, and may derive a key: no work for the threads of tasks.
+            DispatchQueue.global().async { [self] in receive(Result { try openConnection(number) }) }
+        case .wait:
+            enqueue { [self] outcome in
+                switch outcome {
+                case .success(let connection?): receive(.success(connection))
+                case .success(nil): acquire(receive)
+                case .failure(let error): receive(.failure(error))
                 }
             }
-        case .wait:
-            let granted = try await withCheckedThrowingContinuation { continuation in
-                enqueue { continuation.resume(with: $0) }
-            }
-            if let granted { return granted }
-            return try await acquire()
         }
     }
 
-    /// Lends a connection when there is one, without waiting for it.
-    func acquire(_ receive: @escaping @Sendable (Result<SerialConnection, any Error>) -> Void) {
-        Task { [self] in
-            do {
-                let connection: SerialConnection = try await acquire()
-                receive(.success(connection))
-            } catch {
-                receive(.failure(error))
-            }
+    /// Takes a connection back.
+    func release(_ connection: SerialConnection) {
+        let (waiter, next, arrivals) = state.withLock {
+            state -> (Waiter?, SerialConnection?, [@Sendable () -> Void]) in
+            let isUsable = !state.wasReopened || connection.isOpen
+            if isUsable, let waiter = state.takeWaiter() { return (waiter, connection, []) }
+            state.lent.removeAll { $0 === connection }
+            if isUsable && !state.isClosed { state.idle.append(connection) }
+            return (isUsable ? nil : state.takeWaiter(), nil, state.takeArrivals())
         }
+        waiter?(.success(next))
+        for arrival in arrivals { arrival() }
     }
 
     /// The lent connection whose access this thread is in.
     var connectionAccessedHere: SerialConnection? { state.withLock { $0.lent.first(where: \.isAccessedHere) } }
 
-    /// Takes a connection back.
-    func release(_ connection: SerialConnection) {
-        let (waiter, arrivals): (Waiter?, [@Sendable () -> Void]) = state.withLock { state in
-            if !state.waiters.isEmpty && state.barriers == 0 { return (state.waiters.removeFirst(), []) }
-            state.lent.removeAll { $0 === connection }
-            if !state.isClosed { state.idle.append(connection) }
-            return (nil, takeArrivals(&state))
-        }
-        waiter?(.success(connection))
-        for arrival in arrivals { arrival() }
-    }
-
-    private func takeArrivals(_ state: inout State) -> [@Sendable () -> Void] {
-        guard state.allAreBack else { return [] }
-        defer { state.whenAllAreBack.removeAll() }
-        return state.whenAllAreBack
-    }
-
-    private func grant(_ state: inout State) -> Grant {
+    private func grant(_ state: inout State, isWaitedFor: Bool) -> Grant {
         if state.isClosed { return .closed }
-        if state.lent.contains(where: \.isAccessedHere) { return .reentrant }
+        // Waiting for a second connection of the same pool inside of an access could wait for ever.
+        if isWaitedFor && state.lent.contains(where: \.isAccessedHere) { return .reentrant }
         if state.barriers > 0 { return .wait }
         if let connection = state.idle.popLast() {
             state.lent.append(connection)
@@ -131,6 +130,7 @@ final class ReaderPool: Sendable {
         guard state.lent.count + state.opening < maximumCount else { return .wait }
         state.opening += 1
         state.opened += 1
+        openers.enter()
         return .open(number: state.opened)
     }
 
@@ -152,28 +152,24 @@ final class ReaderPool: Sendable {
     }
 
     private func openConnection(_ number: Int) throws -> SerialConnection {
-        do {
-            let connection = try open(number)
-            let isClosed = state.withLock { state in
-                state.opening -= 1
-                if !state.isClosed { state.lent.append(connection) }
-                return state.isClosed
+        defer { openers.leave() }
+        let opened = Result { try open(number) }
+        let (isClosed, waiter, arrivals) = state.withLock { state -> (Bool, Waiter?, [@Sendable () -> Void]) in
+            state.opening -= 1
+            if case .success(let connection) = opened, !state.isClosed {
+                state.lent.append(connection)
+                return (false, nil, [])
             }
-            if isClosed {
-                try connection.close()
-                throw DatabaseError.connectionIsClosed()
-            }
-            return connection
-        } catch {
-            let (waiter, arrivals): (Waiter?, [@Sendable () -> Void]) = state.withLock { state in
-                state.opening = max(0, state.opening - (state.isClosed ? 0 : 1))
-                let arrivals = takeArrivals(&state)
-                return (state.waiters.isEmpty || state.barriers > 0 ? nil : state.waiters.removeFirst(), arrivals)
-            }
-            waiter?(.success(nil))
-            for arrival in arrivals { arrival() }
-            throw error
+            return (state.isClosed, state.takeWaiter(), state.takeArrivals())
         }
+        waiter?(.success(nil))
+        for arrival in arrivals { arrival() }
+        let connection = try opened.get()
+        if isClosed {
+            try connection.close()
+            throw DatabaseError.connectionIsClosed()
+        }
+        return connection
     }
 
     // MARK: Barriers
@@ -195,18 +191,13 @@ final class ReaderPool: Sendable {
     private func endBarrier() {
         let served = state.withLock { state -> [(Waiter, SerialConnection?)] in
             state.barriers -= 1
-            guard state.barriers == 0 else { return [] }
             var served: [(Waiter, SerialConnection?)] = []
-            while !state.waiters.isEmpty {
-                let places = maximumCount - state.lent.count - state.opening - served.filter { $0.1 == nil }.count
-                if let connection = state.idle.popLast() {
-                    state.lent.append(connection)
-                    served.append((state.waiters.removeFirst(), connection))
-                } else if places > 0 {
-                    served.append((state.waiters.removeFirst(), nil))
-                } else {
-                    break
-                }
+            var places = maximumCount - state.lent.count - state.opening
+            while places > 0, let waiter = state.takeWaiter() {
+                places -= 1
+                let connection = state.idle.popLast()
+                if let connection { state.lent.append(connection) }
+                served.append((waiter, connection))
             }
             return served
         }
@@ -236,8 +227,11 @@ final class ReaderPool: Sendable {
     }
 
     /// Closes every reader after the access under way on it, and refuses new ones.
+    ///
+    /// - Throws: ``DatabaseError`` when a reader cannot be closed; new accesses are possible then.
     func close() throws {
         let (connections, waiters) = state.withLock { state in
+            if state.lent.contains(where: \.isAccessedHere) { ProgrammerError.trap(ProgrammerError.reentrant) }
             state.isClosed = true
             defer {
                 state.idle.removeAll()
@@ -246,6 +240,30 @@ final class ReaderPool: Sendable {
             return (state.idle + state.lent, state.waiters)
         }
         for waiter in waiters { waiter(.failure(DatabaseError.connectionIsClosed())) }
-        for connection in connections { try connection.close() }
+        // Whoever is opening a connection now closes it when it is open.
+        openers.wait()
+        var unclosed: [SerialConnection] = []
+        var failure: (any Error)?
+        for connection in connections {
+            do {
+                try connection.close()
+            } catch {
+                unclosed.append(connection)
+                failure = error
+            }
+        }
+        guard let failure else { return }
+        reopen(with: unclosed)
+        throw failure
+    }
+
+    /// Allows accesses again, where closing failed.
+    func reopen(with connections: [SerialConnection] = []) {
+        state.withLock { state in
+            state.isClosed = false
+            state.wasReopened = true
+            // Those that are still lent come back by themselves.
+            state.idle += connections.filter { connection in !state.lent.contains { $0 === connection } }
+        }
     }
 }

@@ -67,20 +67,19 @@ final class SerialConnection: @unchecked Sendable {
         }
     }
 
-    /// Runs an access for a task. Cancelling the task interrupts the statement under way.
+    /// Runs an access for a task, later and without waiting for it.
     ///
-    /// - Throws: `CancellationError` when the task was cancelled before or during the access.
-    func asyncAccess<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        let cancellation = CancellationFlag()
-        return try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { continuation in
-                queue.async { [self] in
-                    continuation.resume(with: Result { try cancellableAccess(cancellation, body) })
-                }
-            }
-        } onCancel: {
-            cancellation.set()
-            interrupt(only: cancellation)
+    /// - Parameter release: Called when the connection is free again, before the task has its result: a task may need
+    ///   a thread for going on that others of its kind hold while they wait for this connection.
+    func run<T: Sendable>(
+        _ asyncAccess: AsyncAccess<T>, _ body: @escaping @Sendable (Database) throws -> T,
+        release: @escaping @Sendable () -> Void = {}
+    ) {
+        queue.async { [self] in
+            guard asyncAccess.start(on: self) else { return release() }
+            let result = Result { try cancellableAccess(asyncAccess.cancellation, body) }
+            release()
+            asyncAccess.end(result)
         }
     }
 
@@ -109,28 +108,36 @@ final class SerialConnection: @unchecked Sendable {
         life.withLock { if $0.isOpen { db.handle.interrupt() } }
     }
 
-    // A late cancellation must not hit the access that came after.
-    private func interrupt(only cancellation: CancellationFlag) {
+    /// Interrupts the statement under way, if it still belongs to this access: a late cancellation must not hit the
+    /// access that came after.
+    func interrupt(only cancellation: CancellationFlag) {
         life.withLock { life in
             if life.isOpen, life.running === cancellation { db.handle.interrupt() }
         }
     }
 
-    /// Closes the connection after the accesses under way. Closing twice does nothing.
-    func close() throws {
-        try reentrantSyncWhileClosing {
-            try db.close()
-            life.withLock { $0.isOpen = false }
-        }
-    }
+    /// Whether the connection was not closed yet.
+    var isOpen: Bool { life.withLock { $0.isOpen } }
 
-    private func reentrantSyncWhileClosing(_ body: () throws -> Void) throws {
-        if db.isAccessedHere { return try body() }
+    /// Closes the connection after the accesses under way. Closing twice does nothing. Traps inside an access.
+    ///
+    /// - Parameter willClose: Runs right before, as part of the last access.
+    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while statements of it are alive; it stays open then.
+    func close(willClose: () -> Void = {}) throws {
+        if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         try queue.sync {
             db.beginAccess()
             defer { db.endAccess(allowsOpenTransaction: true) }
             db.rollbackIfNeeded()
-            try body()
+            willClose()
+            // First, so that nobody interrupts a connection that is going away.
+            life.withLock { $0.isOpen = false }
+            do {
+                try db.close()
+            } catch {
+                life.withLock { $0.isOpen = true }
+                throw error
+            }
         }
     }
 }

@@ -38,9 +38,11 @@ final class WritingConnection: @unchecked Sendable {
 
     /// Runs a write access for a task.
     func asyncAccess<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await connection.asyncAccess { [self] db in
-            defer { checkpointer.checkpointIfDue(holding: db) }
-            return try body(db)
+        try await AsyncAccess.run { access in
+            connection.run(access) { [self] db in
+                defer { checkpointer.checkpointIfDue(holding: db) }
+                return try body(db)
+            }
         }
     }
 
@@ -73,7 +75,6 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     func close() throws {
-        try connection.close()
-        checkpointer.close()
+        try connection.close(willClose: checkpointer.close)
     }
 }

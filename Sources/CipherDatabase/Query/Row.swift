@@ -1,12 +1,14 @@
 /// One row of a statement's result.
 ///
-/// A row from a cursor shows the statement's current row and changes with it; ``copy()`` keeps its values. Rows of
-/// `fetchAll` and `fetchOne` are copies already.
+/// A row from a cursor shows the statement's current row and changes with it; ``copy()`` keeps its values. It is good
+/// until the cursor goes on or ends. Rows of `fetchAll` and `fetchOne` are copies already.
 ///
 /// Reading a NULL, or a value of another type, into a type that cannot hold it is a mistake of the program and traps
 /// with the name of the column; ``decode(_:atIndex:)`` throws instead, and optional types take NULL.
 public final class Row {
     @usableFromInline let statement: StatementHandle?
+    // A row may live longer than its cursor; the pointer above must stay good.
+    private let owner: Statement?
     @usableFromInline let values: [DatabaseValue]
     @usableFromInline let columns: RowColumns
     /// How many columns the row has.
@@ -15,6 +17,7 @@ public final class Row {
     /// A row that shows the current row of a statement.
     init(showing statement: Statement) {
         self.statement = statement.handle
+        owner = statement
         values = []
         columns = statement.columns
         count = columns.count
@@ -24,6 +27,7 @@ public final class Row {
     @usableFromInline
     init(values: [DatabaseValue], columns: RowColumns) {
         statement = nil
+        owner = nil
         self.values = values
         self.columns = columns
         count = values.count
@@ -145,19 +149,24 @@ extension Row: RandomAccessCollection {
 final class RowColumns {
     @usableFromInline let names: [String]
     @usableFromInline let count: Int
-    // The leftmost column of a name wins, as in SQLite's own result.
-    private lazy var indexes = Dictionary(
-        names.enumerated().map { ($0.element.lowercased(), $0.offset) }, uniquingKeysWith: { first, _ in first })
+    // The leftmost column of a name wins. Made at once: rows of one statement may be read on several threads.
+    private let indexes: [String: Int]
+    /// Whether two names differ in case alone, or not at all.
+    private let hasTwins: Bool
 
     init(names: [String]) {
         self.names = names
         count = names.count
+        indexes = Dictionary(
+            names.enumerated().map { ($0.element.lowercased(), $0.offset) }, uniquingKeysWith: { first, _ in first })
+        hasTwins = indexes.count < names.count
     }
 
     /// The leftmost column of a name, whatever its case.
     @usableFromInline
     func index(of name: String) -> Int? {
         // Code mostly asks in the spelling of the query: no lower-casing then.
-        names.firstIndex(of: name) ?? indexes[name.lowercased()]
+        if !hasTwins, let index = names.firstIndex(of: name) { return index }
+        return indexes[name.lowercased()]
     }
 }

@@ -33,7 +33,7 @@ extension Statement {
     /// - Throws: ``DatabaseError``, or the error of `body`, which ends the run.
     package func forEachLentRow(_ body: (LentRow) throws -> Void) throws {
         var steps = try StatementSteps(self, arguments: nil)
-        defer { if !steps.isDone { _ = handle.reset() } }
+        defer { steps.abandon() }
         let row = LentRow(handle: handle)
         while try steps.advance() { try body(row) }
     }

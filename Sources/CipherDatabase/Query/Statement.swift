@@ -9,10 +9,8 @@ public final class Statement {
     public let sql: String
     /// The statement for SQLite's C functions.
     public let sqliteStatement: SQLiteStatement
-    /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE` counts as one that does not write.
+    /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE`, which takes a lock, does not.
     public let isReadonly: Bool
-    /// How many columns its rows have; 0 for statements without rows.
-    public let columnCount: Int
     let parameterCount: Int
     /// What the statement does beyond reading and writing rows.
     let effects: StatementEffects
@@ -21,6 +19,8 @@ public final class Statement {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
     private var cachedColumns: (columns: RowColumns, recompilationCount: CInt)?
+    /// Counts the uses, so that the cursor of an earlier one does not step or end a later one.
+    @usableFromInline var useCount = 0
 
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
@@ -30,11 +30,13 @@ public final class Statement {
         handle = StatementHandle(sqliteStatement)
         sql = handle.sql.trimmingSQL()
         isReadonly = handle.isReadonly
-        columnCount = Int(handle.columnCount)
         parameterCount = handle.parameterCount
     }
 
     deinit { handle.finalize() }
+
+    /// How many columns its rows have; 0 for statements without rows.
+    public var columnCount: Int { Int(handle.columnCount) }
 
     /// The names of the columns, from left to right.
     public var columnNames: [String] { columns.names }
@@ -54,8 +56,9 @@ public final class Statement {
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when their number or names do not fit the statement.
     public func setArguments(_ arguments: StatementArguments) throws {
+        database.requireAccess()
         self.arguments = arguments
-        _ = handle.reset()
+        rewind()
         if arguments.namedValues.isEmpty {
             guard arguments.values.count == parameterCount else { throw wrongArgumentCount(arguments.values.count) }
             try arguments.values.withUnsafeBufferPointer { values in
@@ -79,20 +82,16 @@ public final class Statement {
         for (index, value) in try valuesInOrder(arguments).enumerated() { try bind(value, at: index) }
     }
 
-    // Named parameters take the value of their name; the others take the positional values in turn.
+    // Named parameters take the value of their name; the others take the positional values in turn. Names that the
+    // statement does not have are for other statements: a misspelled one shows as missing.
     private func valuesInOrder(_ arguments: StatementArguments) throws -> [DatabaseValue] {
         var positional = arguments.values[...]
-        var unused = Set(arguments.namedValues.keys)
         let values = try parameterNames.map { name -> DatabaseValue in
-            if let name, let value = arguments.namedValues[name] {
-                unused.remove(name)
-                return value
-            }
+            if let name, let value = arguments.namedValues[name] { return value }
             if let value = positional.popFirst() { return value }
             throw misuse(name.map { "missing statement argument: \($0)" } ?? wrongCountMessage(arguments.values.count))
         }
         guard positional.isEmpty else { throw wrongArgumentCount(arguments.values.count) }
-        if let name = unused.min() { throw misuse("unknown statement argument: \(name)") }
         return values
     }
 
@@ -131,7 +130,12 @@ public final class Statement {
     @usableFromInline
     func start() throws {
         try database.willRun(self)
+        rewind()
+    }
+
+    private func rewind() {
         _ = handle.reset()
+        useCount &+= 1
     }
 
     /// The error of a failed step, after which the statement is reset: a statement left in the middle of a step would
@@ -140,8 +144,9 @@ public final class Statement {
     func failure(_ code: CInt) -> any Error {
         let message = database.handle.lastMessage
         _ = handle.reset()
+        let error = database.stepError(ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments)
         database.didFail(self)
-        return database.error(ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments)
+        return error
     }
 }
 

@@ -1,11 +1,13 @@
 /// Steps through a statement's rows; the base of the cursors of rows and values.
 ///
-/// A statement has one position, so a second use of it ends the first cursor.
+/// A statement has one position, so a second use of it ends the first cursor, which then throws.
 @usableFromInline
 struct StatementSteps {
     @usableFromInline let statement: Statement
     @usableFromInline let handle: StatementHandle
     @usableFromInline var isDone = false
+    /// The use of the statement that these steps belong to.
+    @usableFromInline let use: Int
 
     @usableFromInline
     init(_ statement: Statement, arguments: StatementArguments?) throws {
@@ -13,6 +15,7 @@ struct StatementSteps {
         handle = statement.handle
         if let arguments { try statement.setArguments(arguments) }
         try statement.start()
+        use = statement.useCount
     }
 
     /// Goes to the next row.
@@ -20,6 +23,7 @@ struct StatementSteps {
     @inlinable
     mutating func advance() throws -> Bool {
         if isDone { return false }
+        guard statement.useCount == use else { throw statement.usedElsewhere() }
         let code = handle.step()
         if code == 100 { return true }  // SQLITE_ROW
         isDone = true
@@ -34,6 +38,9 @@ struct StatementSteps {
         _ = handle.reset()
         statement.database.didRun(statement)
     }
+
+    /// Gives the statement back before its end, unless it has another use by now.
+    func abandon() { if !isDone && statement.useCount == use { _ = handle.reset() } }
 }
 
 /// The rows of a statement, one after another, each shown by the same ``Row``.
@@ -47,7 +54,7 @@ public final class RowCursor: Cursor {
         steps = try StatementSteps(statement, arguments: arguments)
     }
 
-    deinit { if !steps.isDone { _ = steps.handle.reset() } }
+    deinit { steps.abandon() }
 
     /// The next row, valid until the one after it; nil at the end.
     @inlinable
@@ -73,7 +80,7 @@ public final class DatabaseValueCursor<Value: DatabaseValueConvertible>: Cursor 
         steps = try StatementSteps(statement, arguments: arguments)
     }
 
-    deinit { if !steps.isDone { _ = steps.handle.reset() } }
+    deinit { steps.abandon() }
 
     public func next() throws -> Value? {
         guard try steps.advance() else { return nil }
@@ -90,7 +97,7 @@ public final class FastDatabaseValueCursor<Value: DatabaseValueConvertible & Sta
         steps = try StatementSteps(statement, arguments: arguments)
     }
 
-    deinit { if !steps.isDone { _ = steps.handle.reset() } }
+    deinit { steps.abandon() }
 
     @inlinable
     public func next() throws -> Value? {
@@ -101,6 +108,13 @@ public final class FastDatabaseValueCursor<Value: DatabaseValueConvertible & Sta
 }
 
 extension Statement {
+    @usableFromInline
+    func usedElsewhere() -> any Error {
+        DatabaseError(
+            resultCode: .SQLITE_MISUSE, message: "the statement of this cursor was used again, which ended the cursor",
+            sql: sql)
+    }
+
     /// The value of a column of the current row.
     @usableFromInline
     func value<Value: DatabaseValueConvertible>(at index: Int) throws -> Value {

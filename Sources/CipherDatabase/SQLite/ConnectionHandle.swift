@@ -42,6 +42,15 @@ struct ConnectionHandle {
     func interrupt() { sqlite3_interrupt(pointer) }
     func releaseMemory() { sqlite3_db_release_memory(pointer) }
 
+    /// Takes every statement of the connection out of the middle of its rows.
+    func resetAllStatements() {
+        var statement = sqlite3_next_stmt(pointer, nil)
+        while let current = statement {
+            sqlite3_reset(current)
+            statement = sqlite3_next_stmt(pointer, current)
+        }
+    }
+
     // MARK: Settings that need no file access
 
     func setDoubleQuotedStrings(_ accepted: Bool) {

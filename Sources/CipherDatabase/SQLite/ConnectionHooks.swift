@@ -9,14 +9,15 @@ final class ConnectionHooks {
     var isBusy: ((Int) -> Bool)?
     /// Told of each commit in WAL mode; the number is the frames in the log.
     var didCommitToLog: ((Int) -> Void)?
-    /// Told of each statement as it starts.
-    var willRun: ((SQLiteStatement) -> Void)?
     /// What the statement that was compiled last does beyond reading and writing rows.
     var effects: StatementEffects = []
     /// Told before each commit, which may still fail.
     var willCommit: (() -> Void)?
     /// Told of each rollback of a whole transaction.
     var didRollback: (() -> Void)?
+    /// Told of each statement as it starts. For what a trigger runs, the text is a comment that names the trigger, and
+    /// the statement is the one that fired it.
+    var willRun: ((SQLiteStatement, _ text: String) -> Void)?
     /// Told of each statement when it has ended; the number is nanoseconds.
     var didRun: ((SQLiteStatement, Int64) -> Void)?
 }
@@ -26,7 +27,7 @@ final class ConnectionHooks {
 enum AuthorizerRequest {
     /// A pragma by its name; `value` is nil where it only reads.
     case pragma(name: String, value: String?)
-    /// A file to attach; empty and nil for the temporary database that VACUUM makes.
+    /// A file to attach; empty for the temporary database that VACUUM makes, nil where only running will tell.
     case attach(file: String?)
     /// Everything else.
     case other
@@ -34,6 +35,8 @@ enum AuthorizerRequest {
 
 enum AuthorizerDecision {
     case allow
+    /// The statement compiles and does nothing.
+    case ignore
     case deny
 }
 
@@ -52,9 +55,6 @@ extension ConnectionHandle {
     func installBusyHandler(_ hooks: ConnectionHooks?) {
         sqlite3_busy_handler(pointer, hooks == nil ? nil : busyCallback, hooks.map(context))
     }
-
-    /// Lets SQLite wait for locks, in whole milliseconds; zero does not wait.
-    func setBusyTimeout(milliseconds: Int) { sqlite3_busy_timeout(pointer, CInt(clamping: milliseconds)) }
 
     func installTrace(_ hooks: ConnectionHooks, statements: Bool, profiles: Bool) {
         var mask: UInt32 = 0
@@ -89,7 +89,11 @@ private func authorizerCallback(
     default:
         return SQLITE_OK
     }
-    return authorize(request) == .allow ? SQLITE_OK : SQLITE_DENY
+    return switch authorize(request) {
+    case .allow: SQLITE_OK
+    case .ignore: SQLITE_IGNORE
+    case .deny: SQLITE_DENY
+    }
 }
 
 private func busyCallback(context: UnsafeMutableRawPointer?, tries: CInt) -> CInt {
@@ -108,8 +112,8 @@ private func traceCallback(
     detail: UnsafeMutableRawPointer?
 ) -> CInt {
     guard let hooks = hooks(at: context), let statement else { return 0 }
-    if event == UInt32(SQLITE_TRACE_STMT) {
-        hooks.willRun?(SQLiteStatement(statement))
+    if event == UInt32(SQLITE_TRACE_STMT), let detail {
+        hooks.willRun?(SQLiteStatement(statement), String(cString: detail.assumingMemoryBound(to: CChar.self)))
     } else if event == UInt32(SQLITE_TRACE_PROFILE), let detail {
         hooks.didRun?(SQLiteStatement(statement), detail.load(as: Int64.self))
     }

@@ -95,23 +95,26 @@ extension Database {
 
     /// Takes in what C code has compiled, and most likely run, past this library.
     private func takeForeignEffects() {
-        if hooks.effects.isEmpty { return }
-        note(hooks.effects)
+        let effects = hooks.effects
+        if effects.isEmpty { return }
+        hooks.effects = []
+        if effects.contains(.schema) { schemaCache.clear() }
+        schemaCache.isCompared = false
+        // The date is made when it is asked for: no function of the user's may run while a statement is compiled.
+        if effects.contains(.begin) || handle.isInAutocommit { transaction.date = nil }
     }
 
     /// Called behind a statement that did more than read and write rows.
     func note(_ effects: StatementEffects) {
         // SQLite compiles a statement anew while it runs when the schema has changed: its effects are noted here.
         hooks.effects = []
-        if effects.contains(.schema) {
-            schemaCache.clear()
-        }
+        if effects.contains(.schema) { schemaCache.clear() }
         guard effects.contains(.transaction) else { return }
         schemaCache.isCompared = false
         if handle.isInAutocommit {
             transaction.date = nil
         } else if effects.contains(.begin) || transaction.date == nil {
-            didBeginTransaction(deferred: false)
+            didBeginTransaction(deferred: !effects.contains(.begin))
         }
     }
 }

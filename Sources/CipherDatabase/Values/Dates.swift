@@ -3,7 +3,8 @@ import Foundation
 // A Date stands as TEXT `YYYY-MM-DD HH:MM:SS.SSS` in UTC, which sorts by time and which SQLite's date functions read.
 
 extension Date: DatabaseValueConvertible {
-    public var databaseValue: DatabaseValue { DatabaseValue(.string(DateText.string(from: self))) }
+    /// NULL for dates that are no point in time, as for numbers that are no number.
+    public var databaseValue: DatabaseValue { DateText.string(from: self).map { DatabaseValue(.string($0)) } ?? .null }
 
     /// A TEXT in one of SQLite's date formats (UTC where no zone is given), or a number of seconds since 1970.
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Date? {
@@ -18,9 +19,10 @@ extension Date: DatabaseValueConvertible {
 
 /// The text form of a date, with arithmetic of its own: a formatter is slow, and shared ones must be locked.
 enum DateText {
-    /// `YYYY-MM-DD HH:MM:SS.SSS`, rounded to the millisecond.
-    static func string(from date: Date) -> String {
-        let milliseconds = Int64((date.timeIntervalSince1970 * 1000).rounded())
+    /// `YYYY-MM-DD HH:MM:SS.SSS`, rounded to the millisecond; nil where the date is not a number, or no calendar counts
+    /// so far. Years outside of 0 to 9999, which SQLite's functions do not know, take a sign or more digits.
+    static func string(from date: Date) -> String? {
+        guard let milliseconds = Int64(exactly: (date.timeIntervalSince1970 * 1000).rounded()) else { return nil }
         let (seconds, fraction) = milliseconds.flooredQuotient(by: 1000)
         let (days, second) = seconds.flooredQuotient(by: 86_400)
         let (year, month, day) = civil(fromDays: days)
@@ -33,7 +35,7 @@ enum DateText {
     /// - SeeAlso: <https://www.sqlite.org/lang_datefunc.html>
     static func date(from text: String) -> Date? {
         var reader = Reader(rest: Array(text.utf8)[...])
-        guard let year = reader.number(digits: 4), reader.skip("-"),
+        guard let year = reader.year(), reader.skip("-"),
             let month = reader.number(digits: 2), (1...12).contains(month), reader.skip("-"),
             let day = reader.number(digits: 2), (1...31).contains(day)
         else { return nil }
@@ -76,6 +78,13 @@ enum DateText {
             guard rest.first == UInt8(ascii: character) else { return false }
             rest.removeFirst()
             return true
+        }
+
+        mutating func year() -> Int64? {
+            let sign: Int64 = skip("-") ? -1 : 1
+            let digits = rest.prefix { (48...57).contains($0) }.count
+            guard (4...9).contains(digits), let number = number(digits: digits) else { return nil }
+            return sign * number
         }
 
         mutating func number(digits: Int) -> Int64? {

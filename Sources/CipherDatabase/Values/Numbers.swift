@@ -7,11 +7,11 @@ extension DatabaseValueConvertible where Self: FixedWidthInteger {
         DatabaseValue(.int64(Int64(self)))
     }
 
-    /// An INTEGER that fits, or a REAL that is a whole number and fits.
+    /// An INTEGER that fits, or a REAL that fits without its fraction, as SQLite itself converts it.
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Self? {
         switch value.storage {
         case .int64(let integer): Self(exactly: integer)
-        case .double(let double): Int64(exactly: double).flatMap { Self(exactly: $0) }
+        case .double(let double): Int64(exactly: double.rounded(.towardZero)).flatMap { Self(exactly: $0) }
         default: nil
         }
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-// How texts and bytes stand in a database: String as TEXT in UTF-8, Data and byte arrays as BLOB.
+// How texts and bytes stand in a database: String as TEXT in UTF-8, Data as BLOB.
 
 extension String: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
     public var databaseValue: DatabaseValue { DatabaseValue(.string(self)) }

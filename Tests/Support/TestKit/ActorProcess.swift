@@ -21,7 +21,12 @@ public final class ActorProcess: @unchecked Sendable {
         try process.run()
     }
 
-    deinit { end() }
+    deinit {
+        end()
+        // Left to the objects' own end, thousands of descriptors would pile up in a run of all tests.
+        try? output.fileHandleForReading.close()
+        try? input.fileHandleForWriting.close()
+    }
 
     public var processIdentifier: Int32 { process.processIdentifier }
 

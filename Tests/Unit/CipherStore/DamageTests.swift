@@ -59,7 +59,9 @@ import Testing
         }
     }
 
-    @Test("a flipped byte in page 1 is damage of that page, wherever it is", arguments: [32, 33, 100, 2000, 4015, 4016, 4095])
+    @Test(
+        "a flipped byte in page 1 is damage of that page, wherever it is",
+        arguments: [32, 33, 100, 2000, 4015, 4016, 4095])
     func firstPage(offset: Int) throws {
         let bench = try StoreBench()
         try bench.withDatabase(changed: { $0[offset] ^= 0x10 }) {
@@ -75,7 +77,8 @@ import Testing
         try bench.withDatabase(changed: { $0[(pages - 2) * 4096 + 77] ^= 1 }) {
             for way in Opening.allCases {
                 let error = #expect(throws: (any Error).self, "\(way)") { try bench.count(way) }
-                #expect((error as? DatabaseError)?.resultCode == .SQLITE_CORRUPT, "\(way): \(String(describing: error))")
+                #expect(
+                    (error as? DatabaseError)?.resultCode == .SQLITE_CORRUPT, "\(way): \(String(describing: error))")
                 // The schema is still there to be read.
                 let tables = try way.open(bench.path, bench.key) { writer in try writer.read { try $0.tableNames() } }
                 #expect(tables == ["note"])
@@ -94,7 +97,8 @@ import Testing
         }) {
             for way in Opening.allCases {
                 let error = #expect(throws: (any Error).self) { try bench.count(way) }
-                #expect((error as? DatabaseError)?.resultCode == .SQLITE_CORRUPT, "\(way): \(String(describing: error))")
+                #expect(
+                    (error as? DatabaseError)?.resultCode == .SQLITE_CORRUPT, "\(way): \(String(describing: error))")
             }
         }
         bench.expectWhole()

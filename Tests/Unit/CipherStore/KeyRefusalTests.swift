@@ -60,7 +60,10 @@ import Testing
             #expect(error?.code == .invalidKey, "\(way)")
             if passphrase.count > 2 { #expect(error?.description.contains(passphrase) == false) }
         }
-        #expect(FolderSnapshot(of: folder).names.allSatisfy { FileManager.default.contents(atPath: folder.path($0)) == Data() })
+        #expect(
+            FolderSnapshot(of: folder).names.allSatisfy {
+                FileManager.default.contents(atPath: folder.path($0)) == Data()
+            })
         // Whatever was begun does not stand in the way.
         #expect(throws: Never.self) { try StoreBench.fill(path, .raw(1)) }
     }

@@ -51,7 +51,8 @@ import Testing
     @Test(
         "two damaged copies are refused and kept",
         arguments: [
-            Data(), Data("hello\n".utf8), Data(count: 1 << 20), Data((0..<700).map { UInt8(truncatingIfNeeded: $0 &* 7) }),
+            Data(), Data("hello\n".utf8), Data(count: 1 << 20),
+            Data((0..<700).map { UInt8(truncatingIfNeeded: $0 &* 7) }),
         ])
     func bothDamaged(content: Data) throws {
         let bench = try StoreBench()
@@ -102,7 +103,8 @@ import Testing
             ("\"generation\":2", "\"generation\":9"), ("\"page_bytes\":4096", "\"page_bytes\":8192"),
             ("\"kdf_rounds\":256000", "\"kdf_rounds\":1"),
             ("\"plaintext_header_bytes\":32", "\"plaintext_header_bytes\":0"),
-            ("\"hmac_hash\":\"sha512\"", "\"hmac_hash\":\"sha1\""), ("\"kdf_hash\":\"sha512\"", "\"kdf_hash\":\"sha1\""),
+            ("\"hmac_hash\":\"sha512\"", "\"hmac_hash\":\"sha1\""),
+            ("\"kdf_hash\":\"sha512\"", "\"kdf_hash\":\"sha1\""),
         ])
     func forged(original: String, forged: String) throws {
         let bench = try StoreBench()

@@ -43,7 +43,8 @@ enum Opening: String, CaseIterable, Sendable {
 
     /// Opens a store, hands it to `body` and closes it.
     func open<T>(
-        _ path: String, _ key: TestKey, _ config: Configuration = Configuration(), body: (any DatabaseWriter) throws -> T
+        _ path: String, _ key: TestKey, _ config: Configuration = Configuration(),
+        body: (any DatabaseWriter) throws -> T
     ) throws -> T {
         var config = config
         let hook: @Sendable (Database) throws -> Void = { db in
