@@ -42,7 +42,7 @@ extension Database {
     }
 
     /// Compiles the next statement of a text; nil at its end.
-    private func compile(_ text: UnsafePointer<CChar>, sql: String, persistent: Bool) throws -> (
+    func compile(_ text: UnsafePointer<CChar>, sql: String, persistent: Bool) throws -> (
         statement: Statement?, tail: UnsafePointer<CChar>
     ) {
         if isClosed { throw DatabaseError.connectionIsClosed() }
@@ -72,6 +72,10 @@ extension Database {
         try sql.withCString { start in
             var text = start
             while true {
+                if let bytes = keying.postpone(from: String(cString: text)) {
+                    text += bytes
+                    continue
+                }
                 // A statement may depend on the one before it, so each is compiled when it is its turn.
                 let (statement, tail) = try compile(text, sql: sql, persistent: false)
                 guard let statement else { break }
@@ -87,7 +91,7 @@ extension Database {
 }
 
 /// The arguments of several statements, each of which takes its own from the front.
-private struct ArgumentQueue {
+struct ArgumentQueue {
     let arguments: StatementArguments
     private var taken = 0
     private var unusedNames: Set<String>
