@@ -49,7 +49,7 @@ extension Database {
         try keying.willCompile(String(cString: text), on: self)
         var text = text
         while true {
-            let (code, statement, tail) = handle.prepare(text, persistent: persistent)
+            let (code, statement, tail) = prepare(text, persistent: persistent)
             guard code == .SQLITE_OK else { throw error(code, sql: sql.trimmingSQL()) }
             if let statement { return (Statement(database: self, sqliteStatement: statement), tail ?? text) }
             // Blanks and comments compile to nothing.
@@ -68,11 +68,14 @@ extension Database {
     /// - Throws: ``DatabaseError``; statements before the failing one have run.
     public func execute(sql: String, arguments: StatementArguments = StatementArguments()) throws {
         requireAccess()
-        if try keying.postpones(sql, on: self) { return }
         var queue = ArgumentQueue(arguments)
         try sql.withCString { start in
             var text = start
             while true {
+                if let bytes = keying.postpone(from: String(cString: text)) {
+                    text += bytes
+                    continue
+                }
                 // A statement may depend on the one before it, so each is compiled when it is its turn.
                 let (statement, tail) = try compile(text, sql: sql, persistent: false)
                 guard let statement else { break }
