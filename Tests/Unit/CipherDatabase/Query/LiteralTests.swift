@@ -32,6 +32,14 @@ import Testing
         #expect(arguments == [10, 1])
     }
 
+    @Test("a collation is put in by its name")
+    func collations() throws {
+        let request: SQLRequest<String> = "SELECT 'b' AS x UNION SELECT 'A' ORDER BY x COLLATE \(.nocase)"
+        #expect(try queue.read { try request.fetchAll($0) } == ["A", "b"])
+        let collation = DatabaseCollation("reversed") { $1.compare($0) }
+        #expect(try build("COLLATE \(collation)").sql == "COLLATE \"reversed\"")
+    }
+
     @Test("a sequence becomes a list of parameters; an empty one finds nothing", arguments: [[], [2], [1, 3]])
     func lists(ids: [Int]) throws {
         try queue.read { db throws in
