@@ -29,6 +29,8 @@ import Testing
         #expect(try Array(numbers(4).prefix(0)) == [])
         #expect(try Array(numbers(4).prefix { $0 < 3 }) == [1, 2])
         #expect(try Array(AnyCursor([1, 5, 1]).prefix { $0 < 3 }) == [1])
+        let ended = AnyCursor([1, 5, 1]).prefix { $0 < 3 }
+        #expect(try [ended.next(), ended.next(), ended.next()] == [1, nil, nil])
         #expect(try Array(AnyCursor([1, 5, 1]).drop { $0 < 3 }) == [5, 1])
         #expect(try Array(numbers(2).drop { $0 < 9 }) == [])
         for limit in 0...6 {
