@@ -141,7 +141,7 @@ private final class OpenFileWatch: @unchecked Sendable {
         Thread { [self] in
             while !isDone.load(ordering: .relaxed) {
                 look()
-                usleep(500)
+                shortRest()
             }
             thread.signal()
         }.start()

@@ -79,10 +79,7 @@ private struct Actor {
             }
             return store?.storeID.description ?? ""
         case "become":
-            // become USER-ID: for good, with the group of the same number and no others.
-            guard let id = UInt32(arguments[0]), setgroups(0, nil) == 0, setgid(id) == 0, setuid(id) == 0 else {
-                throw CocoaError(.featureUnsupported)
-            }
+            try become(UInt32(arguments[0]) ?? 0)
             return ""
         case "leak-work":
             try LeakWork(arguments).run()
@@ -122,6 +119,11 @@ private struct Actor {
                     arguments: [ProcessInfo.processInfo.processIdentifier, "\(index)"])
             }
         }
+    }
+
+    /// Takes on a user for good, with the group of the same number and no others.
+    private func become(_ id: UInt32) throws {
+        guard setgroups(0, nil) == 0, setgid(id) == 0, setuid(id) == 0 else { throw CocoaError(.featureUnsupported) }
     }
 
     private func number(_ sql: String, _ arguments: StatementArguments = []) throws -> Int {
