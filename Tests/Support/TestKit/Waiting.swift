@@ -11,6 +11,3 @@ public func waitUntil(within limit: Duration = .seconds(30), _ condition: () thr
     }
     return true
 }
-
-/// Lets other threads and processes go on, between two looks at what they do.
-public func shortRest() { usleep(500) }
