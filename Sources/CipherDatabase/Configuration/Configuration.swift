@@ -60,6 +60,14 @@ public struct Configuration: Sendable {
     /// What was set; nil leaves the choice to the kind of database.
     package var chosenBusyMode: Database.BusyMode?
 
+    /// What tells the dates of transactions. Default: the clock of the system.
+    public var transactionClock: any TransactionClock = .default
+
+    // MARK: Schema
+
+    /// What tells of the schema beyond what SQLite knows, such as the primary keys of views. Default: nil.
+    public var schemaSource: (any DatabaseSchemaSource)?
+
     // MARK: Connections and queues
 
     /// A name for connections, queues and errors. Default: nil.

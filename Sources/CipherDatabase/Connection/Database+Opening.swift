@@ -54,6 +54,7 @@ extension Database {
         handle.installLogHook(hooks)
         handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
         handle.setForeignKeys(configuration.foreignKeysEnabled)
+        try addBuiltInFunctions()
         // Sorts and temporary tables would otherwise reach the disk in readable form.
         try runInternally("PRAGMA temp_store = MEMORY")
         if case .material(let box, let settings) = key, try !keying.giveKnownKey() {

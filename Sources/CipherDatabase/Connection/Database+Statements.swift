@@ -49,7 +49,7 @@ extension Database {
         try keying.willCompile(String(cString: text), on: self)
         var text = text
         while true {
-            let (code, statement, tail) = handle.prepare(text, persistent: persistent)
+            let (code, statement, tail) = prepare(text, persistent: persistent)
             guard code == .SQLITE_OK else { throw error(code, sql: sql.trimmingSQL()) }
             if let statement { return (Statement(database: self, sqliteStatement: statement), tail ?? text) }
             // Blanks and comments compile to nothing.

@@ -15,6 +15,8 @@ public final class Statement {
     private var currentArguments = StatementArguments()
     /// Whether every parameter has a value of ``arguments``.
     private var argumentsAreComplete: Bool
+    /// What the statement does beyond reading and writing rows.
+    let effects: StatementEffects
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
@@ -26,6 +28,8 @@ public final class Statement {
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
         self.sqliteStatement = sqliteStatement
+        effects = database.hooks.effects
+        database.hooks.effects = []
         handle = StatementHandle(sqliteStatement)
         sql = handle.sql.trimmingSQL()
         isReadonly = handle.isReadonly
@@ -178,7 +182,9 @@ public final class Statement {
     func failure(_ code: CInt) -> any Error {
         let message = database.handle.lastMessage
         _ = handle.reset()
-        return database.stepError(ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments)
+        let error = database.stepError(ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments)
+        database.didFail(self)
+        return error
     }
 }
 
