@@ -22,7 +22,8 @@ public final class Statement {
     }
     private var cachedColumns: (columns: RowColumns, recompilationCount: CInt)?
     /// Counts the uses, so that the cursor of an earlier one does not step or end a later one.
-    @usableFromInline var useCount = 0
+    // Unchecked: read with each row, by the one thread of the access.
+    @exclusivity(unchecked) @usableFromInline var useCount = 0
 
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
