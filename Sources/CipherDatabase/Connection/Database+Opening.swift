@@ -47,10 +47,11 @@ extension Database {
         hooks.authorize = { [keying] in keying.authorize($0) }
         hooks.didCommitToLog = { [unowned self] in logFrames = $0 }
         handle.installAuthorizer(hooks)
+        // In this order: SQLite's own checkpoints are a hook too, and switching them off removes whatever hook is there.
+        handle.disableAutomaticCheckpoints()
         handle.installLogHook(hooks)
         handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
         handle.setForeignKeys(configuration.foreignKeysEnabled)
-        handle.disableAutomaticCheckpoints()
         // Sorts and temporary tables would otherwise reach the disk in readable form.
         try runInternally("PRAGMA temp_store = MEMORY")
         if case .material(let box, let settings) = key, try !keying.giveKnownKey() {

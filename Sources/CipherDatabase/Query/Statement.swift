@@ -46,6 +46,11 @@ public final class Statement {
         return columns
     }
 
+    /// Whether this is the pragma that tells the journal mode; SQLite counts it as one that writes.
+    var asksForJournalMode: Bool {
+        CipherPragma.leadingPragma(of: sql) == "journal_mode" && !sql.contains { $0 == "=" || $0 == "(" }
+    }
+
     // MARK: Arguments
 
     /// Sets all arguments.

@@ -125,7 +125,7 @@ import Testing
             #expect(try cursor.next() == 1)
             #expect(try cursor.next() == nil)
             #expect(try cursor.next() == nil)
-            let sql = "SELECT CASE column1 WHEN 2 THEN abs(-9223372036854775808) ELSE column1 END FROM (VALUES (1), (2))"
+            let sql = "SELECT iif(column1 = 2, abs(-9223372036854775808), 1) FROM (VALUES (1), (2))"
             let failing = try Int.fetchCursor(db, sql: sql)
             #expect(try failing.next() == 1)
             #expect(databaseError { try failing.next() }?.message == "integer overflow")

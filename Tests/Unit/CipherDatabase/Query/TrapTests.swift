@@ -56,7 +56,8 @@ import Testing
     func reentrancy(form: Int) async {
         let folder = TemporaryFolder()
         let path = folder.path("app.db")
-        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { [form, path = path as String] in
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            [form, path = path as String] in
             let queue = DatabaseQueue()
             let pool = try DatabasePool(path: path, configuration: Databases.configuration())
             switch form {
