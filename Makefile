@@ -17,7 +17,7 @@ build: setup  ## build the library, cipherctl and the tests
 	$(SWIFT) build --build-tests $(WARNINGS)
 
 test: setup  ## run every test
-	$(SWIFT) test --disable-xctest $(WARNINGS)
+	$(SWIFT) test --disable-xctest --no-parallel $(WARNINGS)
 
 lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing warns
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift

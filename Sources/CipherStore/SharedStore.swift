@@ -50,6 +50,19 @@ public final class SharedStore: DatabaseWriter {
         return try await pool.unsafeRead(value)
     }
 
+    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T {
+        try open { try pool.unsafeReentrantRead(value) }
+    }
+
+    public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) { pool.asyncRead(value) }
+
+    public func asyncUnsafeRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        pool.asyncUnsafeRead(value)
+    }
+
+    /// A view of the last commit that stays as it is.
+    public func makeSnapshot() throws -> DatabaseSnapshot { try open { try pool.makeSnapshot() } }
+
     // MARK: Writing
 
     public func write<T>(_ updates: (Database) throws -> T) throws -> T { try open { try pool.write(updates) } }
@@ -68,6 +81,35 @@ public final class SharedStore: DatabaseWriter {
     ) async throws -> T {
         try requireOpen()
         return try await pool.writeWithoutTransaction(updates)
+    }
+
+    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) throws -> T {
+        try open { try pool.unsafeReentrantWrite(updates) }
+    }
+
+    public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
+        try open { try pool.barrierWriteWithoutTransaction(updates) }
+    }
+
+    public func barrierWriteWithoutTransaction<T: Sendable>(
+        _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
+        try requireOpen()
+        return try await pool.barrierWriteWithoutTransaction(updates)
+    }
+
+    public func asyncBarrierWriteWithoutTransaction(
+        _ updates: @escaping @Sendable (Result<Database, any Error>) -> Void
+    ) {
+        pool.asyncBarrierWriteWithoutTransaction(updates)
+    }
+
+    public func asyncWriteWithoutTransaction(_ updates: @escaping @Sendable (Database) -> Void) {
+        pool.asyncWriteWithoutTransaction(updates)
+    }
+
+    public func spawnConcurrentRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        pool.spawnConcurrentRead(value)
     }
 
     // MARK: Upkeep

@@ -60,6 +60,14 @@ public struct Configuration: Sendable {
     /// What was set; nil leaves the choice to the kind of database.
     package var chosenBusyMode: Database.BusyMode?
 
+    /// What tells the dates of transactions. Default: the clock of the system.
+    public var transactionClock: any TransactionClock = .default
+
+    // MARK: Schema
+
+    /// What tells of the schema beyond what SQLite knows, such as the primary keys of views. Default: nil.
+    public var schemaSource: (any DatabaseSchemaSource)?
+
     // MARK: Connections and queues
 
     /// A name for connections, queues and errors. Default: nil.
@@ -67,6 +75,9 @@ public struct Configuration: Sendable {
 
     /// How many connections of a pool may read at the same time. Default: 5; at least 1.
     public var maximumReaderCount = 5
+
+    /// Whether readers stay open when memory is given back. Default: false.
+    public var persistentReadOnlyConnections = false
 
     /// The quality of service of the queues. Default: user-initiated.
     public var qos: DispatchQoS = .userInitiated

@@ -35,6 +35,8 @@ extension Database {
             if role == .writer { try db.setUpWriter(keyring: keyring, wal: wal) }
             db.installBusyMode()
         } catch {
+            // A store that is refused is left as it is, its log included.
+            db.handle.disableCheckpointOnClose()
             db.discard()
             throw error
         }
@@ -47,11 +49,12 @@ extension Database {
         hooks.authorize = { [keying] in keying.authorize($0) }
         hooks.didCommitToLog = { [unowned self] in logFrames = $0 }
         handle.installAuthorizer(hooks)
-        // In this order: SQLite's own checkpoints are a hook too, and switching them off removes whatever hook is there.
+        // Before the hook: SQLite makes its own checkpoints by the same hook, and takes it away with them.
         handle.disableAutomaticCheckpoints()
         handle.installLogHook(hooks)
         handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
         handle.setForeignKeys(configuration.foreignKeysEnabled)
+        try addBuiltInFunctions()
         // Sorts and temporary tables would otherwise reach the disk in readable form.
         try runInternally("PRAGMA temp_store = MEMORY")
         if case .material(let box, let settings) = key, try !keying.giveKnownKey() {
@@ -73,7 +76,7 @@ extension Database {
     }
 
     private func setUpWriter(keyring: Keyring, wal: Bool) throws {
-        guard !configuration.readonly else { return }
+        guard !configuration.readonly else { return try verifyLength(keyring: keyring) }
         CrashPoint.reach(.databaseKeyed)
         if wal, !keyring.isInMemory { try switchToWAL() }
         CrashPoint.reach(.journalModeSet)

@@ -42,14 +42,14 @@ extension Database {
     }
 
     /// Compiles the next statement of a text; nil at its end.
-    private func compile(_ text: UnsafePointer<CChar>, sql: String, persistent: Bool) throws -> (
+    func compile(_ text: UnsafePointer<CChar>, sql: String, persistent: Bool) throws -> (
         statement: Statement?, tail: UnsafePointer<CChar>
     ) {
         if isClosed { throw DatabaseError.connectionIsClosed() }
         try keying.willCompile(String(cString: text), on: self)
         var text = text
         while true {
-            let (code, statement, tail) = handle.prepare(text, persistent: persistent)
+            let (code, statement, tail) = prepare(text, persistent: persistent)
             guard code == .SQLITE_OK else { throw error(code, sql: sql.trimmingSQL()) }
             if let statement { return (Statement(database: self, sqliteStatement: statement), tail ?? text) }
             // Blanks and comments compile to nothing.
@@ -68,11 +68,14 @@ extension Database {
     /// - Throws: ``DatabaseError``; statements before the failing one have run.
     public func execute(sql: String, arguments: StatementArguments = StatementArguments()) throws {
         requireAccess()
-        if try keying.postpones(sql, on: self) { return }
         var queue = ArgumentQueue(arguments)
         try sql.withCString { start in
             var text = start
             while true {
+                if let bytes = keying.postpone(from: String(cString: text)) {
+                    text += bytes
+                    continue
+                }
                 // A statement may depend on the one before it, so each is compiled when it is its turn.
                 let (statement, tail) = try compile(text, sql: sql, persistent: false)
                 guard let statement else { break }
@@ -88,7 +91,7 @@ extension Database {
 }
 
 /// The arguments of several statements, each of which takes its own from the front.
-private struct ArgumentQueue {
+struct ArgumentQueue {
     let arguments: StatementArguments
     private var taken = 0
 
@@ -105,7 +108,7 @@ private struct ArgumentQueue {
         return values
     }
 
-    /// Throws when values are left.
+    /// Throws when values are left. Names that no statement has are left alone: a misspelled one shows as missing.
     func requireEnd(sql: String) throws {
         guard taken < arguments.values.count else { return }
         throw DatabaseError(

@@ -155,7 +155,21 @@ extension Database {
         if control.isBegin { try requireExpectedTransaction(for: control.sql) }
         try keying.willCompile(control.sql, on: self)
         let code = controls.run(control, on: handle)
-        if code != .SQLITE_DONE { throw stepError(code, sql: control.sql) }
+        let failure = code == .SQLITE_DONE ? nil : stepError(code, sql: control.sql)
+        didRun(control, succeeded: failure == nil)
+        if let failure { throw failure }
+    }
+
+    private func didRun(_ control: ControlStatements.Kind, succeeded: Bool) {
+        hooks.effects = []
+        schemaCache.isCompared = false
+        switch control {
+        case .beginDeferred: if succeeded { didBeginTransaction(deferred: true) }
+        case .beginImmediate, .beginExclusive: if succeeded { didBeginTransaction(deferred: false) }
+        case .commit: if succeeded { schemaCache.isProvisional = false }
+        case .rollback: break
+        }
+        completeTransactionIfEnded()
     }
 }
 

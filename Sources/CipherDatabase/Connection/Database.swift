@@ -31,6 +31,14 @@ public final class Database {
     /// Tells whether the task behind the access was cancelled.
     var cancellation: CancellationFlag?
     var tracer: ((TraceEvent) -> Void)?
+    /// The transaction under way: its date, and who waits for its end.
+    var transaction = TransactionTracker()
+    /// Whether transactions take their dates from the system's clock.
+    let usesDefaultClock: Bool
+    /// What is known of tables, views, indexes and triggers.
+    var schemaCache = SchemaCache()
+    /// What tells of the schema beyond what SQLite knows; nil during migrations.
+    public internal(set) var schemaSource: (any DatabaseSchemaSource)?
     /// The thread of the access under way; 0 between accesses.
     let accessThread = Atomic<UInt>(0)
 
@@ -44,6 +52,8 @@ public final class Database {
         self.path = path
         self.label = label
         self.configuration = configuration
+        usesDefaultClock = configuration.transactionClock is DefaultTransactionClock
+        schemaSource = configuration.schemaSource
         keying = ConnectionKeying(handle: handle, keyring: keyring, configuration: configuration)
     }
 
@@ -75,6 +85,12 @@ public final class Database {
         return handle
     }
 
+    /// The most parameters that one statement may have.
+    public var maximumStatementArgumentCount: Int { accessedHandle.parameterLimit }
+
+    /// Interrupts the statements under way: they throw `SQLITE_INTERRUPT`.
+    public func interrupt() { if !isClosed { handle.interrupt() } }
+
     // MARK: Accesses
 
     /// Marks the connection as used by this thread.
@@ -82,6 +98,7 @@ public final class Database {
 
     /// Marks the connection as free, after a check that no transaction is left open.
     func endAccess(allowsOpenTransaction: Bool) {
+        completeTransactionIfEnded()
         if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
             ProgrammerError.trap(ProgrammerError.transactionLeftOpen)
         }
@@ -115,7 +132,16 @@ public final class Database {
     }
 
     /// Told after each statement that ran to its end.
-    func didRun(_ statement: Statement) {}
+    func didRun(_ statement: Statement) {
+        if !statement.effects.isEmpty { note(statement.effects) }
+        completeTransactionIfEnded()
+    }
+
+    /// Told after each statement that failed.
+    func didFail(_ statement: Statement) {
+        if handle.isInAutocommit && transaction.date != nil { transaction.date = nil }
+        completeTransactionIfEnded()
+    }
 
     // MARK: Errors
 
@@ -171,6 +197,9 @@ public final class Database {
     }
 
     private func finalizeOwnStatements() {
+        // Closing rolls back; nobody waits for that any more.
+        handle.installTransactionHooks(nil)
+        transaction = TransactionTracker()
         statementCache.removeAll()
         fetchCache.removeAll()
         controls.finalizeAll()
@@ -178,9 +207,7 @@ public final class Database {
 
     /// Gives memory back that SQLite keeps for speed.
     public func releaseMemory() {
-        requireAccess()
-        statementCache.removeAll()
-        fetchCache.removeAll()
+        clearSchemaCache()
         handle.releaseMemory()
     }
 }

@@ -59,7 +59,7 @@ enum CipherPragma {
     /// Whether a text could show a key, so that it must stay out of errors and traces.
     static func mayHoldKey(_ sql: String) -> Bool {
         let words = Set(words(of: sql))
-        if words.contains("pragma") { return !words.isDisjoint(with: keyNames) }
+        if words.contains("pragma") { return words.contains("cipher_salt") || !words.isDisjoint(with: keyNames) }
         return words.contains("attach") && words.contains("key")
     }
 
@@ -85,6 +85,25 @@ enum CipherPragma {
 }
 
 extension String {
+    /// The text up to the end of its first statement, the semicolon included, if that is no trigger's definition.
+    var firstStatement: Substring {
+        var rest = droppingLeadingComments()
+        while let character = rest.first {
+            switch character {
+            case ";": return self[...rest.startIndex]
+            case "'", "\"", "`":
+                rest = rest.dropFirst().drop { $0 != character }.dropFirst()
+            case "-" where rest.hasPrefix("--"):
+                rest = rest.drop { !$0.isNewline }
+            case "/" where rest.hasPrefix("/*"):
+                rest = rest.firstRange(of: "*/").map { rest[$0.upperBound...] } ?? ""
+            default:
+                rest = rest.dropFirst()
+            }
+        }
+        return self[...]
+    }
+
     /// The text from its first statement on: without the blanks, semicolons and comments in front of it.
     func droppingLeadingComments() -> Substring {
         var rest = self[...]

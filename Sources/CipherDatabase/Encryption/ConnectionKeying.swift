@@ -27,8 +27,10 @@ final class ConnectionKeying {
     private var isPrepared = false
     /// Whether the library's own statements are being compiled; they pass every check.
     private var isInternal = false
-    /// Pragmas that came before the key: run at once they would touch the file without it.
+    /// Pragmas that came before the key or among its settings: run at once they would touch the file too early.
     private var postponed: [String] = []
+    /// What pragmas behind a settled key have asked for so far.
+    private var asked: PendingKey?
     private var refusal: (any Error)?
 
     init(handle: ConnectionHandle, keyring: Keyring, configuration: Configuration) {
@@ -55,17 +57,19 @@ final class ConnectionKeying {
     func give(_ box: KeyMaterialBox, creatingWith settings: CipherSettings? = nil, on db: Database) throws {
         switch phase {
         case .unkeyed, .given: break
+        case .settled(let known, _, _) where !isPrepared && known.isEqual(to: box): return
         case .settled, .leftToSQLCipher: throw misuse("the key of this connection is already in use")
         }
         if isPrepared { throw misuse("a key is given in prepareDatabase, before the database is used") }
         guard !keyring.isInMemory else {
             try check(setPlainKey(box))
             phase = .leftToSQLCipher
-            return
+            return try runPostponed(on: db)
         }
         switch try keyring.plan(for: box, file: handle, creatingWith: settings) {
         case .known(let key, let salt, let settings):
             try settle(box, key: key, salt: salt, settings: settings)
+            try runPostponed(on: db)
         case .pending(let pending):
             try check(setPlainKey(box))
             if let salt = pending.salt, pending.isNewFile {
@@ -73,10 +77,8 @@ final class ConnectionKeying {
                 try check(runInternally("PRAGMA cipher_salt = \"x'\(salt.hex)'\""))
             }
             phase = .given(pending)
+            try runPostponed(on: db)
         }
-        let sql = postponed
-        postponed = []
-        for pragma in sql { try db.execute(sql: pragma) }
     }
 
     /// Gives the key that another connection of the same pool has settled.
@@ -101,6 +103,11 @@ final class ConnectionKeying {
         try keyring.verify(handle, key: key, salt: salt, settings: settings)
         keyring.settledKey = (box, key, salt, settings)
         phase = .settled(box, salt, settings)
+    }
+
+    private func settlePending(_ pending: PendingKey, on db: Database) throws {
+        try settlePending(pending)
+        try runPostponed(on: db)
     }
 
     private func settlePending(_ pending: PendingKey) throws {
@@ -133,27 +140,50 @@ final class ConnectionKeying {
             if keyring.isInMemory || configuration.allowsUnencrypted { return }
             if !CipherPragma.comesBeforeFileAccess(sql()) { throw keyring.keyMissing() }
         case .given(let pending):
-            if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(pending) }
+            if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(pending, on: db) }
         }
     }
 
-    /// Whether a pragma is put off until the key is given.
-    func postpones(_ sql: String, on db: Database) throws -> Bool {
-        if isPrepared || isInternal { return false }
-        guard case .unkeyed = phase, !keyring.isInMemory, !configuration.allowsUnencrypted,
-            let name = CipherPragma.leadingPragma(of: sql)
-        else { return false }
-        if case .key = CipherPragma(name: name, value: nil) { return false }
-        postponed.append(sql)
-        return true
+    /// Puts off the pragma with which a text begins, if it would use the file before its key and settings are known.
+    ///
+    /// - Returns: The length of what was put off, in bytes of UTF-8; nil when the text is to be run now.
+    func postpone(from sql: @autoclosure () -> String) -> Int? {
+        if isPrepared || isInternal || keyring.isInMemory { return nil }
+        let isKeyed: Bool
+        switch phase {
+        case .unkeyed: isKeyed = false
+        case .given: isKeyed = true
+        case .settled, .leftToSQLCipher: return nil
+        }
+        if !isKeyed && configuration.allowsUnencrypted { return nil }
+        let sql = sql()
+        guard let name = CipherPragma.leadingPragma(of: sql) else { return nil }
+        switch CipherPragma(name: name, value: "") {
+        case .key: return nil
+        case .setting where isKeyed: return nil
+        default: break
+        }
+        let pragma = sql.firstStatement
+        postponed.append(String(pragma))
+        return pragma.utf8.count
+    }
+
+    /// Runs what was put off, in its order. While settings may still follow, all but settings are put off once more.
+    private func runPostponed(on db: Database) throws {
+        let pragmas = postponed
+        postponed = []
+        for pragma in pragmas { try db.execute(sql: pragma) }
     }
 
     /// Ends the preparation: the key is settled, and from here on nothing may change it.
     func finish(on db: Database) throws {
         switch phase {
         case .unkeyed where !keyring.isInMemory && !configuration.allowsUnencrypted: throw keyring.keyMissing()
-        case .given(let pending): try settlePending(pending)
+        case .given(let pending): try settlePending(pending, on: db)
         default: break
+        }
+        if case .settled(_, _, let settings) = phase, let asked, asked.settings != settings {
+            throw keyring.settingsConflict("PRAGMA cipher_compatibility asks for something else")
         }
         isPrepared = true
     }
@@ -175,7 +205,7 @@ final class ConnectionKeying {
         if isInternal { return .allow }
         do {
             switch request {
-            case .pragma(let name, let value): try authorizePragma(name, value: value)
+            case .pragma(let name, let value): return try authorizePragma(name, value: value)
             case .attach(let file): try authorizeAttach(file)
             case .other: break
             }
@@ -186,34 +216,44 @@ final class ConnectionKeying {
         }
     }
 
-    private func authorizePragma(_ name: String, value: String?) throws {
+    private func authorizePragma(_ name: String, value: String?) throws -> AuthorizerDecision {
         switch CipherPragma(name: name, value: value) {
-        case .other: return
+        case .other: return .allow
         case .key:
             throw refused(
                 "a key is never given as SQL text, which traces and errors show: use usePassphrase or useRawKey")
         case .forbidden:
             throw refused("PRAGMA \(name) changes encryption behind the store's back")
         case .engine:
-            if name.lowercased() == "temp_store", let value, value == "2" || value.uppercased() == "MEMORY" { return }
+            if name.lowercased() == "temp_store", let value, value == "2" || value.uppercased() == "MEMORY" {
+                return .allow
+            }
             throw refused("PRAGMA \(name) is the library's own affair while a database is shared; use checkpoint()")
         case .setting(let setting):
-            try authorizeSetting(setting, value: value ?? "", name: name)
+            return try authorizeSetting(setting, value: value ?? "", name: name)
         }
     }
 
-    private func authorizeSetting(_ setting: CipherPragma.Setting, value: String, name: String) throws {
+    private func authorizeSetting(_ setting: CipherPragma.Setting, value: String, name: String) throws
+        -> AuthorizerDecision
+    {
         guard !isPrepared else { throw refused("PRAGMA \(name) is only for prepareDatabase, before the first access") }
         switch phase {
         case .unkeyed:
             // From C code: SQLCipher ignores it before the key, so it is kept and run behind the key.
             postponed.append("PRAGMA \(name) = \"\(value)\"")
         case .leftToSQLCipher:
-            return
+            break
         case .settled(let box, let salt, let settings):
-            guard settings.agrees(with: setting, value: value, salt: salt, material: box) else {
+            var known = asked ?? PendingKey(settled: box, salt: salt, settings: settings)
+            if let reason = known.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
+            asked = known
+            // One pragma sets several at once, and others may follow that put it right: `finish` compares those.
+            if setting != .compatibility && !known.agrees(with: settings, on: setting, salt: salt) {
                 throw keyring.settingsConflict("PRAGMA \(name) asks for something else")
             }
+            // SQLCipher has its settings already; what compatibility sets in passing would make it misread the file.
+            return .ignore
         case .given(var pending):
             if let reason = pending.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
             phase = .given(pending)
@@ -223,11 +263,14 @@ final class ConnectionKeying {
                 try keyring.record(salt: salt, settings: pending.settings, key: key, state: .creating)
             }
         }
+        return .allow
     }
 
     private func authorizeAttach(_ file: String?) throws {
         // VACUUM attaches a database without a name. Any other file would be written without this database's key.
-        guard let file, !file.isEmpty, file != ":memory:" else { return }
+        // A name that is no literal comes as nil, and may be any.
+        if file == "" || file == ":memory:" { return }
+        if case .unkeyed = phase { return }
         throw refused("an attached file would hold readable copies of encrypted rows")
     }
 

@@ -60,8 +60,9 @@ extension FileDiagnosis {
         StoreError(
             .truncated,
             what: "The end of \"\(path)\" is missing.",
-            why: "\(expectedPages) pages of \(pageBytes) bytes belong to it, but it has \(bytes) bytes, and the "
-                + "write-ahead log does not hold the rest.",
+            why: (expectedPages == 1 ? "At least one page" : "By header or log \(expectedPages) pages")
+                + " of \(pageBytes) bytes belong to it, but it has \(bytes) bytes, and the write-ahead log does not hold "
+                + "the rest.",
             remedy: "Restore the file from a backup.")
     }
 
@@ -70,7 +71,9 @@ extension FileDiagnosis {
             .foreignSidecar,
             what: "\"\(sidecarPath)\" does not belong to \"\(path)\".",
             why: "The key opens the sidecar, but none of the file's first pages.",
-            remedy: "Put the sidecar of this file back in its place, or the file of this sidecar.")
+            remedy:
+                "Put the sidecar of this file back in its place, or the file of this sidecar. If they belong together, "
+                + "the beginning of the file is damaged: restore it from a backup.")
     }
 
     func wrongKey(_ first: [UInt8]) -> StoreError {
@@ -80,6 +83,22 @@ extension FileDiagnosis {
             why: "The authentication code of page 1 does not fit it.",
             remedy: "Check the key. A file of SQLCipher 1 to 3 opens with PRAGMA cipher_compatibility behind the key, "
                 + "or through `cipherctl adopt --compatibility`.")
+    }
+
+    /// Why a connection that only reads could not use the write-ahead log; nil when the reason is not to be seen.
+    func reasonLogNotOpened() -> (any Error)? {
+        let paths = StorePaths(path)
+        let parts = [paths.wal, paths.sharedMemory]
+        let missing = parts.filter { !Files.exists($0) }
+        guard let first = missing.first else {
+            return parts.first { !Files.canRead(file: $0) }.map { SystemError.permissionDenied("open", $0) }
+        }
+        return StoreError(
+            .logMissing,
+            what: "\"\(path)\" cannot be read here: \"\(first)\" is missing.",
+            why: "Reading needs the write-ahead log and its index (-wal, -shm), and this process may not make them.",
+            remedy: "Open the store once for writing as a SharedStore, which leaves both files in place, and copy them "
+                + "along with the store.")
     }
 
     static func emptyFile(_ path: String) -> StoreError {

@@ -35,7 +35,7 @@ struct FileDiagnosis {
         case .tooShort: throw notEncrypted(.noDatabase)
         case .damagedHeader(let damage): throw headerDamaged(damage)
         case .opaque(let traits):
-            if traits.looksLikeText || traits.isZero { throw notEncrypted(.noDatabase) }
+            guard traits.looksRandom else { throw notEncrypted(.noDatabase) }
             return .standard(salt: try Salt(bytes: Array(first.prefix(16))))
         }
     }
@@ -79,7 +79,8 @@ struct FileDiagnosis {
         guard size >= settings.pageBytes, first.count >= settings.pageBytes else {
             return truncated(expectedPages: 1, bytes: size, pageBytes: settings.pageBytes)
         }
-        if first.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
+        let firstPage = first.prefix(settings.pageBytes)
+        if firstPage.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
         guard sidecar != nil else { return wrongKey(first) }
         // The sidecar proves the key, so the page is damaged, or it is the page of another store.
         return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar()
@@ -137,6 +138,8 @@ struct FileDiagnosis {
     ///
     /// - Parameter settings: The settings of a key that was found to be right; nil when none is known.
     func explain(_ error: DatabaseError, settings: CipherSettings?) -> any Error {
+        let unopened: [ResultCode] = [.SQLITE_CANTOPEN, .SQLITE_READONLY]
+        if unopened.contains(error.resultCode), let reason = reasonLogNotOpened() { return reason }
         let unreadable: [ResultCode] = [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_NOMEM]
         guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else {
             return error
@@ -147,18 +150,29 @@ struct FileDiagnosis {
             if case .plainSQLite = verdict { return notEncrypted(.plainSQLite) }
             return wrongKey(first)
         }
-        if let header = DatabaseHeader(first), settings.plaintextHeaderBytes > 0,
-            Int(header.pageCount) * settings.pageBytes > size
-        {
-            return truncated(expectedPages: Int(header.pageCount), bytes: size, pageBytes: settings.pageBytes)
-        }
-        return error
+        guard settings.plaintextHeaderBytes > 0, let header = DatabaseHeader(first) else { return error }
+        return wrongLength(header, size: size, pageBytes: settings.pageBytes) ?? error
+    }
+
+    /// What is wrong with the length of a file whose schema cannot be read.
+    private func wrongLength(_ header: DatabaseHeader, size: Int, pageBytes: Int) -> StoreError? {
+        // What the log says of the length goes before what the header says.
+        guard (try? pagesInLog(pageBytes: pageBytes)) == nil else { return nil }
+        let pages = Int(header.pageCount)
+        if pages * pageBytes > size { return truncated(expectedPages: pages, bytes: size, pageBytes: pageBytes) }
+        if pages * pageBytes < size { return pageCountLowered(pages: pages, bytes: size, pageBytes: pageBytes) }
+        return nil
     }
 
     private func beginning(_ byteCount: Int = 4096) throws -> (bytes: [UInt8], fileBytes: Int) {
         guard let size = file.fileBytes, let bytes = file.readFile(max(4096, byteCount), at: 0) else {
             throw SystemError.inputOutput("read", path)
         }
+        // SQLite takes a file of one byte for a new database, and would write over it.
+        if size == 0, try Files.byteCount(path) == 1 { return ([0], 1) }
         return (bytes, size)
     }
+
+    /// Whether the file has no content at all, so that a database may be made in it.
+    func isEmpty() throws -> Bool { try beginning().fileBytes == 0 }
 }

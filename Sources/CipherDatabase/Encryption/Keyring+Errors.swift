@@ -30,10 +30,11 @@ extension Keyring {
     func standardFile() -> StoreError {
         StoreError(
             .settingsConflict,
-            what: "\(name) is a standard SQLCipher file, not a store with a plaintext header.",
-            why: "Its first 16 bytes hold its salt, where a plaintext header was asked for.",
-            remedy: "Turn it into a store with `cipherctl adopt`, or open it without "
-                + "PRAGMA cipher_plaintext_header_size."
+            what: "\(name) has no plaintext header, as every store has.",
+            why: "It looks like a standard SQLCipher file, whose first 16 bytes are its salt.",
+            remedy:
+                "Turn it into a store with `cipherctl adopt` (SQLCipher 1 to 3 with --compatibility), or open it in "
+                + "prepareDatabase without PRAGMA cipher_plaintext_header_size."
         )
     }
 
@@ -42,7 +43,9 @@ extension Keyring {
             .settingsConflict,
             what: "The cipher settings asked for do not fit \(name).",
             why: why + ".",
-            remedy: "Leave the settings out: those on record are used. To change them, export into a new store."
+            remedy:
+                "Leave the settings out: those on record are used. For a new file give them directly behind the key, "
+                + "before statements that use it."
         )
     }
 }

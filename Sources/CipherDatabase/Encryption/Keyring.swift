@@ -75,6 +75,14 @@ package final class Keyring: Sendable {
 
     // MARK: Opening
 
+    /// Refuses a path at which no store can be, before a lock file is made beside it.
+    package func requirePossiblePlace() throws {
+        guard let paths else { return }
+        let directory = try Files.kind(Files.directory(of: paths.database))
+        guard try Files.kind(paths.database) == .directory || directory != .directory else { return }
+        if let reason = FileDiagnosis.reasonNotOpened(paths.database, readonly: isReadonly) { throw reason }
+    }
+
     /// Opens a connection to the file, telling apart what SQLite calls "unable to open".
     func open(_ path: String, readonly: Bool) throws -> ConnectionHandle {
         do {
@@ -111,7 +119,8 @@ package final class Keyring: Sendable {
         if let known = knownPlan(for: box) { return known }
         let files = SidecarFiles(databasePath: paths.database)
         var copies = files.read()
-        if !isReadonly && (copies.areAbsent ? file.fileBytes == 0 : copies.mayBeCreating) {
+        let isEmpty = try FileDiagnosis(file, path: paths.database).isEmpty()
+        if !isReadonly && (copies.areAbsent ? isEmpty : copies.mayBeCreating) {
             // Another process may be creating the store at this moment: what counts is what it leaves behind.
             try holdOpeningLock()
             copies = files.read()
@@ -119,10 +128,10 @@ package final class Keyring: Sendable {
         let choice = try files.choose(copies) { try self.dataKey(for: box, salt: $0, settings: $1) }
         guard let choice else { return try planWithoutSidecar(box, file: file, creatingWith: settings) }
         for note in choice.notes { notice("\"\(paths.database)\": \(note).") }
-        if file.fileBytes == 0 && choice.sidecar.state != .creating {
-            throw FileDiagnosis.emptyFile(paths.database)
+        if try FileDiagnosis(file, path: paths.database).isEmpty() {
+            if choice.sidecar.state != .creating { throw FileDiagnosis.emptyFile(paths.database) }
+            if isReadonly { throw FileDiagnosis.notYetCreated(paths.database) }
         }
-        if file.fileBytes == 0 && isReadonly { throw FileDiagnosis.notYetCreated(paths.database) }
         state.withLock { state in
             state.sidecar = choice.sidecar
             state.unmended = choice.notes.isEmpty || isReadonly ? nil : choice

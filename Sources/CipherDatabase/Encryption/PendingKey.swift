@@ -102,17 +102,24 @@ struct PendingKey {
     }
 }
 
-extension CipherSettings {
-    /// Whether a pragma asks for what these settings say already.
-    func agrees(with setting: CipherPragma.Setting, value: String, salt: Salt, material: KeyMaterialBox) -> Bool {
-        var asked = PendingKey(
-            material: material, isNewFile: false, salt: salt, saltOrigin: .user, settings: self)
-        guard asked.apply(setting, value: value) == nil, asked.isModelled else { return false }
-        if setting == .compatibility {
-            // It resets several settings at once; other pragmas may still set them as recorded.
-            return true
+extension PendingKey {
+    /// What is asked for behind a key that has its settings already: at first, the same.
+    init(settled material: KeyMaterialBox, salt: Salt, settings: CipherSettings) {
+        self.init(material: material, isNewFile: false, salt: salt, saltOrigin: .user, settings: settings)
+    }
+
+    /// Whether one setting is as it is on record.
+    func agrees(with recorded: CipherSettings, on setting: CipherPragma.Setting, salt recordedSalt: Salt) -> Bool {
+        switch setting {
+        case .plaintextHeader: settings.plaintextHeaderBytes == recorded.plaintextHeaderBytes
+        case .salt: salt == recordedSalt
+        case .pageBytes: settings.pageBytes == recorded.pageBytes
+        case .kdfRounds: settings.kdfRounds == recorded.kdfRounds
+        case .kdfHash: settings.kdfHash == recorded.kdfHash
+        case .hmacHash: settings.hmacHash == recorded.hmacHash
+        case .compatibility: settings == recorded
+        case .fastRounds, .usesHMAC, .saltMask, .pageNumberOrder, .cipher: false
         }
-        return asked.settings == self && asked.salt == salt
     }
 }
 

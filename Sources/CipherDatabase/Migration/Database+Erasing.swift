@@ -31,7 +31,6 @@ extension Database {
     }
 
     private func drop(_ object: SchemaObject) throws {
-        let name = object.name.replacing("\"", with: "\"\"")
-        try execute(sql: "DROP \(object.type) main.\"\(name)\"")
+        try execute(sql: "DROP \(object.type) main.\(object.name.quotedIdentifier)")
     }
 }

@@ -33,7 +33,7 @@ struct Migration: Sendable {
             guard isDue(after: applied) else { return .commit }
             let merged = mergedIdentifiers.intersection(applied)
             if !applied.contains(identifier) {
-                try migrate(db, merged)
+                try db.withSchemaSource(nil) { try migrate(db, merged) }
                 if checksForeignKeys { try db.checkForeignKeys() }
                 try MigrationTable.insert(db, identifier)
             }

@@ -18,6 +18,19 @@ extension Database {
         return result
     }
 
+    /// Runs a read of what was committed last, on the writing connection itself.
+    func readOnlyConcurrently(_ value: (Result<Database, any Error>) -> Void) throws {
+        requireNoTransaction()
+        try readOnly { try inReadTransaction { value(.success($0)) } }
+    }
+
+    /// Traps inside a transaction, whose changes a concurrent read could not see.
+    func requireNoTransaction() {
+        if isInsideTransaction {
+            ProgrammerError.trap("a concurrent read must be asked for outside of a transaction")
+        }
+    }
+
     /// Runs a write in a transaction of the default kind.
     func inWriteTransaction<T>(_ body: (Database) throws -> T) throws -> T {
         var result: T?

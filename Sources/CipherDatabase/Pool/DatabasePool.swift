@@ -1,4 +1,6 @@
+import Dispatch
 import KeyCustody
+import Synchronization
 
 /// A database with one writing connection and several reading ones, in WAL mode: reads never wait for writes.
 ///
@@ -8,8 +10,9 @@ public final class DatabasePool: DatabaseWriter {
     public let configuration: Configuration
     /// The path of the database file.
     public let path: String
-    private let writer: WritingConnection
-    private let readers: ReaderPool
+    let writer: WritingConnection
+    let readers: ReaderPool
+    let openSnapshot: @Sendable () throws -> DatabaseSnapshot
 
     /// Opens a database file, creating it when it does not exist.
     ///
@@ -31,6 +34,15 @@ public final class DatabasePool: DatabaseWriter {
         var reading = configuration
         reading.readonly = true
         reading.allowsUnsafeTransactions = false
+        let snapshots = Mutex(0)
+        openSnapshot = { [reading] in
+            let number = snapshots.withLock { count in
+                count += 1
+                return count
+            }
+            return try DatabaseSnapshot(
+                path: path, label: label + ".snapshot.\(number)", configuration: reading, keyring: keyring, key: key)
+        }
         readers = ReaderPool(maximumCount: configuration.maximumReaderCount) { [reading] number in
             let db = try Database.open(
                 path: path, label: label + ".reader.\(number)", configuration: reading, keyring: keyring, role: .reader,
@@ -69,6 +81,36 @@ public final class DatabasePool: DatabaseWriter {
         }
     }
 
+    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T {
+        if writer.connection.isAccessedHere { return try writer.connection.reentrantSync(value) }
+        if let reader = readers.connectionAccessedHere { return try reader.reentrantSync(value) }
+        return try unsafeRead(value)
+    }
+
+    public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        asyncUnsafeRead { outcome in
+            do {
+                try outcome.get().inReadTransaction { value(.success($0)) }
+            } catch {
+                value(.failure(error))
+            }
+        }
+    }
+
+    public func asyncUnsafeRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        readers.acquire { [readers] outcome in
+            switch outcome {
+            case .failure(let error): value(.failure(error))
+            case .success(let reader):
+                reader.async {
+                    value(.success($0))
+                } finally: {
+                    readers.release(reader)
+                }
+            }
+        }
+    }
+
     // MARK: Writing
 
     public func write<T>(_ updates: (Database) throws -> T) throws -> T {
@@ -85,6 +127,41 @@ public final class DatabasePool: DatabaseWriter {
         _ updates: @escaping @Sendable (Database) throws -> T
     ) async throws -> T {
         try await writer.asyncAccess(updates)
+    }
+
+    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) throws -> T {
+        try writer.reentrantSync(updates)
+    }
+
+    public func asyncWriteWithoutTransaction(_ updates: @escaping @Sendable (Database) -> Void) {
+        writer.async(updates)
+    }
+
+    // The barrier comes before the writer: a read under way may itself wait for the writer.
+    public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
+        try readers.barrier { try writer.sync(updates) }
+    }
+
+    public func barrierWriteWithoutTransaction<T: Sendable>(
+        _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
+        try await withCheckedThrowingContinuation { continuation in
+            DispatchQueue.global().async { [self] in
+                continuation.resume(with: Result { try barrierWriteWithoutTransaction(updates) })
+            }
+        }
+    }
+
+    public func asyncBarrierWriteWithoutTransaction(
+        _ updates: @escaping @Sendable (Result<Database, any Error>) -> Void
+    ) {
+        DispatchQueue.global().async { [self] in
+            do {
+                try barrierWriteWithoutTransaction { updates(.success($0)) }
+            } catch {
+                updates(.failure(error))
+            }
+        }
     }
 
     /// Runs a block in a transaction, which an error rolls back.
@@ -104,6 +181,18 @@ public final class DatabasePool: DatabaseWriter {
     public func interrupt() {
         writer.connection.interrupt()
         readers.interrupt()
+    }
+
+    /// Gives memory back that connections keep for speed; readers that are free are closed.
+    public func releaseMemory() {
+        try? writer.reentrantSync { $0.releaseMemory() }
+        if !configuration.persistentReadOnlyConnections { readers.closeIdle() } else { readers.releaseMemory() }
+    }
+
+    /// Gives memory back without waiting for accesses under way.
+    public func releaseMemoryEventually() {
+        writer.async { $0.releaseMemory() }
+        if !configuration.persistentReadOnlyConnections { readers.closeIdle() }
     }
 
     /// Closes the readers that are free, so that the next reads open new ones.

@@ -53,6 +53,40 @@ public final class DatabaseQueue: DatabaseWriter {
         try await writer.asyncAccess(value)
     }
 
+    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T { try writer.reentrantSync(value) }
+
+    public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        asyncAccess { db in
+            db.readOnly {
+                do {
+                    try db.inReadTransaction { value(.success($0)) }
+                } catch {
+                    value(.failure(error))
+                }
+            }
+        } orFail: {
+            value(.failure($0))
+        }
+    }
+
+    public func asyncUnsafeRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        asyncAccess {
+            value(.success($0))
+        } orFail: {
+            value(.failure($0))
+        }
+    }
+
+    private func asyncAccess(
+        _ body: @escaping @Sendable (Database) -> Void, orFail fail: (any Error) -> Void
+    ) {
+        do {
+            try writer.async(body)
+        } catch {
+            fail(error)
+        }
+    }
+
     // MARK: Writing
 
     public func write<T>(_ updates: (Database) throws -> T) throws -> T {
@@ -70,6 +104,43 @@ public final class DatabaseQueue: DatabaseWriter {
     ) async throws -> T {
         try await writer.asyncAccess(updates)
     }
+
+    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) throws -> T {
+        try writer.reentrantSync(updates)
+    }
+
+    public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
+        try writer.sync(updates)
+    }
+
+    public func barrierWriteWithoutTransaction<T: Sendable>(
+        _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
+        try await writer.asyncAccess(updates)
+    }
+
+    public func asyncBarrierWriteWithoutTransaction(
+        _ updates: @escaping @Sendable (Result<Database, any Error>) -> Void
+    ) {
+        asyncUnsafeRead(updates)
+    }
+
+    public func asyncWriteWithoutTransaction(_ updates: @escaping @Sendable (Database) -> Void) {
+        // A database in memory that could not be opened says so at accesses that can throw.
+        asyncAccess(updates) { _ in }
+    }
+
+    /// Reads at once: with one connection, nothing can be written meanwhile.
+    public func spawnConcurrentRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        do {
+            try writer.connection.requireAccessHere().readOnlyConcurrently(value)
+        } catch {
+            value(.failure(error))
+        }
+    }
+
+    /// Gives memory back that the connection keeps for speed.
+    public func releaseMemory() { try? writer.reentrantSync { $0.releaseMemory() } }
 
     /// Runs an access without a transaction around it.
     public func inDatabase<T>(_ block: (Database) throws -> T) throws -> T { try writer.sync(block) }

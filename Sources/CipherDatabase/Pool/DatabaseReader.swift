@@ -31,6 +31,15 @@ public protocol DatabaseReader: AnyObject, Sendable {
 
     /// Reads without a transaction and without blocking the thread.
     func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T
+
+    /// Reads without a transaction, also from inside another access of the same database.
+    func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T
+
+    /// Reads later, in a transaction, without waiting for it. A failure to get a connection is handed to `value`.
+    func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void)
+
+    /// Reads later, without a transaction and without waiting for it.
+    func asyncUnsafeRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void)
 }
 
 /// What reads and writes a database: a queue, a pool, a shared store.
@@ -53,6 +62,29 @@ public protocol DatabaseWriter: DatabaseReader {
     /// Writes without a transaction around it and without blocking the thread.
     func writeWithoutTransaction<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
 
+    /// Writes without a transaction around it, also from inside another access of the same database.
+    func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) throws -> T
+
+    /// Writes while nothing reads: waits for the reads under way, and lets new ones wait.
+    func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T
+
+    /// Writes while nothing reads, without blocking the thread.
+    func barrierWriteWithoutTransaction<T: Sendable>(
+        _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T
+
+    /// Writes later while nothing reads, without waiting for it.
+    func asyncBarrierWriteWithoutTransaction(_ updates: @escaping @Sendable (Result<Database, any Error>) -> Void)
+
+    /// Writes later, without a transaction around it and without waiting for it; in the order of the calls.
+    func asyncWriteWithoutTransaction(_ updates: @escaping @Sendable (Database) -> Void)
+
+    /// Reads what was committed last, from inside a write access and outside of its transactions.
+    ///
+    /// It returns when the read has its view of the database: what is written from then on, `value` does not see, and
+    /// what was committed before, it sees. `value` runs beside the writes that follow.
+    func spawnConcurrentRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void)
+
     /// Copies the write-ahead log into the database file.
     ///
     /// - Returns: What was copied; zero frames without WAL.
@@ -63,6 +95,18 @@ public protocol DatabaseWriter: DatabaseReader {
 }
 
 extension DatabaseWriter {
+    /// Writes later in a transaction, without waiting for it; in the order of the calls.
+    ///
+    /// - Parameter completion: Called behind the transaction, with the result of `updates` or the error.
+    public func asyncWrite<T>(
+        _ updates: @escaping @Sendable (Database) throws -> T,
+        completion: @escaping @Sendable (Database, Result<T, any Error>) -> Void
+    ) {
+        asyncWriteWithoutTransaction { db in
+            completion(db, Result { try db.inWriteTransaction(updates) })
+        }
+    }
+
     /// Copies what it can of the write-ahead log into the database file.
     @discardableResult
     public func checkpoint() throws -> CheckpointResult { try checkpoint(.passive) }

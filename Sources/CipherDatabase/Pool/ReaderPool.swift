@@ -26,6 +26,24 @@ final class ReaderPool: Sendable {
         var isClosed = false
         /// Whether closing failed once: connections that were closed by then may still come back.
         var wasReopened = false
+        /// Barriers that are waited for or under way; nothing is lent while there is one.
+        var barriers = 0
+        /// Called when the last connection has come back.
+        var whenAllAreBack: [@Sendable () -> Void] = []
+
+        var allAreBack: Bool { lent.isEmpty && opening == 0 }
+
+        /// The next of those who wait, unless a barrier keeps them waiting.
+        mutating func takeWaiter() -> Waiter? {
+            waiters.isEmpty || barriers > 0 ? nil : waiters.removeFirst()
+        }
+
+        /// Those who wait for all connections, when all are back.
+        mutating func takeArrivals() -> [@Sendable () -> Void] {
+            guard allAreBack else { return [] }
+            defer { whenAllAreBack.removeAll() }
+            return whenAllAreBack
+        }
     }
 
     /// - Parameter open: Opens the n-th connection, counted from 1.
@@ -46,7 +64,7 @@ final class ReaderPool: Sendable {
 
     /// Lends a connection, waiting for one when all are lent. Traps when this thread uses one already.
     func acquire() throws -> SerialConnection {
-        switch state.withLock({ grant(&$0) }) {
+        switch state.withLock({ grant(&$0, isWaitedFor: true) }) {
         case .connection(let connection): return connection
         case .open(let number): return try openConnection(number)
         case .closed: throw DatabaseError.connectionIsClosed()
@@ -65,7 +83,7 @@ final class ReaderPool: Sendable {
 
     /// Lends a connection without blocking the thread.
     func acquire(_ receive: @escaping @Sendable (Result<SerialConnection, any Error>) -> Void) {
-        switch state.withLock({ grant(&$0) }) {
+        switch state.withLock({ grant(&$0, isWaitedFor: false) }) {
         case .connection(let connection): receive(.success(connection))
         case .closed: receive(.failure(DatabaseError.connectionIsClosed()))
         case .reentrant: ProgrammerError.trap(ProgrammerError.reentrant)
@@ -85,22 +103,26 @@ final class ReaderPool: Sendable {
 
     /// Takes a connection back.
     func release(_ connection: SerialConnection) {
-        let waiter: (tell: Waiter, connection: SerialConnection?)? = state.withLock { state in
+        let (waiter, next, arrivals) = state.withLock {
+            state -> (Waiter?, SerialConnection?, [@Sendable () -> Void]) in
             let isUsable = !state.wasReopened || connection.isOpen
-            if isUsable, !state.waiters.isEmpty { return (state.waiters.removeFirst(), connection) }
+            if isUsable, let waiter = state.takeWaiter() { return (waiter, connection, []) }
             state.lent.removeAll { $0 === connection }
-            if isUsable {
-                if !state.isClosed { state.idle.append(connection) }
-                return nil
-            }
-            return state.waiters.isEmpty ? nil : (state.waiters.removeFirst(), nil)
+            if isUsable && !state.isClosed { state.idle.append(connection) }
+            return (isUsable ? nil : state.takeWaiter(), nil, state.takeArrivals())
         }
-        waiter?.tell(.success(waiter?.connection))
+        waiter?(.success(next))
+        for arrival in arrivals { arrival() }
     }
 
-    private func grant(_ state: inout State) -> Grant {
+    /// The lent connection whose access this thread is in.
+    var connectionAccessedHere: SerialConnection? { state.withLock { $0.lent.first(where: \.isAccessedHere) } }
+
+    private func grant(_ state: inout State, isWaitedFor: Bool) -> Grant {
         if state.isClosed { return .closed }
-        if state.lent.contains(where: \.isAccessedHere) { return .reentrant }
+        // Waiting for a second connection of the same pool inside of an access could wait for ever.
+        if isWaitedFor && state.lent.contains(where: \.isAccessedHere) { return .reentrant }
+        if state.barriers > 0 { return .wait }
         if let connection = state.idle.popLast() {
             state.lent.append(connection)
             return .connection(connection)
@@ -116,11 +138,13 @@ final class ReaderPool: Sendable {
         // Between the refusal and this call a connection may have come back.
         let outcome: Result<SerialConnection?, any Error>? = state.withLock { state in
             if state.isClosed { return .failure(DatabaseError.connectionIsClosed()) }
-            if let connection = state.idle.popLast() {
-                state.lent.append(connection)
-                return .success(connection)
+            if state.barriers == 0 {
+                if let connection = state.idle.popLast() {
+                    state.lent.append(connection)
+                    return .success(connection)
+                }
+                if state.lent.count + state.opening < maximumCount { return .success(nil) }
             }
-            if state.lent.count + state.opening < maximumCount { return .success(nil) }
             state.waiters.append(waiter)
             return nil
         }
@@ -130,15 +154,16 @@ final class ReaderPool: Sendable {
     private func openConnection(_ number: Int) throws -> SerialConnection {
         defer { openers.leave() }
         let opened = Result { try open(number) }
-        let (isClosed, waiter): (Bool, Waiter?) = state.withLock { state in
+        let (isClosed, waiter, arrivals) = state.withLock { state -> (Bool, Waiter?, [@Sendable () -> Void]) in
             state.opening -= 1
             if case .success(let connection) = opened, !state.isClosed {
                 state.lent.append(connection)
-                return (false, nil)
+                return (false, nil, [])
             }
-            return (state.isClosed, state.waiters.isEmpty ? nil : state.waiters.removeFirst())
+            return (state.isClosed, state.takeWaiter(), state.takeArrivals())
         }
         waiter?(.success(nil))
+        for arrival in arrivals { arrival() }
         let connection = try opened.get()
         if isClosed {
             try connection.close()
@@ -147,7 +172,47 @@ final class ReaderPool: Sendable {
         return connection
     }
 
+    // MARK: Barriers
+
+    /// Runs `body` while no connection is lent: waits for those that are, and keeps newcomers waiting.
+    func barrier<T>(_ body: () throws -> T) rethrows -> T {
+        let allAreBack = DispatchSemaphore(value: 0)
+        let mustWait = state.withLock { state in
+            state.barriers += 1
+            if state.allAreBack { return false }
+            state.whenAllAreBack.append { allAreBack.signal() }
+            return true
+        }
+        if mustWait { allAreBack.wait() }
+        defer { endBarrier() }
+        return try body()
+    }
+
+    private func endBarrier() {
+        let served = state.withLock { state -> [(Waiter, SerialConnection?)] in
+            state.barriers -= 1
+            var served: [(Waiter, SerialConnection?)] = []
+            var places = maximumCount - state.lent.count - state.opening
+            while places > 0, let waiter = state.takeWaiter() {
+                places -= 1
+                let connection = state.idle.popLast()
+                if let connection { state.lent.append(connection) }
+                served.append((waiter, connection))
+            }
+            return served
+        }
+        for (waiter, connection) in served { waiter(.success(connection)) }
+    }
+
+    /// Whether a barrier is waited for or under way.
+    var hasBarrier: Bool { state.withLock { $0.barriers > 0 } }
+
     // MARK: All at once
+
+    /// Gives memory back that idle connections keep for speed.
+    func releaseMemory() {
+        for connection in state.withLock({ $0.idle }) { try? connection.sync { $0.releaseMemory() } }
+    }
 
     /// Interrupts every reader.
     func interrupt() { for connection in state.withLock({ $0.lent }) { connection.interrupt() } }

@@ -35,12 +35,36 @@ final class SerialConnection: @unchecked Sendable {
     /// Whether this thread is inside an access of this connection.
     var isAccessedHere: Bool { db.isAccessedHere }
 
+    /// The connection, for code that runs inside one of its accesses. Traps everywhere else.
+    func requireAccessHere() -> Database {
+        db.requireAccess()
+        return db
+    }
+
     // MARK: Accesses
 
     /// Runs an access and waits for it. Traps when this thread is inside one already.
     func sync<T>(_ body: (Database) throws -> T) throws -> T {
         if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         return try queue.sync { try access(body) }
+    }
+
+    /// Runs an access, or runs `body` at once when this thread is inside one already.
+    func reentrantSync<T>(_ body: (Database) throws -> T) throws -> T {
+        if db.isAccessedHere { return try body(db) }
+        return try sync(body)
+    }
+
+    /// Runs an access later, without waiting for it.
+    ///
+    /// - Parameter finally: Called behind the access, when the connection is free.
+    func async(_ body: @escaping @Sendable (Database) -> Void, finally: @escaping @Sendable () -> Void = {}) {
+        queue.async { [self] in
+            defer { finally() }
+            db.beginAccess()
+            defer { db.endAccess(allowsOpenTransaction: allowsOpenTransaction) }
+            body(db)
+        }
     }
 
     /// Runs an access for a task, later and without waiting for it.

@@ -46,6 +46,19 @@ final class WritingConnection: @unchecked Sendable {
         }
     }
 
+    /// Runs a write access later, without waiting for it.
+    func async(_ body: @escaping @Sendable (Database) -> Void) {
+        connection.async { [self] db in
+            defer { checkpointer.checkpointIfDue(holding: db) }
+            body(db)
+        }
+    }
+
+    /// Runs a write access, or `body` at once when this thread is inside one already.
+    func reentrantSync<T>(_ body: (Database) throws -> T) throws -> T {
+        connection.isAccessedHere ? try connection.reentrantSync(body) : try sync(body)
+    }
+
     func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
         try connection.sync { db in
             guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {

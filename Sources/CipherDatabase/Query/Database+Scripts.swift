@@ -10,7 +10,7 @@ extension Database {
             var text = start
             while text.pointee != 0 {
                 try keying.willCompile(String(cString: text), on: self)
-                let (code, compiled, tail) = handle.prepare(text, persistent: false)
+                let (code, compiled, tail) = prepare(text, persistent: false)
                 guard code == .SQLITE_OK else { throw error(code, sql: String(cString: text).trimmingSQL()) }
                 if let compiled { try body(Statement(database: self, sqliteStatement: compiled)) }
                 // Blanks and comments compile to nothing, and may be all that is left.

@@ -12,7 +12,11 @@ public final class Statement {
     /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE`, which takes a lock, does not.
     public let isReadonly: Bool
     let parameterCount: Int
-    private(set) var arguments = StatementArguments()
+    private var currentArguments = StatementArguments()
+    /// Whether every parameter has a value of ``arguments``.
+    private var argumentsAreComplete: Bool
+    /// What the statement does beyond reading and writing rows.
+    let effects: StatementEffects
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
@@ -23,10 +27,13 @@ public final class Statement {
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
         self.sqliteStatement = sqliteStatement
+        effects = database.hooks.effects
+        database.hooks.effects = []
         handle = StatementHandle(sqliteStatement)
         sql = handle.sql.trimmingSQL()
         isReadonly = handle.isReadonly
         parameterCount = handle.parameterCount
+        argumentsAreComplete = parameterCount == 0
     }
 
     deinit { handle.finalize() }
@@ -53,12 +60,26 @@ public final class Statement {
 
     // MARK: Arguments
 
+    /// The arguments set last. Setting some that do not fit traps: ``setArguments(_:)`` throws instead.
+    public var arguments: StatementArguments {
+        get { currentArguments }
+        set {
+            do {
+                try setArguments(newValue)
+            } catch {
+                ProgrammerError.trap("\(error)")
+            }
+        }
+    }
+
     /// Sets all arguments.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when their number or names do not fit the statement.
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when their number or names do not fit the statement,
+    ///   `.SQLITE_TOOBIG` for a text or blob that is longer than SQLite takes.
     public func setArguments(_ arguments: StatementArguments) throws {
         database.requireAccess()
-        self.arguments = arguments
+        currentArguments = arguments
+        argumentsAreComplete = false
         rewind()
         if arguments.namedValues.isEmpty {
             guard arguments.values.count == parameterCount else { throw wrongArgumentCount(arguments.values.count) }
@@ -68,7 +89,26 @@ public final class Statement {
         } else {
             try bindByName(arguments)
         }
+        argumentsAreComplete = true
     }
+
+    /// Sets arguments without a check of their number and names: parameters without one are NULL, arguments without a
+    /// parameter are ignored.
+    public func setUncheckedArguments(_ arguments: StatementArguments) {
+        database.requireAccess()
+        currentArguments = arguments
+        rewind()
+        handle.clearBindings()
+        var positional = arguments.values[...]
+        for (index, name) in parameterNames.enumerated() {
+            guard let value = name.flatMap({ arguments.namedValues[$0] }) ?? positional.popFirst() else { continue }
+            _ = value.bind(to: sqliteStatement, at: CInt(index + 1))
+        }
+        argumentsAreComplete = true
+    }
+
+    /// Tells that the parameters were bound by other means.
+    func didBindParameters() { argumentsAreComplete = true }
 
     /// Checks arguments without running anything.
     public func validateArguments(_ arguments: StatementArguments) throws {
@@ -137,6 +177,7 @@ public final class Statement {
     @usableFromInline
     func start() throws {
         try database.willRun(self)
+        if !argumentsAreComplete { try validateArguments(currentArguments) }
         rewind()
     }
 
@@ -151,7 +192,9 @@ public final class Statement {
     func failure(_ code: CInt) -> any Error {
         let message = database.handle.lastMessage
         _ = handle.reset()
-        return database.stepError(ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments)
+        let error = database.stepError(ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments)
+        database.didFail(self)
+        return error
     }
 }
 

@@ -66,6 +66,11 @@ struct ConnectionHandle {
     // A commit that restarts the log during another process's checkpoint can lose pages before SQLite 3.51.3.
     func disableAutomaticCheckpoints() { sqlite3_wal_autocheckpoint(pointer, 0) }
 
+    /// Lets closing leave the write-ahead log as it is.
+    func disableCheckpointOnClose() {
+        _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nil)
+    }
+
     /// Keeps the -wal and -shm files after the last close, so that a reader without write permission can open.
     func setPersistentWAL(_ persistent: Bool) -> ResultCode {
         var flag: CInt = persistent ? 1 : 0

@@ -9,6 +9,12 @@ final class ConnectionHooks {
     var isBusy: ((Int) -> Bool)?
     /// Told of each commit in WAL mode; the number is the frames in the log.
     var didCommitToLog: ((Int) -> Void)?
+    /// What the statement that was compiled last does beyond reading and writing rows.
+    var effects: StatementEffects = []
+    /// Told before each commit, which may still fail.
+    var willCommit: (() -> Void)?
+    /// Told of each rollback of a whole transaction.
+    var didRollback: (() -> Void)?
     /// Told of each statement as it starts. For what a trigger runs, the text is a comment that names the trigger, and
     /// the statement is the one that fired it.
     var willRun: ((SQLiteStatement, _ text: String) -> Void)?
@@ -21,7 +27,7 @@ final class ConnectionHooks {
 enum AuthorizerRequest {
     /// A pragma by its name; `value` is nil where it only reads.
     case pragma(name: String, value: String?)
-    /// A file to attach; empty and nil for the temporary database that VACUUM makes.
+    /// A file to attach; empty for the temporary database that VACUUM makes, nil where only running will tell.
     case attach(file: String?)
     /// Everything else.
     case other
@@ -29,6 +35,8 @@ enum AuthorizerRequest {
 
 enum AuthorizerDecision {
     case allow
+    /// The statement compiles and does nothing.
+    case ignore
     case deny
 }
 
@@ -55,14 +63,14 @@ extension ConnectionHandle {
         sqlite3_trace_v2(pointer, mask, mask == 0 ? nil : traceCallback, mask == 0 ? nil : context(of: hooks))
     }
 
-    private func context(of hooks: ConnectionHooks) -> UnsafeMutableRawPointer {
+    func context(of hooks: ConnectionHooks) -> UnsafeMutableRawPointer {
         Unmanaged.passUnretained(hooks).toOpaque()
     }
 }
 
 // MARK: - Called by SQLite
 
-private func hooks(at context: UnsafeMutableRawPointer?) -> ConnectionHooks? {
+func hooks(at context: UnsafeMutableRawPointer?) -> ConnectionHooks? {
     context.map { Unmanaged<ConnectionHooks>.fromOpaque($0).takeUnretainedValue() }
 }
 
@@ -70,7 +78,8 @@ private func authorizerCallback(
     context: UnsafeMutableRawPointer?, action: CInt,
     first: UnsafePointer<CChar>?, second: UnsafePointer<CChar>?, _: UnsafePointer<CChar>?, _: UnsafePointer<CChar>?
 ) -> CInt {
-    guard let authorize = hooks(at: context)?.authorize else { return SQLITE_OK }
+    guard let hooks = hooks(at: context), let authorize = hooks.authorize else { return SQLITE_OK }
+    hooks.effects.formUnion(StatementEffects(action: action, operation: first))
     let request: AuthorizerRequest
     switch action {
     case SQLITE_PRAGMA:
@@ -80,7 +89,11 @@ private func authorizerCallback(
     default:
         return SQLITE_OK
     }
-    return authorize(request) == .allow ? SQLITE_OK : SQLITE_DENY
+    return switch authorize(request) {
+    case .allow: SQLITE_OK
+    case .ignore: SQLITE_IGNORE
+    case .deny: SQLITE_DENY
+    }
 }
 
 private func busyCallback(context: UnsafeMutableRawPointer?, tries: CInt) -> CInt {

@@ -24,6 +24,7 @@ extension SharedStore {
         let configuration = configuration.forSharing(readonly: false)
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
+        try keyring.requirePossiblePlace()
         let key = try KeyMaterialBox(from: source)
         try keyring.holdOpeningLock(derivingAhead: key)
         defer { keyring.releaseOpeningLock() }
@@ -121,6 +122,13 @@ extension SharedStore {
         let directory = Files.directory(of: path)
         // Where the directory is missing, opening says so.
         guard let kind = try filesystem(of: directory) else { return }
+        try requireSafe(kind, of: directory, configuration)
+    }
+
+    /// Refuses a filesystem on which WAL is not safe between processes, unless the configuration takes the risk.
+    package static func requireSafe(
+        _ kind: FilesystemKind, of directory: String, _ configuration: Configuration
+    ) throws(StoreError) {
         guard !kind.isSafeForSharedWAL, !configuration.risksCorruptionOnUnsafeFilesystem else { return }
         throw StoreError(
             .unsupportedFilesystem,

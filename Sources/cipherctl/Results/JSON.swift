@@ -45,6 +45,9 @@ enum JSON: Equatable {
     }
 
     private static func quoted(_ text: String) -> String {
+        // Most texts need nothing; 0xc2 begins the control characters beyond ASCII.
+        let isPlain = text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x22 && $0 != 0x5c && $0 != 0x7f && $0 != 0xc2 }
+        if isPlain { return "\"\(text)\"" }
         var result = "\""
         for scalar in text.unicodeScalars {
             switch scalar {

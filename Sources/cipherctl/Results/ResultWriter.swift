@@ -1,4 +1,5 @@
 import CipherStore
+import KeyCustody
 
 /// The form in which rows are printed.
 enum ResultMode: String, CaseIterable {
@@ -30,7 +31,7 @@ extension DatabaseValue {
         case .int64(let value): String(value)
         case .double(let value): String(value)
         case .string(let value): value
-        case .blob: "X" + description.dropFirst()
+        case .blob(let value): "X'\(Hex.text(Array(value)).uppercased())'"
         }
     }
 
@@ -41,7 +42,7 @@ extension DatabaseValue {
         case .int64(let value): .integer(value)
         case .double(let value): .real(value)
         case .string(let value): .string(value)
-        case .blob: .object(["blob": .string(String(description.dropFirst(2).dropLast()))])
+        case .blob(let value): .object(["blob": .string(Hex.text(Array(value)).uppercased())])
         }
     }
 }

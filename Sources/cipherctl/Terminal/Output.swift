@@ -7,7 +7,7 @@ final class Output {
 
     /// - Throws: `SystemError` when it cannot be written.
     func write(_ text: String) throws {
-        buffer += Array(text.utf8)
+        buffer += text.utf8
         if buffer.count >= Self.pieceBytes { try flush() }
     }
 

@@ -37,8 +37,13 @@ struct StoreVerification {
                 return try withoutSQLite(scan, error, file)
             }
             defer { try? store.close() }
-            // One transaction around everything: until it ends nobody overwrites what it sees.
-            return try store.read { db in try withSQLite(scan, db, file) }
+            // One transaction around everything: until it ends nobody overwrites what it sees. It is rolled back, since
+            // a commit can fail where damage was met.
+            return try store.unsafeRead { db in
+                try db.beginTransaction(.deferred)
+                defer { try? db.rollback() }
+                return try withSQLite(scan, db, file)
+            }
         }
     }
 

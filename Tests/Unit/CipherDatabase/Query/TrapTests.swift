@@ -34,7 +34,7 @@ import Testing
             let row = try DatabaseQueue().read { try Row.fetchOne($0, sql: "SELECT 1") }
             print(row.map { $0[1] as Int } ?? 0)
         }
-        #expect(said(result, "row has no column at this index"))
+        #expect(said(result, "row has no column at index 1: it has 1 columns"))
     }
 
     @Test("an integer that SQLite cannot hold traps instead of being changed")

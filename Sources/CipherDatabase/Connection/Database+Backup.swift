@@ -1,0 +1,104 @@
+/// How far a copy of a database has come.
+public struct DatabaseBackupProgress: Sendable {
+    /// The pages that are still to be copied.
+    public let remainingPageCount: Int
+    /// The pages of the source.
+    public let totalPageCount: Int
+    /// Whether everything was copied.
+    public let isCompleted: Bool
+    /// The pages that were copied.
+    public var completedPageCount: Int { totalPageCount - remainingPageCount }
+}
+
+extension Database {
+    /// Copies everything into another database, in the place of what it holds. Both stay usable by others; the
+    /// destination keeps its own key and salt.
+    ///
+    /// Both sides must be encrypted, or neither: SQLCipher copies pages, and cannot change what they are. Inside a
+    /// transaction of the source the copy is of that moment; otherwise a copy in steps begins anew when another
+    /// connection writes in between.
+    ///
+    /// - Parameters:
+    ///   - destDb: A connection to the destination, outside of any transaction.
+    ///   - pagesPerStep: How many pages are copied between two calls of `progress`; by default all at once.
+    ///   - progress: Called behind each step. An error that it throws before the end takes everything back, and is
+    ///     thrown on; one thrown at the end is too late and ignored.
+    /// - Throws: ``DatabaseError``; the destination is then as it was before.
+    public func backup(
+        to destDb: Database, pagesPerStep: CInt = -1, progress: ((DatabaseBackupProgress) throws -> Void)? = nil
+    ) throws {
+        requireAccess()
+        destDb.requireAccess()
+        if isClosed || destDb.isClosed { throw DatabaseError.connectionIsClosed() }
+        try requireSameProtection(as: destDb)
+        guard let backup = BackupHandle.begin(from: handle, to: destDb.handle) else {
+            throw destDb.error(destDb.lastErrorCode)
+        }
+        let failure = copy(backup, to: destDb, pagesPerStep: pagesPerStep, progress: progress)
+        let code = backup.finish()
+        destDb.clearSchemaCache()
+        if let failure { throw failure }
+        try destDb.check(code)
+    }
+
+    /// - Returns: Why the copy is not complete.
+    private func copy(
+        _ backup: borrowing BackupHandle, to destination: Database, pagesPerStep: CInt,
+        progress: ((DatabaseBackupProgress) throws -> Void)?
+    ) -> (any Error)? {
+        while true {
+            let code = backup.copy(pages: pagesPerStep)
+            guard code == .SQLITE_OK || code == .SQLITE_DONE else {
+                return DatabaseError(resultCode: code, message: SQLiteLibrary.message(of: code))
+            }
+            let state = DatabaseBackupProgress(
+                remainingPageCount: backup.remainingPageCount, totalPageCount: backup.totalPageCount,
+                isCompleted: code == .SQLITE_DONE)
+            if code == .SQLITE_DONE {
+                try? progress?(state)
+                // SQLite does not report this commit, and the log may be longer than ever.
+                destination.logFrames += state.totalPageCount
+                return nil
+            }
+            do {
+                try progress?(state)
+                if let flag = cancellation ?? destination.cancellation, flag.isSet { throw CancellationError() }
+            } catch {
+                return error
+            }
+        }
+    }
+
+    private func requireSameProtection(as destination: Database) throws {
+        guard keying.isKeyed != destination.keying.isKeyed else { return }
+        let (encrypted, plain) = keying.isKeyed ? (self, destination) : (destination, self)
+        throw DatabaseError(
+            resultCode: .SQLITE_MISUSE,
+            message: "cannot back up between \(encrypted.label), which is encrypted, and \(plain.label), which is not: "
+                + "give both a key in prepareDatabase, or copy the rows with SQL")
+    }
+}
+
+extension DatabaseReader {
+    /// Copies everything into another database, in the place of what it holds, as of one moment. The destination keeps
+    /// its own key and salt.
+    ///
+    /// Both sides must be encrypted, or neither.
+    ///
+    /// - Parameters:
+    ///   - writer: The destination. A pool lets its reads under way end as they began.
+    ///   - pagesPerStep: How many pages are copied between two calls of `progress`; by default all at once.
+    ///   - progress: Called behind each step. An error that it throws before the end takes everything back, and is
+    ///     thrown on; one thrown at the end is too late and ignored.
+    /// - Throws: ``DatabaseError``; the destination is then as it was before.
+    public func backup(
+        to writer: some DatabaseWriter, pagesPerStep: CInt = -1,
+        progress: ((DatabaseBackupProgress) throws -> Void)? = nil
+    ) throws {
+        try writer.writeWithoutTransaction { destination in
+            try read { source in
+                try source.backup(to: destination, pagesPerStep: pagesPerStep, progress: progress)
+            }
+        }
+    }
+}

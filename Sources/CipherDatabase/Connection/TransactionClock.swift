@@ -1,0 +1,35 @@
+import Foundation
+
+/// Tells the date of transactions.
+///
+/// ```swift
+/// config.transactionClock = .custom { db in Date() }
+/// ```
+public protocol TransactionClock: Sendable {
+    /// The date of the transaction that has just begun, or of a question outside of transactions.
+    func now(_ db: Database) throws -> Date
+}
+
+/// The clock of the system.
+public struct DefaultTransactionClock: TransactionClock {
+    public func now(_ db: Database) throws -> Date { Date() }
+}
+
+/// A clock that is a function.
+public struct CustomTransactionClock: TransactionClock {
+    private let date: @Sendable (Database) throws -> Date
+    public init(_ now: @escaping @Sendable (Database) throws -> Date) { date = now }
+    public func now(_ db: Database) throws -> Date { try date(db) }
+}
+
+extension TransactionClock where Self == DefaultTransactionClock {
+    /// The clock of the system.
+    public static var `default`: DefaultTransactionClock { DefaultTransactionClock() }
+}
+
+extension TransactionClock where Self == CustomTransactionClock {
+    /// A clock that calls a function each time a transaction begins, and for questions outside of transactions.
+    public static func custom(_ now: @escaping @Sendable (Database) throws -> Date) -> CustomTransactionClock {
+        CustomTransactionClock(now)
+    }
+}

@@ -1,0 +1,110 @@
+import Foundation
+
+/// What a connection remembers of its transaction: its date, and who wants to hear of its end.
+struct TransactionTracker {
+    /// A pair of functions of ``Database/afterNextTransaction(onCommit:onRollback:)``.
+    struct Completion {
+        let onCommit: (Database) -> Void
+        let onRollback: (Database) -> Void
+    }
+
+    /// The date of the transaction under way, or the error of its clock; nil while nobody has asked.
+    var date: Result<Date, any Error>?
+    /// Told at the end of the transaction under way, or of the next one.
+    var completions: [Completion] = []
+    /// Whether a transaction was under way since the completions were added.
+    var sawTransaction = false
+    /// Whether a statement was about to commit by itself.
+    var sawCommit = false
+    var sawRollback = false
+
+    /// How the transaction ended, for the completions that wait; nil while it goes on or has not begun.
+    var ending: Database.TransactionCompletion? {
+        if sawRollback { return .rollback }
+        return sawTransaction || sawCommit ? .commit : nil
+    }
+
+    /// Gives up the completions that wait, and begins anew.
+    mutating func takeCompletions() -> [Completion] {
+        defer { self = TransactionTracker() }
+        return completions
+    }
+}
+
+extension Database {
+    // MARK: The date
+
+    /// The date of the transaction: the same for as long as it goes on, so that rows written together can carry one
+    /// date. Outside of transactions, the date of the question.
+    ///
+    /// ``Configuration/transactionClock`` tells it as a transaction begins. With the default clock, a transaction that
+    /// begins deferred has the date of the first question.
+    /// - Throws: The error of the clock.
+    public var transactionDate: Date {
+        get throws {
+            requireAccess()
+            guard isInsideTransaction else { return try configuration.transactionClock.now(self) }
+            if let date = transaction.date { return try date.get() }
+            let date = Result { try configuration.transactionClock.now(self) }
+            transaction.date = date
+            return try date.get()
+        }
+    }
+
+    /// Told when a transaction has begun.
+    func didBeginTransaction(deferred: Bool) {
+        if transaction.date != nil { transaction.date = nil }
+        // A clock of the user's is asked at the moment that it was promised. The system's is asked only where the
+        // transaction means to write: most reads never want a date.
+        if !usesDefaultClock || !deferred { transaction.date = Result { try configuration.transactionClock.now(self) } }
+        if !transaction.completions.isEmpty { transaction.sawTransaction = true }
+    }
+
+    // MARK: The end
+
+    /// Calls a function behind the end of the transaction that is under way, or else of the next one.
+    ///
+    /// Only one of the two functions is called, once, outside of any transaction, on this connection. Rolling back to a
+    /// savepoint does not count: the transaction decides. A function that is still waiting when the connection is
+    /// closed is never called.
+    ///
+    /// - Parameters:
+    ///   - onCommit: Called when the transaction has been committed.
+    ///   - onRollback: Called when it has been rolled back, by whatever cause.
+    public func afterNextTransaction(
+        onCommit: @escaping (Database) -> Void, onRollback: @escaping (Database) -> Void = { _ in }
+    ) {
+        requireAccess()
+        if transaction.completions.isEmpty {
+            transaction.sawTransaction = isInsideTransaction
+            transaction.sawCommit = false
+            transaction.sawRollback = false
+            hooks.willCommit = { [unowned self] in transaction.sawCommit = true }
+            hooks.didRollback = { [unowned self] in transaction.sawRollback = true }
+            handle.installTransactionHooks(hooks)
+        }
+        transaction.completions.append(TransactionTracker.Completion(onCommit: onCommit, onRollback: onRollback))
+    }
+
+    /// Calls the functions that wait for the end of a transaction, when it has ended.
+    func completeTransactionIfEnded() {
+        guard !transaction.completions.isEmpty, !isClosed else { return }
+        guard handle.isInAutocommit else {
+            transaction.sawTransaction = true
+            return
+        }
+        guard let ending = transaction.ending else { return }
+        handle.installTransactionHooks(nil)
+        let completions = transaction.takeCompletions()
+        // The functions run behind the transaction, so they may use the connection freely.
+        let outer = (expectsTransaction, cancellation)
+        (expectsTransaction, cancellation) = (false, nil)
+        defer { (expectsTransaction, cancellation) = outer }
+        for completion in completions {
+            switch ending {
+            case .commit: completion.onCommit(self)
+            case .rollback: completion.onRollback(self)
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+import Foundation
+
+/// An order of texts that is written in Swift.
+///
+/// ```swift
+/// let byLength = DatabaseCollation("by_length") { left, right in
+///     left.count == right.count ? .orderedSame : left.count < right.count ? .orderedAscending : .orderedDescending
+/// }
+/// config.prepareDatabase { db in db.add(collation: byLength) }
+/// try db.execute(sql: "CREATE TABLE word (text TEXT COLLATE by_length)")
+/// ```
+///
+/// The function cannot throw: SQLite has no way to tell that a comparison failed. It must be an order for ever, the
+/// same in every program that shares the database, or indexes that use it are wrong. Tables and indexes with a
+/// collation can be used only by connections that have it.
+/// - SeeAlso: <https://www.sqlite.org/c3ref/create_collation.html>
+public final class DatabaseCollation: Identifiable, Sendable {
+    /// What tells collations apart; SQLite takes names in any case for the same.
+    public struct ID: Hashable, Sendable {
+        /// The name, in lower case.
+        let name: String
+    }
+
+    /// The name in SQL.
+    public let name: String
+    private let definition: CollationDefinition
+
+    public var id: ID { ID(name: name.lowercasedASCII) }
+
+    /// - Parameters:
+    ///   - name: The name in SQL.
+    ///   - function: Compares two texts.
+    public init(_ name: String, function: @escaping @Sendable (String, String) -> ComparisonResult) {
+        self.name = name
+        definition = CollationDefinition(function)
+    }
+
+    func install(on handle: ConnectionHandle) -> ResultCode { handle.add(definition, name: name) }
+    func uninstall(from handle: ConnectionHandle) -> ResultCode { handle.removeCollation(name: name) }
+}
+
+extension DatabaseCollation: Hashable {
+    /// Whether both have the same name, in any case.
+    public static func == (left: DatabaseCollation, right: DatabaseCollation) -> Bool { left.id == right.id }
+    public func hash(into hasher: inout Hasher) { hasher.combine(id) }
+}
+
+extension DatabaseFunction: Hashable {
+    /// Whether both have the same name, in any case, and number of arguments.
+    public static func == (left: DatabaseFunction, right: DatabaseFunction) -> Bool { left.id == right.id }
+    public func hash(into hasher: inout Hasher) { hasher.combine(id) }
+}
+
+extension String {
+    /// The text with `A` to `Z` in lower case and all else as it is: how SQLite compares names.
+    var lowercasedASCII: String {
+        // Most names have no capital letter, and then nothing is copied.
+        guard utf8.contains(where: { $0 >= 65 && $0 <= 90 }) else { return self }
+        return String(decoding: utf8.map { $0 >= 65 && $0 <= 90 ? $0 | 32 : $0 }, as: UTF8.self)
+    }
+}

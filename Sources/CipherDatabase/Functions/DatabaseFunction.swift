@@ -1,0 +1,110 @@
+/// An SQL function or aggregate that is written in Swift.
+///
+/// ```swift
+/// let successor = DatabaseFunction("successor", argumentCount: 1, pure: true) { values in
+///     Int.fromDatabaseValue(values[0]).map { $0 + 1 }
+/// }
+/// config.prepareDatabase { db in db.add(function: successor) }
+/// ```
+///
+/// An error thrown by the function makes the statement fail: a ``DatabaseError`` with its own code and message, every
+/// other error as `SQLITE_ERROR` with the error's description as the message. A wrong number of arguments, and a
+/// function that was not added, make the compilation of the statement fail.
+///
+/// A function may run statements on the connection that calls it, except statements that end its transaction.
+/// - SeeAlso: <https://www.sqlite.org/appfunc.html>
+public final class DatabaseFunction: Identifiable, Sendable {
+    /// What tells functions apart; SQLite takes names in any case for the same.
+    public struct ID: Hashable, Sendable {
+        /// The name, in lower case.
+        let name: String
+        /// The number of arguments; -1 for any.
+        let argumentCount: CInt
+    }
+
+    private enum Definition: Sendable {
+        case scalar(ScalarDefinition)
+        case aggregate(AggregateDefinition)
+    }
+
+    /// The name in SQL.
+    public let name: String
+    private let argumentCount: CInt
+    private let isPure: Bool
+    private let definition: Definition
+
+    public var id: ID { ID(name: name.lowercasedASCII, argumentCount: argumentCount) }
+
+    /// A function.
+    ///
+    /// - Parameters:
+    ///   - name: The name in SQL, at most 255 bytes long.
+    ///   - argumentCount: How many arguments it takes, at most 127; nil for any number. Functions of one name and
+    ///     different numbers of arguments stand side by side.
+    ///   - pure: Whether the result depends on the arguments alone. SQLite calls pure functions less often, and allows
+    ///     them in indexes.
+    ///   - function: Computes the result; nil for NULL. It gets exactly `argumentCount` values.
+    public init(
+        _ name: String, argumentCount: Int? = nil, pure: Bool = false,
+        function: @escaping @Sendable ([DatabaseValue]) throws -> (any DatabaseValueConvertible)?
+    ) {
+        self.name = name
+        self.argumentCount = CInt(clamping: argumentCount ?? -1)
+        isPure = pure
+        definition = .scalar(ScalarDefinition(function))
+    }
+
+    /// An aggregate, which makes one value of the values of many rows.
+    ///
+    /// - Parameters:
+    ///   - name: The name in SQL, at most 255 bytes long.
+    ///   - argumentCount: How many arguments it takes, at most 127; nil for any number.
+    ///   - pure: Whether the result depends on the arguments alone.
+    ///   - aggregate: The type that aggregates; each aggregation makes one value of it.
+    public init<Aggregate: DatabaseAggregate>(
+        _ name: String, argumentCount: Int? = nil, pure: Bool = false, aggregate: Aggregate.Type
+    ) {
+        self.name = name
+        self.argumentCount = CInt(clamping: argumentCount ?? -1)
+        isPure = pure
+        definition = .aggregate(AggregateDefinition { Aggregate() })
+    }
+
+    func install(on handle: ConnectionHandle) -> ResultCode {
+        switch definition {
+        case .scalar(let scalar):
+            handle.add(scalar, name: name, argumentCount: argumentCount, isPure: isPure)
+        case .aggregate(let aggregate):
+            handle.add(aggregate, name: name, argumentCount: argumentCount, isPure: isPure)
+        }
+    }
+
+    func uninstall(from handle: ConnectionHandle) -> ResultCode {
+        handle.removeFunction(name: name, argumentCount: argumentCount)
+    }
+}
+
+/// What an aggregate function does with the rows of its group.
+///
+/// ```swift
+/// struct LongestName: DatabaseAggregate {
+///     var longest: String?
+///     mutating func step(_ values: [DatabaseValue]) {
+///         guard let name = String.fromDatabaseValue(values[0]) else { return }
+///         if name.count > longest?.count ?? 0 { longest = name }
+///     }
+///     func finalize() -> (any DatabaseValueConvertible)? { longest }
+/// }
+/// ```
+public protocol DatabaseAggregate: SendableMetatype {
+    /// Begins an aggregation.
+    init()
+
+    /// Takes the arguments of one row.
+    ///
+    /// - Parameter dbValues: As many values as the SQL passes.
+    mutating func step(_ dbValues: [DatabaseValue]) throws
+
+    /// Ends the aggregation; nil for NULL. Called without any step for an empty group, and never behind a failed one.
+    mutating func finalize() throws -> (any DatabaseValueConvertible)?
+}

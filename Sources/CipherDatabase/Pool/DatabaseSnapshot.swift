@@ -1,0 +1,58 @@
+import KeyCustody
+
+/// The database as it was at one moment, for as long as the snapshot lives.
+///
+/// It holds a connection of its own inside one read transaction. Writers go on; what they change stays in the
+/// write-ahead log until the snapshot is gone, so do not keep one longer than it is needed.
+public final class DatabaseSnapshot: DatabaseReader {
+    /// The configuration of the pool behind it, for reading alone.
+    public let configuration: Configuration
+    /// The path of the database file.
+    public let path: String
+    private let connection: SerialConnection
+
+    /// Opens a snapshot of the last commit.
+    init(
+        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision
+    ) throws {
+        self.configuration = configuration
+        self.path = path
+        let db = try Database.open(
+            path: path, label: label, configuration: configuration, keyring: keyring, role: .reader, key: key)
+        connection = SerialConnection(
+            db, qos: configuration.readQoS, target: configuration.targetQueue, allowsOpenTransaction: true)
+        try connection.sync { db in
+            try db.run(.beginDeferred)
+            // The transaction has no moment of its own until it reads.
+            _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
+        }
+    }
+
+    public func read<T>(_ value: (Database) throws -> T) throws -> T { try connection.sync(value) }
+
+    public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await AsyncAccess.run { [connection] in connection.run($0, value) }
+    }
+
+    public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T { try connection.sync(value) }
+
+    public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await AsyncAccess.run { [connection] in connection.run($0, value) }
+    }
+
+    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T {
+        try connection.reentrantSync(value)
+    }
+
+    public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        connection.async { value(.success($0)) }
+    }
+
+    public func asyncUnsafeRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        connection.async { value(.success($0)) }
+    }
+
+    public func interrupt() { connection.interrupt() }
+
+    public func close() throws { try connection.close() }
+}

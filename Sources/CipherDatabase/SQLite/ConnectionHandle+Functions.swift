@@ -1,0 +1,149 @@
+import CSQLCipher
+import Foundation
+
+extension ConnectionHandle {
+    // MARK: Functions
+
+    /// Adds a function, in the place of an earlier one of this name and number of arguments.
+    ///
+    /// SQLite keeps the definition alive until the function is removed or replaced, or the connection is gone.
+    /// - Parameter argumentCount: -1 for any number.
+    func add(_ function: ScalarDefinition, name: String, argumentCount: CInt, isPure: Bool) -> ResultCode {
+        ResultCode(
+            rawValue: sqlite3_create_function_v2(
+                pointer, name, argumentCount, Self.functionFlags(isPure), retained(function), callScalar, nil, nil,
+                release))
+    }
+
+    /// Adds an aggregate; all else is as for functions.
+    func add(_ aggregate: AggregateDefinition, name: String, argumentCount: CInt, isPure: Bool) -> ResultCode {
+        ResultCode(
+            rawValue: sqlite3_create_function_v2(
+                pointer, name, argumentCount, Self.functionFlags(isPure), retained(aggregate), nil, stepAggregate,
+                finishAggregate, release))
+    }
+
+    /// Removes a function or an aggregate. SQLite's own of the same name shows again on connections opened later.
+    func removeFunction(name: String, argumentCount: CInt) -> ResultCode {
+        ResultCode(
+            rawValue: sqlite3_create_function_v2(
+                pointer, name, argumentCount, SQLITE_UTF8, nil, nil, nil, nil, nil))
+    }
+
+    private static func functionFlags(_ isPure: Bool) -> CInt { SQLITE_UTF8 | (isPure ? SQLITE_DETERMINISTIC : 0) }
+
+    // MARK: Collations
+
+    /// Adds a collation, in the place of an earlier one of this name.
+    func add(_ collation: CollationDefinition, name: String) -> ResultCode {
+        let context = retained(collation)
+        let code = sqlite3_create_collation_v2(pointer, name, SQLITE_UTF8, context, compareTexts, release)
+        // Unlike a refused function, a refused collation is left to the caller.
+        if code != SQLITE_OK { release(context) }
+        return ResultCode(rawValue: code)
+    }
+
+    func removeCollation(name: String) -> ResultCode {
+        ResultCode(rawValue: sqlite3_create_collation_v2(pointer, name, SQLITE_UTF8, nil, nil, nil))
+    }
+
+    private func retained(_ definition: AnyObject) -> UnsafeMutableRawPointer {
+        Unmanaged<AnyObject>.passRetained(definition).toOpaque()
+    }
+}
+
+// MARK: - What SQLite keeps
+
+/// How to compute a function.
+final class ScalarDefinition: Sendable {
+    typealias Body = @Sendable ([DatabaseValue]) throws -> (any DatabaseValueConvertible)?
+    let body: Body
+    init(_ body: @escaping Body) { self.body = body }
+}
+
+/// How to begin an aggregate.
+final class AggregateDefinition: Sendable {
+    let begin: @Sendable () -> any DatabaseAggregate
+    init(_ begin: @escaping @Sendable () -> any DatabaseAggregate) { self.begin = begin }
+}
+
+/// How to compare texts.
+final class CollationDefinition: Sendable {
+    let compare: @Sendable (String, String) -> ComparisonResult
+    init(_ compare: @escaping @Sendable (String, String) -> ComparisonResult) { self.compare = compare }
+}
+
+/// An aggregate under way.
+private final class RunningAggregate {
+    var aggregate: any DatabaseAggregate
+    /// Whether a step failed; SQLite finishes the aggregate all the same.
+    var hasFailed = false
+    init(_ aggregate: any DatabaseAggregate) { self.aggregate = aggregate }
+}
+
+// MARK: - Called by SQLite
+
+private func release(_ definition: UnsafeMutableRawPointer?) {
+    if let definition { Unmanaged<AnyObject>.fromOpaque(definition).release() }
+}
+
+private func callScalar(context: OpaquePointer?, count: CInt, values: UnsafeMutablePointer<OpaquePointer?>?) {
+    guard let context = context.map(FunctionContext.init),
+        let definition = context.definition(as: ScalarDefinition.self)
+    else { return }
+    do {
+        context.setResult(try definition.body(DatabaseValue.arguments(count, values))?.databaseValue ?? .null)
+    } catch {
+        context.setError(error)
+    }
+}
+
+/// The aggregate that belongs to a call; begun when this is its first.
+private func runningAggregate(in context: FunctionContext) -> RunningAggregate? {
+    guard let state = context.aggregateState, let definition = context.definition(as: AggregateDefinition.self)
+    else { return nil }
+    if let running = state.pointee {
+        return Unmanaged<RunningAggregate>.fromOpaque(running).takeUnretainedValue()
+    }
+    let running = RunningAggregate(definition.begin())
+    state.pointee = Unmanaged.passRetained(running).toOpaque()
+    return running
+}
+
+private func stepAggregate(context: OpaquePointer?, count: CInt, values: UnsafeMutablePointer<OpaquePointer?>?) {
+    guard let context = context.map(FunctionContext.init) else { return }
+    guard let running = runningAggregate(in: context) else { return context.setOutOfMemory() }
+    do {
+        try running.aggregate.step(DatabaseValue.arguments(count, values))
+    } catch {
+        running.hasFailed = true
+        context.setError(error)
+    }
+}
+
+private func finishAggregate(context: OpaquePointer?) {
+    guard let context = context.map(FunctionContext.init) else { return }
+    guard let running = runningAggregate(in: context), let state = context.aggregateState else {
+        return context.setOutOfMemory()
+    }
+    if let retained = state.pointee { Unmanaged<RunningAggregate>.fromOpaque(retained).release() }
+    state.pointee = nil
+    if running.hasFailed { return }
+    do {
+        context.setResult(try running.aggregate.finalize()?.databaseValue ?? .null)
+    } catch {
+        context.setError(error)
+    }
+}
+
+private func compareTexts(
+    context: UnsafeMutableRawPointer?, leftBytes: CInt, left: UnsafeRawPointer?, rightBytes: CInt,
+    right: UnsafeRawPointer?
+) -> CInt {
+    guard let context else { return 0 }
+    let definition = Unmanaged<CollationDefinition>.fromOpaque(context).takeUnretainedValue()
+    // The texts have no NUL at their end. Bytes that are not UTF-8 become replacement characters.
+    let left = String(decoding: UnsafeRawBufferPointer(start: left, count: Int(leftBytes)), as: UTF8.self)
+    let right = String(decoding: UnsafeRawBufferPointer(start: right, count: Int(rightBytes)), as: UTF8.self)
+    return CInt(definition.compare(left, right).rawValue)
+}

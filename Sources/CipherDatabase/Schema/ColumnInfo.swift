@@ -1,0 +1,91 @@
+/// A column of a table or a view.
+/// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_table_xinfo>
+public struct ColumnInfo: Hashable, Sendable {
+    /// The position in the table, counted from 0.
+    let position: Int
+    /// The name.
+    public let name: String
+    /// The declared type, in the case that the schema has; empty where none is declared.
+    public let type: String
+    /// Whether the column was declared NOT NULL.
+    public let isNotNull: Bool
+    /// The default value as an SQL expression, as `'unknown'` or `CURRENT_TIMESTAMP`; nil when there is none.
+    public let defaultValueSQL: String?
+    /// The position in the primary key, counted from 1; 0 for columns outside of it.
+    public let primaryKeyIndex: Int
+    /// Whether the column is computed from others.
+    let isGenerated: Bool
+
+    /// - Parameter row: A row of `PRAGMA table_xinfo`.
+    public init(row: Row) {
+        position = row["cid"]
+        name = row["name"]
+        type = row["type"]
+        isNotNull = row["notnull"]
+        defaultValueSQL = row["dflt_value"]
+        primaryKeyIndex = row["pk"]
+        // 2 and 3 stand for generated columns, virtual and stored; 1 stands for a hidden one.
+        let hidden: Int? = row["hidden"]
+        isGenerated = hidden == 2 || hidden == 3
+    }
+}
+
+/// The primary key of a table.
+public struct PrimaryKeyInfo: Hashable, Sendable {
+    /// The key columns; nil where the primary key is a rowid without a column of its own.
+    let columnInfos: [ColumnInfo]?
+    /// The name of the `INTEGER PRIMARY KEY` column; nil when there is none.
+    public let rowIDColumn: String?
+    /// Whether the table has a rowid, as all but `WITHOUT ROWID` tables have.
+    let tableHasRowID: Bool
+
+    /// The names of the key columns, in the order of the key; `rowid` where the table declares none. Never empty.
+    public var columns: [String] { columnInfos?.map(\.name) ?? ["rowid"] }
+
+    /// Whether the primary key is the rowid, under whatever name.
+    public var isRowID: Bool { columnInfos == nil || rowIDColumn != nil }
+
+    static let hiddenRowID = PrimaryKeyInfo(columnInfos: nil, rowIDColumn: nil, tableHasRowID: true)
+}
+
+/// An index on columns of a table.
+/// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_index_list>
+public struct IndexInfo: Hashable, Sendable {
+    /// What made an index.
+    public struct Origin: RawRepresentable, Hashable, Sendable, DatabaseValueConvertible {
+        public var rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        /// A `CREATE INDEX` statement.
+        public static let createIndex = Origin(rawValue: "c")
+        /// A `UNIQUE` constraint of the table.
+        public static let uniqueConstraint = Origin(rawValue: "u")
+        /// The `PRIMARY KEY` of the table.
+        public static let primaryKeyConstraint = Origin(rawValue: "pk")
+    }
+
+    /// The name.
+    public let name: String
+    /// The indexed columns, in the order of the index.
+    public let columns: [String]
+    /// Whether no two rows may have the same values.
+    public let isUnique: Bool
+    /// What made the index.
+    public let origin: Origin
+}
+
+/// A foreign key of a table.
+/// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_foreign_key_list>
+public struct ForeignKeyInfo: Sendable {
+    /// Tells the foreign keys of a table apart.
+    public var id: Int
+    /// The table that is referred to.
+    public let destinationTable: String
+    /// The columns that refer, each with the column it refers to.
+    public let mapping: [(origin: String, destination: String)]
+
+    /// The columns that refer.
+    public var originColumns: [String] { mapping.map(\.origin) }
+    /// The columns that are referred to.
+    public var destinationColumns: [String] { mapping.map(\.destination) }
+}

@@ -1,0 +1,63 @@
+extension Database {
+    // MARK: Checking
+
+    /// The rows of all tables that refer to rows that do not exist.
+    /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_foreign_key_check>
+    public func foreignKeyViolations() throws -> MapCursor<RowCursor, ForeignKeyViolation> {
+        try Row.fetchCursor(self, sql: "PRAGMA foreign_key_check").map(ForeignKeyViolation.init(row:))
+    }
+
+    /// The rows of one table that refer to rows that do not exist.
+    ///
+    /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil takes the first that has the
+    ///   table.
+    /// - Throws: ``DatabaseError`` when there is no such table, or no such schema.
+    public func foreignKeyViolations(
+        in tableName: String, in schemaName: String? = nil
+    ) throws -> MapCursor<RowCursor, ForeignKeyViolation> {
+        try compareSchema()
+        let schemaID = try schemaIDs(named: schemaName).first {
+            try exists("table", DatabaseObjectID(schemaID: $0, name: tableName))
+        }
+        guard let schemaID else { throw DatabaseError.noSuchTable(tableName) }
+        return try Row.fetchCursor(
+            self,
+            sql: "PRAGMA \(schemaID.name.quotedIdentifier).foreign_key_check(\(tableName.quotedIdentifier))"
+        ).map(ForeignKeyViolation.init(row:))
+    }
+
+    /// Checks the foreign keys of all tables.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first row
+    ///   that refers to nothing.
+    public func checkForeignKeys() throws {
+        if let violation = try foreignKeyViolations().next() { throw violation.databaseError(self) }
+    }
+
+    /// Checks the foreign keys of one table.
+    ///
+    /// - Parameters:
+    ///   - tableName: The table that refers to others.
+    ///   - schemaName: `main`, `temp` or the name of an attached database; nil takes the first that has the table.
+    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first row
+    ///   that refers to nothing; ``DatabaseError`` when there is no such table, or no such schema.
+    public func checkForeignKeys(in tableName: String, in schemaName: String? = nil) throws {
+        if let violation = try foreignKeyViolations(in: tableName, in: schemaName).next() {
+            throw violation.databaseError(self)
+        }
+    }
+
+    // MARK: Enforcing
+
+    /// Whether the connection enforces foreign keys now.
+    func enforcesForeignKeys() throws -> Bool { try Bool.fetchOne(self, sql: "PRAGMA foreign_keys") ?? false }
+
+    /// Runs a block while foreign keys are not enforced. Outside of transactions only.
+    func withForeignKeysSuspended<T>(_ block: () throws -> T) throws -> T {
+        guard try enforcesForeignKeys() else { return try block() }
+        handle.setForeignKeys(false)
+        // Not by SQL, which fails where an access is interrupted or cancelled.
+        defer { handle.setForeignKeys(true) }
+        return try block()
+    }
+}

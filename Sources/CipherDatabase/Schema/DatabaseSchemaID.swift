@@ -1,0 +1,49 @@
+/// One of the databases that a connection sees.
+/// - SeeAlso: <https://www.sqlite.org/lang_naming.html>
+public enum DatabaseSchemaID: Hashable, Sendable {
+    /// The file, or the database in memory, that was opened.
+    case main
+    /// The connection's own temporary objects.
+    case temp
+    /// A database that was attached under a name.
+    case attached(String)
+
+    init(name: String) {
+        switch name.lowercasedASCII {
+        case "main": self = .main
+        case "temp": self = .temp
+        default: self = .attached(name)
+        }
+    }
+
+    /// The name in SQL, without quotes.
+    public var name: String {
+        switch self {
+        case .main: "main"
+        case .temp: "temp"
+        case .attached(let name): name
+        }
+    }
+
+    /// The table that lists the objects of this schema, as SQL.
+    var schemaTable: String { "\(name.quotedIdentifier).sqlite_schema" }
+}
+
+/// Names a table or a view for good, whatever else has its name in another schema.
+public struct DatabaseObjectID: Hashable, Sendable {
+    public var schemaID: DatabaseSchemaID
+    public var name: String
+
+    public init(schemaID: DatabaseSchemaID, name: String) {
+        self.schemaID = schemaID
+        self.name = name
+    }
+
+    /// Schema and name, ready to be put into SQL.
+    var quotedName: String { "\(schemaID.name.quotedIdentifier).\(name.quotedIdentifier)" }
+}
+
+extension DatabaseError {
+    static func noSuchTable(_ name: String) -> DatabaseError { DatabaseError(message: "no such table: \(name)") }
+    static func noSuchSchema(_ name: String) -> DatabaseError { DatabaseError(message: "no such schema: \(name)") }
+}

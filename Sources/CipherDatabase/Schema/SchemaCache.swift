@@ -1,0 +1,120 @@
+/// What a connection knows of its schema, for as long as the schema stays the same.
+///
+/// It is compared with the database when it is asked, not at the beginning of an access: an access that asks nothing
+/// pays nothing. Inside a transaction one comparison is enough, because nobody else can change what the transaction
+/// sees, and changes of its own pass through ``Database/didRun(_:)``.
+struct SchemaCache {
+    /// The schema version that belongs to the entries.
+    private(set) var version: Int32?
+    /// Whether the entries belong to the transaction under way.
+    var isCompared = false
+    /// Whether the entries may hold changes that are not committed yet.
+    var isProvisional = false
+    /// The schemas in the order in which SQLite looks for a table.
+    var schemaIDs: [DatabaseSchemaID]?
+    var schemas: [DatabaseSchemaID: Entries] = [:]
+
+    /// What is known of one schema. Tables stand under their names in lower case, with nil where there is no such table.
+    struct Entries {
+        var objects: Set<Object>?
+        var columns: [String: [ColumnInfo]?] = [:]
+        var primaryKeys: [String: PrimaryKeyInfo?] = [:]
+        var indexes: [String: [IndexInfo]?] = [:]
+        var foreignKeys: [String: [ForeignKeyInfo]?] = [:]
+    }
+
+    /// A table, view, index or trigger.
+    struct Object: Hashable {
+        let type: String
+        /// In lower case.
+        let name: String
+    }
+
+    /// Takes in the version of this moment, and forgets everything when it is another one.
+    mutating func compare(_ current: Int32) {
+        if isProvisional || version != current { clear() }
+        version = current
+    }
+
+    mutating func clear() { self = SchemaCache() }
+}
+
+extension Database {
+    // MARK: Keeping the cache true
+
+    /// The number that every change of the schema raises, by whatever process.
+    /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_schema_version>
+    public func schemaVersion() throws -> Int32 {
+        try Int32.fetchOne(statement(forFetching: "PRAGMA main.schema_version")) ?? 0
+    }
+
+    /// Forgets what the connection knows of the schema, and its compiled statements.
+    ///
+    /// There is no need to call it: changes by other connections and processes are noticed.
+    public func clearSchemaCache() {
+        requireAccess()
+        schemaCache.clear()
+        statementCache.removeAll()
+        fetchCache.removeAll()
+    }
+
+    /// Called before the cache is used.
+    func compareSchema() throws {
+        requireAccess()
+        takeForeignEffects()
+        let isInsideTransaction = isInsideTransaction
+        if schemaCache.isCompared && isInsideTransaction { return }
+        schemaCache.compare(try schemaVersion())
+        // Reading the version has given the transaction its view of the database.
+        schemaCache.isCompared = isInsideTransaction
+        schemaCache.isProvisional = isInsideTransaction && handle.isWriting
+    }
+
+    /// An entry of the cache, made when it is missing.
+    func cached<Info>(
+        _ entries: WritableKeyPath<SchemaCache.Entries, [String: Info?]>, of table: DatabaseObjectID,
+        make: () throws -> Info?
+    ) throws -> Info? {
+        let name = table.name.lowercasedASCII
+        if let known = schemaCache.schemas[table.schemaID]?[keyPath: entries][name] { return known }
+        let made = try make()
+        schemaCache.schemas[table.schemaID, default: SchemaCache.Entries()][keyPath: entries]
+            .updateValue(made, forKey: name)
+        return made
+    }
+
+    // MARK: Effects of statements
+
+    /// Compiles the first statement of a text, and notes apart what it does beyond reading and writing rows.
+    func prepare(
+        _ text: UnsafePointer<CChar>, persistent: Bool
+    ) -> (code: ResultCode, statement: SQLiteStatement?, tail: UnsafePointer<CChar>?) {
+        takeForeignEffects()
+        return handle.prepare(text, persistent: persistent)
+    }
+
+    /// Takes in what C code has compiled, and most likely run, past this library.
+    private func takeForeignEffects() {
+        let effects = hooks.effects
+        if effects.isEmpty { return }
+        hooks.effects = []
+        if effects.contains(.schema) { schemaCache.clear() }
+        schemaCache.isCompared = false
+        // The date is made when it is asked for: no function of the user's may run while a statement is compiled.
+        if effects.contains(.begin) || handle.isInAutocommit { transaction.date = nil }
+    }
+
+    /// Called behind a statement that did more than read and write rows.
+    func note(_ effects: StatementEffects) {
+        // SQLite compiles a statement anew while it runs when the schema has changed: its effects are noted here.
+        hooks.effects = []
+        if effects.contains(.schema) { schemaCache.clear() }
+        guard effects.contains(.transaction) else { return }
+        schemaCache.isCompared = false
+        if handle.isInAutocommit {
+            transaction.date = nil
+        } else if effects.contains(.begin) || transaction.date == nil {
+            didBeginTransaction(deferred: !effects.contains(.begin))
+        }
+    }
+}

@@ -1,0 +1,178 @@
+import Foundation
+import Testing
+
+/// What each kind of bad file gets: a typed error, its exit code, and nothing changed.
+@Suite("cipherctl on bad input")
+struct BadInputTests {
+    private let place: Workplace
+
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+    }
+
+    private static let sidecars = ["s.db-sidecar", "s.db-sidecar.bak"]
+
+    /// Expects every command that opens the store to end with an error, and no file to change.
+    private func expectError(
+        _ name: String, _ status: Int32, key: String? = nil, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let before = try place.contents()
+        for command in [["sql", place.path("s.db"), "SELECT count(*) FROM t"], ["verify", place.path("s.db")]] {
+            let outcome = try place.run(command + ["--json", "--raw-key-file", key ?? place.key])
+            let error = outcome.errorJSON
+            #expect(outcome.status == status, "\(command[0]): \(outcome.errors)", sourceLocation: sourceLocation)
+            #expect(error["code"] as? String == name, "\(command[0])", sourceLocation: sourceLocation)
+            #expect(error["exit_code"] as? Int32 == status, sourceLocation: sourceLocation)
+            #expect((error["hint"] as? String)?.isEmpty == false, sourceLocation: sourceLocation)
+        }
+        let after = try place.contents()
+        for (file, bytes) in before { #expect(after[file] == bytes, "\(file)", sourceLocation: sourceLocation) }
+    }
+
+    @Test("a wrong key")
+    func wrongKey() throws {
+        try Workplace.write([UInt8](repeating: 0x2b, count: 32), to: place.path("wrong"))
+        try expectError("wrongKey", 77, key: place.path("wrong"))
+    }
+
+    @Test("no sidecar")
+    func noSidecar() throws {
+        try place.remove(Self.sidecars[0], Self.sidecars[1])
+        try expectError("saltMissing", 65)
+    }
+
+    @Test(
+        "one copy of the sidecar is enough, is spoken of, and an opening for writing makes the other",
+        arguments: sidecars)
+    func oneCopy(_ name: String) throws {
+        let bytes = try place.bytes(name)
+        try place.remove(name)
+        let outcome = try place.ctl("sql", place.path("s.db"), "SELECT 1")
+        #expect(outcome.status == 0)
+        #expect(outcome.errors.contains("copy of the sidecar is missing"))
+        #expect(!place.exists(name))
+        #expect(try place.ctl("sql", place.path("s.db"), "SELECT 1", "--write").status == 0)
+        #expect(try place.bytes(name) == bytes)
+    }
+
+    @Test("both copies damaged, and sidecars of a megabyte", arguments: [12, 1_000_000])
+    func damagedSidecars(_ byteCount: Int) throws {
+        for name in Self.sidecars {
+            try Workplace.write([UInt8](repeating: 0x20, count: byteCount), to: place.path(name))
+        }
+        try expectError("sidecarDamaged", 65)
+    }
+
+    @Test("the sidecar of another store with the same key")
+    func foreignSidecar() throws {
+        try place.makeStore("other.db")
+        for (copy, ending) in zip(Self.sidecars, ["", ".bak"]) { try place.copy("other.db-sidecar\(ending)", to: copy) }
+        let outcome = try place.ctl("sql", place.path("s.db"), "SELECT 1", "--json")
+        #expect(outcome.status == 65)
+        #expect(outcome.errorJSON["code"] as? String == "foreignSidecar")
+        #expect(try place.ctl("verify", place.path("s.db"), "--json").errorJSON["code"] as? String == "foreignSidecar")
+    }
+
+    @Test("a forged sidecar")
+    func forgedSidecar() throws {
+        for name in Self.sidecars {
+            let text = String(decoding: try place.bytes(name), as: UTF8.self)
+            try place.write(text.replacing("\"epoch\":1", with: "\"epoch\":2"), to: name)
+        }
+        try expectError("sidecarForged", 65)
+    }
+
+    @Test("an empty file with its sidecar has lost its content; without one it is no store yet")
+    func emptyFile() throws {
+        try place.truncate("s.db", to: 0)
+        try expectError("emptyFile", 65)
+        try place.remove(Self.sidecars[0], Self.sidecars[1])
+        try expectError("noSuchStore", 66)
+    }
+
+    @Test("no file at all, and a directory")
+    func nothing() throws {
+        try place.remove("s.db")
+        try expectError("noSuchStore", 66)
+        try place.remove(Self.sidecars[0], Self.sidecars[1])
+        try expectError("noSuchStore", 66)
+        try FileManager.default.createDirectory(atPath: place.path("s.db"), withIntermediateDirectories: false)
+        try expectError("noSuchStore", 66)
+    }
+
+    @Test(
+        "a plain database, SQLCipher's own formats, a text",
+        arguments: [
+            ("plain.db", "notEncrypted"), ("v3-standard.db", "settingsConflict"),
+            ("v4-standard.db", "settingsConflict"),
+            ("v4-header32.db", "saltMissing"), ("text", "notEncrypted"),
+        ])
+    func otherFiles(_ fixture: String, _ error: String) throws {
+        try place.remove("s.db", Self.sidecars[0], Self.sidecars[1])
+        if fixture == "text" {
+            try place.write(String(repeating: "This is a text and no database.\n", count: 300), to: "s.db")
+        } else {
+            try FileManager.default.copyItem(atPath: Workplace.fixture(fixture), toPath: place.path("s.db"))
+        }
+        try expectError(error, 65)
+    }
+
+    @Test("a truncated file is found out, and verify names each page that is missing")
+    func truncated() throws {
+        let count = try place.bytes("s.db").count
+        try place.truncate("s.db", to: count - 2 * 4096)
+        let outcome = try place.ctl("sql", place.path("s.db"), "SELECT count(*) FROM t", "--json", "--write")
+        #expect(outcome.status == 65)
+        let verify = try place.ctl("verify", place.path("s.db"), "--json")
+        #expect(verify.status == 65)
+        #expect(verify.json["missing_pages"] as? [Int] == [count / 4096 - 1, count / 4096])
+    }
+
+    @Test("each byte of the header that SQLCipher fixes is watched, and named", arguments: 0..<24)
+    func header(_ offset: Int) throws {
+        let byte = try place.bytes("s.db")[offset]
+        // Bytes 18 and 19 know two values.
+        try place.poke("s.db", at: offset, [byte ^ 0x44])
+        let outcome = try place.ctl("sql", place.path("s.db"), "SELECT 1", "--json")
+        #expect(outcome.status == 65)
+        let verify = try place.ctl("verify", place.path("s.db"), "--json")
+        #expect(verify.status == 65)
+        #expect(verify.json["damaged_pages"] as? [Int] == [])
+        #expect("\(verify.json["problems"] ?? "")".contains("Byte \(offset) "), "\(verify.output)")
+    }
+
+    @Test("a page count that was lowered in the header is found by verify")
+    func loweredPageCount() throws {
+        try place.poke("s.db", at: 28, [0, 0, 0, 20])
+        let verify = try place.ctl("verify", place.path("s.db"), "--json")
+        #expect(verify.status == 65)
+        #expect("\(verify.json["problems"] ?? "")".contains("bytes 28 to 31"), "\(verify.output)")
+    }
+
+    @Test(
+        "a flipped byte anywhere in a page: verify names the page",
+        arguments: [(1, 2000), (7, 0), (7, 4020), (40, 4095)])
+    func page(_ number: Int, _ offset: Int) throws {
+        let place = place
+        let at = (number - 1) * 4096 + offset
+        try place.poke("s.db", at: at, [try place.bytes("s.db")[at] ^ 1])
+        let verify = try place.ctl("verify", place.path("s.db"), "--json")
+        #expect(verify.status == 65)
+        #expect(verify.json["damaged_pages"] as? [Int] == [number])
+        #expect(verify.errorJSON["code"] as? String == "damaged")
+        let sql = try place.ctl("sql", place.path("s.db"), "SELECT sum(length(text)) FROM t", "--json")
+        #expect(sql.status == 65, "\(sql.errors)")
+    }
+}
+
+extension Workplace {
+    /// All files of the folder by name, except what SQLite makes for every reader.
+    fileprivate func contents() throws -> [String: [UInt8]] {
+        var contents: [String: [UInt8]] = [:]
+        for name in try names() where !name.hasSuffix("-shm") && !name.hasSuffix("-wal") && !name.hasSuffix("-lock") {
+            contents[name] = try? bytes(name)
+        }
+        return contents
+    }
+}

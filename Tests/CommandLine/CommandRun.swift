@@ -1,0 +1,85 @@
+import Foundation
+import TestKit
+
+/// A program under test, run to its end or killed; what it wrote goes through files, so that it can never block.
+// Safe because: each run is used by the one test that made it.
+final class CommandRun: @unchecked Sendable {
+    private let process = Process()
+    private let folder = TemporaryFolder()
+
+    /// What a run left.
+    struct Outcome {
+        /// The exit code; 128 plus the number of the signal that ended it.
+        let status: Int32
+        let output: String
+        let errors: String
+    }
+
+    private static let patience = Duration.seconds(120)
+
+    /// Starts a program.
+    ///
+    /// - Parameters:
+    ///   - input: What it reads on standard input; nil for nothing at all.
+    ///   - environment: Variables beside those of the test.
+    init(
+        _ program: URL, _ arguments: [String], input: String? = nil, environment: [String: String] = [:],
+        directory: String? = nil
+    ) throws {
+        process.executableURL = program
+        process.arguments = arguments
+        process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
+        if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
+        for name in ["in", "out", "err"] {
+            try Data((name == "in" ? input ?? "" : "").utf8).write(to: folder.url.appendingPathComponent(name))
+        }
+        process.standardInput = try FileHandle(forReadingFrom: folder.url.appendingPathComponent("in"))
+        process.standardOutput = try FileHandle(forWritingTo: folder.url.appendingPathComponent("out"))
+        process.standardError = try FileHandle(forWritingTo: folder.url.appendingPathComponent("err"))
+        try process.run()
+    }
+
+    deinit { if process.isRunning { send(SIGKILL) } }
+
+    var processIdentifier: Int32 { process.processIdentifier }
+    var isRunning: Bool { process.isRunning }
+
+    func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
+
+    /// Waits for the end.
+    func finish() -> Outcome {
+        if !waitUntil(within: Self.patience, { !process.isRunning }) { send(SIGKILL) }
+        process.waitUntilExit()
+        let signalled = process.terminationReason == .uncaughtSignal
+        return Outcome(
+            status: (signalled ? 128 : 0) + process.terminationStatus, output: text("out"), errors: text("err"))
+    }
+
+    private func text(_ name: String) -> String {
+        String(decoding: (try? Data(contentsOf: folder.url.appendingPathComponent(name))) ?? Data(), as: UTF8.self)
+    }
+}
+
+extension CommandRun.Outcome {
+    /// Standard output as a JSON object.
+    var json: [String: Any] { Self.object(output) }
+
+    /// The `error` object of standard error.
+    var errorJSON: [String: Any] {
+        let line = errors.split(separator: "\n").first { $0.hasPrefix("{") } ?? ""
+        return Self.object(String(line))["error"] as? [String: Any] ?? [:]
+    }
+
+    private static func object(_ text: String) -> [String: Any] {
+        (try? JSONSerialization.jsonObject(with: Data(text.utf8))) as? [String: Any] ?? [:]
+    }
+}
+
+/// A program that the machine may have.
+enum SystemProgram {
+    static func find(_ name: String) -> URL? {
+        let folders = (ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin").split(separator: ":")
+        return folders.map { URL(fileURLWithPath: "\($0)/\(name)") }
+            .first { FileManager.default.isExecutableFile(atPath: $0.path) }
+    }
+}

@@ -1,0 +1,100 @@
+import Foundation
+import Testing
+
+@Suite("cipherctl sql")
+struct SQLTests {
+    private let place: Workplace
+
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+    }
+
+    private func sql(_ text: String, _ options: String...) throws -> CommandRun.Outcome {
+        try place.run(["sql", place.path("s.db"), text, "--raw-key-file", place.key] + options)
+    }
+
+    private static let values = "SELECT 1 AS n, 'a,\"b\"' AS t, NULL AS gap, x'00ff' AS b, '' AS empty, 1.5 AS n"
+
+    @Test("tables are aligned, numbers to the right")
+    func table() throws {
+        let outcome = try sql("SELECT 7 AS n, 'x' AS word UNION ALL SELECT 1234, NULL")
+        #expect(outcome.output == "   n  word\n----  ----\n   7  x\n1234  NULL\n")
+    }
+
+    @Test("a table keeps control characters from the terminal")
+    func control() throws {
+        let outcome = try sql("SELECT char(27) || '[2J' || char(10) AS t")
+        #expect(outcome.output.contains("\\u{1b}[2J\\n"))
+        #expect(!outcome.output.contains("\u{1b}"))
+    }
+
+    @Test("CSV is RFC 4180's, and tells NULL from the empty text")
+    func csv() throws {
+        let outcome = try sql(Self.values, "--mode", "csv")
+        #expect(outcome.output == "n,t,gap,b,empty,n\r\n1,\"a,\"\"b\"\"\",,X'00FF',\"\",1.5\r\n")
+    }
+
+    @Test("JSON keeps types, and names that come twice apart")
+    func json() throws {
+        let outcome = try sql(Self.values, "--json")
+        let rows = try #require(
+            JSONSerialization.jsonObject(with: Data(outcome.output.utf8)) as? [[String: Any]])
+        #expect(rows.count == 1)
+        #expect(rows[0]["n"] as? Int == 1)
+        #expect(rows[0]["n:1"] as? Double == 1.5)
+        #expect(rows[0]["t"] as? String == "a,\"b\"")
+        #expect(rows[0]["gap"] is NSNull)
+        #expect(rows[0]["b"] as? [String: String] == ["blob": "00FF"])
+        #expect(try sql("SELECT 1 WHERE 0", "--json").output == "[]\n")
+    }
+
+    @Test("several statements run in turn, from an argument or from standard input")
+    func several() throws {
+        let text = "CREATE TABLE u (a); INSERT INTO u VALUES (1); -- a comment\nSELECT a FROM u; SELECT 2 AS b;"
+        let outcome = try sql(text, "--write", "--mode", "csv")
+        #expect(outcome.output == "a\r\n1\r\nb\r\n2\r\n")
+        let input = try place.ctl(
+            "sql", place.path("s.db"), "-", "--mode", "csv", input: "SELECT count(*) AS n FROM u;\n")
+        #expect(input.output == "n\r\n1\r\n")
+        #expect(try place.ctl("sql", place.path("s.db"), input: "\n-- nothing\n").status == 0)
+    }
+
+    @Test("writing needs --write, and the error says so")
+    func readOnly() throws {
+        let outcome = try sql("INSERT INTO t (text) VALUES ('no')")
+        #expect(outcome.status == 77)
+        #expect(outcome.errors.contains("hint: Add --write."))
+        #expect(try sql("SELECT count(*) AS n FROM t", "--mode", "csv").output == "n\r\n3000\r\n")
+    }
+
+    @Test("a failing statement ends the run with 1 and shows no rows' values")
+    func failure() throws {
+        let outcome = try sql("SELECT 1 AS first; SELECT a FROM nowhere; SELECT 3", "--mode", "csv", "--write")
+        #expect(outcome.status == 1)
+        #expect(outcome.output == "first\r\n1\r\n")
+        #expect(outcome.errors.contains("no such table: nowhere"))
+    }
+
+    @Test("a transaction left open is rolled back")
+    func transactionLeftOpen() throws {
+        let outcome = try sql("BEGIN; DELETE FROM t", "--write")
+        #expect(outcome.status == 1)
+        #expect(outcome.errors.contains("inside a transaction"))
+        #expect(try sql("SELECT count(*) AS n FROM t", "--mode", "csv").output == "n\r\n3000\r\n")
+        #expect(try sql("BEGIN; DELETE FROM t WHERE id > 10; COMMIT", "--write").status == 0)
+        #expect(try sql("SELECT count(*) AS n FROM t", "--mode", "csv").output == "n\r\n10\r\n")
+    }
+
+    @Test(
+        "what would break the encryption or the sharing is refused",
+        arguments: [
+            "ATTACH 'other.db' AS o", "PRAGMA key = 'x'", "PRAGMA rekey = 'x'", "PRAGMA wal_checkpoint",
+            "PRAGMA cipher_default_kdf_iter = 1",
+        ])
+    func refused(_ text: String) throws {
+        let outcome = try sql(text, "--write")
+        #expect(outcome.status == 77)
+        #expect(!place.exists("other.db"))
+    }
+}

@@ -1,0 +1,189 @@
+import CSQLCipher
+import CipherStore
+import Foundation
+import Synchronization
+import TestKit
+import Testing
+
+/// SQL that would show a key, change encryption or break sharing.
+@Suite struct RefusedSQLTests {
+    private static let secret = "correct horse battery"
+    let bench: StoreBench
+
+    init() throws { bench = try StoreBench() }
+
+    /// Runs SQL in every place where a program can, and expects a refusal that leaves the store whole.
+    private func expectRefusal(
+        of sql: String, arguments: StatementArguments = StatementArguments(), hides secret: String? = nil,
+        at location: SourceLocation = #_sourceLocation
+    ) throws {
+        let texts = Notices()
+        for way in [Opening.sharedStore, .pool, .queue] {
+            try way.open(bench.path, bench.key) { writer in
+                let accesses: [((Database) throws -> Void) throws -> Void] = [
+                    { body in try writer.writeWithoutTransaction(body) }, { body in try writer.write(body) },
+                    { body in try writer.unsafeRead(body) },
+                ]
+                for access in accesses {
+                    let error = #expect(throws: DatabaseError.self, "\(way): \(sql)", sourceLocation: location) {
+                        try access { db in
+                            db.trace(options: [.statement, .profile]) { texts.add("\($0) \($0.expandedDescription)") }
+                            try db.execute(sql: sql, arguments: arguments)
+                        }
+                    }
+                    #expect(error?.resultCode == .SQLITE_AUTH, "\(way): \(sql)", sourceLocation: location)
+                    texts.add(
+                        "\(String(describing: error)) \(error?.expandedDescription ?? "") \(error?.message ?? "")")
+                }
+            }
+        }
+        if let secret { #expect(!texts.all.joined().contains(secret), "\(sql)", sourceLocation: location) }
+        bench.expectWhole(ways: [.sharedStore], at: location)
+    }
+
+    @Test(
+        "keys as SQL text are refused, and show in no error and no trace",
+        arguments: [
+            "PRAGMA key = '\(secret)'", "PRAGMA rekey = '\(secret)'", "PRAGMA main.key('\(secret)')",
+            "PRAGMA hexkey = '\(secret)'", "PRAGMA hexrekey = '\(secret)'", "PRAGMA textkey = '\(secret)'",
+            "PRAGMA textrekey = '\(secret)'", "pragma/**/KEY=\"x'\(secret)'\"",
+            "SELECT 1; PRAGMA key = '\(secret)'; SELECT 2", "ATTACH '/tmp/nothing' AS other KEY '\(secret)'",
+        ])
+    func keysAsText(sql: String) throws {
+        try expectRefusal(of: sql, hides: Self.secret)
+        // In a hook, with and without a key in front of it.
+        for isKeyed in [true, false] {
+            var config = Configuration()
+            config.prepareDatabase { db in
+                if isKeyed { try TestKey.raw(0x2a).use(on: db) }
+                try db.execute(sql: sql)
+            }
+            let error = #expect(throws: (any Error).self) { try DatabasePool(path: bench.path, configuration: config) }
+            let text = "\(String(describing: error)) \((error as? DatabaseError)?.expandedDescription ?? "")"
+            #expect(!text.contains(Self.secret), "\(text)")
+        }
+        bench.expectWhole(ways: [.pool])
+    }
+
+    @Test(
+        "pragmas that change the encryption of an open store are refused",
+        arguments: [
+            "PRAGMA cipher_plaintext_header_size = 0", "PRAGMA cipher_salt = \"x'000102030405060708090a0b0c0d0e0f'\"",
+            "PRAGMA cipher_page_size = 1024", "PRAGMA kdf_iter = 1", "PRAGMA cipher_compatibility = 3",
+            "PRAGMA cipher_migrate", "PRAGMA cipher_use_hmac = OFF", "PRAGMA cipher_hmac_algorithm = HMAC_SHA1",
+            "PRAGMA cipher_default_plaintext_header_size = 32", "PRAGMA cipher_default_kdf_iter = 1",
+            "PRAGMA cipher_memory_security = ON", "PRAGMA cipher_kdf_algorithm = PBKDF2_HMAC_SHA1",
+            "PRAGMA fast_kdf_iter = 1", "PRAGMA cipher_add_random = \"x'00'\"", "PRAGMA cipher_test_on = 1",
+        ])
+    func cipherPragmas(sql: String) throws { try expectRefusal(of: sql) }
+
+    @Test(
+        "pragmas that break sharing are refused",
+        arguments: [
+            "PRAGMA wal_checkpoint", "PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA main.wal_checkpoint",
+            "PRAGMA wal_autocheckpoint = 100", "PRAGMA locking_mode = EXCLUSIVE", "PRAGMA main.locking_mode(exclusive)",
+            "PRAGMA temp_store = FILE", "PRAGMA temp_store = 1", "PRAGMA temp_store = 0",
+            "PRAGMA temp_store_directory = '/tmp'",
+        ])
+    func enginePragmas(sql: String) throws { try expectRefusal(of: sql) }
+
+    @Test("forms that only read are allowed")
+    func readingForms() throws {
+        try Opening.sharedStore.open(bench.path, bench.key) { writer in
+            try writer.writeWithoutTransaction { db in
+                let header = try String.fetchOne(db, sql: "PRAGMA cipher_plaintext_header_size")
+                #expect(header == "32")
+                let version = try String.fetchOne(db, sql: "PRAGMA cipher_version")
+                #expect(version?.hasPrefix("4.") == true)
+                #expect(try Int.fetchOne(db, sql: "PRAGMA temp_store") == 2)
+                #expect(try Int.fetchOne(db, sql: "PRAGMA wal_autocheckpoint") == 0)
+                #expect(try String.fetchOne(db, sql: "PRAGMA locking_mode") == "normal")
+                try db.execute(sql: "PRAGMA temp_store = MEMORY; PRAGMA temp_store = 2")
+            }
+        }
+    }
+
+    @Test("other files are not attached, however they are named; VACUUM and databases in memory work")
+    func attaching() throws {
+        let other = bench.folder.path("other.db")
+        try expectRefusal(of: "ATTACH '\(other)' AS other")
+        try expectRefusal(of: "ATTACH '\(other)' AS other KEY ''")
+        try expectRefusal(of: "ATTACH DATABASE '\(other.dropLast())' || 'b' AS other")
+        try expectRefusal(of: "ATTACH ? AS other KEY ''", arguments: [other])
+        try expectRefusal(of: "ATTACH 'file:\(other)?mode=rwc' AS other")
+        #expect(!FileManager.default.fileExists(atPath: other))
+        for way in Opening.allCases {
+            try way.open(bench.path, bench.key) { writer in
+                try writer.writeWithoutTransaction { db in
+                    try db.execute(sql: "ATTACH ':memory:' AS scratch; CREATE TABLE scratch.t (a); DETACH scratch")
+                    try db.execute(sql: "CREATE TABLE gone AS SELECT * FROM note; DROP TABLE gone; VACUUM")
+                    let error = #expect(throws: DatabaseError.self) { try db.execute(sql: "VACUUM INTO '\(other)'") }
+                    #expect(error?.resultCode == .SQLITE_AUTH)
+                }
+            }
+            bench.expectWhole(ways: [way])
+        }
+        #expect(!FileManager.default.fileExists(atPath: other))
+    }
+
+    @Test("a passphrase is never changed in place")
+    func changePassphrase() throws {
+        for way in Opening.allCases {
+            try way.open(bench.path, bench.key) { writer in
+                try writer.writeWithoutTransaction { db in
+                    let error = #expect(throws: DatabaseError.self) { try db.changePassphrase(Self.secret) }
+                    #expect(error?.message?.contains("store.keys.change") == true)
+                    #expect(error?.description.contains(Self.secret) == false)
+                    #expect(throws: DatabaseError.self) { try db.changePassphrase(Data(Self.secret.utf8)) }
+                }
+            }
+        }
+        bench.expectWhole()
+    }
+
+    @Test("a key given outside of a preparing function is refused, the store stays whole")
+    func keyTooLate() throws {
+        try Opening.pool.open(bench.path, bench.key) { writer in
+            try writer.writeWithoutTransaction { db in
+                let error = #expect(throws: DatabaseError.self) { try db.usePassphrase(Self.secret) }
+                #expect(error?.resultCode == .SQLITE_MISUSE)
+                #expect(throws: DatabaseError.self) { try TestKey.raw(0x2a).use(on: db) }
+                try db.execute(sql: "UPDATE note SET text = text")
+            }
+        }
+        bench.expectWhole()
+    }
+
+    @Test("a trace that begins before the key shows neither key nor salt")
+    func traceOfPreparing() throws {
+        let texts = Notices()
+        let path = bench.folder.path("traced.db")
+        var config = Configuration()
+        config.prepareDatabase { db in
+            db.trace(options: [.statement, .profile]) { texts.add("\($0) \($0.expandedDescription)") }
+            try db.usePassphrase(Self.secret)
+            try db.execute(sql: "PRAGMA kdf_iter = 1000")
+            try db.execute(sql: "PRAGMA cipher_plaintext_header_size = 32")
+        }
+        let pool = try DatabasePool(path: path, configuration: config)
+        try pool.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+        _ = try pool.read { try $0.tableNames() }
+        try pool.close()
+        let sidecar = try #require(SidecarFiles(databasePath: path).read().main.parsed?.claimed)
+        let traced = texts.all.joined(separator: "\n")
+        #expect(traced.contains("cipher_plaintext_header_size"))
+        #expect(!traced.contains(Self.secret))
+        #expect(!traced.contains(sidecar.salt.hex))
+    }
+
+    @Test("a plain database that was asked for explicitly may attach others")
+    func plainDatabase() throws {
+        var config = Configuration()
+        config.allowsUnencrypted = true
+        let queue = try DatabaseQueue(path: bench.folder.path("plain.db"), configuration: config)
+        try queue.inDatabase { db in
+            try db.execute(sql: "ATTACH '\(bench.folder.path("plain2.db"))' AS two; CREATE TABLE two.t (a); DETACH two")
+        }
+        #expect(FileManager.default.fileExists(atPath: bench.folder.path("plain2.db")))
+    }
+}

@@ -1,0 +1,159 @@
+import CipherStore
+import Foundation
+import Synchronization
+import TestKit
+import Testing
+
+/// Sidecars that are missing, damaged, forged or another store's.
+@Suite struct SidecarRefusalTests {
+    @Test(
+        "one missing or damaged copy is made anew from the other, and said",
+        arguments: [true, false], ["missing", "damaged", "empty", "of a megabyte"])
+    func oneCopy(isMain: Bool, harm: String) throws {
+        for way in Opening.allCases {
+            let bench = try StoreBench()
+            let copy = isMain ? bench.sidecar : bench.backup
+            let whole = try bench.bytes(copy)
+            switch harm {
+            case "missing": try FileManager.default.removeItem(atPath: copy)
+            case "damaged": try bench.write(whole.dropLast(9), to: copy)
+            case "empty": try bench.write(Data(), to: copy)
+            default: try bench.write(Data(count: 1 << 20), to: copy)
+            }
+            let notices = Notices()
+            var config = Configuration()
+            config.onNotice = { notices.add($0) }
+            try way.open(bench.path, bench.key, config) { writer in
+                let rows = try writer.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM note") }
+                #expect(rows == StoreBench.rowCount)
+                if let store = writer as? SharedStore { #expect(store.notices == notices.all) }
+            }
+            #expect(try bench.bytes(copy) == whole, "\(way) did not mend the \(harm) copy")
+            let said = notices.all.joined(separator: "\n")
+            #expect(said.contains(isMain ? "main copy" : "backup copy"), "\(way) said \(said)")
+            #expect(said.contains("opened with the backup") == isMain, "\(way) said \(said)")
+            // What was damaged is kept beside, not deleted.
+            #expect(FileManager.default.fileExists(atPath: copy + ".damaged") == (harm != "missing"))
+        }
+    }
+
+    @Test("without both copies the salt is missing, and nothing is written in their place")
+    func bothMissing() throws {
+        let bench = try StoreBench()
+        let whole = try bench.bytes(bench.sidecar)
+        try FileManager.default.removeItem(atPath: bench.sidecar)
+        try FileManager.default.removeItem(atPath: bench.backup)
+        bench.expectRefusal(.saltMissing, mentions: ["Put the sidecar back"])
+        try bench.write(whole, to: bench.sidecar)
+        bench.expectWhole()
+    }
+
+    @Test(
+        "two damaged copies are refused and kept",
+        arguments: [
+            Data(), Data("hello\n".utf8), Data(count: 1 << 20),
+            Data((0..<700).map { UInt8(truncatingIfNeeded: $0 &* 7) }),
+        ])
+    func bothDamaged(content: Data) throws {
+        let bench = try StoreBench()
+        let whole = try bench.bytes(bench.sidecar)
+        try bench.write(content, to: bench.sidecar)
+        try bench.write(content, to: bench.backup)
+        bench.expectRefusal(.sidecarDamaged, mentions: ["main copy", "backup copy"])
+        try bench.write(whole, to: bench.backup)
+        bench.expectWhole()
+    }
+
+    @Test("the sidecar of another store with the same raw key is foreign")
+    func foreignSameKey() throws {
+        let bench = try StoreBench()
+        let other = try StoreBench()
+        let whole = try bench.bytes(bench.sidecar)
+        let foreign = try bench.bytes(other.sidecar)
+        try bench.write(foreign, to: bench.sidecar)
+        try bench.write(foreign, to: bench.backup)
+        bench.expectRefusal(.foreignSidecar, mentions: ["app.db-sidecar"])
+        // One copy of each: nobody can know which is right without the file, so it is left to the owner.
+        try bench.write(whole, to: bench.backup)
+        bench.expectRefusal(.foreignSidecar)
+        try bench.write(whole, to: bench.sidecar)
+        bench.expectWhole()
+    }
+
+    @Test("the sidecar of another store with the same passphrase is foreign, with another one the key is wrong")
+    func foreignByPassphrase() throws {
+        let bench = try StoreBench(key: .passphrase("one"))
+        let whole = try bench.bytes(bench.sidecar)
+        for (passphrase, code) in [("one", StoreError.Code.foreignSidecar), ("two", .wrongKey)] {
+            let other = try StoreBench(key: .passphrase(passphrase))
+            let foreign = try bench.bytes(other.sidecar)
+            try bench.write(foreign, to: bench.sidecar)
+            try bench.write(foreign, to: bench.backup)
+            bench.expectRefusal(code, ways: [.sharedStore, .pool])
+        }
+        try bench.write(whole, to: bench.sidecar)
+        try bench.write(whole, to: bench.backup)
+        bench.expectWhole(ways: [.sharedStore, .pool])
+    }
+
+    @Test(
+        "a sidecar changed without the key is refused as forged",
+        arguments: [
+            ("\"state\":\"ready\"", "\"state\":\"creating\""), ("\"epoch\":1", "\"epoch\":2"),
+            ("\"generation\":2", "\"generation\":9"), ("\"page_bytes\":4096", "\"page_bytes\":8192"),
+            ("\"kdf_rounds\":256000", "\"kdf_rounds\":1"),
+            ("\"plaintext_header_bytes\":32", "\"plaintext_header_bytes\":0"),
+            ("\"hmac_hash\":\"sha512\"", "\"hmac_hash\":\"sha1\""),
+            ("\"kdf_hash\":\"sha512\"", "\"kdf_hash\":\"sha1\""),
+        ])
+    func forged(original: String, forged: String) throws {
+        let bench = try StoreBench()
+        let whole = try bench.bytes(bench.sidecar)
+        let text = String(decoding: whole, as: UTF8.self)
+        #expect(text.contains(original))
+        let changed = Data(text.replacingOccurrences(of: original, with: forged).utf8)
+        try bench.write(changed, to: bench.sidecar)
+        try bench.write(changed, to: bench.backup)
+        bench.expectRefusal(.sidecarForged, mentions: ["backup of the store"])
+        // A genuine copy beside it wins, and what was forged is kept for whoever looks into it.
+        try bench.write(whole, to: bench.backup)
+        bench.expectWhole()
+        #expect(try bench.bytes(bench.sidecar) == whole)
+        #expect(try bench.bytes(bench.sidecar + ".damaged") == changed)
+    }
+
+    @Test("a sidecar of a later version is refused, and neither copy is touched")
+    func ahead() throws {
+        let bench = try StoreBench()
+        let whole = try bench.bytes(bench.sidecar)
+        let text = "{\"format\":\"cipherstore-sidecar\",\"version\":2}\n{\"record\":\"news\"}\n{\"mac\":\"00\"}\n"
+        try bench.write(Data(text.utf8), to: bench.sidecar)
+        bench.expectRefusal(.sidecarAhead, mentions: ["newer version"])
+        try bench.write(whole, to: bench.sidecar)
+        bench.expectWhole()
+    }
+
+    @Test("a directory in the place of a copy is no reason to lose the other")
+    func directoryAsSidecar() throws {
+        let bench = try StoreBench()
+        let whole = try bench.bytes(bench.backup)
+        try FileManager.default.removeItem(atPath: bench.sidecar)
+        try FileManager.default.createDirectory(atPath: bench.sidecar, withIntermediateDirectories: false)
+        bench.expectWhole()
+        #expect(try bench.bytes(bench.backup) == whole)
+    }
+
+    @Test("stray temporary files beside a sidecar change nothing")
+    func strayFiles() throws {
+        let bench = try StoreBench()
+        for name in [".tmp", ".damaged", ".bak.tmp", "~"] { try bench.write(Data("x".utf8), to: bench.sidecar + name) }
+        bench.expectWhole()
+    }
+}
+
+/// What an opening said.
+final class Notices: Sendable {
+    private let texts = Mutex<[String]>([])
+    var all: [String] { texts.withLock { $0 } }
+    func add(_ text: String) { texts.withLock { $0.append(text) } }
+}
