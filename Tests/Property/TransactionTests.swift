@@ -60,7 +60,9 @@ import Testing
         }
     }
 
-    private static func finish(_ steps: [Step], _ end: Step.End, on db: Database) throws -> Database.TransactionCompletion {
+    private static func finish(
+        _ steps: [Step], _ end: Step.End, on db: Database
+    ) throws -> Database.TransactionCompletion {
         try run(steps, on: db)
         switch end {
         case .commit: return .commit

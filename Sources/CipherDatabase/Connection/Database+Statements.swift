@@ -108,7 +108,7 @@ struct ArgumentQueue {
         return values
     }
 
-    /// Throws when values are left.
+    /// Throws when values are left. Names that no statement has are left alone: a misspelled one shows as missing.
     func requireEnd(sql: String) throws {
         guard taken < arguments.values.count else { return }
         throw DatabaseError(

@@ -83,4 +83,25 @@ final class Gate: Sendable {
     /// Waits; false when nobody opens the gate.
     @discardableResult
     func wait(within limit: TimeInterval = 30) -> Bool { semaphore.wait(timeout: .now() + limit) == .success }
+
+    /// Waits without blocking the thread of a task: there are as few of them as the machine has cores.
+    func pass() async -> Bool {
+        let deadline = ContinuousClock.now + .seconds(30)
+        while semaphore.wait(timeout: .now()) != .success {
+            if ContinuousClock.now > deadline { return false }
+            try? await Task.sleep(for: .milliseconds(1))
+        }
+        return true
+    }
+}
+
+/// A value that tasks share.
+final class Shared<Value: Sendable>: Sendable {
+    private let mutex: Mutex<Value>
+
+    init(_ value: Value) { mutex = Mutex(value) }
+
+    var value: Value { mutex.withLock { $0 } }
+
+    func change(_ body: (inout Value) -> Void) { mutex.withLock { body(&$0) } }
 }

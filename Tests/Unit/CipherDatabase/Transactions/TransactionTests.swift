@@ -206,6 +206,9 @@ import Testing
             try db.insert(2)
         }
         #expect(try rowCount() == 1)
+        #expect(try queue.read { try String.fetchOne($0, sql: "PRAGMA main.journal_mode") } == "memory")
+        let mode = databaseError { try queue.read { try $0.execute(sql: "PRAGMA journal_mode = OFF") } }
+        #expect(mode?.resultCode == .SQLITE_READONLY)
         let schema = databaseError { try queue.read { try $0.execute(sql: "CREATE TEMP TABLE x(a)") } }
         #expect(schema?.resultCode == .SQLITE_READONLY)
     }
