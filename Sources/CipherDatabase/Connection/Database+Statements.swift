@@ -42,7 +42,7 @@ extension Database {
     }
 
     /// Compiles the next statement of a text; nil at its end.
-    private func compile(_ text: UnsafePointer<CChar>, sql: String, persistent: Bool) throws -> (
+    func compile(_ text: UnsafePointer<CChar>, sql: String, persistent: Bool) throws -> (
         statement: Statement?, tail: UnsafePointer<CChar>
     ) {
         if isClosed { throw DatabaseError.connectionIsClosed() }
@@ -87,7 +87,7 @@ extension Database {
 }
 
 /// The arguments of several statements, each of which takes its own from the front.
-private struct ArgumentQueue {
+struct ArgumentQueue {
     let arguments: StatementArguments
     private var taken = 0
     private var unusedNames: Set<String>

@@ -65,8 +65,8 @@ extension Database {
     /// Calls a function behind the end of the transaction that is under way, or else of the next one.
     ///
     /// Only one of the two functions is called, once, outside of any transaction, on this connection. Rolling back to a
-    /// savepoint does not count: the transaction decides. A function that is still waiting when the connection is
-    /// closed is never called.
+    /// savepoint does not count: the transaction decides. Closing the connection rolls back; a function that still waits
+    /// for a transaction to begin is then never called.
     ///
     /// - Parameters:
     ///   - onCommit: Called when the transaction has been committed.

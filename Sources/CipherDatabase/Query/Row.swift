@@ -5,32 +5,64 @@
 ///
 /// Reading a NULL, or a value of another type, into a type that cannot hold it is a mistake of the program and traps
 /// with the name of the column; ``decode(_:atIndex:)`` throws instead, and optional types take NULL.
+///
+/// A text whose bytes are not UTF-8 reads with the replacement character U+FFFD in their places. `Data` read from a row
+/// of a cursor takes a text's bytes as they are stored.
 public final class Row {
     @usableFromInline let statement: StatementHandle?
-    // A row may live longer than its cursor; the pointer above must stay good.
-    private let owner: Statement?
+    /// Keeps the statement at its row: a row may live longer than its cursor.
+    let run: StatementRun?
     @usableFromInline let values: [DatabaseValue]
     @usableFromInline let columns: RowColumns
     /// How many columns the row has.
     public let count: Int
+    /// The column of the statement that is this row's first; 0 but for rows of an adapter.
+    @usableFromInline let firstColumn: CInt
+    /// What an adapter made this row from; nil for a plain row.
+    let adaptation: Adaptation?
+
+    /// The row behind an adapted one, and how it is shown.
+    struct Adaptation {
+        let base: Row
+        let layout: RowLayout
+    }
 
     /// A row that shows the current row of a statement.
-    init(showing statement: Statement) {
-        self.statement = statement.handle
-        owner = statement
+    init(showing run: StatementRun) {
+        statement = run.steps.handle
+        self.run = run
         values = []
-        columns = statement.columns
+        columns = run.steps.statement.columns
         count = columns.count
+        firstColumn = 0
+        adaptation = nil
     }
 
     /// A row of its own values.
     @usableFromInline
-    init(values: [DatabaseValue], columns: RowColumns) {
+    convenience init(values: [DatabaseValue], columns: RowColumns) {
+        self.init(values: values, columns: columns, adaptation: nil)
+    }
+
+    init(values: [DatabaseValue], columns: RowColumns, adaptation: Adaptation?) {
         statement = nil
-        owner = nil
+        run = nil
         self.values = values
         self.columns = columns
         count = values.count
+        firstColumn = 0
+        self.adaptation = adaptation
+    }
+
+    /// A row that shows columns in a row of the current row of a statement.
+    init(showing base: Row, from firstColumn: Int, layout: RowLayout) {
+        statement = base.statement
+        run = base.run
+        values = []
+        columns = layout.rowColumns
+        count = columns.count
+        self.firstColumn = CInt(firstColumn)
+        adaptation = Adaptation(base: base, layout: layout)
     }
 
     /// A row without columns.
@@ -43,9 +75,20 @@ public final class Row {
             values: sorted.map { $0.value?.databaseValue ?? .null }, columns: RowColumns(names: sorted.map(\.key)))
     }
 
+    /// A row of the given columns, sorted by name; nil when a key is no text, or a value no database value.
+    public convenience init?(_ values: [AnyHashable: Any]) {
+        var named: [String: (any DatabaseValueConvertible)?] = [:]
+        for (key, value) in values {
+            guard let name = key.base as? String, let value = DatabaseValue(value: value) else { return nil }
+            named[name] = .some(value)
+        }
+        self.init(named)
+    }
+
     /// The row with values of its own, which stay when the statement goes on.
     public func copy() -> Row {
         guard let statement else { return self }
+        if let adaptation { return Row.adapting(adaptation.base.copy(), to: adaptation.layout) }
         return Row.copy(of: statement, columns: columns)
     }
 
@@ -74,7 +117,7 @@ public final class Row {
     /// The stored value of a column, counted from 0.
     public func databaseValue(at index: Int) -> DatabaseValue {
         requireColumn(index)
-        if let statement { return DatabaseValue(statement: statement, index: CInt(index)) }
+        if let statement { return DatabaseValue(statement: statement, index: CInt(index) + firstColumn) }
         return values[index]
     }
 
@@ -83,13 +126,24 @@ public final class Row {
 
     @inlinable
     func requireColumn(_ index: Int) {
-        precondition(index >= 0 && index < count, "row has no column at this index")
+        if index < 0 || index >= count { trapOnColumn(at: index) }
+    }
+
+    @usableFromInline
+    func trapOnColumn(at index: Int) -> Never {
+        ProgrammerError.trap("row has no column at index \(index): it has \(count) columns")
     }
 
     /// Whether the value of a column is NULL.
     public func hasNull(atIndex index: Int) -> Bool {
         requireColumn(index)
-        return statement?.isNull(at: CInt(index)) ?? values[index].isNull
+        return statement?.isNull(at: CInt(index) + firstColumn) ?? values[index].isNull
+    }
+
+    /// Whether a column of the row, or of one of its scopes, holds anything but NULL.
+    public var containsNonNullValue: Bool {
+        if (0..<count).contains(where: { !hasNull(atIndex: $0) }) { return true }
+        return scopes.contains { $0.row.containsNonNullValue }
     }
 }
 
@@ -102,9 +156,13 @@ extension Row: ExpressibleByDictionaryLiteral {
 }
 
 extension Row: Equatable {
-    /// Whether names and values are the same, in the same order.
+    /// Whether names and values are the same, in the same order, and those of the scopes too.
     public static func == (left: Row, right: Row) -> Bool {
-        left === right || (left.columnNames == right.columnNames && left.databaseValues == right.databaseValues)
+        if left === right { return true }
+        guard left.columnNames == right.columnNames && left.databaseValues == right.databaseValues else { return false }
+        if left.adaptation == nil && right.adaptation == nil { return true }
+        let names = Set(left.scopes.names)
+        return names == Set(right.scopes.names) && names.allSatisfy { left.scopes[$0] == right.scopes[$0] }
     }
 }
 
@@ -146,7 +204,7 @@ extension Row: RandomAccessCollection {
 
 /// The column names of a result, shared by all of its rows.
 @usableFromInline
-final class RowColumns {
+final class RowColumns: Sendable {
     @usableFromInline let names: [String]
     @usableFromInline let count: Int
     // The leftmost column of a name wins. Made at once: rows of one statement may be read on several threads.

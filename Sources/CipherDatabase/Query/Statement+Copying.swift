@@ -58,6 +58,7 @@ extension Statement {
                 let code = handle.bind(column: column, of: row.handle, at: column + 1)
                 if code != ResultCode.SQLITE_OK.rawValue { throw failure(code) }
             }
+            didBindParameters()
             try execute()
             count += 1
             try progress()

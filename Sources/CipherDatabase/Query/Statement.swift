@@ -14,7 +14,9 @@ public final class Statement {
     let parameterCount: Int
     /// What the statement does beyond reading and writing rows.
     let effects: StatementEffects
-    private(set) var arguments = StatementArguments()
+    private var currentArguments = StatementArguments()
+    /// Whether every parameter has a value of ``arguments``.
+    private var argumentsAreComplete: Bool
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
@@ -31,6 +33,7 @@ public final class Statement {
         sql = handle.sql.trimmingSQL()
         isReadonly = handle.isReadonly
         parameterCount = handle.parameterCount
+        argumentsAreComplete = parameterCount == 0
     }
 
     deinit { handle.finalize() }
@@ -52,12 +55,26 @@ public final class Statement {
 
     // MARK: Arguments
 
+    /// The arguments set last. Setting some that do not fit traps: ``setArguments(_:)`` throws instead.
+    public var arguments: StatementArguments {
+        get { currentArguments }
+        set {
+            do {
+                try setArguments(newValue)
+            } catch {
+                ProgrammerError.trap("\(error)")
+            }
+        }
+    }
+
     /// Sets all arguments.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when their number or names do not fit the statement.
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when their number or names do not fit the statement,
+    ///   `.SQLITE_TOOBIG` for a text or blob that is longer than SQLite takes.
     public func setArguments(_ arguments: StatementArguments) throws {
         database.requireAccess()
-        self.arguments = arguments
+        currentArguments = arguments
+        argumentsAreComplete = false
         rewind()
         if arguments.namedValues.isEmpty {
             guard arguments.values.count == parameterCount else { throw wrongArgumentCount(arguments.values.count) }
@@ -67,7 +84,26 @@ public final class Statement {
         } else {
             try bindByName(arguments)
         }
+        argumentsAreComplete = true
     }
+
+    /// Sets arguments without a check of their number and names: parameters without one are NULL, arguments without a
+    /// parameter are ignored.
+    public func setUncheckedArguments(_ arguments: StatementArguments) {
+        database.requireAccess()
+        currentArguments = arguments
+        rewind()
+        handle.clearBindings()
+        var positional = arguments.values[...]
+        for (index, name) in parameterNames.enumerated() {
+            guard let value = name.flatMap({ arguments.namedValues[$0] }) ?? positional.popFirst() else { continue }
+            _ = value.bind(to: sqliteStatement, at: CInt(index + 1))
+        }
+        argumentsAreComplete = true
+    }
+
+    /// Tells that the parameters were bound by other means.
+    func didBindParameters() { argumentsAreComplete = true }
 
     /// Checks arguments without running anything.
     public func validateArguments(_ arguments: StatementArguments) throws {
@@ -130,6 +166,7 @@ public final class Statement {
     @usableFromInline
     func start() throws {
         try database.willRun(self)
+        if !argumentsAreComplete { try validateArguments(currentArguments) }
         rewind()
     }
 

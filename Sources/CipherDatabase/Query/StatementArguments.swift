@@ -44,6 +44,23 @@ public struct StatementArguments: Sendable {
         namedValues = values.mapValues { $0?.databaseValue ?? .null }
     }
 
+    /// Arguments by name, written without the prefix that SQL gives them; of several of one name the last one counts.
+    public init(_ values: some Sequence<(String, (any DatabaseValueConvertible)?)>) {
+        self.init()
+        for (name, value) in values { namedValues[name] = value?.databaseValue ?? .null }
+    }
+
+    /// Arguments by name; nil when a key is no text, or a value no database value.
+    // Disfavored as above.
+    @_disfavoredOverload
+    public init?(_ values: [AnyHashable: Any]) {
+        self.init()
+        for (key, value) in values {
+            guard let name = key.base as? String, let value = DatabaseValue(value: value) else { return nil }
+            namedValues[name] = value
+        }
+    }
+
     /// Whether there is no argument at all.
     public var isEmpty: Bool { values.isEmpty && namedValues.isEmpty }
 }
@@ -72,15 +89,31 @@ extension StatementArguments: CustomStringConvertible {
 }
 
 extension StatementArguments {
+    /// Adds arguments behind these.
+    ///
+    /// - Returns: The values that were replaced: those of names that both have.
+    @discardableResult
+    public mutating func append(contentsOf arguments: StatementArguments) -> [String: DatabaseValue] {
+        var replaced: [String: DatabaseValue] = [:]
+        values += arguments.values
+        for (name, value) in arguments.namedValues {
+            if let old = namedValues.updateValue(value, forKey: name) { replaced[name] = old }
+        }
+        return replaced
+    }
+
     /// Arguments of both sides; a name that stands on both takes the value of the right one.
-    public static func + (left: StatementArguments, right: StatementArguments) -> StatementArguments {
+    public static func + (left: StatementArguments, right: StatementArguments) -> StatementArguments { left &+ right }
+
+    /// Arguments of both sides; a name that stands on both takes the value of the right one.
+    public static func &+ (left: StatementArguments, right: StatementArguments) -> StatementArguments {
         var sum = left
-        sum += right
+        sum.append(contentsOf: right)
         return sum
     }
 
+    /// Adds arguments behind these; a name that stands on both sides takes the value of the right one.
     public static func += (left: inout StatementArguments, right: StatementArguments) {
-        left.values += right.values
-        left.namedValues.merge(right.namedValues) { $1 }
+        left.append(contentsOf: right)
     }
 }

@@ -8,6 +8,8 @@ struct StatementSteps {
     @usableFromInline var isDone = false
     /// The use of the statement that these steps belong to.
     @usableFromInline let use: Int
+    /// How many rows there were so far.
+    @usableFromInline var rowCount = 0
 
     @usableFromInline
     init(_ statement: Statement, arguments: StatementArguments?) throws {
@@ -25,7 +27,10 @@ struct StatementSteps {
         if isDone { return false }
         guard statement.useCount == use else { throw statement.usedElsewhere() }
         let code = handle.step()
-        if code == 100 { return true }  // SQLITE_ROW
+        if code == 100 {  // SQLITE_ROW
+            rowCount &+= 1
+            return true
+        }
         isDone = true
         if code != 101 { throw statement.failure(code) }  // SQLITE_DONE
         finish()
@@ -43,40 +48,79 @@ struct StatementSteps {
     func abandon() { if !isDone && statement.useCount == use { _ = handle.reset() } }
 }
 
-/// The rows of a statement, one after another, each shown by the same ``Row``.
-public final class RowCursor: Cursor {
+/// The steps that a cursor of rows shares with the row it shows: whoever lives longer gives the statement back.
+@usableFromInline
+final class StatementRun {
     @usableFromInline var steps: StatementSteps
-    @usableFromInline var row: Row?
-    /// The statement that the cursor steps through.
-    public var statement: Statement { steps.statement }
 
     init(_ statement: Statement, arguments: StatementArguments?) throws {
         steps = try StatementSteps(statement, arguments: arguments)
     }
 
     deinit { steps.abandon() }
+}
+
+/// A cursor over the result of a statement.
+public protocol DatabaseCursor<Element>: Cursor {
+    /// The statement that the cursor steps through.
+    var statement: Statement { get }
+}
+
+extension DatabaseCursor {
+    /// The SQL text of the statement.
+    public var sql: String { statement.sql }
+    /// The arguments of the statement.
+    public var arguments: StatementArguments { statement.arguments }
+    /// How many columns the statement's rows have.
+    public var columnCount: Int { statement.columnCount }
+    /// The names of the statement's columns, from left to right.
+    public var columnNames: [String] { statement.columnNames }
+}
+
+/// The rows of a statement, one after another, each shown by the same ``Row``.
+public final class RowCursor: DatabaseCursor {
+    @usableFromInline let run: StatementRun
+    @usableFromInline var row: Row?
+    private let adapter: (any RowAdapter)?
+    public var statement: Statement { run.steps.statement }
+
+    init(_ statement: Statement, arguments: StatementArguments?, adapter: (any RowAdapter)?) throws {
+        self.adapter = adapter
+        // An adapter that does not fit shows before the statement runs, and where there are no rows.
+        if let adapter { _ = try statement.layout(of: adapter) }
+        run = try StatementRun(statement, arguments: arguments)
+    }
 
     /// The next row, valid until the one after it; nil at the end.
     @inlinable
     public func next() throws -> Row? {
-        guard try steps.advance() else { return nil }
-        return row ?? makeRow()
+        guard try run.steps.advance() else { return nil }
+        return try row ?? makeRow()
     }
 
     /// Made behind the first step, which compiles the statement anew after a schema change.
     @usableFromInline
-    func makeRow() -> Row {
-        let row = Row(showing: statement)
-        self.row = row
-        return row
+    func makeRow() throws -> Row {
+        let shown = Row(showing: run)
+        guard let adapter else {
+            row = shown
+            return shown
+        }
+        let adapted = Row.adapting(shown, to: try statement.layout(of: adapter))
+        // Scattered columns are copied from each row.
+        if adapted.statement != nil { row = adapted }
+        return adapted
     }
 }
 
-/// The values of a statement's first column, read through ``DatabaseValue``.
-public final class DatabaseValueCursor<Value: DatabaseValueConvertible>: Cursor {
+/// The values of one column of a statement, read through ``DatabaseValue``.
+public final class DatabaseValueCursor<Value: DatabaseValueConvertible>: DatabaseCursor {
     private var steps: StatementSteps
+    private let index: CInt
+    public var statement: Statement { steps.statement }
 
-    init(_ statement: Statement, arguments: StatementArguments?) throws {
+    init(_ statement: Statement, arguments: StatementArguments?, adapter: (any RowAdapter)?) throws {
+        index = try statement.valueColumn(adapter)
         steps = try StatementSteps(statement, arguments: arguments)
     }
 
@@ -84,16 +128,21 @@ public final class DatabaseValueCursor<Value: DatabaseValueConvertible>: Cursor 
 
     public func next() throws -> Value? {
         guard try steps.advance() else { return nil }
-        return try steps.statement.value(at: 0)
+        return try steps.value(at: index)
     }
 }
 
-/// The values of a statement's first column, read straight from the statement.
-public final class FastDatabaseValueCursor<Value: DatabaseValueConvertible & StatementColumnConvertible>: Cursor {
+/// The values of one column of a statement, read straight from the statement.
+public final class FastDatabaseValueCursor<Value: DatabaseValueConvertible & StatementColumnConvertible>:
+    DatabaseCursor
+{
     @usableFromInline var steps: StatementSteps
+    @usableFromInline let index: CInt
+    public var statement: Statement { steps.statement }
 
     @usableFromInline
-    init(_ statement: Statement, arguments: StatementArguments?) throws {
+    init(_ statement: Statement, arguments: StatementArguments?, adapter: (any RowAdapter)?) throws {
+        index = try statement.valueColumn(adapter)
         steps = try StatementSteps(statement, arguments: arguments)
     }
 
@@ -102,8 +151,24 @@ public final class FastDatabaseValueCursor<Value: DatabaseValueConvertible & Sta
     @inlinable
     public func next() throws -> Value? {
         guard try steps.advance() else { return nil }
-        if let value = Value(sqliteStatement: steps.handle.pointer, index: 0) { return value }
-        return try steps.statement.value(at: 0)
+        if let value = Value(sqliteStatement: steps.handle.pointer, index: index) { return value }
+        return try steps.value(at: index)
+    }
+}
+
+extension StatementSteps {
+    /// The value of a column of the current row.
+    ///
+    /// - Throws: ``RowDecodingError``, which ends the steps.
+    @usableFromInline
+    mutating func value<Value: DatabaseValueConvertible>(at index: CInt) throws -> Value {
+        let stored = DatabaseValue(statement: handle, index: index)
+        if let value = Value.fromDatabaseValue(stored) { return value }
+        let error = RowDecodingError(
+            column: statement.columns.names[Int(index)], index: Int(index), found: stored, row: rowCount - 1,
+            wanted: Value.self)
+        finish()
+        throw error
     }
 }
 
@@ -115,13 +180,17 @@ extension Statement {
             sql: sql)
     }
 
-    /// The value of a column of the current row.
+    /// How an adapter shows the rows of this statement.
+    func layout(of adapter: any RowAdapter) throws -> RowLayout { try adapter.layout(of: RowLayout(columns)) }
+
+    /// The column that values are read from: the first one, or the one that an adapter shows first.
     @usableFromInline
-    func value<Value: DatabaseValueConvertible>(at index: Int) throws -> Value {
-        let stored = DatabaseValue(statement: handle, index: CInt(index))
-        if let value = Value.fromDatabaseValue(stored) { return value }
-        let error = RowDecodingError(column: columns.names[index], index: index, found: stored, wanted: Value.self)
-        _ = handle.reset()
-        throw error
+    func valueColumn(_ adapter: (any RowAdapter)?) throws -> CInt {
+        // A statement without columns has no rows to read from.
+        guard let adapter else { return 0 }
+        guard let column = try layout(of: adapter).columns.first else {
+            throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "the adapter shows no column", sql: sql)
+        }
+        return CInt(column.index)
     }
 }

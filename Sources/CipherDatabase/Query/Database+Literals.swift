@@ -1,0 +1,83 @@
+// Compiling and running SQL that comes with its values, and the statements of a text one after another.
+
+extension Database {
+    /// Runs one or several statements and drops their rows.
+    ///
+    /// - Throws: ``DatabaseError``; statements before the failing one have run.
+    public func execute(literal: SQL) throws { try execute(sql: literal.text, arguments: literal.arguments) }
+
+    /// Compiles one statement and sets its arguments.
+    ///
+    /// - Throws: ``DatabaseError``; `.SQLITE_MISUSE` when the text holds no statement, or several.
+    public func makeStatement(literal: SQL) throws -> Statement {
+        let statement = try makeStatement(sql: literal.text)
+        try statement.setArguments(literal.arguments)
+        return statement
+    }
+
+    /// The compiled statement of this SQL text, kept by the connection for the next time, with its arguments set.
+    public func cachedStatement(literal: SQL) throws -> Statement {
+        let statement = try cachedStatement(sql: literal.text)
+        try statement.setArguments(literal.arguments)
+        return statement
+    }
+
+    /// The statements of a text, each compiled when it is asked for: it may depend on the one before it.
+    ///
+    /// ```swift
+    /// let statements = try db.allStatements(sql: "CREATE TABLE t(a); INSERT INTO t VALUES (?)", arguments: [1])
+    /// while let statement = try statements.next() { try statement.execute() }
+    /// ```
+    ///
+    /// - Parameter arguments: Values for their parameters; each statement takes its own from the front, or by name. Nil
+    ///   leaves the statements without arguments.
+    public func allStatements(sql: String, arguments: StatementArguments? = nil) throws -> SQLStatementCursor {
+        SQLStatementCursor(database: self, sql: sql, arguments: arguments)
+    }
+
+    /// The statements of a text with their arguments, each compiled when it is asked for.
+    public func allStatements(literal: SQL) throws -> SQLStatementCursor {
+        try allStatements(sql: literal.text, arguments: literal.arguments)
+    }
+}
+
+/// The statements of an SQL text, one after another.
+public final class SQLStatementCursor: Cursor {
+    private let database: Database
+    private let sql: String
+    private let text: ContiguousArray<CChar>
+    private var position = 0
+    private var queue: ArgumentQueue?
+
+    init(database: Database, sql: String, arguments: StatementArguments?) {
+        self.database = database
+        self.sql = sql
+        text = sql.utf8CString
+        queue = arguments.map { ArgumentQueue($0) }
+    }
+
+    /// The next statement, with its arguments set; nil at the end.
+    ///
+    /// - Throws: ``DatabaseError``, at the end also when arguments are left over.
+    public func next() throws -> Statement? {
+        database.requireAccess()
+        let statement = try compileNext()
+        guard var queue else { return statement }
+        if let statement {
+            try statement.setArguments(queue.values(for: statement))
+            self.queue = queue
+        } else {
+            try queue.requireEnd(sql: sql)
+        }
+        return statement
+    }
+
+    private func compileNext() throws -> Statement? {
+        try text.withUnsafeBufferPointer { text in
+            guard let start = text.baseAddress, position < text.count else { return nil }
+            let (statement, tail) = try database.compile(start + position, sql: sql, persistent: false)
+            position = statement == nil ? text.count : tail - start
+            return statement
+        }
+    }
+}

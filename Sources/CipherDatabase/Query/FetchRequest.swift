@@ -1,0 +1,69 @@
+/// A request that knows how to make its statement, and what its rows are to be read as.
+public protocol FetchRequest<RowDecoder> {
+    /// What rows are read as: ``Row``, or a value.
+    associatedtype RowDecoder
+
+    /// Compiles the statement and sets its arguments.
+    ///
+    /// - Parameter singleResult: Whether only the first row will be read.
+    func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest
+
+    /// How many rows the request has.
+    func fetchCount(_ db: Database) throws -> Int
+}
+
+extension FetchRequest {
+    /// Compiles the statement and sets its arguments.
+    public func makePreparedRequest(_ db: Database) throws -> PreparedRequest {
+        try makePreparedRequest(db, forSingleResult: false)
+    }
+
+    /// The request with its rows shown by an adapter, which may depend on the database.
+    public func adapted(_ adapter: @escaping (Database) throws -> any RowAdapter) -> AdaptedFetchRequest<Self> {
+        AdaptedFetchRequest(base: self, adapter: adapter)
+    }
+}
+
+/// A statement that is ready to run, and how its rows are to be shown.
+public struct PreparedRequest {
+    public var statement: Statement
+    public var adapter: (any RowAdapter)?
+
+    public init(statement: Statement, adapter: (any RowAdapter)? = nil) {
+        self.statement = statement
+        self.adapter = adapter
+    }
+}
+
+/// A request whose rows an adapter shows, behind the adapter that the request may have.
+public struct AdaptedFetchRequest<Base: FetchRequest>: FetchRequest {
+    public typealias RowDecoder = Base.RowDecoder
+    let base: Base
+    let adapter: (Database) throws -> any RowAdapter
+
+    public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
+        var request = try base.makePreparedRequest(db, forSingleResult: singleResult)
+        let added = try adapter(db)
+        request.adapter = request.adapter.map { ChainedAdapter(first: $0, second: added) } ?? added
+        return request
+    }
+
+    public func fetchCount(_ db: Database) throws -> Int { try base.fetchCount(db) }
+}
+
+/// A request that hides how it makes its statement.
+public struct AnyFetchRequest<RowDecoder>: FetchRequest {
+    private let prepare: (Database, Bool) throws -> PreparedRequest
+    private let count: (Database) throws -> Int
+
+    public init(_ request: some FetchRequest<RowDecoder>) {
+        prepare = { try request.makePreparedRequest($0, forSingleResult: $1) }
+        count = { try request.fetchCount($0) }
+    }
+
+    public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
+        try prepare(db, singleResult)
+    }
+
+    public func fetchCount(_ db: Database) throws -> Int { try count(db) }
+}

@@ -1,0 +1,134 @@
+// Fetching what a request asks for: from the request itself, or by the type to read.
+
+extension FetchRequest where RowDecoder == Row {
+    /// The rows, one after another.
+    public func fetchCursor(_ db: Database) throws -> RowCursor { try Row.fetchCursor(db, self) }
+
+    /// All rows.
+    public func fetchAll(_ db: Database) throws -> [Row] { try Row.fetchAll(db, self) }
+
+    /// The first row; nil when there is none.
+    public func fetchOne(_ db: Database) throws -> Row? { try Row.fetchOne(db, self) }
+
+    /// The different rows.
+    public func fetchSet(_ db: Database) throws -> Set<Row> { try Row.fetchSet(db, self) }
+}
+
+extension FetchRequest where RowDecoder: DatabaseValueConvertible {
+    /// The values, one after another.
+    public func fetchCursor(_ db: Database) throws -> DatabaseValueCursor<RowDecoder> {
+        try RowDecoder.fetchCursor(db, self)
+    }
+
+    /// All values.
+    public func fetchAll(_ db: Database) throws -> [RowDecoder] { try RowDecoder.fetchAll(db, self) }
+
+    /// The first value; nil when there is no row, and for NULL.
+    public func fetchOne(_ db: Database) throws -> RowDecoder? { try RowDecoder.fetchOne(db, self) }
+}
+
+extension FetchRequest where RowDecoder: DatabaseValueConvertible & Hashable {
+    /// The different values.
+    public func fetchSet(_ db: Database) throws -> Set<RowDecoder> { try RowDecoder.fetchSet(db, self) }
+}
+
+extension FetchRequest where RowDecoder: DatabaseValueConvertible & StatementColumnConvertible {
+    /// The values, one after another.
+    public func fetchCursor(_ db: Database) throws -> FastDatabaseValueCursor<RowDecoder> {
+        try RowDecoder.fetchCursor(db, self)
+    }
+
+    /// All values.
+    public func fetchAll(_ db: Database) throws -> [RowDecoder] { try RowDecoder.fetchAll(db, self) }
+
+    /// The first value; nil when there is no row, and for NULL.
+    public func fetchOne(_ db: Database) throws -> RowDecoder? { try RowDecoder.fetchOne(db, self) }
+}
+
+extension FetchRequest where RowDecoder: DatabaseValueConvertible & StatementColumnConvertible & Hashable {
+    /// The different values.
+    public func fetchSet(_ db: Database) throws -> Set<RowDecoder> { try RowDecoder.fetchSet(db, self) }
+}
+
+extension Row {
+    /// The rows of a request, one after another.
+    public static func fetchCursor(_ db: Database, _ request: some FetchRequest) throws -> RowCursor {
+        let request = try request.makePreparedRequest(db, forSingleResult: false)
+        return try fetchCursor(request.statement, adapter: request.adapter)
+    }
+
+    /// All rows of a request.
+    public static func fetchAll(_ db: Database, _ request: some FetchRequest) throws -> [Row] {
+        let request = try request.makePreparedRequest(db, forSingleResult: false)
+        return try fetchAll(request.statement, adapter: request.adapter)
+    }
+
+    /// The first row of a request; nil when there is none.
+    public static func fetchOne(_ db: Database, _ request: some FetchRequest) throws -> Row? {
+        let request = try request.makePreparedRequest(db, forSingleResult: true)
+        return try fetchOne(request.statement, adapter: request.adapter)
+    }
+
+    /// The different rows of a request.
+    public static func fetchSet(_ db: Database, _ request: some FetchRequest) throws -> Set<Row> {
+        Set(try fetchAll(db, request))
+    }
+}
+
+extension DatabaseValueConvertible {
+    /// The values of a request, one after another.
+    public static func fetchCursor(_ db: Database, _ request: some FetchRequest) throws -> DatabaseValueCursor<Self> {
+        let request = try request.makePreparedRequest(db, forSingleResult: false)
+        return try fetchCursor(request.statement, adapter: request.adapter)
+    }
+
+    /// All values of a request.
+    public static func fetchAll(_ db: Database, _ request: some FetchRequest) throws -> [Self] {
+        let request = try request.makePreparedRequest(db, forSingleResult: false)
+        return try fetchAll(request.statement, adapter: request.adapter)
+    }
+
+    /// The first value of a request; nil when there is no row, and for NULL.
+    public static func fetchOne(_ db: Database, _ request: some FetchRequest) throws -> Self? {
+        let request = try request.makePreparedRequest(db, forSingleResult: true)
+        return try fetchOne(request.statement, adapter: request.adapter)
+    }
+}
+
+extension DatabaseValueConvertible where Self: Hashable {
+    /// The different values of a request.
+    public static func fetchSet(_ db: Database, _ request: some FetchRequest) throws -> Set<Self> {
+        let request = try request.makePreparedRequest(db, forSingleResult: false)
+        return try fetchSet(request.statement, adapter: request.adapter)
+    }
+}
+
+extension DatabaseValueConvertible where Self: StatementColumnConvertible {
+    /// The values of a request, one after another.
+    public static func fetchCursor(
+        _ db: Database, _ request: some FetchRequest
+    ) throws -> FastDatabaseValueCursor<Self> {
+        let request = try request.makePreparedRequest(db, forSingleResult: false)
+        return try fetchCursor(request.statement, adapter: request.adapter)
+    }
+
+    /// All values of a request.
+    public static func fetchAll(_ db: Database, _ request: some FetchRequest) throws -> [Self] {
+        let request = try request.makePreparedRequest(db, forSingleResult: false)
+        return try fetchAll(request.statement, adapter: request.adapter)
+    }
+
+    /// The first value of a request; nil when there is no row, and for NULL.
+    public static func fetchOne(_ db: Database, _ request: some FetchRequest) throws -> Self? {
+        let request = try request.makePreparedRequest(db, forSingleResult: true)
+        return try fetchOne(request.statement, adapter: request.adapter)
+    }
+}
+
+extension DatabaseValueConvertible where Self: StatementColumnConvertible & Hashable {
+    /// The different values of a request.
+    public static func fetchSet(_ db: Database, _ request: some FetchRequest) throws -> Set<Self> {
+        let request = try request.makePreparedRequest(db, forSingleResult: false)
+        return try fetchSet(request.statement, adapter: request.adapter)
+    }
+}

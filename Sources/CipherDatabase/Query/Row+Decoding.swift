@@ -1,0 +1,93 @@
+// Reading values that throw where subscripts trap, and the rare ways of subscripts.
+
+extension Row {
+    // MARK: Throwing
+
+    /// The value of a column, counted from 0.
+    ///
+    /// - Throws: ``RowDecodingError`` for NULL, for values that do not fit, and where there is no such column.
+    public func decode<Value: DatabaseValueConvertible>(_ type: Value.Type = Value.self, atIndex index: Int) throws
+        -> Value
+    {
+        guard indices(contain: index) else { throw missingColumn("\(index)", wanted: Value.self) }
+        let stored = databaseValue(at: index)
+        if let value = Value.fromDatabaseValue(stored) { return value }
+        throw RowDecodingError(
+            column: columnNames[index], index: index, found: stored, row: rowIndex, wanted: Value.self)
+    }
+
+    /// The value of a column, counted from 0; nil for NULL.
+    ///
+    /// - Throws: ``RowDecodingError`` for values that do not fit, and where there is no such column.
+    public func decodeIfPresent<Value: DatabaseValueConvertible>(
+        _ type: Value.Type = Value.self, atIndex index: Int
+    ) throws -> Value? {
+        guard indices(contain: index) else { throw missingColumn("\(index)", wanted: Value.self) }
+        return hasNull(atIndex: index) ? Value.fromDatabaseValue(.null) : try decode(Value.self, atIndex: index)
+    }
+
+    /// The value of the leftmost column of a name, in any case.
+    ///
+    /// - Throws: ``RowDecodingError`` for NULL, for values that do not fit, and where there is no such column.
+    public func decode<Value: DatabaseValueConvertible>(
+        _ type: Value.Type = Value.self, forColumn name: String
+    ) throws -> Value {
+        if let index = columns.index(of: name) { return try decode(Value.self, atIndex: index) }
+        guard let value = Value.fromMissingColumn() else { throw missingColumn(name, wanted: Value.self) }
+        return value
+    }
+
+    /// The value of the leftmost column of a name, in any case; nil for NULL and where there is no such column.
+    ///
+    /// - Throws: ``RowDecodingError`` for values that do not fit.
+    public func decodeIfPresent<Value: DatabaseValueConvertible>(
+        _ type: Value.Type = Value.self, forColumn name: String
+    ) throws -> Value? {
+        guard let index = columns.index(of: name) else { return Value.fromMissingColumn() }
+        return try decodeIfPresent(Value.self, atIndex: index)
+    }
+
+    private func indices(contain index: Int) -> Bool { index >= 0 && index < count }
+
+    // The row of a result that is shown right now.
+    private var rowIndex: Int? { run.map { $0.steps.rowCount - 1 } }
+
+    private func missingColumn(_ name: String, wanted: Any.Type) -> RowDecodingError {
+        RowDecodingError(column: name, index: nil, found: nil, row: rowIndex, wanted: wanted)
+    }
+
+    // MARK: The first of several columns
+
+    /// The first value that is not NULL among columns; columns that the row does not have count as NULL.
+    /// Traps when that value does not fit.
+    public func coalesce<Value: DatabaseValueConvertible>(_ names: some Collection<String>) -> Value? {
+        for name in names {
+            if let index = columns.index(of: name), !hasNull(atIndex: index) { return slowValue(at: index) }
+        }
+        return nil
+    }
+
+    // MARK: The rare ways of subscripts
+
+    @usableFromInline
+    func slowValue<Value: DatabaseValueConvertible>(at index: Int) -> Value {
+        do {
+            return try decode(Value.self, atIndex: index)
+        } catch {
+            ProgrammerError.trap("\(error)")
+        }
+    }
+
+    @usableFromInline
+    func slowOptionalValue<Value: DatabaseValueConvertible>(at index: Int) -> Value? {
+        hasNull(atIndex: index) ? Value.fromDatabaseValue(.null) : slowValue(at: index)
+    }
+
+    @usableFromInline
+    func missingValue<Value: DatabaseValueConvertible>(_ name: String) -> Value {
+        guard let value = Value.fromMissingColumn() else {
+            ProgrammerError.trap("row has no column named \(name): its columns are \(columnNames.joined(separator: ", "))")
+        }
+        return value
+    }
+}
