@@ -64,13 +64,18 @@ let package = Package(
         ),
         .testTarget(
             name: "CipherStoreTests",
-            dependencies: ["CipherStore", "TestKit"],
+            dependencies: ["CipherStore", "StorePlatform", "TestKit"],
             path: "Tests/Unit/CipherStore"
         ),
         .testTarget(
             name: "MultiProcessTests",
             dependencies: ["CipherStore", "StorePlatform", "TestKit", "StoreActor"],
             path: "Tests/MultiProcess"
+        ),
+        .testTarget(
+            name: "ConformanceTests",
+            dependencies: ["CipherStore", "StoreCrypto", "TestKit", "StoreActor"],
+            path: "Tests/Conformance"
         ),
         .testTarget(
             name: "CrashTests",

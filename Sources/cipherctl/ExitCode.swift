@@ -37,7 +37,7 @@ enum ExitCode: Int32, CaseIterable {
         self =
             switch code {
             case .unsupportedLibrary, .unsupportedFilesystem, .sidecarAhead, .schemaAhead, .schemaBehind: .unsupported
-            case .invalidKey, .wrongKey, .keyMissing: .notPermitted
+            case .invalidKey, .wrongKey, .keyMissing, .logMissing: .notPermitted
             case .saltMissing, .sidecarDamaged, .sidecarForged, .foreignSidecar, .settingsConflict, .notEncrypted,
                 .headerDamaged, .pageDamaged, .truncated, .emptyFile:
                 .damagedData

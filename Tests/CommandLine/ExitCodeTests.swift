@@ -10,7 +10,7 @@ struct ExitCodeTests {
     private static let codes: [StoreError.Code] = [
         .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
         .sidecarDamaged, .sidecarForged, .sidecarAhead, .foreignSidecar, .settingsConflict, .notEncrypted,
-        .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .noSuchStore, .keyRotated(from: 1, to: 2),
+        .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot,
     ]
 
@@ -18,7 +18,8 @@ struct ExitCodeTests {
         switch code {
         case .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
             .sidecarDamaged, .sidecarForged, .sidecarAhead, .foreignSidecar, .settingsConflict, .notEncrypted,
-            .headerDamaged, .pageDamaged, .truncated, .emptyFile, .noSuchStore, .keyRotated, .rotationPending,
+            .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated,
+            .rotationPending,
             .storeInUse, .storeMoved, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot:
             codes.contains { $0.name == code.name }
         }

@@ -49,10 +49,11 @@ extension Database {
         hooks.authorize = { [keying] in keying.authorize($0) }
         hooks.didCommitToLog = { [unowned self] in logFrames = $0 }
         handle.installAuthorizer(hooks)
+        // Before the hook: SQLite makes its own checkpoints by the same hook, and takes it away with them.
+        handle.disableAutomaticCheckpoints()
         handle.installLogHook(hooks)
         handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
         handle.setForeignKeys(configuration.foreignKeysEnabled)
-        handle.disableAutomaticCheckpoints()
         try addBuiltInFunctions()
         // Sorts and temporary tables would otherwise reach the disk in readable form.
         try runInternally("PRAGMA temp_store = MEMORY")
@@ -75,7 +76,7 @@ extension Database {
     }
 
     private func setUpWriter(keyring: Keyring, wal: Bool) throws {
-        guard !configuration.readonly else { return }
+        guard !configuration.readonly else { return try verifyLength(keyring: keyring) }
         CrashPoint.reach(.databaseKeyed)
         if wal, !keyring.isInMemory { try switchToWAL() }
         CrashPoint.reach(.journalModeSet)

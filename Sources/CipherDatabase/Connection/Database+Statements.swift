@@ -72,6 +72,10 @@ extension Database {
         try sql.withCString { start in
             var text = start
             while true {
+                if let bytes = keying.postpone(from: String(cString: text)) {
+                    text += bytes
+                    continue
+                }
                 // A statement may depend on the one before it, so each is compiled when it is its turn.
                 let (statement, tail) = try compile(text, sql: sql, persistent: false)
                 guard let statement else { break }

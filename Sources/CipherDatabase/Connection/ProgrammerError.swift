@@ -1,9 +1,18 @@
 /// The one place where this library ends the program: mistakes of the program that no error value could mend, each
 /// documented where it can be made.
+@usableFromInline
 enum ProgrammerError {
     /// Ends the program with a message, in release builds too.
     static func trap(_ message: String, file: StaticString = #fileID, line: UInt = #line) -> Never {
         fatalError(message, file: file, line: line)
+    }
+
+    /// Ends the program unless a condition holds.
+    @usableFromInline
+    static func require(
+        _ condition: Bool, _ message: @autoclosure () -> String, file: StaticString = #fileID, line: UInt = #line
+    ) {
+        if !condition { trap(message(), file: file, line: line) }
     }
 
     static let transactionLeftOpen = "A transaction has been left opened at the end of a database access"

@@ -85,6 +85,22 @@ extension FileDiagnosis {
                 + "or through `cipherctl adopt --compatibility`.")
     }
 
+    /// Why a connection that only reads could not use the write-ahead log; nil when the reason is not to be seen.
+    func reasonLogNotOpened() -> (any Error)? {
+        let paths = StorePaths(path)
+        let parts = [paths.wal, paths.sharedMemory]
+        let missing = parts.filter { !Files.exists($0) }
+        guard let first = missing.first else {
+            return parts.first { !Files.canRead(file: $0) }.map { SystemError.permissionDenied("open", $0) }
+        }
+        return StoreError(
+            .logMissing,
+            what: "\"\(path)\" cannot be read here: \"\(first)\" is missing.",
+            why: "Reading needs the write-ahead log and its index (-wal, -shm), and this process may not make them.",
+            remedy: "Open the store once for writing as a SharedStore, which leaves both files in place, and copy them "
+                + "along with the store.")
+    }
+
     static func emptyFile(_ path: String) -> StoreError {
         StoreError(
             .emptyFile,

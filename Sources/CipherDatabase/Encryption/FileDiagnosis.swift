@@ -138,6 +138,8 @@ struct FileDiagnosis {
     ///
     /// - Parameter settings: The settings of a key that was found to be right; nil when none is known.
     func explain(_ error: DatabaseError, settings: CipherSettings?) -> any Error {
+        let unopened: [ResultCode] = [.SQLITE_CANTOPEN, .SQLITE_READONLY]
+        if unopened.contains(error.resultCode), let reason = reasonLogNotOpened() { return reason }
         let unreadable: [ResultCode] = [.SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_NOMEM]
         guard unreadable.contains(error.resultCode), let (first, size) = try? beginning(), size > 0 else {
             return error

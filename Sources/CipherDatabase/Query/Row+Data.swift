@@ -23,7 +23,7 @@ extension Row {
     /// holds a number.
     public func dataNoCopy(atIndex index: Int) -> Data? {
         requireColumn(index)
-        guard let statement else { return slowOptionalValue(at: index) }
+        guard let statement else { return slowValue(at: index) }
         let column = CInt(index) + firstColumn
         switch statement.storageClass(at: column) {
         case .null: return nil

@@ -79,11 +79,6 @@ extension Row {
     }
 
     @usableFromInline
-    func slowOptionalValue<Value: DatabaseValueConvertible>(at index: Int) -> Value? {
-        hasNull(atIndex: index) ? Value.fromDatabaseValue(.null) : slowValue(at: index)
-    }
-
-    @usableFromInline
     func missingValue<Value: DatabaseValueConvertible>(_ name: String) -> Value {
         guard let value = Value.fromMissingColumn() else {
             ProgrammerError.trap("row has no column named \(name): its columns are \(columnNames.joined(separator: ", "))")

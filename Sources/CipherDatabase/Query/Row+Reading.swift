@@ -3,7 +3,8 @@
 extension Row {
     // MARK: By position
 
-    /// The value of a column, counted from 0. Traps when the column holds NULL or another type.
+    /// The value of a column, counted from 0. Traps when the value does not fit; NULL fits optional
+    /// types alone.
     @inlinable
     public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ index: Int) -> Value {
         requireColumn(index)
@@ -14,52 +15,28 @@ extension Row {
         return slowValue(at: index)
     }
 
-    /// The value of a column, counted from 0; nil for NULL. Traps when the column holds another type.
-    @inlinable
-    public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ index: Int) -> Value? {
-        requireColumn(index)
-        if let statement {
-            let column = CInt(truncatingIfNeeded: index) &+ firstColumn
-            if let value = Value(sqliteStatement: statement.pointer, index: column) { return value }
-        }
-        return slowOptionalValue(at: index)
-    }
-
-    /// The value of a column, counted from 0. Traps when the column holds NULL or another type.
+    /// The value of a column, counted from 0. Traps when the value does not fit; NULL fits optional
+    /// types alone.
     public subscript<Value: DatabaseValueConvertible>(_ index: Int) -> Value { slowValue(at: index) }
-
-    /// The value of a column, counted from 0; nil for NULL. Traps when the column holds another type.
-    public subscript<Value: DatabaseValueConvertible>(_ index: Int) -> Value? { slowOptionalValue(at: index) }
 
     /// The stored value of a column, counted from 0, as a Swift value; nil for NULL.
     public subscript(_ index: Int) -> (any DatabaseValueConvertible)? { databaseValue(at: index).storage.value }
 
     // MARK: By name
 
-    /// The value of the leftmost column of a name, in any case. Traps when there is no such column, or no such value.
+    /// The value of the leftmost column of a name, in any case. Traps when there is no such column, or the value does not
+    /// fit; optional types are nil then, or take NULL.
     @inlinable
     public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ name: String) -> Value {
         guard let index = columns.index(of: name) else { return missingValue(name) }
         return self[index]
     }
 
-    /// The value of the leftmost column of a name; nil for NULL and where there is no such column.
-    @inlinable
-    public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ name: String) -> Value? {
-        guard let index = columns.index(of: name) else { return Value.fromMissingColumn() }
-        return self[index]
-    }
-
-    /// The value of the leftmost column of a name, in any case. Traps when there is no such column, or no such value.
+    /// The value of the leftmost column of a name, in any case. Traps when there is no such column, or the value does not
+    /// fit; optional types are nil then, or take NULL.
     public subscript<Value: DatabaseValueConvertible>(_ name: String) -> Value {
         guard let index = columns.index(of: name) else { return missingValue(name) }
         return slowValue(at: index)
-    }
-
-    /// The value of the leftmost column of a name; nil for NULL and where there is no such column.
-    public subscript<Value: DatabaseValueConvertible>(_ name: String) -> Value? {
-        guard let index = columns.index(of: name) else { return Value.fromMissingColumn() }
-        return slowOptionalValue(at: index)
     }
 
     /// The stored value of the leftmost column of a name as a Swift value; nil for NULL and for no such column.

@@ -84,11 +84,18 @@ import CSQLCipher
     @inlinable
     func double(at index: CInt) -> Double { sqlite3_column_double(pointer, index) }
 
-    /// An integer, or nil for NULL. NULL reads as 0, so only a 0 needs the second question.
+    /// An integer, or nil for NULL and for numbers beyond an Int64. NULL reads as 0 and those as the ends of the range,
+    /// so only 0 and the ends need the second question.
     @inlinable
     func int64OrNil(at index: CInt) -> Int64? {
         let value = sqlite3_column_int64(pointer, index)
-        return value == 0 && isNull(at: index) ? nil : value
+        return value.magnitude &- 1 < UInt64(Int64.max) - 1 ? value : unusualInt64(value, at: index)
+    }
+
+    @usableFromInline
+    func unusualInt64(_ value: Int64, at index: CInt) -> Int64? {
+        let type = sqlite3_column_type(pointer, index)
+        return (value == 0 ? type != SQLITE_NULL : type == SQLITE_INTEGER) ? value : nil
     }
 
     /// A floating-point number, or nil for NULL.

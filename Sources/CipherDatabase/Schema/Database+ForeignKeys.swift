@@ -4,7 +4,7 @@ extension Database {
     /// The rows of all tables that refer to rows that do not exist.
     /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_foreign_key_check>
     public func foreignKeyViolations() throws -> AnyCursor<ForeignKeyViolation> {
-        try Row.fetchCursor(self, sql: "PRAGMA foreign_key_check").map(ForeignKeyViolation.init(row:))
+        AnyCursor(try Row.fetchCursor(self, sql: "PRAGMA foreign_key_check").map(ForeignKeyViolation.init(row:)))
     }
 
     /// The rows of one table that refer to rows that do not exist.
@@ -21,8 +21,8 @@ extension Database {
         }
         guard let schemaID else { throw DatabaseError.noSuchTable(tableName) }
         let (schema, table) = (schemaID.name.quotedDatabaseIdentifier, tableName.quotedDatabaseIdentifier)
-        return try Row.fetchCursor(self, sql: "PRAGMA \(schema).foreign_key_check(\(table))")
-            .map(ForeignKeyViolation.init(row:))
+        let rows = try Row.fetchCursor(self, sql: "PRAGMA \(schema).foreign_key_check(\(table))")
+        return AnyCursor(rows.map(ForeignKeyViolation.init(row:)))
     }
 
     /// Checks the foreign keys of all tables.

@@ -2,7 +2,7 @@ import Foundation
 
 /// A value as SQLite stores it: one of the five storage classes.
 /// - SeeAlso: <https://www.sqlite.org/datatype3.html>
-public struct DatabaseValue: Hashable, Sendable {
+public struct DatabaseValue: Sendable {
     /// The storage class and the value.
     public enum Storage: Hashable, Sendable {
         case null
@@ -29,6 +29,27 @@ public struct DatabaseValue: Hashable, Sendable {
     public static let null = DatabaseValue(.null)
 
     public var isNull: Bool { storage == .null }
+}
+
+extension DatabaseValue: Hashable {
+    /// Whether both are the same value. An INTEGER and a REAL of the same number are, as they are for SQLite; their
+    /// ``storage`` tells them apart.
+    public static func == (left: DatabaseValue, right: DatabaseValue) -> Bool {
+        switch (left.storage, right.storage) {
+        case (.int64(let integer), .double(let double)), (.double(let double), .int64(let integer)):
+            Int64(exactly: double) == integer
+        default: left.storage == right.storage
+        }
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        if case .int64(let integer) = storage {
+            // Equal values have the same hash.
+            hasher.combine(Storage.double(Double(integer)))
+        } else {
+            hasher.combine(storage)
+        }
+    }
 }
 
 extension DatabaseValue: DatabaseValueConvertible {

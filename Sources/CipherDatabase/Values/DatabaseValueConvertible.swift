@@ -1,3 +1,5 @@
+import Foundation
+
 /// A type whose values a database can store and give back.
 public protocol DatabaseValueConvertible {
     /// The value as SQLite stores it.
@@ -8,6 +10,12 @@ public protocol DatabaseValueConvertible {
 
     /// The Swift value of a column that is not in the row; nil when there is none.
     static func fromMissingColumn() -> Self?
+
+    /// The encoder of values that stand as JSON.
+    static func databaseJSONEncoder() -> JSONEncoder
+
+    /// The decoder of values that stand as JSON.
+    static func databaseJSONDecoder() -> JSONDecoder
 }
 
 extension DatabaseValueConvertible {
@@ -34,17 +42,6 @@ public protocol StatementBinding {
     ///   - index: The parameter, counted from 1.
     /// - Returns: SQLite's result code.
     func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt
-}
-
-extension Optional: DatabaseValueConvertible where Wrapped: DatabaseValueConvertible {
-    public var databaseValue: DatabaseValue { self?.databaseValue ?? .null }
-
-    public static func fromDatabaseValue(_ value: DatabaseValue) -> Wrapped?? {
-        if let wrapped = Wrapped.fromDatabaseValue(value) { return .some(wrapped) }
-        return value.isNull ? .some(nil) : nil
-    }
-
-    public static func fromMissingColumn() -> Wrapped?? { .some(nil) }
 }
 
 extension DatabaseValueConvertible where Self: RawRepresentable, RawValue: DatabaseValueConvertible {

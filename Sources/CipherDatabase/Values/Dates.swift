@@ -2,7 +2,7 @@ import Foundation
 
 // A Date stands as TEXT `YYYY-MM-DD HH:MM:SS.SSS` in UTC, which sorts by time and which SQLite's date functions read.
 
-extension Date: DatabaseValueConvertible {
+extension Date: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
     /// NULL for dates that are no point in time, as for numbers that are no number.
     public var databaseValue: DatabaseValue { DateText.string(from: self).map { DatabaseValue(.string($0)) } ?? .null }
 
@@ -15,6 +15,28 @@ extension Date: DatabaseValueConvertible {
         default: nil
         }
     }
+
+    public init?(sqliteStatement: SQLiteStatement, index: CInt) {
+        let statement = StatementHandle(sqliteStatement)
+        let date: Date? =
+            switch statement.storageClass(at: index) {
+            case .text: DateText.date(from: statement.utf8(at: index).assumingMemoryBound(to: UInt8.self))
+            case .integer, .real: Date(timeIntervalSince1970: statement.double(at: index))
+            case .null, .blob: nil
+            }
+        guard let date else { return nil }
+        self = date
+    }
+
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        databaseValue.bind(to: sqliteStatement, at: index)
+    }
+
+    /// The point in time that components name, in UTC where they name no zone; nil for a time of day without a date.
+    public init?(databaseDateComponents components: DatabaseDateComponents) {
+        guard components.format.hasDate, let date = Date.fromDatabaseValue(components.databaseValue) else { return nil }
+        self = date - TimeInterval(components.dateComponents.timeZone?.secondsFromGMT() ?? 0)
+    }
 }
 
 /// The text form of a date, with arithmetic of its own: a formatter is slow, and shared ones must be locked.
@@ -26,27 +48,47 @@ enum DateText {
         let (seconds, fraction) = milliseconds.flooredQuotient(by: 1000)
         let (days, second) = seconds.flooredQuotient(by: 86_400)
         let (year, month, day) = civil(fromDays: days)
-        return padded(year, 4) + "-" + padded(month, 2) + "-" + padded(day, 2) + " "
-            + padded(second / 3600, 2) + ":" + padded(second / 60 % 60, 2) + ":" + padded(second % 60, 2) + "."
-            + padded(fraction, 3)
+        let time = (second / 3600, second / 60 % 60, second % 60)
+        guard (0...9999).contains(year) else {
+            return padded(year, 4) + "-" + padded(month, 2) + "-" + padded(day, 2) + " " + padded(time.0, 2) + ":"
+                + padded(time.1, 2) + ":" + padded(time.2, 2) + "." + padded(fraction, 3)
+        }
+        return String(unsafeUninitializedCapacity: 23) { text in
+            put(year, 4, in: text, at: 0, behind: nil)
+            put(month, 2, in: text, at: 5, behind: "-")
+            put(day, 2, in: text, at: 8, behind: "-")
+            put(time.0, 2, in: text, at: 11, behind: " ")
+            put(time.1, 2, in: text, at: 14, behind: ":")
+            put(time.2, 2, in: text, at: 17, behind: ":")
+            put(fraction, 3, in: text, at: 20, behind: ".")
+            return 23
+        }
     }
 
-    /// Reads `YYYY-MM-DD`, with `HH:MM`, `HH:MM:SS` or `HH:MM:SS.SSS` behind a blank or a T, and `Z` or `+HH:MM`.
-    /// - SeeAlso: <https://www.sqlite.org/lang_datefunc.html>
-    static func date(from text: String) -> Date? {
-        var reader = Reader(rest: Array(text.utf8)[...])
-        guard let year = reader.year(), reader.skip("-"),
-            let month = reader.number(digits: 2), (1...12).contains(month), reader.skip("-"),
-            let day = reader.number(digits: 2), (1...31).contains(day)
-        else { return nil }
-        var seconds = Double(days(fromYear: year, month: month, day: day)) * 86_400
-        if reader.skip(" ") || reader.skip("T") {
-            guard let time = reader.timeOfDay() else { return nil }
-            seconds += time
-            guard let offset = reader.zoneOffset() else { return nil }
-            seconds -= offset
+    /// Writes a number with all of its digits, and a character in front of it.
+    private static func put(
+        _ number: Int64, _ width: Int, in text: UnsafeMutableBufferPointer<UInt8>, at position: Int,
+        behind separator: Unicode.Scalar?
+    ) {
+        if let separator { text[position - 1] = UInt8(ascii: separator) }
+        var rest = number
+        for index in (position..<(position + width)).reversed() {
+            text[index] = UInt8(48 + rest % 10)
+            rest /= 10
         }
-        return reader.rest.isEmpty ? Date(timeIntervalSince1970: seconds) : nil
+    }
+
+    /// The point in time of a text in one of SQLite's formats that name a date; UTC where no zone is given.
+    static func date(from text: String) -> Date? {
+        var text = text
+        return text.withUTF8 { date(from: $0) }
+    }
+
+    static func date(from bytes: UnsafeBufferPointer<UInt8>) -> Date? {
+        guard let parts = DateTextReader.parts(of: bytes), let date = parts.date else { return nil }
+        let days = days(fromYear: date.year, month: date.month, day: date.day)
+        let seconds = days * 86_400 + parts.secondsOfDay - (parts.secondsFromGMT ?? 0)
+        return Date(timeIntervalSince1970: Double(seconds) + (parts.fraction ?? 0))
     }
 
     private static func padded(_ number: Int64, _ width: Int) -> String {
@@ -69,58 +111,6 @@ enum DateText {
         let shiftedMonth = month > 2 ? month - 3 : month + 9
         let dayOfYear = (153 * shiftedMonth + 2) / 5 + day - 1
         return era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
-    }
-
-    private struct Reader {
-        var rest: ArraySlice<UInt8>
-
-        mutating func skip(_ character: Unicode.Scalar) -> Bool {
-            guard rest.first == UInt8(ascii: character) else { return false }
-            rest.removeFirst()
-            return true
-        }
-
-        mutating func year() -> Int64? {
-            let sign: Int64 = skip("-") ? -1 : 1
-            let digits = rest.prefix { (48...57).contains($0) }.count
-            guard (4...9).contains(digits), let number = number(digits: digits) else { return nil }
-            return sign * number
-        }
-
-        mutating func number(digits: Int) -> Int64? {
-            guard rest.count >= digits else { return nil }
-            var value: Int64 = 0
-            for byte in rest.prefix(digits) {
-                guard (48...57).contains(byte) else { return nil }
-                value = value * 10 + Int64(byte - 48)
-            }
-            rest.removeFirst(digits)
-            return value
-        }
-
-        mutating func timeOfDay() -> Double? {
-            guard let hour = number(digits: 2), hour < 25, skip(":"), let minute = number(digits: 2), minute < 60
-            else { return nil }
-            var seconds = Double(hour * 3600 + minute * 60)
-            guard skip(":") else { return seconds }
-            guard let second = number(digits: 2), second < 61 else { return nil }
-            seconds += Double(second)
-            guard skip(".") else { return seconds }
-            let digits = rest.prefix { (48...57).contains($0) }
-            guard !digits.isEmpty, let fraction = Double("0." + String(decoding: digits, as: UTF8.self)) else {
-                return nil
-            }
-            rest.removeFirst(digits.count)
-            return seconds + fraction
-        }
-
-        mutating func zoneOffset() -> Double? {
-            if rest.isEmpty || skip("Z") { return 0 }
-            let sign: Double
-            if skip("+") { sign = 1 } else if skip("-") { sign = -1 } else { return nil }
-            guard let hours = number(digits: 2), skip(":"), let minutes = number(digits: 2) else { return nil }
-            return sign * Double(hours * 3600 + minutes * 60)
-        }
     }
 }
 

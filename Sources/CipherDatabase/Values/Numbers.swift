@@ -1,6 +1,9 @@
+import Foundation
+
 // How Swift's numbers stand in a database: integers as INTEGER, Bool as 0 and 1, floating point as REAL.
 
-extension DatabaseValueConvertible where Self: FixedWidthInteger {
+// Codable is named to go before what Codable types have by themselves.
+extension DatabaseValueConvertible where Self: FixedWidthInteger & Codable {
     @inlinable
     public var databaseValue: DatabaseValue {
         // A UInt64 above Int64.max has no place in SQLite; NULL would lose it silently, so it traps.
@@ -104,6 +107,26 @@ extension Float: DatabaseValueConvertible, StatementColumnConvertible, Statement
     public init?(sqliteStatement: SQLiteStatement, index: CInt) {
         guard let value = StatementHandle(sqliteStatement).doubleOrNil(at: index) else { return nil }
         self = Float(value)
+    }
+
+    @inlinable
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        StatementHandle(sqliteStatement).bind(Double(self), at: index)
+    }
+}
+
+extension CGFloat: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
+    public var databaseValue: DatabaseValue { DatabaseValue(.double(Double(self))) }
+
+    public static func fromDatabaseValue(_ value: DatabaseValue) -> CGFloat? {
+        Double.fromDatabaseValue(value).map { CGFloat($0) }
+    }
+
+    @inlinable
+    public init?(sqliteStatement: SQLiteStatement, index: CInt) {
+        guard let value = StatementHandle(sqliteStatement).doubleOrNil(at: index) else { return nil }
+        self = CGFloat(value)
     }
 
     @inlinable

@@ -50,7 +50,7 @@ extension Data: DatabaseValueConvertible, StatementColumnConvertible, StatementB
     }
 }
 
-extension UUID: DatabaseValueConvertible {
+extension UUID: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
     /// The 16 bytes, as a BLOB.
     public var databaseValue: DatabaseValue {
         withUnsafeBytes(of: uuid) { DatabaseValue(.blob(Data($0))) }
@@ -64,6 +64,22 @@ extension UUID: DatabaseValueConvertible {
         case .string(let text): UUID(uuidString: text)
         default: nil
         }
+    }
+
+    public init?(sqliteStatement: SQLiteStatement, index: CInt) {
+        let statement = StatementHandle(sqliteStatement)
+        guard statement.storageClass(at: index) == .blob else {
+            guard let text = String(sqliteStatement: sqliteStatement, index: index) else { return nil }
+            self.init(uuidString: text)
+            return
+        }
+        let bytes = statement.bytes(at: index)
+        guard bytes.count == 16 else { return nil }
+        self.init(uuid: bytes.loadUnaligned(as: uuid_t.self))
+    }
+
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        withUnsafeBytes(of: uuid) { StatementHandle(sqliteStatement).bind($0, at: index) }
     }
 }
 

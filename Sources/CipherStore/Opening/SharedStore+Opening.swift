@@ -122,6 +122,13 @@ extension SharedStore {
         let directory = Files.directory(of: path)
         // Where the directory is missing, opening says so.
         guard let kind = try filesystem(of: directory) else { return }
+        try requireSafe(kind, of: directory, configuration)
+    }
+
+    /// Refuses a filesystem on which WAL is not safe between processes, unless the configuration takes the risk.
+    package static func requireSafe(
+        _ kind: FilesystemKind, of directory: String, _ configuration: Configuration
+    ) throws(StoreError) {
         guard !kind.isSafeForSharedWAL, !configuration.risksCorruptionOnUnsafeFilesystem else { return }
         throw StoreError(
             .unsupportedFilesystem,

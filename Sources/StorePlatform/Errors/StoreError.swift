@@ -44,6 +44,8 @@ public struct StoreError: Error, Sendable {
         case truncated
         /// The file has no bytes although its sidecar says that it once had.
         case emptyFile
+        /// The write-ahead log or its index is missing, and a process that only reads may not make it.
+        case logMissing
         /// There is no store at this path.
         case noSuchStore
         /// The data key changed; numbers are epochs.
@@ -110,6 +112,7 @@ extension StoreError {
     public static func pageDamaged(_ page: UInt32) -> Code { .pageDamaged(page) }
     public static var truncated: Code { .truncated }
     public static var emptyFile: Code { .emptyFile }
+    public static var logMissing: Code { .logMissing }
     public static var noSuchStore: Code { .noSuchStore }
     public static func keyRotated(from: UInt64, to: UInt64) -> Code { .keyRotated(from: from, to: to) }
     public static var rotationPending: Code { .rotationPending }

@@ -7,9 +7,13 @@ enum StoreOpening {
     ///
     /// - Throws: What `SharedStore.openReadOnly` throws; `StoreError` `noSuchStore` when there is none yet.
     static func readOnly(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SharedStore {
-        guard let store = try SharedStore.openReadOnly(at: path, unlockedBy: key.source) else {
-            throw noSuchStore(path)
+        let opened: SharedStore?
+        do {
+            opened = try SharedStore.openReadOnly(at: path, unlockedBy: key.source)
+        } catch let error as DatabaseError where [.SQLITE_READONLY, .SQLITE_CANTOPEN].contains(error.resultCode) {
+            throw needsLog(path)
         }
+        guard let store = opened else { throw noSuchStore(path) }
         for notice in store.notices { console.note(notice) }
         return store
     }
@@ -20,6 +24,13 @@ enum StoreOpening {
         let store = try SharedStore.open(at: path, unlockedBy: key.source)
         for notice in store.notices { console.note(notice) }
         return store
+    }
+
+    private static func needsLog(_ path: String) -> CommandFailure {
+        CommandFailure(
+            .notPermitted, "needsWriting", what: "\"\(path)\" cannot be read without writing beside it.",
+            why: "Its -wal and -shm are missing or need recovery, and this user may not make or change them.",
+            hint: "Open the store once for writing (cipherctl sql --write) as a user who may; they stay from then on.")
     }
 
     static func noSuchStore(_ path: String) -> StoreError {

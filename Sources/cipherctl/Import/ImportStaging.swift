@@ -27,9 +27,15 @@ final class ImportStaging {
             try FileManager.default.createDirectory(
                 atPath: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
         } catch {
-            throw SystemError.permissionDenied("mkdir", directory)
+            throw Self.systemError("mkdir", directory, error)
         }
         lock = try LockFile(path: directory + "/" + Self.lockName, likeFile: nil).lock(.admin, .exclusive)
+    }
+
+    /// What Foundation found, as the system's own error.
+    private static func systemError(_ call: String, _ path: String, _ error: any Error) -> SystemError {
+        let number = ((error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError)?.code
+        return SystemError(call: call, path: path, errorNumber: number.map { Int32(clamping: $0) } ?? EACCES)
     }
 
     // MARK: Publishing
@@ -65,9 +71,13 @@ final class ImportStaging {
         do {
             try FileManager.default.linkItem(atPath: path, toPath: newPath)
         } catch {
-            if Files.exists(newPath) { throw error }
+            if Files.exists(newPath) { throw systemError("link", newPath, error) }
             // A filesystem without hard links.
-            try FileManager.default.moveItem(atPath: path, toPath: newPath)
+            do {
+                try FileManager.default.moveItem(atPath: path, toPath: newPath)
+            } catch {
+                throw systemError("rename", newPath, error)
+            }
         }
     }
 

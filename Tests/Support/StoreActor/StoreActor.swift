@@ -71,8 +71,22 @@ private struct Actor {
         case "check":
             return try writer().read { try String.fetchOne($0, sql: "PRAGMA integrity_check") ?? "" }
         case "coordinate-and-hold":
-            try holdTurn(arguments[0])
+            try holdTurn(arguments[0], arguments.count > 1 && arguments[1] == "reading")
             return "released"
+        case "coordinated-open":
+            store = try coordinator.coordinate(writingItemAt: URL(fileURLWithPath: arguments[0])) {
+                try SharedStore.open(at: $0, unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
+            }
+            return store?.storeID.description ?? ""
+        case "become":
+            // become USER-ID: for good, with the group of the same number and no others.
+            guard let id = UInt32(arguments[0]), setgroups(0, nil) == 0, setgid(id) == 0, setuid(id) == 0 else {
+                throw CocoaError(.featureUnsupported)
+            }
+            return ""
+        case "leak-work":
+            try LeakWork(arguments).run()
+            return ""
         case "checkpoint":
             let result = try writer().checkpoint()
             return "\(result.walFrameCount) \(result.checkpointedFrameCount)"
@@ -114,11 +128,17 @@ private struct Actor {
         try writer().read { try Int.fetchOne($0, sql: sql, arguments: arguments) ?? 0 }
     }
 
-    /// Holds a writing turn until the next line arrives.
-    private func holdTurn(_ path: String) throws {
-        try coordinator.coordinate(writingItemAt: URL(fileURLWithPath: path)) { _ in
+    /// Holds a turn until the next line arrives.
+    private func holdTurn(_ path: String, _ isReading: Bool) throws {
+        let url = URL(fileURLWithPath: path)
+        let hold: (URL) -> Void = { _ in
             answer("ok held")
             _ = readLine()
+        }
+        if isReading {
+            try coordinator.coordinate(readingItemAt: url, byAccessor: hold)
+        } else {
+            try coordinator.coordinate(writingItemAt: url, byAccessor: hold)
         }
     }
 

@@ -10,13 +10,23 @@ public final class ActorProcess: @unchecked Sendable {
 
     /// Starts a process.
     ///
-    /// - Parameter crashPoint: The named place at which it dies by SIGKILL; nil for none.
-    public init(crashAt crashPoint: String? = nil) throws {
+    /// - Parameters:
+    ///   - crashPoint: The named place at which it dies by SIGKILL; nil for none.
+    ///   - variables: Environment variables beside the test's own.
+    ///   - errorFile: Takes what it writes to standard error.
+    public init(
+        crashAt crashPoint: String? = nil, environment variables: [String: String] = [:], errorFile: String? = nil
+    ) throws {
         process.executableURL = try BuiltProducts.executable("StoreActor")
         process.standardInput = input
         process.standardOutput = output
         var environment = ProcessInfo.processInfo.environment
         environment["CIPHERSTORE_CRASH_AT"] = crashPoint
+        environment.merge(variables) { $1 }
+        if let errorFile {
+            _ = FileManager.default.createFile(atPath: errorFile, contents: nil)
+            process.standardError = FileHandle(forWritingAtPath: errorFile)
+        }
         process.environment = environment
         try process.run()
     }

@@ -1,0 +1,31 @@
+// Optional values: nil stands as NULL.
+
+extension Optional: DatabaseValueConvertible where Wrapped: DatabaseValueConvertible {
+    public var databaseValue: DatabaseValue { self?.databaseValue ?? .null }
+
+    public static func fromDatabaseValue(_ value: DatabaseValue) -> Wrapped?? {
+        if let wrapped = Wrapped.fromDatabaseValue(value) { return .some(wrapped) }
+        return value.isNull ? .some(nil) : nil
+    }
+
+    public static func fromMissingColumn() -> Wrapped?? { .some(nil) }
+}
+
+extension Optional: StatementColumnConvertible where Wrapped: StatementColumnConvertible {
+    @inlinable
+    public init?(sqliteStatement: SQLiteStatement, index: CInt) {
+        if let wrapped = Wrapped(sqliteStatement: sqliteStatement, index: index) {
+            self = wrapped
+        } else if StatementHandle(sqliteStatement).isNull(at: index) {
+            self = .none
+        } else {
+            return nil
+        }
+    }
+}
+
+extension Optional: StatementBinding where Wrapped: StatementBinding {
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        self?.bind(to: sqliteStatement, at: index) ?? StatementHandle(sqliteStatement).bindNull(at: index)
+    }
+}

@@ -1,0 +1,66 @@
+import Foundation
+import Testing
+
+/// A user that root can become.
+private enum OtherUser {
+    static let number = 65_534
+    static var isPossible: Bool { geteuid() == 0 && SystemProgram.find("setpriv") != nil }
+}
+
+/// What a user gets who may not do everything; run as root, which can become somebody else.
+@Suite("cipherctl without permission", .enabled(if: OtherUser.isPossible, "needs root and setpriv"))
+struct PermissionTests {
+    private let place: Workplace
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+        // The folder and the key are open to the other user, the program is brought where he can run it.
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: place.folder.url.path)
+        try FileManager.default.setAttributes([.ownerAccountID: OtherUser.number], ofItemAtPath: place.key)
+        try FileManager.default.copyItem(atPath: Workplace.program().path, toPath: place.path("cipherctl"))
+    }
+
+    private func asNobody(_ arguments: [String]) throws -> CommandRun.Outcome {
+        let user = [
+            "--reuid=\(OtherUser.number)", "--regid=\(OtherUser.number)", "--clear-groups", place.path("cipherctl"),
+        ]
+        return try CommandRun(
+            #require(SystemProgram.find("setpriv")), user + arguments + ["--raw-key-file", place.key, "--json"]
+        ).finish()
+    }
+
+    @Test("a store in a directory that one cannot write is read and verified")
+    func reading() throws {
+        let sql = try asNobody(["sql", place.path("s.db"), "SELECT count(*) AS n FROM t"])
+        #expect(sql.output == "[\n{\"n\": 3000}\n]\n", "\(sql.errors)")
+        #expect(try asNobody(["verify", place.path("s.db")]).status == 0)
+        #expect(try asNobody(["status", place.path("s.db")]).status == 0)
+    }
+
+    @Test("writing, creating and importing there end with 77")
+    func writing() throws {
+        try place.makePlain("CREATE TABLE t (a)")
+        let before = try place.names()
+        #expect(try asNobody(["sql", place.path("s.db"), "DELETE FROM t", "--write"]).status == 77)
+        #expect(try asNobody(["create", place.path("new.db")]).status == 77)
+        #expect(try asNobody(["import", place.path("plain.db"), place.path("new.db")]).status == 77)
+        #expect(try place.names() == before)
+    }
+
+    @Test("a file that one cannot read ends with 77")
+    func unreadable() throws {
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: place.path("s.db"))
+        for command in [["sql", place.path("s.db"), "SELECT 1"], ["verify", place.path("s.db")]] {
+            let outcome = try asNobody(command)
+            #expect(outcome.status == 77, "\(outcome.errors)")
+        }
+    }
+
+    @Test("without -wal and -shm, and no right to make them, the error says who has to open the store once")
+    func noLog() throws {
+        for name in try place.names() where name.hasSuffix("-wal") || name.hasSuffix("-shm") { try place.remove(name) }
+        let outcome = try asNobody(["sql", place.path("s.db"), "SELECT 1"])
+        #expect(outcome.status == 77)
+        #expect(outcome.errorJSON["code"] as? String == "needsWriting")
+    }
+}

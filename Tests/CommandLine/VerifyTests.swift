@@ -1,0 +1,170 @@
+import CipherStore
+import Foundation
+import Synchronization
+import TestKit
+import Testing
+
+@Suite("cipherctl verify")
+struct VerifyTests {
+    private let place: Workplace
+
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+    }
+
+    private func verify(_ name: String = "s.db") throws -> CommandRun.Outcome {
+        try place.ctl("verify", place.path(name), "--json")
+    }
+
+    private func open() throws -> SharedStore {
+        try SharedStore.open(at: place.path("s.db"), unlockedBy: .rawKeyFile(path: place.key))
+    }
+
+    @Test("counts every page of a sound store")
+    func sound() throws {
+        let outcome = try verify()
+        #expect(outcome.status == 0)
+        #expect(outcome.json["sound"] as? Bool == true)
+        #expect(outcome.json["pages_checked"] as? Int == (try place.bytes("s.db")).count / 4096)
+        #expect(outcome.json["integrity_check"] as? [String] == ["ok"])
+        #expect(outcome.json["foreign_key_violations"] as? Int == 0)
+        #expect((outcome.json["mb_per_second"] as? Double ?? 0) > 0)
+    }
+
+    @Test("names every damaged page of several")
+    func severalPages() throws {
+        for page in [3, 30, 31] { try place.poke("s.db", at: (page - 1) * 4096 + 99, [1, 2, 3, 4]) }
+        let outcome = try verify()
+        #expect(outcome.status == 65)
+        #expect(outcome.json["damaged_pages"] as? [Int] == [3, 30, 31])
+        #expect((outcome.json["problems"] as? [String])?.count ?? 0 >= 3)
+    }
+
+    @Test("a page that was exchanged for another one, or wiped, is found")
+    func exchangedPage() throws {
+        let bytes = try place.bytes("s.db")
+        try place.poke("s.db", at: 19 * 4096, Array(bytes[(20 * 4096)..<(21 * 4096)]))
+        #expect(try verify().json["damaged_pages"] as? [Int] == [20])
+        try place.poke("s.db", at: 19 * 4096, [UInt8](repeating: 0, count: 4096))
+        let wiped = try verify()
+        #expect(wiped.status == 65)
+        #expect(wiped.json["zero_pages"] as? [Int] == [20])
+    }
+
+    @Test("finds rows that refer to nothing")
+    func foreignKeys() throws {
+        let sql = "CREATE TABLE child (t REFERENCES t (id)); PRAGMA foreign_keys = 0; INSERT INTO child VALUES (99999)"
+        #expect(try place.ctl("sql", place.path("s.db"), sql, "--write").status == 0)
+        let outcome = try verify()
+        #expect(outcome.status == 65)
+        #expect(outcome.json["foreign_key_violations"] as? Int == 1)
+        #expect(outcome.json["damaged_pages"] as? [Int] == [])
+    }
+
+    // MARK: Logs
+
+    /// Copies the files of a store whose last commits are in its log only, as a power cut would leave them.
+    private func copyWithLog() throws {
+        let store = try open()
+        try store.write { try $0.execute(sql: "UPDATE t SET text = 'changed' WHERE id % 100 = 0") }
+        // By another process: closing a descriptor of the file here would drop the locks of the store.
+        let program = try #require(SystemProgram.find("cp"))
+        for ending in ["", "-wal", "-sidecar", "-sidecar.bak"] {
+            #expect(
+                try CommandRun(program, [place.path("s.db\(ending)"), place.path("c.db\(ending)")]).finish().status == 0
+            )
+        }
+        try store.close()
+    }
+
+    @Test("the frames of a log are checked as well")
+    func frames() throws {
+        try copyWithLog()
+        let outcome = try verify("c.db")
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect((outcome.json["wal_frames_checked"] as? Int ?? 0) > 0)
+    }
+
+    @Test("a frame that was changed together with its checksums is named")
+    func forgedFrame() throws {
+        try copyWithLog()
+        var log = try place.bytes("c.db-wal")
+        let frames = (log.count - 32) / (24 + 4096)
+        // The page of the last frame but one; then all checksums are made right again, which needs no key.
+        log[32 + (frames - 2) * 4120 + 24 + 500] ^= 1
+        LogChecksums.repair(&log)
+        try Workplace.write(log, to: place.path("c.db-wal"))
+        let outcome = try verify("c.db")
+        #expect(outcome.status == 65, "\(outcome.output)")
+        let damaged = try #require(outcome.json["damaged_wal_frames"] as? [[String: Int]])
+        #expect(damaged.map { $0["frame"] } == [frames - 1])
+        #expect(outcome.json["damaged_pages"] as? [Int] == [])
+    }
+
+    @Test("a page that is torn in the file while the log holds it is no damage")
+    func superseded() throws {
+        try copyWithLog()
+        let log = try place.bytes("c.db-wal")
+        let page = log[32..<36].reduce(0) { $0 << 8 | Int($1) }
+        try place.poke("c.db", at: (page - 1) * 4096 + 2048, [9, 9, 9, 9])
+        let outcome = try verify("c.db")
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect(outcome.json["superseded_damaged_pages"] as? [Int] == [page])
+    }
+
+    @Test("raises no false alarm while another process writes and checkpoints, and takes none of its locks")
+    func underLoad() throws {
+        let store = try open()
+        let isDone = Mutex(false)
+        let group = DispatchGroup()
+        DispatchQueue.global().async(group: group) {
+            var number = 0
+            while !isDone.withLock({ $0 }) {
+                number += 1
+                let text = "UPDATE t SET text = 'round \(number) ' || hex(randomblob(60)) WHERE id % 7 = \(number % 7)"
+                #expect(throws: Never.self) { try store.write { try $0.execute(sql: text) } }
+                if number.isMultiple(of: 5) { _ = try? store.checkpoint(.passive) }
+            }
+        }
+        defer {
+            isDone.withLock { $0 = true }
+            group.wait()
+        }
+        for _ in 0..<5 {
+            let outcome = try verify()
+            #expect(outcome.status == 0, "\(outcome.errors)")
+        }
+    }
+}
+
+/// The checksums of a write-ahead log, as anybody can compute them.
+private enum LogChecksums {
+    static func repair(_ log: inout [UInt8]) {
+        let isBigEndian = log[3] & 1 == 1
+        var sums: (UInt32, UInt32) = (word(log, 24, bigEndian: true), word(log, 28, bigEndian: true))
+        var frame = 32
+        while frame + 4120 <= log.count {
+            add(log, frame..<(frame + 8), isBigEndian, &sums)
+            add(log, (frame + 24)..<(frame + 4120), isBigEndian, &sums)
+            for (offset, sum) in [(16, sums.0), (20, sums.1)] {
+                for byte in 0..<4 {
+                    log[frame + offset + byte] = UInt8(truncatingIfNeeded: sum >> (24 - 8 * UInt32(byte)))
+                }
+            }
+            frame += 4120
+        }
+    }
+
+    private static func add(_ log: [UInt8], _ range: Range<Int>, _ isBigEndian: Bool, _ sums: inout (UInt32, UInt32)) {
+        for offset in stride(from: range.lowerBound, to: range.upperBound, by: 8) {
+            sums.0 &+= word(log, offset, bigEndian: isBigEndian) &+ sums.1
+            sums.1 &+= word(log, offset + 4, bigEndian: isBigEndian) &+ sums.0
+        }
+    }
+
+    private static func word(_ log: [UInt8], _ offset: Int, bigEndian: Bool) -> UInt32 {
+        let bytes = bigEndian ? Array(log[offset..<offset + 4]) : log[offset..<offset + 4].reversed()
+        return bytes.reduce(0) { $0 << 8 | UInt32($1) }
+    }
+}
