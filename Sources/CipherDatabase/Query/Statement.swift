@@ -54,6 +54,11 @@ public final class Statement {
         return columns
     }
 
+    /// Whether this is the pragma that tells the journal mode; SQLite counts it as one that writes.
+    var asksForJournalMode: Bool {
+        CipherPragma.leadingPragma(of: sql) == "journal_mode" && !sql.contains { $0 == "=" || $0 == "(" }
+    }
+
     // MARK: Arguments
 
     /// The arguments set last. Setting some that do not fit traps: ``setArguments(_:)`` throws instead.
@@ -121,6 +126,12 @@ public final class Statement {
         } else {
             _ = try valuesInOrder(arguments)
         }
+    }
+
+    /// How many parameters take their values by position where these names have values.
+    func positionalParameterCount(beside namedValues: [String: DatabaseValue]) -> Int {
+        if namedValues.isEmpty { return parameterCount }
+        return parameterNames.count { name in name.map { namedValues[$0] == nil } ?? true }
     }
 
     private func bindByName(_ arguments: StatementArguments) throws {
