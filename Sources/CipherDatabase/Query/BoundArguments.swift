@@ -4,6 +4,8 @@
 /// What the parameters of a statement were set to, as the program gave it.
 enum BoundArguments {
     case arguments(StatementArguments)
+    /// One alone, as keys mostly are: no array of it has to be made.
+    case integer(Int64)
     case integers([Int])
     case longIntegers([Int64])
     case values([(any DatabaseValueConvertible)?])
@@ -11,6 +13,7 @@ enum BoundArguments {
     var statementArguments: StatementArguments {
         switch self {
         case .arguments(let arguments): arguments
+        case .integer(let number): StatementArguments([number])
         case .integers(let numbers): StatementArguments(numbers)
         case .longIntegers(let numbers): StatementArguments(numbers)
         case .values(let values): StatementArguments(values)
@@ -23,8 +26,10 @@ extension Statement {
     /// and numbers are what most statements take.
     @inlinable
     public func setArguments<Number: FixedWidthInteger & StatementBinding>(_ numbers: [Number]) throws {
-        // The types are compared when this is compiled.
-        if Number.self == Int.self, let numbers = numbers as? [Int] {
+        // Number of elements and types are compared when this is compiled.
+        if numbers.count == 1 {
+            try setInteger(Int64(numbers[0]))
+        } else if Number.self == Int.self, let numbers = numbers as? [Int] {
             try setIntegers(numbers)
         } else if Number.self == Int64.self, let numbers = numbers as? [Int64] {
             try setIntegers(numbers)
@@ -40,6 +45,14 @@ extension Statement {
                 let code = value?.bind(to: sqliteStatement, at: CInt(index + 1)) ?? handle.bindNull(at: CInt(index + 1))
                 if code != 0 { throw failure(code) }
             }
+        }
+    }
+
+    @usableFromInline
+    func setInteger(_ number: Int64) throws {
+        try bindAll(.integer(number), count: 1) {
+            let code = handle.bind(number, at: 1)
+            if code != 0 { throw failure(code) }
         }
     }
 

@@ -192,7 +192,9 @@ public final class Statement {
     func start() throws {
         try database.willRun(self)
         if !argumentsAreComplete { try validateArguments(arguments) }
-        rewind()
+        // Only a run that a cursor has not ended is left to be reset.
+        if handle.isBusy { _ = handle.reset() }
+        useCount &+= 1
     }
 
     private func rewind() {
