@@ -20,10 +20,11 @@ public final class Database {
     var logFrames = 0
     var isClosed = false
     /// Statements of ``cachedStatement(sql:)``.
-    var statementCache = StatementCache()
+    // Unchecked, as the next two: one thread at a time uses them, and Swift's runtime would look that up each time.
+    @exclusivity(unchecked) var statementCache = StatementCache()
     /// Statements behind fetches from SQL text.
-    var fetchCache = StatementCache()
-    var controls = ControlStatements()
+    @exclusivity(unchecked) var fetchCache = StatementCache()
+    @exclusivity(unchecked) var controls = ControlStatements()
     /// Whether the access under way refuses statements that write.
     var refusesWrites = false
     /// Whether a transaction that a block of ours began is still to be ended by it.
