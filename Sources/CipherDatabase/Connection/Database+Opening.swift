@@ -89,6 +89,11 @@ extension Database {
             CrashPoint.reach(.firstPageWritten)
             try keyring.recordCreated()
             CrashPoint.reach(.storeCreated)
+            // The first read in WAL mode makes -wal and -shm. They stay, so that from here on the store can be read by
+            // users who may not make them.
+            if wal, configuration.persistentWAL {
+                _ = try Int.fetchOne(self, sql: "SELECT COUNT(*) FROM sqlite_schema")
+            }
         } else {
             try verifyLength(keyring: keyring)
         }
