@@ -87,6 +87,11 @@ let package = Package(
             dependencies: ["CipherStore", "TestKit", "cipherctl"],
             path: "Tests/CommandLine"
         ),
+        .testTarget(
+            name: "PropertyTests",
+            dependencies: ["CipherDatabase", "TestKit"],
+            path: "Tests/Property"
+        ),
         .testTarget(name: "TidyTests", path: "Tests/Tidy"),
     ],
     swiftLanguageModes: [.v6]

@@ -1,14 +1,8 @@
-#include "CBaseline.h"
+#include "Baseline.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SQLITE_HAS_CODEC 1
-#include <sqlcipher/sqlite3.h>
-
-struct baseline {
-    sqlite3 *connection;
-};
 
 static int open_connection(const char *path, const char *key, const char *salt, sqlite3 **connection) {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
@@ -30,20 +24,13 @@ baseline *baseline_open(const char *path, const char *keyspec) {
     if (db == NULL) return NULL;
     if (open_connection(path, keyspec, NULL, &db->connection) != SQLITE_OK
         || sqlite3_exec(db->connection, "PRAGMA temp_store = MEMORY; PRAGMA journal_mode = WAL;"
-                                        "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0",
+                                        "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;"
+                                        "PRAGMA foreign_keys = ON",
                         NULL, NULL, NULL) != SQLITE_OK) {
         baseline_close(db);
         return NULL;
     }
     return db;
-}
-
-int baseline_open_by_passphrase(const char *path, const char *passphrase, const char *salt) {
-    sqlite3 *connection = NULL;
-    int code = open_connection(path, passphrase, salt, &connection);
-    if (code == SQLITE_OK) code = sqlite3_exec(connection, "SELECT COUNT(*) FROM sqlite_schema", NULL, NULL, NULL);
-    sqlite3_close(connection);
-    return -code;
 }
 
 void baseline_close(baseline *db) {
@@ -54,35 +41,67 @@ void baseline_close(baseline *db) {
 
 int baseline_execute(baseline *db, const char *sql) { return -sqlite3_exec(db->connection, sql, NULL, NULL, NULL); }
 
-int64_t baseline_sum_ten_columns(baseline *db, const char *sql) {
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(db->connection, sql, -1, &statement, NULL);
-    if (code != SQLITE_OK) return -code;
-    int64_t sum = 0;
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        for (int column = 0; column < 10; column++) sum += sqlite3_column_int64(statement, column);
+typedef struct {
+    const char *path, *passphrase, *salt;
+    sqlite3 *connection;
+    int code;
+} opening;
+
+static void *open_on_thread(void *context) {
+    opening *one = context;
+    one->code = open_connection(one->path, one->passphrase, one->salt, &one->connection);
+    if (one->code == SQLITE_OK) {
+        one->code = sqlite3_exec(one->connection, "SELECT COUNT(*) FROM sqlite_schema", NULL, NULL, NULL);
     }
-    sqlite3_finalize(statement);
-    return code == SQLITE_DONE ? sum : -code;
+    return NULL;
 }
 
-int64_t baseline_point_reads(baseline *db, const char *sql, int64_t count) {
-    sqlite3_stmt *begin = NULL, *read = NULL, *commit = NULL;
-    int code = sqlite3_prepare_v2(db->connection, "BEGIN DEFERRED", -1, &begin, NULL);
-    if (code == SQLITE_OK) code = sqlite3_prepare_v2(db->connection, sql, -1, &read, NULL);
-    if (code == SQLITE_OK) code = sqlite3_prepare_v2(db->connection, "COMMIT", -1, &commit, NULL);
-    int64_t sum = 0;
-    for (int64_t index = 0; code == SQLITE_OK && index < count; index++) {
-        sqlite3_step(begin);
-        sqlite3_reset(begin);
-        sqlite3_bind_int64(read, 1, 1 + index * 7 % count);
-        if (sqlite3_step(read) == SQLITE_ROW) sum += sqlite3_column_int64(read, 0);
-        sqlite3_reset(read);
-        sqlite3_step(commit);
-        sqlite3_reset(commit);
+int baseline_open_by_passphrase(const char *path, const char *passphrase, const char *salt, int count) {
+    opening *all = calloc((size_t)count, sizeof *all);
+    pthread_t *threads = calloc((size_t)count, sizeof *threads);
+    if (all == NULL || threads == NULL) {
+        free(all);
+        free(threads);
+        return -SQLITE_NOMEM;
     }
-    sqlite3_finalize(begin);
-    sqlite3_finalize(read);
-    sqlite3_finalize(commit);
-    return code == SQLITE_OK ? sum : -code;
+    int started = 0, code = SQLITE_OK;
+    for (; started < count; started++) {
+        all[started] = (opening){.path = path, .passphrase = passphrase, .salt = salt};
+        if (pthread_create(&threads[started], NULL, open_on_thread, &all[started]) != 0) {
+            code = SQLITE_NOMEM;
+            break;
+        }
+    }
+    for (int index = 0; index < started; index++) {
+        pthread_join(threads[index], NULL);
+        if (all[index].code != SQLITE_OK) code = all[index].code;
+    }
+    for (int index = 0; index < started; index++) sqlite3_close(all[index].connection);
+    free(all);
+    free(threads);
+    return -code;
+}
+
+int transaction_prepare(baseline *db, const char *begin, const char *sql, transaction *result) {
+    *result = (transaction){NULL, NULL, NULL};
+    int code = sqlite3_prepare_v3(db->connection, begin, -1, SQLITE_PREPARE_PERSISTENT, &result->begin, NULL);
+    if (code == SQLITE_OK && sql != NULL) {
+        code = sqlite3_prepare_v3(db->connection, sql, -1, SQLITE_PREPARE_PERSISTENT, &result->work, NULL);
+    }
+    if (code == SQLITE_OK) {
+        code = sqlite3_prepare_v3(db->connection, "COMMIT", -1, SQLITE_PREPARE_PERSISTENT, &result->commit, NULL);
+    }
+    return code;
+}
+
+void transaction_finalize(transaction *statements) {
+    sqlite3_finalize(statements->begin);
+    sqlite3_finalize(statements->work);
+    sqlite3_finalize(statements->commit);
+}
+
+int run_once(sqlite3_stmt *statement) {
+    int code = sqlite3_step(statement);
+    sqlite3_reset(statement);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
 }

@@ -2,10 +2,11 @@ import CBaseline
 import CipherStore
 import Foundation
 
-/// A store of one table of ten integer columns, with its key in the forms that library and C need.
+/// Stores for the benchmark in a folder of their own, with the key in the forms that library and C need.
 final class Fixture {
     static let rowCount = 200_000
     let folder: URL
+    /// A store of one table of ten integer columns, to read from.
     let path: String
     let passphrase = "benchmark passphrase"
     /// The salt as SQLCipher's pragma takes it.
@@ -16,18 +17,15 @@ final class Fixture {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("benchmark-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         path = folder.appendingPathComponent("app.db").path
-        // A key of fixed bytes: this file holds numbers from 1 to 200,000.
+        // A key of fixed bytes: these files hold nothing that is worth a secret.
         let key = String(repeating: "2a", count: 32)
         let salt = String(repeating: "17", count: 16)
         keyspec = "x'\(key)\(salt)'"
         saltLiteral = "x'\(salt)'"
-        let pool = try pool()
+        let pool = try pool(at: path)
         try pool.write { db in
-            let columns = (0..<10).map { "c\($0)" }
-            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, \(columns.joined(separator: ", ")))")
-            let marks = Array(repeating: "?", count: 10).joined(separator: ", ")
-            let insert = try db.makeStatement(
-                sql: "INSERT INTO t (\(columns.joined(separator: ", "))) VALUES (\(marks))")
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, \(Self.tenColumns))")
+            let insert = try db.makeStatement(sql: Self.insertTen)
             for row in 0..<Self.rowCount {
                 try insert.execute(arguments: StatementArguments((0..<10).map { row + $0 }))
             }
@@ -38,8 +36,16 @@ final class Fixture {
 
     deinit { try? FileManager.default.removeItem(at: folder) }
 
-    /// The library's pool on the store, keyed raw.
-    func pool(byPassphrase: Bool = false, path: String? = nil) throws -> DatabasePool {
+    /// `c0, c1, ... c9`
+    static let tenColumns = (0..<10).map { "c\($0)" }.joined(separator: ", ")
+    static let insertTen = "INSERT INTO t (\(tenColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+    func path(of name: String) -> String { folder.appendingPathComponent(name).path }
+
+    /// The library's pool on a store.
+    ///
+    /// - Parameter cachePages: How many pages each connection keeps; nil for SQLite's own number.
+    func pool(at path: String, byPassphrase: Bool = false, cachePages: Int? = nil) throws -> DatabasePool {
         var config = Configuration()
         config.prepareDatabase { [passphrase, saltLiteral] db in
             if byPassphrase {
@@ -49,15 +55,43 @@ final class Fixture {
             }
             try db.execute(sql: "PRAGMA cipher_plaintext_header_size = 32")
             try db.execute(sql: "PRAGMA cipher_salt = \"\(saltLiteral)\"")
+            if let cachePages { try db.execute(sql: "PRAGMA cache_size = \(cachePages)") }
         }
-        return try DatabasePool(path: path ?? self.path, configuration: config)
+        return try DatabasePool(path: path, configuration: config)
     }
 
-    /// Plain C on the same file with the same key.
-    func baseline() throws -> OpaquePointer {
-        guard let baseline = baseline_open(path, keyspec) else {
+    /// Plain C on a store, with the same key and settings.
+    func baseline(at path: String, cachePages: Int? = nil) throws -> Baseline {
+        let baseline = try Baseline(path: path, keyspec: keyspec)
+        if let cachePages { try baseline.execute("PRAGMA cache_size = \(cachePages)") }
+        return baseline
+    }
+}
+
+/// A connection of plain C.
+final class Baseline {
+    let connection: OpaquePointer
+
+    init(path: String, keyspec: String) throws {
+        guard let connection = baseline_open(path, keyspec) else {
             throw BenchmarkError(description: "C could not open the file")
         }
-        return baseline
+        self.connection = connection
+    }
+
+    deinit { baseline_close(connection) }
+
+    func execute(_ sql: String) throws {
+        let code = baseline_execute(connection, sql)
+        try BenchmarkError.require(code == 0, "C: \(code) for \(sql)")
+    }
+}
+
+struct BenchmarkError: Error, CustomStringConvertible {
+    let description: String
+
+    /// Throws unless a measured piece of work did what it was to do.
+    static func require(_ condition: Bool, _ failure: String) throws {
+        if !condition { throw BenchmarkError(description: failure) }
     }
 }

@@ -6,20 +6,54 @@ struct Measurement: Codable {
     let work: String
     /// Median of the ratios library / C, run by run.
     let ratio: Double
-    /// The ratio that the project aims at.
-    let goal: Double
+    /// The ratio that the project aims at; nil where there is none.
+    let goal: Double?
     /// Median time of the library, in seconds.
     let librarySeconds: Double
     /// Median time of plain C, in seconds.
     let baselineSeconds: Double
+    /// How often the unit of the work was done in these times: 10,000 for 10k reads.
+    let repetitions: Int
+    let runs: Int
+
+    var isMet: Bool { goal.map { ratio <= $0 } ?? true }
+    var libraryMicroseconds: Double { librarySeconds * 1e6 / Double(repetitions) }
+    var baselineMicroseconds: Double { baselineSeconds * 1e6 / Double(repetitions) }
+
+    /// Microseconds for each row or access, or milliseconds for what is done once.
+    var times: String {
+        if repetitions == 1 { return String(format: "%.1f / %.1f ms", librarySeconds * 1000, baselineSeconds * 1000) }
+        return String(format: "%.2f / %.2f us", libraryMicroseconds, baselineMicroseconds)
+    }
+
+    /// For the terminal.
+    var line: String {
+        let name = work.padding(toLength: 64, withPad: " ", startingAt: 0)
+        let verdict = goal.map { String(format: "  goal %.2fx ", $0) + (isMet ? "met   " : "missed") }
+        return name + String(format: "%6.2fx", ratio) + (verdict ?? "                  ") + "  (\(times))"
+    }
+}
+
+/// How to measure: both sides in turns, in the same process.
+struct Comparison {
     let runs: Int
 
     /// Runs both in turns, so that whatever else the machine does hits both alike.
-    static func compare(
-        _ work: String, goal: Double, runs: Int = 15, library: () throws -> Void, baseline: () throws -> Void
+    ///
+    /// - Parameters:
+    ///   - repetitions: How often one call does the unit of the work.
+    ///   - prepare: Runs before each call of either side, outside of the time.
+    func measure(
+        _ work: String, goal: Double?, repetitions: Int = 1, prepare: () throws -> Void = {},
+        library: () throws -> Void, baseline: () throws -> Void
     ) throws -> Measurement {
-        try library()
-        try baseline()
+        func seconds(_ body: () throws -> Void) throws -> Double {
+            try prepare()
+            let (seconds, attoseconds) = try ContinuousClock().measure(body).components
+            return Double(seconds) + Double(attoseconds) * 1e-18
+        }
+        _ = try seconds(library)
+        _ = try seconds(baseline)
         var pairs: [(library: Double, baseline: Double)] = []
         for run in 0..<runs {
             // Each goes first every other time.
@@ -33,23 +67,9 @@ struct Measurement: Codable {
         }
         return Measurement(
             work: work, ratio: median(pairs.map { $0.library / $0.baseline }), goal: goal,
-            librarySeconds: median(pairs.map(\.library)), baselineSeconds: median(pairs.map(\.baseline)), runs: runs)
+            librarySeconds: median(pairs.map(\.library)), baselineSeconds: median(pairs.map(\.baseline)),
+            repetitions: repetitions, runs: runs)
     }
 
-    private static func seconds(_ body: () throws -> Void) rethrows -> Double {
-        let duration = try ContinuousClock().measure(body)
-        let (seconds, attoseconds) = duration.components
-        return Double(seconds) + Double(attoseconds) * 1e-18
-    }
-
-    private static func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
-
-    var line: String {
-        let verdict = ratio <= goal ? "met" : "missed"
-        let name = work.padding(toLength: 56, withPad: " ", startingAt: 0)
-        return name
-            + String(
-                format: "%6.2fx  goal %.2fx ", ratio, goal) + verdict
-            + String(format: "  (%.1f ms beside %.1f ms)", librarySeconds * 1000, baselineSeconds * 1000)
-    }
+    private func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
 }

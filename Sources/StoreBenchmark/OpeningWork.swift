@@ -2,21 +2,25 @@ import CBaseline
 import CipherStore
 import Foundation
 
-/// Opening, by the library and by plain C.
+/// Opening by passphrase, by the library and by plain C.
 enum OpeningWork {
-    /// A pool with 5 readers open at once, by passphrase, beside one derivation of SQLCipher's own.
-    static func poolByPassphrase(_ name: String, _ fixture: Fixture) throws -> Measurement {
-        let path = fixture.folder.appendingPathComponent("opening.db").path
-        try fixture.pool(byPassphrase: true, path: path).close()
-        return try Measurement.compare(
-            name, goal: 1.1,
+    /// A pool with 5 readers open at once, beside plain C opening connections that derive the key themselves.
+    ///
+    /// - Parameter connections: How many C opens, each on a thread of its own.
+    static func poolByPassphrase(
+        _ work: Work, _ comparison: Comparison, _ fixture: Fixture, connections: Int32
+    ) throws -> Measurement {
+        let path = fixture.path(of: "opening.db")
+        try fixture.pool(at: path, byPassphrase: true).close()
+        return try comparison.measure(
+            work.name, goal: work.goal,
             library: {
-                let pool = try fixture.pool(byPassphrase: true, path: path)
+                let pool = try fixture.pool(at: path, byPassphrase: true)
                 try openReaders(pool, count: 5)
                 try pool.close()
             },
             baseline: {
-                let code = baseline_open_by_passphrase(path, fixture.passphrase, fixture.saltLiteral)
+                let code = baseline_open_by_passphrase(path, fixture.passphrase, fixture.saltLiteral, connections)
                 try BenchmarkError.require(code == 0, "C could not open the file: \(code)")
             })
     }

@@ -3,40 +3,44 @@ import Foundation
 /// `make bench`: the library beside plain C on the same SQLCipher, in one process, in turns.
 @main
 enum StoreBenchmark {
-    /// `StoreBenchmark [--json FILE] [--only TEXT]`
+    /// `StoreBenchmark [--runs N] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`
     static func main() throws {
         let fixture = try Fixture()
+        if CommandLine.arguments.contains("--allocations") {
+            let counts = try AllocationCount.all(fixture)
+            for count in counts { print(count.line) }
+            try BenchmarkError.require(counts.allSatisfy(\.isAsPromised), "more allocations than promised")
+            return
+        }
+        let measurements = try measure(fixture)
+        if let file = option("--json") { try write(measurements, to: file) }
+        if let folder = option("--report") {
+            let report = try PerformanceReport(measurements: measurements, counts: AllocationCount.all(fixture))
+            try report.write(to: URL(fileURLWithPath: folder))
+        }
+    }
+
+    private static func measure(_ fixture: Fixture) throws -> [Measurement] {
+        let comparison = Comparison(runs: option("--runs").flatMap { Int($0) } ?? 15)
         let only = option("--only") ?? ""
         var measurements: [Measurement] = []
-        for (name, work) in all where name.contains(only) {
-            let measurement = try work(name, fixture)
+        for work in Work.all where only.isEmpty || work.name.contains(only) {
+            let measurement = try work.measure(comparison, fixture)
             print(measurement.line)
             measurements.append(measurement)
         }
-        guard let file = option("--json") else { return }
+        return measurements
+    }
+
+    private static func write(_ measurements: [Measurement], to file: String) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
         try encoder.encode(measurements).write(to: URL(fileURLWithPath: file))
     }
 
-    private static let all: [(String, @Sendable (String, Fixture) throws -> Measurement)] = [
-        ("fetch 200k x 10 ints by position", ReadingWork.fetchByPosition),
-        ("10k point reads, one read each, cached statement", ReadingWork.pointReads),
-        ("open a pool with 5 readers by passphrase / 1 derivation", OpeningWork.poolByPassphrase),
-    ]
-
     private static func option(_ name: String) -> String? {
         let arguments = CommandLine.arguments
         guard let index = arguments.firstIndex(of: name), index + 1 < arguments.count else { return nil }
         return arguments[index + 1]
-    }
-}
-
-struct BenchmarkError: Error, CustomStringConvertible {
-    let description: String
-
-    /// Throws unless a measured piece of work did what it was to do.
-    static func require(_ condition: Bool, _ failure: String) throws {
-        if !condition { throw BenchmarkError(description: failure) }
     }
 }

@@ -61,6 +61,6 @@ struct PermissionTests {
         for name in try place.names() where name.hasSuffix("-wal") || name.hasSuffix("-shm") { try place.remove(name) }
         let outcome = try asNobody(["sql", place.path("s.db"), "SELECT 1"])
         #expect(outcome.status == 77)
-        #expect(outcome.errorJSON["code"] as? String == "needsWriting")
+        #expect(outcome.errorJSON["code"] as? String == "logMissing")
     }
 }

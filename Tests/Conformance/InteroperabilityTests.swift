@@ -32,7 +32,7 @@ import Testing
         "stock SQLCipher reads a store by passphrase, header size and salt, and writes rows that are read here",
         arguments: StockSQLCipher.allCases)
     func readsAndWrites(stock: StockSQLCipher) throws {
-        try #require(stock.isPresent)
+        try stock.requirePresence()
         let source = KeySource.passphrase(Self.passphrase)
         let sidecar = try makeStore(source)
         let key = [
@@ -47,7 +47,7 @@ import Testing
 
     @Test("stock SQLCipher reads a store by its raw key", arguments: StockSQLCipher.allCases)
     func rawKey(stock: StockSQLCipher) throws {
-        try #require(stock.isPresent)
+        try stock.requirePresence()
         let sidecar = try makeStore(TestKeys.source("raw"))
         let hex = String(repeating: "2a", count: 32)
         let key = ["PRAGMA key = \"x'\(hex)\(sidecar.salt.hex)'\"", "PRAGMA cipher_plaintext_header_size = 32"]
@@ -58,7 +58,7 @@ import Testing
         "a file that stock SQLCipher wrote with a salt of its own opens by hand, gets a sidecar, and is a store then",
         arguments: StockSQLCipher.allCases, ["DELETE", "WAL"])
     func opensForeign(stock: StockSQLCipher, journalMode: String) throws {
-        try #require(stock.isPresent)
+        try stock.requirePresence()
         _ = try stock.run(
             path,
             [
@@ -96,7 +96,7 @@ import Testing
         "a file made here without a plaintext header needs nothing but its passphrase elsewhere",
         arguments: StockSQLCipher.allCases)
     func standardFile(stock: StockSQLCipher) throws {
-        try #require(stock.isPresent)
+        try stock.requirePresence()
         var config = Configuration()
         config.prepareDatabase { try $0.usePassphrase(Self.passphrase) }
         let queue = try DatabaseQueue(path: path, configuration: config)
@@ -119,7 +119,12 @@ enum StockSQLCipher: String, CaseIterable, Sendable {
     case python
 
     /// Present unless this machine lacks it.
-    var isPresent: Bool { ((try? run(":memory:", ["PRAGMA cipher_version"]))?.first ?? "").hasPrefix("4.") }
+    /// Skips the rest of a test case on machines without this program.
+    func requirePresence() throws {
+        if !isPresent { try Test.cancel("\(self) is not installed here") }
+    }
+
+    private var isPresent: Bool { ((try? run(":memory:", ["PRAGMA cipher_version"]))?.first ?? "").hasPrefix("4.") }
 
     private static let pythonProgram = """
         import sqlcipher3, sys

@@ -139,9 +139,9 @@ private final class OpenFileWatch: @unchecked Sendable {
         self.process = process
         except = folder
         Thread { [self] in
-            while !isDone.load(ordering: .relaxed) {
+            _ = waitUntil(within: .seconds(600)) {
                 look()
-                usleep(500)
+                return isDone.load(ordering: .relaxed)
             }
             thread.signal()
         }.start()

@@ -8,16 +8,56 @@
 
 typedef struct baseline baseline;
 
-// Opens a database in WAL mode by a raw keyspec x'<64 hex><32 hex>' and a plaintext header of 32 bytes.
-baseline *baseline_open(const char *path, const char *keyspec);
-// Opens a database by passphrase and salt literal x'<32 hex>', reads its schema and closes it: one key derivation.
-int baseline_open_by_passphrase(const char *path, const char *passphrase, const char *salt);
-void baseline_close(baseline *db);
+// MARK: Opening
 
+// Opens a database in WAL mode by a raw keyspec x'<64 hex><32 hex>' and a plaintext header of 32 bytes.
+// SQLite's own checkpoints are off.
+baseline *baseline_open(const char *path, const char *keyspec);
+// Opens `count` connections by passphrase and salt literal x'<32 hex>', each on a thread of its own, reads the schema
+// on each and closes them when all are open: one key derivation for each connection.
+int baseline_open_by_passphrase(const char *path, const char *passphrase, const char *salt, int count);
+void baseline_close(baseline *db);
 int baseline_execute(baseline *db, const char *sql);
+
+// MARK: Reading
+
 // Sums ten integer columns of every row.
 int64_t baseline_sum_ten_columns(baseline *db, const char *sql);
 // Runs BEGIN, one row by id, COMMIT `count` times on prepared statements, and sums what it read.
 int64_t baseline_point_reads(baseline *db, const char *sql, int64_t count);
+// Reads one row by id `count` times in one transaction, and sums what it read.
+int64_t baseline_point_reads_in_transaction(baseline *db, const char *sql, int64_t count);
+// Runs BEGIN and COMMIT `count` times on prepared statements.
+int baseline_empty_transactions(baseline *db, int64_t count);
+// Reads rows of text, blob, double and date text where SQLite has them, and sums their lengths and the doubles.
+int64_t baseline_sum_mixed(baseline *db, const char *sql);
+
+// MARK: Writing
+
+// Inserts `count` rows of ten integers in one transaction by one prepared statement.
+int baseline_insert_integers(baseline *db, const char *sql, int64_t count);
+// Inserts `count` rows, one in each transaction, by prepared statements.
+int baseline_single_row_writes(baseline *db, const char *sql, int64_t count);
+
+// One row's values; SQLite copies none of their bytes.
+typedef struct {
+    const char *text;
+    int text_bytes;
+    const void *blob;
+    int blob_bytes;
+    double number;
+    const char *date;
+    int date_bytes;
+} mixed_row;
+
+// Inserts `count` rows of text, blob, double and date text in one transaction, taking `rows` round and round.
+int baseline_insert_mixed(baseline *db, const char *sql, const mixed_row *rows, int row_count, int64_t count);
+
+// MARK: Counting allocations
+
+// Starts counting what this thread takes from the C allocator. Returns 0 where allocations cannot be counted.
+int allocations_start(void);
+// How many allocations this thread has made since, and stops counting.
+int64_t allocations_stop(void);
 
 #endif

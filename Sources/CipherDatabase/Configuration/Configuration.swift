@@ -96,7 +96,7 @@ public struct Configuration: Sendable {
 
     // MARK: Suspension
 
-    /// Whether the database obeys `Database.suspendNotification` and `Database.resumeNotification`. Default: false.
+    /// Kept for code that sets it: this version does not suspend databases yet. Default: false.
     public var observesSuspensionNotifications = false
 
     /// The early name of ``observesSuspensionNotifications``.

@@ -80,18 +80,17 @@ extension Database {
         CrashPoint.reach(.databaseKeyed)
         if wal, !keyring.isInMemory { try switchToWAL() }
         CrashPoint.reach(.journalModeSet)
-        if let sidecar = keyring.sidecar, sidecar.state == .creating {
-            if handle.fileBytes == 0 {
-                // Any write makes page 1; this one changes nothing.
-                let version = try Int.fetchOne(self, sql: "PRAGMA user_version") ?? 0
-                try runInternally("PRAGMA user_version = \(version)")
-            }
-            CrashPoint.reach(.firstPageWritten)
-            try keyring.recordCreated()
-            CrashPoint.reach(.storeCreated)
-        } else {
-            try verifyLength(keyring: keyring)
+        if keyring.sidecar?.state == .creating && handle.fileBytes == 0 {
+            // Any write makes page 1; this one changes nothing.
+            let version = try Int.fetchOne(self, sql: "PRAGMA user_version") ?? 0
+            try runInternally("PRAGMA user_version = \(version)")
         }
+        // Also while the sidecar says that the store is being created: it may have been put back to that state.
+        try verifyLength(keyring: keyring)
+        guard keyring.sidecar?.state == .creating else { return }
+        CrashPoint.reach(.firstPageWritten)
+        try keyring.recordCreated()
+        CrashPoint.reach(.storeCreated)
     }
 
     private func switchToWAL() throws {

@@ -94,40 +94,26 @@ extension Database {
 struct ArgumentQueue {
     let arguments: StatementArguments
     private var taken = 0
-    private var unusedNames: Set<String>
 
-    init(_ arguments: StatementArguments) {
-        self.arguments = arguments
-        unusedNames = Set(arguments.namedValues.keys)
-    }
+    init(_ arguments: StatementArguments) { self.arguments = arguments }
 
-    /// The arguments of the next statement. Named values stay for the statements after it.
+    /// The arguments of the next statement. Named values are for all of them.
     mutating func values(for statement: Statement) -> StatementArguments {
         var values = StatementArguments()
-        for index in 0..<statement.parameterCount {
-            let name = statement.handle.parameterName(at: CInt(index + 1)).map { String($0.dropFirst()) }
-            if let name, let value = arguments.namedValues[name] {
-                values.namedValues[name] = value
-                unusedNames.remove(name)
-            } else if taken < arguments.values.count {
-                values.values.append(arguments.values[taken])
-                taken += 1
-            }
-        }
+        values.namedValues = arguments.namedValues
+        let count = statement.positionalParameterCount(beside: arguments.namedValues)
+        let rest = arguments.values[taken...].prefix(count)
+        values.values = Array(rest)
+        taken += rest.count
         return values
     }
 
-    /// Throws when values are left.
+    /// Throws when values are left. Names that no statement has are left alone: a misspelled one shows as missing.
     func requireEnd(sql: String) throws {
-        let message: String
-        if taken < arguments.values.count {
-            message = "wrong number of statement arguments: \(arguments.values.count)"
-        } else if let name = unusedNames.min() {
-            message = "unknown statement argument: \(name)"
-        } else {
-            return
-        }
-        throw DatabaseError(resultCode: .SQLITE_MISUSE, message: message, sql: sql.trimmingSQL())
+        guard taken < arguments.values.count else { return }
+        throw DatabaseError(
+            resultCode: .SQLITE_MISUSE,
+            message: "wrong number of statement arguments: \(arguments.values.count)", sql: sql.trimmingSQL())
     }
 }
 

@@ -119,7 +119,7 @@ public final class Database {
         requireAccess()
         if isClosed { throw DatabaseError.connectionIsClosed() }
         if let cancellation, cancellation.isSet { throw CancellationError() }
-        if refusesWrites && !statement.isReadonly {
+        if refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError(
                 resultCode: .SQLITE_READONLY, message: "attempt to write a readonly database", sql: statement.sql)
         }

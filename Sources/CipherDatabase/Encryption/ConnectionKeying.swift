@@ -182,7 +182,7 @@ final class ConnectionKeying {
         case .given(let pending): try settlePending(pending, on: db)
         default: break
         }
-        if case .settled(_, _, let settings) = phase, let asked, asked.settings != settings {
+        if case .settled(_, _, let settings) = phase, let asked, !asked.isModelled || asked.settings != settings {
             throw keyring.settingsConflict("PRAGMA cipher_compatibility asks for something else")
         }
         isPrepared = true

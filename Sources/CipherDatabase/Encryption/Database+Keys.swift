@@ -47,8 +47,8 @@ extension Database {
     public func changePassphrase(_ passphrase: String) throws {
         throw DatabaseError(
             resultCode: .SQLITE_MISUSE,
-            message: "a key is not changed in place, where a failure destroys the file: change a slot with "
-                + "store.keys.change, or rotate the data key with `cipherctl rotate`")
+            message: "a key is not changed in place, where a failure destroys the file: copy the content into a new "
+                + "store under the new key")
     }
 
     /// Refused: changing the key in place loses data.

@@ -20,7 +20,7 @@ extension DatabasePool {
         writer.connection.requireAccessHere().requireNoTransaction()
         let reader: SerialConnection
         do {
-            reader = try readers.acquire()
+            reader = try readers.acquire(isInsideWrite: true)
         } catch {
             return value(.failure(error))
         }

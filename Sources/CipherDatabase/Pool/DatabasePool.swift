@@ -55,7 +55,7 @@ public final class DatabasePool: DatabaseWriter {
     // MARK: Reading
 
     public func read<T>(_ value: (Database) throws -> T) throws -> T {
-        let reader = try readers.acquire()
+        let reader = try readers.acquire(isInsideWrite: writer.connection.isAccessedHere)
         defer { readers.release(reader) }
         return try reader.sync { try $0.inReadTransaction(value) }
     }
@@ -65,7 +65,7 @@ public final class DatabasePool: DatabaseWriter {
     }
 
     public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T {
-        let reader = try readers.acquire()
+        let reader = try readers.acquire(isInsideWrite: writer.connection.isAccessedHere)
         defer { readers.release(reader) }
         return try reader.sync(value)
     }
@@ -139,7 +139,13 @@ public final class DatabasePool: DatabaseWriter {
 
     // The barrier comes before the writer: a read under way may itself wait for the writer.
     public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
-        try readers.barrier { try writer.sync(updates) }
+        try readers.barrier {
+            try writer.sync { db in
+                // What the write before this one has spawned may still be reading.
+                readers.waitUntilAllAreBack()
+                return try updates(db)
+            }
+        }
     }
 
     public func barrierWriteWithoutTransaction<T: Sendable>(

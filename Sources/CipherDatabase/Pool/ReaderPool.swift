@@ -11,7 +11,13 @@ final class ReaderPool: Sendable {
     private let state = Mutex(State())
 
     /// Takes a connection, or nil when a place became free without a connection for it.
-    private typealias Waiter = @Sendable (Result<SerialConnection?, any Error>) -> Void
+    private typealias Receiver = @Sendable (Result<SerialConnection?, any Error>) -> Void
+
+    private struct Waiter {
+        /// Whether it goes on while a barrier is waited for: a read from inside a write, for which the barrier waits.
+        let passesBarriers: Bool
+        let tell: Receiver
+    }
     /// Those who are opening a connection now.
     private let openers = DispatchGroup()
 
@@ -34,8 +40,9 @@ final class ReaderPool: Sendable {
         var allAreBack: Bool { lent.isEmpty && opening == 0 }
 
         /// The next of those who wait, unless a barrier keeps them waiting.
-        mutating func takeWaiter() -> Waiter? {
-            waiters.isEmpty || barriers > 0 ? nil : waiters.removeFirst()
+        mutating func takeWaiter() -> Receiver? {
+            guard let index = waiters.firstIndex(where: { barriers == 0 || $0.passesBarriers }) else { return nil }
+            return waiters.remove(at: index).tell
         }
 
         /// Those who wait for all connections, when all are back.
@@ -63,8 +70,10 @@ final class ReaderPool: Sendable {
     }
 
     /// Lends a connection, waiting for one when all are lent. Traps when this thread uses one already.
-    func acquire() throws -> SerialConnection {
-        switch state.withLock({ grant(&$0, isWaitedFor: true) }) {
+    ///
+    /// - Parameter isInsideWrite: Whether it is asked for from inside a write access of the same pool.
+    func acquire(isInsideWrite: Bool = false) throws -> SerialConnection {
+        switch state.withLock({ grant(&$0, isWaitedFor: true, passesBarriers: isInsideWrite) }) {
         case .connection(let connection): return connection
         case .open(let number): return try openConnection(number)
         case .closed: throw DatabaseError.connectionIsClosed()
@@ -72,18 +81,18 @@ final class ReaderPool: Sendable {
         case .wait:
             let arrival = DispatchSemaphore(value: 0)
             let result = Mutex<Result<SerialConnection?, any Error>>(.success(nil))
-            enqueue { outcome in
+            enqueue(passesBarriers: isInsideWrite) { outcome in
                 result.withLock { $0 = outcome }
                 arrival.signal()
             }
             arrival.wait()
-            return try result.withLock { $0 }.get() ?? acquire()
+            return try result.withLock { $0 }.get() ?? acquire(isInsideWrite: isInsideWrite)
         }
     }
 
     /// Lends a connection without blocking the thread.
     func acquire(_ receive: @escaping @Sendable (Result<SerialConnection, any Error>) -> Void) {
-        switch state.withLock({ grant(&$0, isWaitedFor: false) }) {
+        switch state.withLock({ grant(&$0, isWaitedFor: false, passesBarriers: false) }) {
         case .connection(let connection): receive(.success(connection))
         case .closed: receive(.failure(DatabaseError.connectionIsClosed()))
         case .reentrant: ProgrammerError.trap(ProgrammerError.reentrant)
@@ -91,7 +100,7 @@ final class ReaderPool: Sendable {
             // Opening reads files, and may derive a key: no work for the threads of tasks.
             DispatchQueue.global().async { [self] in receive(Result { try openConnection(number) }) }
         case .wait:
-            enqueue { [self] outcome in
+            enqueue(passesBarriers: false) { [self] outcome in
                 switch outcome {
                 case .success(let connection?): receive(.success(connection))
                 case .success(nil): acquire(receive)
@@ -104,7 +113,7 @@ final class ReaderPool: Sendable {
     /// Takes a connection back.
     func release(_ connection: SerialConnection) {
         let (waiter, next, arrivals) = state.withLock {
-            state -> (Waiter?, SerialConnection?, [@Sendable () -> Void]) in
+            state -> (Receiver?, SerialConnection?, [@Sendable () -> Void]) in
             let isUsable = !state.wasReopened || connection.isOpen
             if isUsable, let waiter = state.takeWaiter() { return (waiter, connection, []) }
             state.lent.removeAll { $0 === connection }
@@ -118,11 +127,11 @@ final class ReaderPool: Sendable {
     /// The lent connection whose access this thread is in.
     var connectionAccessedHere: SerialConnection? { state.withLock { $0.lent.first(where: \.isAccessedHere) } }
 
-    private func grant(_ state: inout State, isWaitedFor: Bool) -> Grant {
+    private func grant(_ state: inout State, isWaitedFor: Bool, passesBarriers: Bool) -> Grant {
         if state.isClosed { return .closed }
         // Waiting for a second connection of the same pool inside of an access could wait for ever.
         if isWaitedFor && state.lent.contains(where: \.isAccessedHere) { return .reentrant }
-        if state.barriers > 0 { return .wait }
+        if state.barriers > 0 && !passesBarriers { return .wait }
         if let connection = state.idle.popLast() {
             state.lent.append(connection)
             return .connection(connection)
@@ -134,27 +143,27 @@ final class ReaderPool: Sendable {
         return .open(number: state.opened)
     }
 
-    private func enqueue(_ waiter: @escaping Waiter) {
+    private func enqueue(passesBarriers: Bool, _ receiver: @escaping Receiver) {
         // Between the refusal and this call a connection may have come back.
         let outcome: Result<SerialConnection?, any Error>? = state.withLock { state in
             if state.isClosed { return .failure(DatabaseError.connectionIsClosed()) }
-            if state.barriers == 0 {
+            if state.barriers == 0 || passesBarriers {
                 if let connection = state.idle.popLast() {
                     state.lent.append(connection)
                     return .success(connection)
                 }
                 if state.lent.count + state.opening < maximumCount { return .success(nil) }
             }
-            state.waiters.append(waiter)
+            state.waiters.append(Waiter(passesBarriers: passesBarriers, tell: receiver))
             return nil
         }
-        if let outcome { waiter(outcome) }
+        if let outcome { receiver(outcome) }
     }
 
     private func openConnection(_ number: Int) throws -> SerialConnection {
         defer { openers.leave() }
         let opened = Result { try open(number) }
-        let (isClosed, waiter, arrivals) = state.withLock { state -> (Bool, Waiter?, [@Sendable () -> Void]) in
+        let (isClosed, waiter, arrivals) = state.withLock { state -> (Bool, Receiver?, [@Sendable () -> Void]) in
             state.opening -= 1
             if case .success(let connection) = opened, !state.isClosed {
                 state.lent.append(connection)
@@ -174,24 +183,33 @@ final class ReaderPool: Sendable {
 
     // MARK: Barriers
 
-    /// Runs `body` while no connection is lent: waits for those that are, and keeps newcomers waiting.
+    /// Runs `body` as a barrier: newcomers wait until it ends.
+    ///
+    /// Reads from inside a write pass it, because it waits for the writer. So `body` takes the writer first, and then
+    /// ``waitUntilAllAreBack()`` for what such a write has left behind.
     func barrier<T>(_ body: () throws -> T) rethrows -> T {
+        state.withLock { $0.barriers += 1 }
+        defer { endBarrier() }
+        // First without the writer: a read under way may itself wait for it.
+        waitUntilAllAreBack()
+        return try body()
+    }
+
+    /// Waits until no connection is lent.
+    func waitUntilAllAreBack() {
         let allAreBack = DispatchSemaphore(value: 0)
         let mustWait = state.withLock { state in
-            state.barriers += 1
             if state.allAreBack { return false }
             state.whenAllAreBack.append { allAreBack.signal() }
             return true
         }
         if mustWait { allAreBack.wait() }
-        defer { endBarrier() }
-        return try body()
     }
 
     private func endBarrier() {
-        let served = state.withLock { state -> [(Waiter, SerialConnection?)] in
+        let served = state.withLock { state -> [(Receiver, SerialConnection?)] in
             state.barriers -= 1
-            var served: [(Waiter, SerialConnection?)] = []
+            var served: [(Receiver, SerialConnection?)] = []
             var places = maximumCount - state.lent.count - state.opening
             while places > 0, let waiter = state.takeWaiter() {
                 places -= 1
@@ -239,7 +257,7 @@ final class ReaderPool: Sendable {
             }
             return (state.idle + state.lent, state.waiters)
         }
-        for waiter in waiters { waiter(.failure(DatabaseError.connectionIsClosed())) }
+        for waiter in waiters { waiter.tell(.failure(DatabaseError.connectionIsClosed())) }
         // Whoever is opening a connection now closes it when it is open.
         openers.wait()
         var unclosed: [SerialConnection] = []

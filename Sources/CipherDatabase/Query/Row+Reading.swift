@@ -11,6 +11,8 @@ extension Row {
         if let statement {
             let column = CInt(truncatingIfNeeded: index) &+ firstColumn
             if let value = Value(sqliteStatement: statement.pointer, index: column) { return value }
+        } else if let value = Value.fromDatabaseValue(values[index]) {
+            return value
         }
         return slowValue(at: index)
     }

@@ -12,17 +12,18 @@ public final class Statement {
     /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE`, which takes a lock, does not.
     public let isReadonly: Bool
     let parameterCount: Int
-    /// What the statement does beyond reading and writing rows.
-    let effects: StatementEffects
     private var currentArguments = StatementArguments()
     /// Whether every parameter has a value of ``arguments``.
     private var argumentsAreComplete: Bool
+    /// What the statement does beyond reading and writing rows.
+    let effects: StatementEffects
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
     private var cachedColumns: (columns: RowColumns, recompilationCount: CInt)?
     /// Counts the uses, so that the cursor of an earlier one does not step or end a later one.
-    @usableFromInline var useCount = 0
+    // Unchecked: read with each row, by the one thread of the access.
+    @exclusivity(unchecked) @usableFromInline var useCount = 0
 
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
@@ -51,6 +52,11 @@ public final class Statement {
         let columns = RowColumns(names: (0..<handle.columnCount).map { handle.columnName(at: $0) })
         cachedColumns = (columns, recompilationCount)
         return columns
+    }
+
+    /// Whether this is the pragma that tells the journal mode; SQLite counts it as one that writes.
+    var asksForJournalMode: Bool {
+        CipherPragma.leadingPragma(of: sql) == "journal_mode" && !sql.contains { $0 == "=" || $0 == "(" }
     }
 
     // MARK: Arguments
@@ -112,6 +118,12 @@ public final class Statement {
         } else {
             _ = try valuesInOrder(arguments)
         }
+    }
+
+    /// How many parameters take their values by position where these names have values.
+    func positionalParameterCount(beside namedValues: [String: DatabaseValue]) -> Int {
+        if namedValues.isEmpty { return parameterCount }
+        return parameterNames.count { name in name.map { namedValues[$0] == nil } ?? true }
     }
 
     private func bindByName(_ arguments: StatementArguments) throws {

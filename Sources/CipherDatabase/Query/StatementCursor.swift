@@ -51,7 +51,9 @@ struct StatementSteps {
 /// The steps that a cursor of rows shares with the row it shows: whoever lives longer gives the statement back.
 @usableFromInline
 final class StatementRun {
-    @usableFromInline var steps: StatementSteps
+    // Unchecked in this file: the check of each access by Swift's runtime would cost more than a column does, and a
+    // cursor is used by the one thread of its access.
+    @exclusivity(unchecked) @usableFromInline var steps: StatementSteps
 
     init(_ statement: Statement, arguments: StatementArguments?) throws {
         steps = try StatementSteps(statement, arguments: arguments)
@@ -80,7 +82,7 @@ extension DatabaseCursor {
 /// The rows of a statement, one after another, each shown by the same ``Row``.
 public final class RowCursor: DatabaseCursor {
     @usableFromInline let run: StatementRun
-    @usableFromInline var row: Row?
+    @exclusivity(unchecked) @usableFromInline var row: Row?
     private let adapter: (any RowAdapter)?
     public var statement: Statement { run.steps.statement }
 
@@ -115,7 +117,7 @@ public final class RowCursor: DatabaseCursor {
 
 /// The values of one column of a statement, read through ``DatabaseValue``.
 public final class DatabaseValueCursor<Value: DatabaseValueConvertible>: DatabaseCursor {
-    private var steps: StatementSteps
+    @exclusivity(unchecked) private var steps: StatementSteps
     private let index: CInt
     public var statement: Statement { steps.statement }
 
@@ -136,7 +138,7 @@ public final class DatabaseValueCursor<Value: DatabaseValueConvertible>: Databas
 public final class FastDatabaseValueCursor<Value: DatabaseValueConvertible & StatementColumnConvertible>:
     DatabaseCursor
 {
-    @usableFromInline var steps: StatementSteps
+    @exclusivity(unchecked) @usableFromInline var steps: StatementSteps
     @usableFromInline let index: CInt
     public var statement: Statement { steps.statement }
 

@@ -26,9 +26,11 @@ public struct DatabaseValue: Sendable {
         }
     }
 
-    public static let null = DatabaseValue(.null)
+    @inlinable
+    public static var null: DatabaseValue { DatabaseValue(.null) }
 
-    public var isNull: Bool { storage == .null }
+    @inlinable
+    public var isNull: Bool { if case .null = storage { true } else { false } }
 }
 
 extension DatabaseValue: Hashable {

@@ -11,6 +11,7 @@ extension DatabaseValueConvertible where Self: FixedWidthInteger & Codable {
     }
 
     /// An INTEGER that fits, or a REAL that fits without its fraction, as SQLite itself converts it.
+    @inlinable
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Self? {
         switch value.storage {
         case .int64(let integer): Self(exactly: integer)
@@ -51,6 +52,7 @@ extension Bool: DatabaseValueConvertible, StatementColumnConvertible, StatementB
     public var databaseValue: DatabaseValue { DatabaseValue(.int64(self ? 1 : 0)) }
 
     /// Zero is false, every other number is true.
+    @inlinable
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Bool? {
         switch value.storage {
         case .int64(let integer): integer != 0
@@ -75,6 +77,7 @@ extension Double: DatabaseValueConvertible, StatementColumnConvertible, Statemen
     @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.double(self)) }
 
+    @inlinable
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Double? {
         switch value.storage {
         case .int64(let integer): Double(integer)
@@ -99,6 +102,7 @@ extension Float: DatabaseValueConvertible, StatementColumnConvertible, Statement
     @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.double(Double(self))) }
 
+    @inlinable
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Float? {
         Double.fromDatabaseValue(value).map { Float($0) }
     }
@@ -119,6 +123,7 @@ extension CGFloat: DatabaseValueConvertible, StatementColumnConvertible, Stateme
     @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.double(Double(self))) }
 
+    @inlinable
     public static func fromDatabaseValue(_ value: DatabaseValue) -> CGFloat? {
         Double.fromDatabaseValue(value).map { CGFloat($0) }
     }

@@ -1,8 +1,10 @@
 // Optional values: nil stands as NULL.
 
 extension Optional: DatabaseValueConvertible where Wrapped: DatabaseValueConvertible {
+    @inlinable
     public var databaseValue: DatabaseValue { self?.databaseValue ?? .null }
 
+    @inlinable
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Wrapped?? {
         if let wrapped = Wrapped.fromDatabaseValue(value) { return .some(wrapped) }
         return value.isNull ? .some(nil) : nil
@@ -25,6 +27,7 @@ extension Optional: StatementColumnConvertible where Wrapped: StatementColumnCon
 }
 
 extension Optional: StatementBinding where Wrapped: StatementBinding {
+    @inlinable
     public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
         self?.bind(to: sqliteStatement, at: index) ?? StatementHandle(sqliteStatement).bindNull(at: index)
     }

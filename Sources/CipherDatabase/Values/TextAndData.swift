@@ -3,9 +3,11 @@ import Foundation
 // How texts and bytes stand in a database: String as TEXT in UTF-8, Data as BLOB.
 
 extension String: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.string(self)) }
 
     /// A TEXT, or a BLOB that is UTF-8.
+    @inlinable
     public static func fromDatabaseValue(_ value: DatabaseValue) -> String? {
         switch value.storage {
         case .string(let text): text
@@ -26,9 +28,11 @@ extension String: DatabaseValueConvertible, StatementColumnConvertible, Statemen
 }
 
 extension Data: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.blob(self)) }
 
     /// A BLOB, or the UTF-8 bytes of a TEXT.
+    @inlinable
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Data? {
         switch value.storage {
         case .blob(let bytes): bytes

@@ -53,6 +53,9 @@ extension SharedStore {
 
     /// Opens a store for reading alone. It changes nothing, and needs no right to write file or directory.
     ///
+    /// SQLite reads by way of the -wal and -shm files, which a shared store keeps. Where they are missing it makes
+    /// them, empty, if the process may, and else the store cannot be read (`StoreError.logMissing`).
+    ///
     /// - Parameters:
     ///   - path: The database file.
     ///   - source: Where the key comes from; not asked when there is no store.

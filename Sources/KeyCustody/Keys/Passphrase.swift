@@ -30,7 +30,7 @@ public struct Passphrase: ~Copyable, Sendable {
     private static func objection(to bytes: UnsafeRawBufferPointer) -> String? {
         if bytes.isEmpty { return "It is empty." }
         if bytes.count > Limits.keySourceBytes { return "It is longer than 64 KiB." }
-        // SQLCipher would take it for a raw key in hexadecimal, or silently for a mixture of both (FACTS 10).
+        // SQLCipher would take it for a raw key in hexadecimal, or silently for a mixture of both.
         let isKeyspec = bytes.count >= 2 && [0x78, 0x58].contains(bytes[0]) && bytes[1] == UInt8(ascii: "'")
         return isKeyspec ? "It begins with x', which SQLCipher takes for a raw key." : nil
     }

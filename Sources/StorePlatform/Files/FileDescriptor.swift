@@ -4,7 +4,7 @@
     import Glibc
 #endif
 
-/// An open file that this value owns and closes; a program started meanwhile never inherits it (FACTS 43).
+/// An open file that this value owns and closes; a program started meanwhile never inherits it.
 package struct FileDescriptor: ~Copyable, Sendable {
     /// What may be done with the file.
     package enum Access: Sendable {

@@ -7,7 +7,7 @@
 /// Questions about files by their path.
 ///
 /// Never open the main file of a live database, or its `-shm`, through this type or ``FileDescriptor``: SQLite holds
-/// POSIX locks there, and closing *any* descriptor of a file drops all the locks its process holds on it (FACTS 5,
+/// POSIX locks there, and closing *any* descriptor of a file drops all the locks its process holds on it (see
 /// <https://www.sqlite.org/howtocorrupt.html>). What only asks the filesystem (``status(of:)``) is harmless.
 package enum Files {
     /// What the filesystem knows about a file, or nil when there is none.

@@ -11,7 +11,7 @@ import Synchronization
 ///
 /// Its locks belong to an open file (F_OFD_SETLK), never to a process, so the kernel frees them when a process dies
 /// for any reason, and two threads of one process exclude each other like two processes: every lock that is taken
-/// opens the file anew. `flock` is not used because it lets readers lock exclusively (FACTS 42, 43).
+/// opens the file anew. `flock` is not used because it lets readers lock exclusively.
 package final class LockFile: Sendable {
     package let path: String
     private let reference: String?
@@ -148,7 +148,7 @@ package final class HeldLock: Sendable {
     package func release() {
         file.withLock { file in
             guard let descriptor = file.descriptor.take() else { return }
-            // Not left to the closing alone: a forked child would keep the open file and with it the lock (FACTS 43).
+            // Not left to the closing alone: a forked child would keep the open file and with it the lock.
             _ = cplatform_lock_set(descriptor.number, Int32(CPLATFORM_UNLOCK.rawValue), byte.rawValue, 1)
         }
     }

@@ -35,7 +35,7 @@ package enum ProcessInspector {
     }
 
     /// Forbids core dumps of this process, and reading its memory by others of the same user: a core of an open store
-    /// holds its key (FACTS 46). There is no way back for the life of the process.
+    /// holds its key. There is no way back for the life of the process.
     package static func disableCoreDumps() throws(SystemError) {
         let failure = cplatform_forbid_dumps()
         guard failure == 0 else { throw SystemError(call: "prctl", path: nil, errorNumber: failure) }

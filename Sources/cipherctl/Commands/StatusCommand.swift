@@ -102,7 +102,7 @@ struct StatusCommand: Command {
 }
 
 extension SQLiteLibrary {
-    /// Whether a commit that restarts the log can lose pages (FACTS 4).
+    /// Whether a commit that restarts the log can lose pages.
     fileprivate static var losesCommitsOnLogReset: Bool {
         let parts = sqliteVersion.split(separator: ".").map { Int($0) ?? 0 }
         return parts.lexicographicallyPrecedes([3, 51, 3])

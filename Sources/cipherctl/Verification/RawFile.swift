@@ -2,7 +2,7 @@ import StorePlatform
 
 /// A file that is read below SQLite, on several threads.
 ///
-/// Closing any descriptor of a live database drops all locks that this process has on it (FACTS 5). So one is opened
+/// Closing any descriptor of a live database drops all locks that this process has on it. So one is opened
 /// before the first connection of the process, and kept open until after the last is closed.
 final class RawFile: Sendable {
     private let descriptor: FileDescriptor

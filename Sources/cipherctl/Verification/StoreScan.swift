@@ -105,7 +105,7 @@ struct StoreScan {
         return failing
     }
 
-    /// How long a failing check is repeated (FACTS 13).
+    /// How long a failing check is repeated.
     private static let recheck = Duration.milliseconds(100)
 
     // MARK: Log

@@ -79,10 +79,7 @@ private struct Actor {
             }
             return store?.storeID.description ?? ""
         case "become":
-            // become USER-ID: for good, with the group of the same number and no others.
-            guard let id = UInt32(arguments[0]), setgroups(0, nil) == 0, setgid(id) == 0, setuid(id) == 0 else {
-                throw CocoaError(.featureUnsupported)
-            }
+            try become(UInt32(arguments[0]))
             return ""
         case "leak-work":
             try LeakWork(arguments).run()
@@ -126,6 +123,13 @@ private struct Actor {
 
     private func number(_ sql: String, _ arguments: StatementArguments = []) throws -> Int {
         try writer().read { try Int.fetchOne($0, sql: sql, arguments: arguments) ?? 0 }
+    }
+
+    /// Becomes another user for good, with the group of the same number and no others.
+    private func become(_ user: UInt32?) throws {
+        guard let user, setgroups(0, nil) == 0, setgid(user) == 0, setuid(user) == 0 else {
+            throw CocoaError(.featureUnsupported)
+        }
     }
 
     /// Holds a turn until the next line arrives.

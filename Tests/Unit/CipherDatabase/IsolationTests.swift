@@ -81,6 +81,25 @@ import Testing
         #expect(events.withLock { $0 } == ["read ended", "barrier", "later read"])
     }
 
+    @Test("a read from inside a write passes a barrier that waits for that write")
+    func readInsideWrite() throws {
+        // Reads once waited for the barrier, and the barrier for the write around them.
+        let group = DispatchGroup()
+        let seen = Mutex<[Int]>([])
+        try pool.write { db in
+            DispatchQueue.global().async(group: group) { [pool] in
+                try? pool.barrierWriteWithoutTransaction { db in try insert(db) }
+            }
+            #expect(waitUntil { pool.readers.hasBarrier })
+            let inside = try pool.read(Self.count)
+            seen.withLock { $0.append(inside) }
+        }
+        group.wait()
+        let behind = try pool.read(Self.count)
+        #expect(seen.withLock { $0 } == [0])
+        #expect(behind == 1)
+    }
+
     @Test("writes that are not waited for run in the order of the calls")
     func orderedAsyncWrites() throws {
         let order = Mutex<[Int]>([])

@@ -112,6 +112,7 @@ import Testing
         arguments: [
             "kdf_iter = 1000", "cipher_page_size = 8192", "cipher_plaintext_header_size = 0",
             "cipher_hmac_algorithm = HMAC_SHA1", "cipher_kdf_algorithm = PBKDF2_HMAC_SHA1", "cipher_use_hmac = OFF",
+            "cipher_compatibility = 3", "cipher_compatibility = 1",
         ])
     func conflicting(pragma: String) throws {
         try expectRoundTrip(.raw(5), ["cipher_plaintext_header_size = 32"])

@@ -4,7 +4,7 @@ import StorePlatform
 import TestKit
 import Testing
 
-@Suite struct PoolTests {
+@Suite struct EncryptedPoolTests {
     let folder = TemporaryFolder()
 
     private func encrypted() -> Configuration {

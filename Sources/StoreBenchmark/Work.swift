@@ -1,0 +1,36 @@
+/// One piece of work that is measured, with the ratio that the project aims at.
+struct Work {
+    let name: String
+    let goal: Double?
+    private let body: (Work, Comparison, Fixture) throws -> Measurement
+
+    func measure(_ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
+        try body(self, comparison, fixture)
+    }
+
+    static var all: [Work] {
+        [
+            Work(name: "insert 100k x 10 ints, one prepared statement", goal: 1.15, body: WritingWork.integers),
+            Work(name: "fetch 200k x 10 ints by position", goal: 1.10) {
+                try ReadingWork.byPosition($0, $1, $2, cachePages: nil)
+            },
+            Work(name: "fetch 200k x 10 ints by position, pages cached", goal: 1.10) {
+                try ReadingWork.byPosition($0, $1, $2, cachePages: ReadingWork.allPages)
+            },
+            Work(name: "fetch 200k x 10 ints by column name", goal: 1.35, body: ReadingWork.byName),
+            Work(name: "Row.fetchAll of 200k x 10 ints", goal: 1.3, body: ReadingWork.allRows),
+            Work(name: "10k point reads, one read each", goal: 1.5, body: PointReadingWork.oneReadEach),
+            Work(name: "10k point reads in one access", goal: 1.3, body: PointReadingWork.oneAccess),
+            Work(name: "an empty read / BEGIN and COMMIT", goal: nil, body: PointReadingWork.empty),
+            Work(name: "2k single-row writes", goal: 1.05, body: WritingWork.singleRows),
+            Work(name: "insert 50k x text, blob, double, date", goal: 1.2, body: MixedWork.inserting),
+            Work(name: "fetch 50k x text, blob, double, date by position", goal: 1.2, body: MixedWork.fetching),
+            Work(name: "open a pool, 5 readers, by passphrase / 6 connections in parallel", goal: 0.35) {
+                try OpeningWork.poolByPassphrase($0, $1, $2, connections: 6)
+            },
+            Work(name: "open a pool, 5 readers, by passphrase / one key derivation", goal: 1.1) {
+                try OpeningWork.poolByPassphrase($0, $1, $2, connections: 1)
+            },
+        ]
+    }
+}
