@@ -59,7 +59,7 @@ import Testing
         #expect(try openReadOnly() == nil)
     }
 
-    @Test("a store whose creation was cut is nil until another process takes it up", arguments: CrashPoint.allCases)
+    @Test("a store whose creation was cut is nil until another process takes it up", arguments: CrashPoint.ofCreation)
     func creating(_ point: CrashPoint) throws {
         let victim = try ActorProcess(crashAt: point.rawValue)
         #expect(victim.ask("open \(path) raw") == nil)
