@@ -123,7 +123,7 @@ extension Database {
 
     /// Ends a transaction that only read. What was read counts, even when the task was cancelled since.
     func endReading() {
-        guard isInsideTransaction else { return }
+        guard !handle.isInAutocommit else { return }
         let isEnded = evenWhenInterrupted { try run(.commit) }
         if !isEnded { rollbackIfNeeded() }
     }

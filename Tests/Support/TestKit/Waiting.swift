@@ -12,5 +12,15 @@ public func waitUntil(within limit: Duration = .seconds(30), _ condition: () thr
     return true
 }
 
-/// Lets other tasks go on, between two looks at a condition.
-public func shortRest() async { try? await Task.sleep(for: .milliseconds(1)) }
+/// Looks again and again until a condition holds, without blocking the thread of a task: there are as few of them as
+/// the machine has cores.
+///
+/// - Returns: Whether it held before the limit had passed.
+public func eventually(within limit: Duration = .seconds(30), _ condition: @Sendable () -> Bool) async -> Bool {
+    let deadline = ContinuousClock.now + limit
+    while !condition() {
+        guard ContinuousClock.now < deadline else { return false }
+        try? await Task.sleep(for: .microseconds(500))
+    }
+    return true
+}

@@ -84,15 +84,8 @@ final class Gate: Sendable {
     @discardableResult
     func wait(within limit: TimeInterval = 30) -> Bool { semaphore.wait(timeout: .now() + limit) == .success }
 
-    /// Waits without blocking the thread of a task: there are as few of them as the machine has cores.
-    func pass() async -> Bool {
-        let deadline = ContinuousClock.now + .seconds(30)
-        while semaphore.wait(timeout: .now()) != .success {
-            if ContinuousClock.now > deadline { return false }
-            await shortRest()
-        }
-        return true
-    }
+    /// Waits without blocking the thread of a task.
+    func pass() async -> Bool { await eventually { self.semaphore.wait(timeout: .now()) == .success } }
 }
 
 /// A value that tasks share.
