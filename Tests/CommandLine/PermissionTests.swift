@@ -56,6 +56,17 @@ struct PermissionTests {
         }
     }
 
+    @Test("a store that was only created, and never used, can be read there already")
+    func onlyCreated() throws {
+        #expect(try place.ctl("create", place.path("new.db")).status == 0)
+        try #require(place.exists("new.db-wal") && place.exists("new.db-shm"))
+        for name in ["new.db-sidecar", "new.db-sidecar.bak"] {
+            try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: place.path(name))
+        }
+        let outcome = try asNobody(["sql", place.path("new.db"), "SELECT 1 AS one"])
+        #expect(outcome.status == 0, "\(outcome.errors)")
+    }
+
     @Test("without -wal and -shm, and no right to make them, the error says who has to open the store once")
     func noLog() throws {
         for name in try place.names() where name.hasSuffix("-wal") || name.hasSuffix("-shm") { try place.remove(name) }

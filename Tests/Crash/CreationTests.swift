@@ -6,7 +6,7 @@ import Testing
 
 /// Stores whose creation is cut by a kill.
 @Suite(.serialized) struct CreationTests {
-    @Test("a creation killed at any named place is taken up by the next opening", arguments: CrashPoint.allCases)
+    @Test("a creation killed at any named place is taken up by the next opening", arguments: CrashPoint.ofCreation)
     func killedAt(_ point: CrashPoint) throws {
         let folder = TemporaryFolder()
         let path = folder.path("app.db")
@@ -28,7 +28,7 @@ import Testing
                 == FileManager.default.contents(atPath: path + "-sidecar.bak"))
     }
 
-    @Test("a creation by hand killed at any named place is taken up", arguments: CrashPoint.allCases)
+    @Test("a creation by hand killed at any named place is taken up", arguments: CrashPoint.ofCreation)
     func byHandKilledAt(_ point: CrashPoint) throws {
         // A pool by hand has no lease and no migrations of the opening's own.
         guard point != .storeMigrated else { return }

@@ -86,6 +86,8 @@ extension Database {
             try runInternally("PRAGMA user_version = \(version)")
         }
         // Also while the sidecar says that the store is being created: it may have been put back to that state.
+        // For a new store it is the first read in WAL mode, which makes -wal and -shm: they stay, for users who may not
+        // make them.
         try verifyLength(keyring: keyring)
         guard keyring.sidecar?.state == .creating else { return }
         CrashPoint.reach(.firstPageWritten)

@@ -40,6 +40,15 @@ struct FileDiagnosis {
         }
     }
 
+    /// Whether the file looks like SQLCipher's standard form, with its salt in the first 16 bytes.
+    func mayBeStandard() throws -> Bool {
+        let (first, size) = try beginning()
+        guard case .opaque(let traits) = DatabaseHeader.examine(first, fileBytes: size, settings: nil) else {
+            return false
+        }
+        return traits.mayBeStandardSQLCipher
+    }
+
     // MARK: With a key
 
     /// Checks the fixed header bytes and the authentication of page 1.

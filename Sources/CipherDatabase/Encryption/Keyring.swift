@@ -119,6 +119,11 @@ package final class Keyring: Sendable {
         if let known = knownPlan(for: box) { return known }
         let files = SidecarFiles(databasePath: paths.database)
         var copies = files.read()
+        if try copies.announceOnly && FileDiagnosis(file, path: paths.database).mayBeStandard() {
+            // An adoption was cut before the store took this file's place. The file is what it was, and the sidecar is
+            // that of a store which never came.
+            return try planWithoutSidecar(box, file: file, creatingWith: settings)
+        }
         let isEmpty = try FileDiagnosis(file, path: paths.database).isEmpty()
         if !isReadonly && (copies.areAbsent ? isEmpty : copies.mayBeCreating) {
             // Another process may be creating the store at this moment: what counts is what it leaves behind.
@@ -293,6 +298,12 @@ package final class Keyring: Sendable {
 }
 
 extension SidecarCopies {
+    /// Whether every copy that can be read says that its store is still to come.
+    fileprivate var announceOnly: Bool {
+        let sidecars = SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }
+        return !sidecars.isEmpty && sidecars.allSatisfy { $0.state == .creating }
+    }
+
     /// Whether a copy says that the store is still being created.
     fileprivate var mayBeCreating: Bool {
         SidecarCopy.allCases.contains { self[$0].parsed?.claimed.state == .creating }

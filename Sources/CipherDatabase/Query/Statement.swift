@@ -12,11 +12,11 @@ public final class Statement {
     /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE`, which takes a lock, does not.
     public let isReadonly: Bool
     let parameterCount: Int
+    /// What the statement does beyond reading and writing rows.
+    let effects: StatementEffects
     private var bound = BoundArguments.arguments(StatementArguments())
     /// Whether every parameter has a value of ``arguments``.
     private var argumentsAreComplete: Bool
-    /// What the statement does beyond reading and writing rows.
-    let effects: StatementEffects
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }

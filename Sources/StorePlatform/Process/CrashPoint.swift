@@ -30,6 +30,22 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// All migrations have run; the lease is not yet taken.
     case storeMigrated
 
+    /// The file to be adopted is closed, its log folded in, SQLite's lock bytes held.
+    case adoptionLocked
+    /// The store that takes its place is complete and durable beside it.
+    case adoptionPrepared
+    /// The sidecar of the store to come is durable.
+    case adoptionAnnounced
+    /// The store has taken the file's place.
+    case adoptionRenamed
+    /// The sidecar says that the store is ready.
+    case adoptionEnded
+
+    /// The places that the creation of a store passes.
+    package static let ofCreation = allCases.filter { !$0.rawValue.hasPrefix("adoption") }
+    /// The places of their own that an adoption passes.
+    package static let ofAdoption = allCases.filter { $0.rawValue.hasPrefix("adoption") }
+
     #if DEBUG
         private static let chosen = getenv("CIPHERSTORE_CRASH_AT").flatMap { CrashPoint(rawValue: String(cString: $0)) }
     #endif

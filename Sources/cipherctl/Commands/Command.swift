@@ -12,7 +12,8 @@ protocol Command {
 enum Catalogue {
     static var all: [any Command.Type] {
         [
-            CreateCommand.self, ImportCommand.self, SQLCommand.self, StatusCommand.self, VerifyCommand.self,
+            CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, StatusCommand.self,
+            VerifyCommand.self,
             HashCommand.self, KeyRevealCommand.self,
         ]
     }

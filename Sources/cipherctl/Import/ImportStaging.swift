@@ -3,12 +3,19 @@ import Foundation
 import KeyCustody
 import StorePlatform
 
-/// The directory in which a store is made before it gets its name.
+/// The directory in which a database is made before it gets its name.
 ///
 /// It stands beside the target, as `<name>.importing-<pid>-<8 hex digits>`, so that publishing is a link within one
 /// filesystem. It is this process's own as long as its lock is held; the directory of an import that died is removed
 /// by the next one, and with it what a cut publication left at the target: files that are the very same.
 final class ImportStaging {
+    /// What is being done, as it stands in the directory's name.
+    enum Purpose: String, CaseIterable {
+        case importing
+        case adopting
+        case exporting
+    }
+
     let directory: String
     private let targetPath: String
     private let lock: HeldLock
@@ -18,11 +25,11 @@ final class ImportStaging {
 
     private static let lockName = "import.lock"
 
-    /// - Throws: `SystemError`, or Foundation's error when the directory cannot be made.
-    init(for target: ImportTarget) throws {
+    /// - Throws: `SystemError`.
+    init(for target: ImportTarget, _ purpose: Purpose = .importing) throws {
         targetPath = target.path
         let digits = String(UInt32.random(in: 0x1000_0000 ... .max), radix: 16)
-        directory = "\(target.path).importing-\(ProcessInspector.currentProcess)-\(digits)"
+        directory = "\(target.path).\(purpose.rawValue)-\(ProcessInspector.currentProcess)-\(digits)"
         do {
             try FileManager.default.createDirectory(
                 atPath: directory, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
@@ -67,7 +74,8 @@ final class ImportStaging {
         }
     }
 
-    private static func link(_ path: String, _ newPath: String) throws {
+    /// Gives a file a name that must be free.
+    static func link(_ path: String, _ newPath: String) throws {
         do {
             try FileManager.default.linkItem(atPath: path, toPath: newPath)
         } catch {
@@ -98,25 +106,31 @@ final class ImportStaging {
 
     // MARK: Imports that died
 
-    /// Removes what imports to this target left that were killed.
+    /// Removes what runs of the same kind left for this target that were killed.
     ///
     /// - Returns: The directories that were removed.
-    static func removeAbandoned(for target: ImportTarget) throws -> [String] {
-        let folder = Files.directory(of: target.path)
-        let names = (try? Files.names(inDirectory: folder)) ?? []
-        return try names.sorted().compactMap { name in
-            guard let process = process(ofName: name, target: Files.name(of: target.path)) else { return nil }
-            let directory = "\(folder)/\(name)"
-            guard try isAbandoned(directory, process) else { return nil }
-            try undoPublication(from: directory, target)
+    static func removeAbandoned(for target: ImportTarget, _ purpose: Purpose = .importing) throws -> [String] {
+        try abandoned(for: target, purpose).map { directory in
+            if purpose == .importing { try undoPublication(from: directory, target) }
             remove(directory)
             return directory
         }
     }
 
+    /// The directories that runs of a kind left for this target that were killed.
+    static func abandoned(for target: ImportTarget, _ purpose: Purpose) throws -> [String] {
+        let folder = Files.directory(of: target.path)
+        let names = (try? Files.names(inDirectory: folder)) ?? []
+        return try names.sorted().compactMap { name in
+            guard let process = process(ofName: name, target: Files.name(of: target.path), purpose) else { return nil }
+            let directory = "\(folder)/\(name)"
+            return try isAbandoned(directory, process) ? directory : nil
+        }
+    }
+
     /// The process that made a directory, by its name; nil when it is none of ours.
-    static func process(ofName name: String, target: String) -> Int32? {
-        let beginning = target + ".importing-"
+    static func process(ofName name: String, target: String, _ purpose: Purpose = .importing) -> Int32? {
+        let beginning = "\(target).\(purpose.rawValue)-"
         guard name.hasPrefix(beginning) else { return nil }
         let parts = name.dropFirst(beginning.count).split(separator: "-", omittingEmptySubsequences: false)
         guard parts.count == 2, parts[1].count == 8, parts[1].allSatisfy(\.isHexDigit) else { return nil }

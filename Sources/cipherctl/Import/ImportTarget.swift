@@ -5,6 +5,8 @@ import StorePlatform
 /// The place of a store that is to come: nothing may stand there, and nothing of what does is touched.
 struct ImportTarget {
     let path: String
+    /// What is to be made there, for messages.
+    var noun = "store"
 
     private var paths: StorePaths { StorePaths(path) }
 
@@ -19,22 +21,22 @@ struct ImportTarget {
                 why: "The directory \"\(directory)\" does not exist.", hint: "Create it, or check the path.")
         }
         if Files.exists(path) {
-            throw Self.taken(path, path, "Move it away, or choose another name for the store.")
+            throw taken(path, path, "Move it away, or choose another name.")
         }
         for stray in [paths.wal, paths.sharedMemory, paths.journal] where Files.exists(stray) {
             // SQLite would take it for a part of the new database.
-            throw Self.taken(
+            throw taken(
                 path, stray, "It belongs to a database that is not there: move it to that database, or away.")
         }
         for stray in [paths.sidecar, paths.sidecarBackup] where Files.exists(stray) {
-            throw Self.taken(
+            throw taken(
                 path, stray, "It holds the salt of a store that is not there: keep it with that store, elsewhere.")
         }
     }
 
-    private static func taken(_ path: String, _ file: String, _ hint: String) -> CommandFailure {
+    private func taken(_ path: String, _ file: String, _ hint: String) -> CommandFailure {
         CommandFailure(
-            .usage, "exists", what: "\"\(path)\" is not free for a new store.", why: "\"\(file)\" exists.",
+            .usage, "exists", what: "\"\(path)\" is not free for a new \(noun).", why: "\"\(file)\" exists.",
             hint: hint + " Nothing was changed.")
     }
 

@@ -4,7 +4,7 @@ import KeyCustody
 import StoreCrypto
 import StorePlatform
 
-/// Encrypts a plain database into a new store: copy, verify, publish.
+/// Copies a database into a new store: copy, verify, publish.
 struct StoreImport {
     let source: DatabaseQueue
     let target: ImportTarget
@@ -24,10 +24,22 @@ struct StoreImport {
     func run() throws -> Result {
         let staging = try ImportStaging(for: target)
         defer { staging.remove() }
-        let result = try source.read { try copy($0, into: staging.storePath) }
-        try verify(staging.storePath, expecting: result.hash)
+        let result = try make(at: staging.storePath)
         try Interruption.shared.check()
         try staging.publish(to: target)
+        return result
+    }
+
+    /// Makes the store and compares it with the source.
+    ///
+    /// - Parameter atEnd: Runs in the transaction that read the source.
+    func make(at path: String, atEnd: () throws -> Void = {}) throws -> Result {
+        let result = try source.read { db in
+            let result = try copy(db, into: path)
+            try atEnd()
+            return result
+        }
+        try verify(path, expecting: result.hash)
         return result
     }
 

@@ -1,0 +1,197 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+
+/// Turns a standard SQLCipher file into a store, in its place.
+///
+/// A file of version 4 keeps every page but the first, which is encrypted anew with the same key so that its first 32
+/// bytes are readable and the salt moves to the sidecar. A file of an older version is copied row by row, and kept.
+///
+/// Whatever happens, the name leads to one of two complete files: the old one, which opens as before, or the store. The
+/// sidecar goes first, in state `creating`, which beside a standard file says nothing but that an adoption was cut.
+struct StoreAdoption {
+    let target: AdoptionTarget
+    let salt: Salt
+    let key: UnlockedKey
+    /// What fits the file; nil for version 1, which only SQLCipher itself can tell.
+    let found: CipherProbe.Found?
+    /// SQLCipher's major version.
+    let version: Int
+    let progress: ProgressBar
+
+    struct Result {
+        let hash: ContentHash
+        /// Where the original is kept; nil when the store has its pages.
+        let backup: String?
+    }
+
+    /// What is ready to take the file's place.
+    private struct Replacement {
+        let sidecar: Sidecar
+        let dataKey: DataKey
+        let hash: ContentHash
+    }
+
+    /// The caller holds the opening lock.
+    func run() throws -> Result {
+        let file = try AdoptedFile(target.path)
+        let known = try found.map { try UnlockedKey(raw: $0.dataKey) } ?? key
+        let source = ForeignDatabase(target.path, known, version: version, settings: found?.settings)
+        let staging = try ImportStaging(for: ImportTarget(path: target.path), .adopting)
+        defer { staging.remove() }
+        do {
+            try source.fold()
+            let replacement = try prepare(file, source, at: staging.storePath)
+            CrashPoint.reach(.adoptionPrepared)
+            try Interruption.shared.check()
+            let backup = try keepOriginal()
+            try publish(replacement, from: staging.storePath)
+            return Result(hash: replacement.hash, backup: backup)
+        } catch {
+            file.unlock()
+            source.restore()
+            throw error
+        }
+    }
+
+    // MARK: Preparing
+
+    private func prepare(_ file: AdoptedFile, _ source: ForeignDatabase, at path: String) throws -> Replacement {
+        if version == 4, let found { return try prepareByFirstPage(file, source, found, at: path) }
+        var firstPage: [UInt8] = []
+        let copied = try StoreImport(
+            source: source.opened(), target: ImportTarget(path: target.path), key: key, progress: progress
+        ).make(at: path) { firstPage = try file.beginning(1024) }
+        try lock(file, source, unchangedSince: firstPage)
+        let staged = try FileDescriptor(opening: path, .readWrite)
+        try FileAttributes(of: target.path)?.apply(to: staged)
+        try staged.synchronize()
+        let files = SidecarFiles(databasePath: path)
+        guard let made = try files.choose(files.read(), deriveKey: key.dataKey) else {
+            throw SystemError(call: "open", path: files.mainPath, errorNumber: ENOENT)
+        }
+        return Replacement(sidecar: made.sidecar, dataKey: made.dataKey, hash: copied.hash)
+    }
+
+    private func prepareByFirstPage(
+        _ file: AdoptedFile, _ source: ForeignDatabase, _ found: CipherProbe.Found, at path: String
+    ) throws -> Replacement {
+        let pageBytes = found.settings.pageBytes
+        var firstPage: [UInt8] = []
+        let hash = try source.opened().read { db in
+            let hash = try ContentHash.of(db) { try tick("reading") }
+            firstPage = try file.beginning(pageBytes)
+            return hash
+        }
+        try lock(file, source, unchangedSince: firstPage)
+        var settings = found.settings
+        settings.plaintextHeaderBytes = CipherSettings.plaintextHeader.plaintextHeaderBytes
+        let newPage = try reencrypt(firstPage, found, settings)
+        try file.copy(to: path, firstPage: newPage) { done, total in
+            try Interruption.shared.check()
+            progress.show(done, of: total, detail: "copied")
+        }
+        try verify(path, UnlockedKey(raw: found.dataKey), settings, expecting: hash)
+        return Replacement(
+            sidecar: try .creating(settings: settings, salt: salt), dataKey: found.dataKey, hash: hash)
+    }
+
+    /// Closes the connection and keeps all others out; nobody may have written in between.
+    private func lock(_ file: AdoptedFile, _ source: ForeignDatabase, unchangedSince firstPage: [UInt8]) throws {
+        try source.close()
+        try file.lock()
+        let hasLog = try [target.paths.wal, target.paths.journal].contains { try Files.byteCount($0) ?? 0 > 0 }
+        // In rollback mode every transaction that writes gives page 1 a new initialization vector.
+        guard !hasLog, try file.beginning(firstPage.count) == firstPage else {
+            throw AdoptedFile.inUse(target.path, "Another program wrote to it meanwhile.")
+        }
+        CrashPoint.reach(.adoptionLocked)
+    }
+
+    /// The same first page, with a plaintext header.
+    private func reencrypt(
+        _ page: [UInt8], _ found: CipherProbe.Found, _ settings: CipherSettings
+    ) throws -> [UInt8] {
+        var old = try found.codec(salt, found.settings)
+        var new = try found.codec(salt, settings)
+        var plain = [UInt8](repeating: 0, count: page.count)
+        var result = plain
+        try page.withUnsafeBytes { page in
+            try plain.withUnsafeMutableBytes { plain in
+                try old.decrypt(page, number: 1, into: plain)
+                try result.withUnsafeMutableBytes { result in
+                    try new.encrypt(UnsafeRawBufferPointer(plain), number: 1, into: result)
+                }
+            }
+        }
+        return result
+    }
+
+    /// Reads everything back from the new file, and compares.
+    private func verify(
+        _ path: String, _ key: UnlockedKey, _ settings: CipherSettings, expecting hash: ContentHash
+    ) throws {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.label = "cipherctl.verify"
+        configuration.prepareDatabase { [salt] db in
+            try key.give(to: db)
+            try settings.apply(to: db)
+            try db.execute(sql: "PRAGMA cipher_plaintext_header_size = \(settings.plaintextHeaderBytes)")
+            try db.execute(sql: "PRAGMA cipher_salt = \"x'\(salt.hex)'\"")
+        }
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        defer { try? queue.close() }
+        let copied = try queue.read { db in try ContentHash.of(db) { try tick("verifying") } }
+        guard copied == hash else {
+            throw CommandFailure(
+                .failed, "contentDiffers", what: "The store is not the same as \"\(target.path)\".",
+                why: "The content hash was \(hash.hex) before, and is \(copied.hex) after.",
+                hint: "The file was left as it is. This is a defect of this program: please report it.")
+        }
+    }
+
+    private func tick(_ what: String) throws {
+        if Interruption.shared.isSet { try Interruption.shared.check() }
+        progress.show(what)
+    }
+
+    // MARK: Publishing
+
+    /// Gives the original a second name, which stays.
+    private func keepOriginal() throws -> String? {
+        guard version < 4 else { return nil }
+        let backup = target.backupPath(version: version)
+        guard !Files.exists(backup) else { return backup }
+        do {
+            try FileManager.default.linkItem(atPath: target.path, toPath: backup)
+        } catch {
+            // A filesystem without hard links.
+            try FileManager.default.copyItem(atPath: target.path, toPath: backup)
+        }
+        try Files.synchronize(directory: Files.directory(of: backup))
+        return backup
+    }
+
+    private func publish(_ replacement: Replacement, from path: String) throws {
+        try target.removeAnnouncement()
+        var announced = replacement.sidecar
+        announced.state = .creating
+        announced.generation = 1
+        do {
+            try target.sidecar.write(announced, dataKey: replacement.dataKey)
+            CrashPoint.reach(.adoptionAnnounced)
+            try AtomicFile.move(path, to: target.path)
+        } catch {
+            // Unless the store is there already, and only its folder could not be made durable.
+            if Files.exists(path) { try? target.removeAnnouncement() }
+            throw error
+        }
+        CrashPoint.reach(.adoptionRenamed)
+        try target.sidecar.write(announced.next(.ready), dataKey: replacement.dataKey)
+        CrashPoint.reach(.adoptionEnded)
+    }
+}

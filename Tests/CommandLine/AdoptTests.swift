@@ -1,0 +1,149 @@
+import CipherStore
+import Foundation
+import TestKit
+import Testing
+
+@testable import cipherctl
+
+@Suite("cipherctl adopt")
+struct AdoptTests {
+    private let bench: AdoptionBench
+    private var place: Workplace { bench.place }
+
+    init() throws { bench = try AdoptionBench() }
+
+    // MARK: Version 4
+
+    @Test("a database keeps its content, and every page but the first byte for byte")
+    func pages() throws {
+        try bench.makeStandard("s.db")
+        let before = try place.bytes("s.db")
+        let rows = try bench.standardRows("s.db")
+        let outcome = try bench.adopt("s.db")
+        try #require(outcome.status == 0, "\(outcome.errors)")
+        #expect(outcome.json["verified"] as? Bool == true)
+        let after = try place.bytes("s.db")
+        #expect(after.count == before.count)
+        #expect(after.dropFirst(4096) == before.dropFirst(4096))
+        #expect(after.starts(with: Array("SQLite format 3\0".utf8)))
+        #expect(try bench.storeRows("s.db") == rows)
+        let hash = try place.ctl("hash", place.path("s.db"), "--json").json["content_hash"] as? String
+        #expect(outcome.json["content_hash"] as? String == hash)
+        #expect(try place.ctl("verify", place.path("s.db")).status == 0)
+        #expect(try place.ctl("status", place.path("s.db")).status == 0)
+        let sidecar = ["s.db-sidecar", "s.db-sidecar.bak", "s.db-lock", "s.db-wal", "s.db-shm"]
+        #expect(try place.names() == Set(["raw.key", "s.db"] + sidecar))
+    }
+
+    @Test("what the log of a killed program holds comes along")
+    func log() throws {
+        try bench.makeStandard("live.db", journal: "WAL")
+        let queue = try bench.openStandard("live.db")
+        try queue.inDatabase { try $0.execute(sql: "INSERT INTO t (text) VALUES ('only in the log')") }
+        for ending in ["", "-wal"] { try place.copy("live.db\(ending)", to: "s.db\(ending)") }
+        try queue.close()
+        try #require(place.bytes("s.db-wal").count > 4096)
+        #expect(try bench.adopt("s.db").status == 0)
+        #expect(try bench.storeRows("s.db").contains("only in the log"))
+    }
+
+    @Test(
+        "page size and page authentication are found out",
+        arguments: [
+            "PRAGMA cipher_page_size = 8192", "PRAGMA cipher_page_size = 65536", "PRAGMA cipher_page_size = 1024",
+            "PRAGMA cipher_hmac_algorithm = HMAC_SHA256",
+        ])
+    func settings(_ pragma: String) throws {
+        try bench.makeStandard("s.db", settings: pragma)
+        let rows = try bench.standardRows("s.db", settings: pragma)
+        let outcome = try bench.adopt("s.db")
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect(try bench.storeRows("s.db") == rows)
+        #expect(try place.ctl("verify", place.path("s.db")).status == 0)
+    }
+
+    @Test("mode and owner of the file stay, and its sidecar takes them")
+    func mode() throws {
+        try bench.makeStandard("s.db")
+        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: place.path("s.db"))
+        #expect(try bench.adopt("s.db").status == 0)
+        for name in ["s.db", "s.db-sidecar", "s.db-sidecar.bak", "s.db-lock", "s.db-wal"] {
+            #expect(try bench.mode(name) == 0o640, "\(name)")
+        }
+    }
+
+    @Test("a link leads to the file that is adopted, and still leads there")
+    func link() throws {
+        try FileManager.default.createDirectory(atPath: place.path("real"), withIntermediateDirectories: false)
+        try bench.makeStandard("real/s.db")
+        try FileManager.default.createSymbolicLink(atPath: place.path("link.db"), withDestinationPath: "real/s.db")
+        #expect(try bench.adopt("link.db").status == 0)
+        #expect(try bench.storeRows("link.db") == bench.storeRows("real/s.db"))
+        #expect(try place.names() == ["raw.key", "real", "link.db"])
+    }
+
+    // MARK: The stock shell
+
+    @Test(
+        "the stock shell's database is adopted, and the shell opens it again", .enabled(if: AdoptionBench.shell != nil))
+    func stockShell() throws {
+        try place.write(Workplace.passphrase, to: "pass")
+        let key = "PRAGMA key = '\(Workplace.passphrase)';\n"
+        try bench.runShell("s.db", key + "PRAGMA journal_mode = WAL;" + AdoptionBench.content)
+        let outcome = try place.run(["adopt", place.path("s.db"), "--key-file", place.path("pass")])
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        let pragmas = try place.run(["key", "reveal", place.path("s.db"), "--key-file", place.path("pass")]).output
+        #expect(try bench.runShell("s.db", pragmas + "SELECT count(*) FROM t;").contains("500"))
+    }
+
+    @Test(
+        "the stock shell's databases of SQLCipher 1, 2 and 3 are copied, and the originals kept",
+        .enabled(if: AdoptionBench.shell != nil), arguments: [1, 2, 3])
+    func olderVersions(_ version: Int) throws {
+        try place.write(Workplace.passphrase, to: "pass")
+        let key = "PRAGMA key = '\(Workplace.passphrase)'; PRAGMA cipher_compatibility = \(version);\n"
+        try bench.runShell("s.db", key + "PRAGMA user_version = 7;" + AdoptionBench.content)
+        let before = try place.bytes("s.db")
+        let source = ["--key-file", place.path("pass")]
+        let without = try place.run(["adopt", place.path("s.db")] + source)
+        // Version 1 has no authentication, so nothing tells it from a wrong key.
+        #expect(without.status == (version == 1 ? 77 : 64))
+        #expect(without.errors.contains("--compatibility \(version)"), "\(without.errors)")
+        #expect(try place.bytes("s.db") == before)
+
+        let outcome = try place.run(["adopt", place.path("s.db"), "--compatibility", "\(version)", "--json"] + source)
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect(outcome.json["original"] as? String == place.path("s.db.sqlcipher\(version)"))
+        #expect(try place.bytes("s.db.sqlcipher\(version)") == before)
+        let rows = try place.run(
+            ["sql", place.path("s.db"), "SELECT count(*), sum(id) FROM t; PRAGMA user_version", "--mode", "csv"]
+                + source)
+        #expect(rows.output.contains("500,125250"), "\(rows.errors)")
+        #expect(rows.output.contains("user_version\r\n7"))
+        #expect(try place.run(["verify", place.path("s.db")] + source).status == 0)
+        #expect(try bench.runShell("s.db.sqlcipher\(version)", key + "SELECT count(*) FROM t;").contains("500"))
+    }
+
+    @Test("the fixtures of SQLCipher 4 and 3 are adopted", arguments: [("v4-standard.db", 4), ("v3-standard.db", 3)])
+    func fixtures(_ name: String, _ version: Int) throws {
+        try place.write("test only: sesame street", to: "pass")
+        try FileManager.default.copyItem(atPath: Workplace.fixture(name), toPath: place.path("s.db"))
+        let key = ["--key-file", place.path("pass")]
+        let outcome = try place.run(["adopt", place.path("s.db"), "--compatibility", "\(version)"] + key)
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        let rows = try place.run(["sql", place.path("s.db"), "SELECT text FROM note", "--mode", "csv"] + key)
+        #expect(rows.output.hasPrefix("text\r\none\r\ntwo\r\nΩ and ß\r\n"), "\(rows.errors)")
+    }
+
+    @Test("an original is never overwritten")
+    func originalExists() throws {
+        try place.write("test only: sesame street", to: "pass")
+        try FileManager.default.copyItem(atPath: Workplace.fixture("v3-standard.db"), toPath: place.path("s.db"))
+        try place.write("something else", to: "s.db.sqlcipher3")
+        let outcome = try place.run(
+            ["adopt", place.path("s.db"), "--compatibility", "3", "--key-file", place.path("pass")])
+        #expect(outcome.status == 64)
+        #expect(outcome.errors.contains("s.db.sqlcipher3\" exists"))
+        #expect(try place.names() == ["raw.key", "pass", "s.db", "s.db.sqlcipher3"])
+    }
+}
