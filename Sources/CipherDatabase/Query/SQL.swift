@@ -151,5 +151,5 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
 
 extension String {
     /// The text as an SQL identifier, in double quotes.
-    public var quotedDatabaseIdentifier: String { quotedIdentifier }
+    public var quotedDatabaseIdentifier: String { "\"" + replacingOccurrences(of: "\"", with: "\"\"") + "\"" }
 }

@@ -3,8 +3,8 @@ extension Database {
 
     /// The rows of all tables that refer to rows that do not exist.
     /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_foreign_key_check>
-    public func foreignKeyViolations() throws -> AnyCursor<ForeignKeyViolation> {
-        AnyCursor(try Row.fetchCursor(self, sql: "PRAGMA foreign_key_check").map(ForeignKeyViolation.init(row:)))
+    public func foreignKeyViolations() throws -> MapCursor<RowCursor, ForeignKeyViolation> {
+        try Row.fetchCursor(self, sql: "PRAGMA foreign_key_check").map(ForeignKeyViolation.init(row:))
     }
 
     /// The rows of one table that refer to rows that do not exist.
@@ -14,15 +14,15 @@ extension Database {
     /// - Throws: ``DatabaseError`` when there is no such table, or no such schema.
     public func foreignKeyViolations(
         in tableName: String, in schemaName: String? = nil
-    ) throws -> AnyCursor<ForeignKeyViolation> {
+    ) throws -> MapCursor<RowCursor, ForeignKeyViolation> {
         try compareSchema()
         let schemaID = try schemaIDs(named: schemaName).first {
             try exists("table", DatabaseObjectID(schemaID: $0, name: tableName))
         }
         guard let schemaID else { throw DatabaseError.noSuchTable(tableName) }
         let (schema, table) = (schemaID.name.quotedDatabaseIdentifier, tableName.quotedDatabaseIdentifier)
-        let rows = try Row.fetchCursor(self, sql: "PRAGMA \(schema).foreign_key_check(\(table))")
-        return AnyCursor(rows.map(ForeignKeyViolation.init(row:)))
+        return try Row.fetchCursor(self, sql: "PRAGMA \(schema).foreign_key_check(\(table))")
+            .map(ForeignKeyViolation.init(row:))
     }
 
     /// Checks the foreign keys of all tables.

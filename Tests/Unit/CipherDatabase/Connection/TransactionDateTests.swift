@@ -107,6 +107,33 @@ import Testing
         }
     }
 
+    @Test("a transaction that asked for its date leaves none to the next one, however it ended")
+    func noneLeft() throws {
+        let queue = DatabaseQueue()
+        func date(_ db: Database) throws -> Date {
+            let date = try db.transactionDate
+            #expect(waitUntilPast(date))
+            return date
+        }
+        let first = try queue.read(date)
+        let second = try queue.read(date)
+        #expect(second > first)
+        try queue.writeWithoutTransaction { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE t (a UNIQUE); CREATE TABLE child (a REFERENCES t(a) DEFERRABLE INITIALLY DEFERRED);
+                    BEGIN; INSERT INTO child VALUES (9)
+                    """)
+            let third = try date(db)
+            #expect(databaseError { try db.commit() } != nil)
+            #expect(try db.transactionDate == third)
+            try db.rollback()
+            try db.beginTransaction(.deferred)
+            #expect(try db.transactionDate > third)
+            try db.rollback()
+        }
+    }
+
     private func waitUntilPast(_ date: Date) -> Bool { waitUntil { Date() > date } }
 
     @Test("a clock may read the database")

@@ -206,4 +206,18 @@ import Testing
         #expect(try fetch("SELECT swiftUppercaseString(NULL)") == .null)
         #expect(try fetch("SELECT swiftUppercaseString(12)") == .null)
     }
+
+    @Test("a function that SQLite cannot take is a mistake of the program, which traps")
+    func traps() async {
+        await #expect(processExitsWith: .failure) {
+            try DatabaseQueue().writeWithoutTransaction { db in
+                db.add(function: DatabaseFunction(String(repeating: "f", count: 256)) { _ in nil })
+            }
+        }
+        await #expect(processExitsWith: .failure) {
+            try DatabaseQueue().writeWithoutTransaction { db in
+                db.add(function: DatabaseFunction("f", argumentCount: 128) { _ in nil })
+            }
+        }
+    }
 }
