@@ -41,8 +41,9 @@ extension Statement {
     /// Sets the values as all arguments, by position; nil is NULL.
     public func setArguments(_ values: [(any DatabaseValueConvertible)?]) throws {
         try bindAll(.values(values), count: values.count) {
-            for (index, value) in values.enumerated() {
-                let code = value?.bind(to: sqliteStatement, at: CInt(index + 1)) ?? handle.bindNull(at: CInt(index + 1))
+            for index in values.indices {
+                let parameter = CInt(index + 1)
+                let code = values[index]?.bind(to: sqliteStatement, at: parameter) ?? handle.bindNull(at: parameter)
                 if code != 0 { throw failure(code) }
             }
         }

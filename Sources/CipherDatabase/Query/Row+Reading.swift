@@ -30,14 +30,14 @@ extension Row {
     /// fit; optional types are nil then, or take NULL.
     @inlinable
     public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ name: String) -> Value {
-        guard let index = columns.index(of: name) else { return missingValue(name) }
+        guard let index = index(of: name) else { return missingValue(name) }
         return self[index]
     }
 
     /// The value of the leftmost column of a name, in any case. Traps when there is no such column, or the value does not
     /// fit; optional types are nil then, or take NULL.
     public subscript<Value: DatabaseValueConvertible>(_ name: String) -> Value {
-        guard let index = columns.index(of: name) else { return missingValue(name) }
+        guard let index = index(of: name) else { return missingValue(name) }
         return slowValue(at: index)
     }
 

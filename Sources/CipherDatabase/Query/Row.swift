@@ -16,6 +16,10 @@ public final class Row {
     @usableFromInline let columns: RowColumns
     /// How many columns the row has.
     public let count: Int
+    /// The column that is likely read next by name, in rows that show a statement: programs read the columns of every row
+    /// in one order.
+    // Unchecked: such a row is used by the one thread of its access, and the runtime's check costs as much as the column.
+    @exclusivity(unchecked) @usableFromInline var likelyColumn = 0
     /// The column of the statement that is this row's first; 0 but for rows of an adapter.
     @usableFromInline let firstColumn: CInt
     /// What an adapter made this row from; nil for a plain row.
@@ -117,6 +121,20 @@ public final class Row {
     /// Whether there is a column of this name, in any case.
     public func hasColumn(_ name: String) -> Bool { columns.index(of: name) != nil }
 
+    /// The leftmost column of a name, in any case; nil when there is none.
+    @inlinable
+    func index(of name: String) -> Int? {
+        guard statement != nil else { return columns.index(of: name) }
+        let likely = likelyColumn
+        if likely < count, !columns.hasTwins, columns.names[likely] == name {
+            likelyColumn = likely &+ 1
+            return likely
+        }
+        let index = columns.index(of: name)
+        likelyColumn = (index ?? -1) &+ 1
+        return index
+    }
+
     // MARK: Stored values
 
     /// The stored value of a column, counted from 0.
@@ -215,7 +233,7 @@ final class RowColumns: Sendable {
     // The leftmost column of a name wins. Made at once: rows of one statement may be read on several threads.
     private let indexes: [String: Int]
     /// Whether two names differ in case alone, or not at all.
-    private let hasTwins: Bool
+    @usableFromInline let hasTwins: Bool
 
     init(names: [String]) {
         self.names = names

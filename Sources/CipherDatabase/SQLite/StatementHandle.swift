@@ -50,14 +50,17 @@ import CSQLCipher
     /// Binds a text; SQLite copies the bytes.
     func bind(_ text: String, at index: CInt) -> CInt {
         var text = text
-        return text.withUTF8 { utf8 in
-            // An empty buffer has no address, and SQLite takes a null pointer for NULL.
-            guard let base = utf8.baseAddress else {
-                return sqlite3_bind_text64(pointer, index, "", 0, Self.transient, UInt8(SQLITE_UTF8))
-            }
-            return base.withMemoryRebound(to: CChar.self, capacity: utf8.count) {
-                sqlite3_bind_text64(pointer, index, $0, UInt64(utf8.count), Self.transient, UInt8(SQLITE_UTF8))
-            }
+        return text.withUTF8 { bind(utf8: $0, at: index) }
+    }
+
+    /// Binds a text; SQLite copies the bytes.
+    func bind(utf8: UnsafeBufferPointer<UInt8>, at index: CInt) -> CInt {
+        // An empty buffer has no address, and SQLite takes a null pointer for NULL.
+        guard let base = utf8.baseAddress else {
+            return sqlite3_bind_text64(pointer, index, "", 0, Self.transient, UInt8(SQLITE_UTF8))
+        }
+        return base.withMemoryRebound(to: CChar.self, capacity: utf8.count) {
+            sqlite3_bind_text64(pointer, index, $0, UInt64(utf8.count), Self.transient, UInt8(SQLITE_UTF8))
         }
     }
 

@@ -29,7 +29,8 @@ extension Date: DatabaseValueConvertible, StatementColumnConvertible, StatementB
     }
 
     public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
-        databaseValue.bind(to: sqliteStatement, at: index)
+        DateText.withPlainText(of: self) { StatementHandle(sqliteStatement).bind(utf8: $0, at: index) }
+            ?? databaseValue.bind(to: sqliteStatement, at: index)
     }
 
     /// The point in time that components name, in UTC where they name no zone; nil for a time of day without a date.
@@ -44,24 +45,44 @@ enum DateText {
     /// `YYYY-MM-DD HH:MM:SS.SSS`, rounded to the millisecond; nil where the date is not a number, or no calendar counts
     /// so far. Years outside of 0 to 9999, which SQLite's functions do not know, take a sign or more digits.
     static func string(from date: Date) -> String? {
-        guard let milliseconds = Int64(exactly: (date.timeIntervalSince1970 * 1000).rounded()) else { return nil }
-        let (seconds, fraction) = milliseconds.flooredQuotient(by: 1000)
-        let (days, second) = seconds.flooredQuotient(by: 86_400)
-        let (year, month, day) = civil(fromDays: days)
-        let time = (second / 3600, second / 60 % 60, second % 60)
-        guard (0...9999).contains(year) else {
-            return padded(year, 4) + "-" + padded(month, 2) + "-" + padded(day, 2) + " " + padded(time.0, 2) + ":"
-                + padded(time.1, 2) + ":" + padded(time.2, 2) + "." + padded(fraction, 3)
+        if let plain = withPlainText(of: date, { String(decoding: $0, as: UTF8.self) }) { return plain }
+        guard let moment = Moment(date) else { return nil }
+        return padded(moment.year, 4) + "-" + padded(moment.month, 2) + "-" + padded(moment.day, 2) + " "
+            + padded(moment.hour, 2) + ":" + padded(moment.minute, 2) + ":" + padded(moment.second, 2) + "."
+            + padded(moment.millisecond, 3)
+    }
+
+    /// The length of the text of a date in the years 0 to 9999, in bytes.
+    private static let plainBytes = 23
+
+    /// Lends the text of a date in the years 0 to 9999; nil for others.
+    static func withPlainText<T>(of date: Date, _ body: (UnsafeBufferPointer<UInt8>) -> T) -> T? {
+        guard let moment = Moment(date), (0...9999).contains(moment.year) else { return nil }
+        return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: plainBytes) { text in
+            put(moment.year, 4, in: text, at: 0, behind: nil)
+            put(moment.month, 2, in: text, at: 5, behind: "-")
+            put(moment.day, 2, in: text, at: 8, behind: "-")
+            put(moment.hour, 2, in: text, at: 11, behind: " ")
+            put(moment.minute, 2, in: text, at: 14, behind: ":")
+            put(moment.second, 2, in: text, at: 17, behind: ":")
+            put(moment.millisecond, 3, in: text, at: 20, behind: ".")
+            return body(UnsafeBufferPointer(text))
         }
-        return String(unsafeUninitializedCapacity: 23) { text in
-            put(year, 4, in: text, at: 0, behind: nil)
-            put(month, 2, in: text, at: 5, behind: "-")
-            put(day, 2, in: text, at: 8, behind: "-")
-            put(time.0, 2, in: text, at: 11, behind: " ")
-            put(time.1, 2, in: text, at: 14, behind: ":")
-            put(time.2, 2, in: text, at: 17, behind: ":")
-            put(fraction, 3, in: text, at: 20, behind: ".")
-            return 23
+    }
+
+    /// A point in time as the calendar and the clock show it in UTC.
+    private struct Moment {
+        let (year, month, day): (Int64, Int64, Int64)
+        let (hour, minute, second): (Int64, Int64, Int64)
+        let millisecond: Int64
+
+        init?(_ date: Date) {
+            guard let milliseconds = Int64(exactly: (date.timeIntervalSince1970 * 1000).rounded()) else { return nil }
+            let (seconds, millisecond) = milliseconds.flooredQuotient(by: 1000)
+            let (days, secondOfDay) = seconds.flooredQuotient(by: 86_400)
+            (year, month, day) = civil(fromDays: days)
+            (hour, minute, second) = (secondOfDay / 3600, secondOfDay / 60 % 60, secondOfDay % 60)
+            self.millisecond = millisecond
         }
     }
 
@@ -85,10 +106,38 @@ enum DateText {
     }
 
     static func date(from bytes: UnsafeBufferPointer<UInt8>) -> Date? {
+        if let plain = plainDate(from: bytes) { return plain }
         guard let parts = DateTextReader.parts(of: bytes), let date = parts.date else { return nil }
         let days = days(fromYear: date.year, month: date.month, day: date.day)
         let seconds = days * 86_400 + parts.secondsOfDay - (parts.secondsFromGMT ?? 0)
         return Date(timeIntervalSince1970: Double(seconds) + (parts.fraction ?? 0))
+    }
+
+    /// Reads the form that a date is written in: most texts have it, and it has no choices. nil for every other text.
+    private static func plainDate(from bytes: UnsafeBufferPointer<UInt8>) -> Date? {
+        guard bytes.count == plainBytes, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
+            bytes[10] == UInt8(ascii: " "), bytes[13] == UInt8(ascii: ":"), bytes[16] == UInt8(ascii: ":"),
+            bytes[19] == UInt8(ascii: "."),
+            let year = number(4, in: bytes, at: 0),
+            let month = number(2, in: bytes, at: 5), (1...12).contains(month),
+            let day = number(2, in: bytes, at: 8), (1...31).contains(day),
+            let hour = number(2, in: bytes, at: 11), hour < 25,
+            let minute = number(2, in: bytes, at: 14), minute < 60,
+            let second = number(2, in: bytes, at: 17), second < 61,
+            let millisecond = number(3, in: bytes, at: 20)
+        else { return nil }
+        let minutes = (days(fromYear: year, month: month, day: day) * 24 + hour) * 60 + minute
+        return Date(timeIntervalSince1970: Double(minutes * 60 + second) + Double(millisecond) / 1000)
+    }
+
+    private static func number(_ digits: Int, in bytes: UnsafeBufferPointer<UInt8>, at start: Int) -> Int64? {
+        var value: Int64 = 0
+        for index in start..<(start + digits) {
+            let digit = bytes[index] &- 48
+            guard digit < 10 else { return nil }
+            value = value * 10 + Int64(digit)
+        }
+        return value
     }
 
     private static func padded(_ number: Int64, _ width: Int) -> String {
