@@ -27,7 +27,7 @@ final class Fixture {
             try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, \(Self.tenColumns))")
             let insert = try db.makeStatement(sql: Self.insertTen)
             for row in 0..<Self.rowCount {
-                try insert.execute(arguments: StatementArguments((0..<10).map { row + $0 }))
+                try insert.execute(arguments: (0..<10).map { row + $0 })
             }
         }
         try pool.checkpoint()

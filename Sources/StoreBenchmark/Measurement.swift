@@ -1,3 +1,4 @@
+import CBaseline
 import Foundation
 
 /// One row of the benchmark: the library's time and plain C's for the same work, taken in turns.
@@ -6,6 +7,8 @@ struct Measurement: Codable {
     let work: String
     /// Median of the ratios library / C, run by run.
     let ratio: Double
+    /// The ratio of the quickest run of each side: what is left when the machine does nothing else.
+    let quickestRatio: Double
     /// The ratio that the project aims at; nil where there is none.
     let goal: Double?
     /// Median time of the library, in seconds.
@@ -30,13 +33,16 @@ struct Measurement: Codable {
     var line: String {
         let name = work.padding(toLength: 64, withPad: " ", startingAt: 0)
         let verdict = goal.map { String(format: "  goal %.2fx ", $0) + (isMet ? "met   " : "missed") }
-        return name + String(format: "%6.2fx", ratio) + (verdict ?? "                  ") + "  (\(times))"
+        return name + String(format: "%6.2fx", ratio) + (verdict ?? "                   ")
+            + String(format: "  quickest %.2fx", quickestRatio) + "  (\(times))"
     }
 }
 
 /// How to measure: both sides in turns, in the same process.
 struct Comparison {
     let runs: Int
+    /// Whether to take processor time: for machines on which other work runs at the same time.
+    let takesProcessorTime: Bool
 
     /// Runs both in turns, so that whatever else the machine does hits both alike.
     ///
@@ -49,6 +55,11 @@ struct Comparison {
     ) throws -> Measurement {
         func seconds(_ body: () throws -> Void) throws -> Double {
             try prepare()
+            if takesProcessorTime {
+                let start = processor_seconds()
+                try body()
+                return processor_seconds() - start
+            }
             let (seconds, attoseconds) = try ContinuousClock().measure(body).components
             return Double(seconds) + Double(attoseconds) * 1e-18
         }
@@ -66,7 +77,8 @@ struct Comparison {
             }
         }
         return Measurement(
-            work: work, ratio: median(pairs.map { $0.library / $0.baseline }), goal: goal,
+            work: work, ratio: median(pairs.map { $0.library / $0.baseline }),
+            quickestRatio: (pairs.map(\.library).min() ?? 0) / (pairs.map(\.baseline).min() ?? 0), goal: goal,
             librarySeconds: median(pairs.map(\.library)), baselineSeconds: median(pairs.map(\.baseline)),
             repetitions: repetitions, runs: runs)
     }

@@ -3,7 +3,7 @@ import Foundation
 /// `make bench`: the library beside plain C on the same SQLCipher, in one process, in turns.
 @main
 enum StoreBenchmark {
-    /// `StoreBenchmark [--runs N] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`
+    /// `StoreBenchmark [--runs N] [--cpu] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`
     static func main() throws {
         let fixture = try Fixture()
         if CommandLine.arguments.contains("--allocations") {
@@ -21,7 +21,9 @@ enum StoreBenchmark {
     }
 
     private static func measure(_ fixture: Fixture) throws -> [Measurement] {
-        let comparison = Comparison(runs: option("--runs").flatMap { Int($0) } ?? 15)
+        let comparison = Comparison(
+            runs: option("--runs").flatMap { Int($0) } ?? 15,
+            takesProcessorTime: CommandLine.arguments.contains("--cpu"))
         let only = option("--only") ?? ""
         var measurements: [Measurement] = []
         for work in Work.all where only.isEmpty || work.name.contains(only) {

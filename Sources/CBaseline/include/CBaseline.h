@@ -53,6 +53,11 @@ typedef struct {
 // Inserts `count` rows of text, blob, double and date text in one transaction, taking `rows` round and round.
 int baseline_insert_mixed(baseline *db, const char *sql, const mixed_row *rows, int row_count, int64_t count);
 
+// MARK: Processor time
+
+// How much processor time this process has used, on all of its threads.
+double processor_seconds(void);
+
 // MARK: Counting allocations
 
 // Starts counting what this thread takes from the C allocator. Returns 0 where allocations cannot be counted.

@@ -20,10 +20,11 @@ public final class Database {
     var logFrames = 0
     var isClosed = false
     /// Statements of ``cachedStatement(sql:)``.
-    var statementCache = StatementCache()
+    // Unchecked, as the next two: one thread at a time uses them, and Swift's runtime would look that up each time.
+    @exclusivity(unchecked) var statementCache = StatementCache()
     /// Statements behind fetches from SQL text.
-    var fetchCache = StatementCache()
-    var controls = ControlStatements()
+    @exclusivity(unchecked) var fetchCache = StatementCache()
+    @exclusivity(unchecked) var controls = ControlStatements()
     /// Whether the access under way refuses statements that write.
     var refusesWrites = false
     /// Whether a transaction that a block of ours began is still to be ended by it.
@@ -33,6 +34,8 @@ public final class Database {
     var tracer: ((TraceEvent) -> Void)?
     /// The transaction under way: its date, and who waits for its end.
     var transaction = TransactionTracker()
+    /// What has to be seen to when statements run and transactions end.
+    var errands: Errands = []
     /// Whether transactions take their dates from the system's clock.
     let usesDefaultClock: Bool
     /// What is known of tables, views, indexes and triggers.
@@ -98,7 +101,7 @@ public final class Database {
 
     /// Marks the connection as free, after a check that no transaction is left open.
     func endAccess(allowsOpenTransaction: Bool) {
-        completeTransactionIfEnded()
+        if !errands.isEmpty { completeTransactionIfEnded() }
         if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
             ProgrammerError.trap(ProgrammerError.transactionLeftOpen)
         }
@@ -134,13 +137,13 @@ public final class Database {
     /// Told after each statement that ran to its end.
     func didRun(_ statement: Statement) {
         if !statement.effects.isEmpty { note(statement.effects) }
-        completeTransactionIfEnded()
+        if !errands.isEmpty { completeTransactionIfEnded() }
     }
 
     /// Told after each statement that failed.
     func didFail(_ statement: Statement) {
-        if handle.isInAutocommit && transaction.date != nil { transaction.date = nil }
-        completeTransactionIfEnded()
+        if errands.contains(.date) && handle.isInAutocommit { transaction.date = nil }
+        if !errands.isEmpty { completeTransactionIfEnded() }
     }
 
     // MARK: Errors

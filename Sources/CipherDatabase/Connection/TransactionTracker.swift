@@ -31,6 +31,17 @@ struct TransactionTracker {
     }
 }
 
+/// What hangs on the transaction of a connection. Without any, statements and transactions pass by it.
+struct Errands: OptionSet {
+    let rawValue: UInt8
+    /// The schema cache counts on the transaction under way.
+    static let schema = Errands(rawValue: 1)
+    /// The transaction has a date.
+    static let date = Errands(rawValue: 2)
+    /// Somebody waits for the end of a transaction.
+    static let completions = Errands(rawValue: 4)
+}
+
 extension Database {
     // MARK: The date
 
@@ -45,19 +56,25 @@ extension Database {
             requireAccess()
             guard isInsideTransaction else { return try configuration.transactionClock.now(self) }
             if let date = transaction.date { return try date.get() }
-            let date = Result { try configuration.transactionClock.now(self) }
-            transaction.date = date
-            return try date.get()
+            return try setTransactionDate().get()
         }
     }
 
+    @discardableResult
+    private func setTransactionDate() -> Result<Date, any Error> {
+        let date = Result { try configuration.transactionClock.now(self) }
+        transaction.date = date
+        errands.insert(.date)
+        return date
+    }
+
     /// Told when a transaction has begun.
-    func didBeginTransaction(deferred: Bool) {
-        if transaction.date != nil { transaction.date = nil }
-        // A clock of the user's is asked at the moment that it was promised. The system's is asked only where the
-        // transaction means to write: most reads never want a date.
-        if !usesDefaultClock || !deferred { transaction.date = Result { try configuration.transactionClock.now(self) } }
-        if !transaction.completions.isEmpty { transaction.sawTransaction = true }
+    ///
+    /// - Parameter dates: Whether its date is told now; otherwise when it is asked for.
+    func didBeginTransaction(dates: Bool) {
+        transaction.date = nil
+        if dates { setTransactionDate() }
+        if errands.contains(.completions) { transaction.sawTransaction = true }
     }
 
     // MARK: The end
@@ -65,8 +82,8 @@ extension Database {
     /// Calls a function behind the end of the transaction that is under way, or else of the next one.
     ///
     /// Only one of the two functions is called, once, outside of any transaction, on this connection. Rolling back to a
-    /// savepoint does not count: the transaction decides. A function that is still waiting when the connection is
-    /// closed is never called.
+    /// savepoint does not count: the transaction decides. Closing the connection rolls back; a function that still waits
+    /// for a transaction to begin is then never called.
     ///
     /// - Parameters:
     ///   - onCommit: Called when the transaction has been committed.
@@ -82,13 +99,14 @@ extension Database {
             hooks.willCommit = { [unowned self] in transaction.sawCommit = true }
             hooks.didRollback = { [unowned self] in transaction.sawRollback = true }
             handle.installTransactionHooks(hooks)
+            errands.insert(.completions)
         }
         transaction.completions.append(TransactionTracker.Completion(onCommit: onCommit, onRollback: onRollback))
     }
 
     /// Calls the functions that wait for the end of a transaction, when it has ended.
     func completeTransactionIfEnded() {
-        guard !transaction.completions.isEmpty, !isClosed else { return }
+        guard errands.contains(.completions), !isClosed else { return }
         guard handle.isInAutocommit else {
             transaction.sawTransaction = true
             return
@@ -96,6 +114,7 @@ extension Database {
         guard let ending = transaction.ending else { return }
         handle.installTransactionHooks(nil)
         let completions = transaction.takeCompletions()
+        errands.subtract([.completions, .date])
         // The functions run behind the transaction, so they may use the connection freely.
         let outer = (expectsTransaction, cancellation)
         (expectsTransaction, cancellation) = (false, nil)

@@ -46,7 +46,7 @@ extension Database {
     /// Builds all indexes anew that use a collation, as is needed when its order has changed.
     /// - SeeAlso: <https://www.sqlite.org/lang_reindex.html>
     public func reindex(collation: CollationName) throws {
-        try execute(sql: "REINDEX \(collation.rawValue.quotedIdentifier)")
+        try execute(sql: "REINDEX \(collation.rawValue.quotedDatabaseIdentifier)")
     }
 
     /// The name of a collation.
@@ -74,9 +74,4 @@ extension Database {
     private func require(_ code: ResultCode, _ failure: String) {
         if code != .SQLITE_OK { ProgrammerError.trap("\(failure): \(handle.lastMessage)") }
     }
-}
-
-extension String {
-    /// The name as an SQL identifier, in quotes, whatever characters it has.
-    var quotedIdentifier: String { "\"" + replacing("\"", with: "\"\"") + "\"" }
 }

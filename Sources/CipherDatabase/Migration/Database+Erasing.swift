@@ -31,6 +31,6 @@ extension Database {
     }
 
     private func drop(_ object: SchemaObject) throws {
-        try execute(sql: "DROP \(object.type) main.\(object.name.quotedIdentifier)")
+        try execute(sql: "DROP \(object.type) main.\(object.name.quotedDatabaseIdentifier)")
     }
 }

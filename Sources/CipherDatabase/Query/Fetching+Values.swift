@@ -23,7 +23,8 @@ extension DatabaseValueConvertible {
         let index = try statement.valueColumn(adapter)
         var steps = try StatementSteps(statement, arguments: arguments)
         guard try steps.advance() else { return nil }
-        let value: Self? = steps.handle.isNull(at: index) ? fromDatabaseValue(.null) : try steps.value(at: index)
+        let isNull = steps.handle.isNull(at: index)
+        let value: Self? = isNull ? fromDatabaseValue(.null) : try steps.value(Self.self, at: index)
         steps.finish()
         return value
     }
@@ -88,7 +89,8 @@ extension DatabaseValueConvertible where Self: StatementColumnConvertible {
         var steps = try StatementSteps(statement, arguments: arguments)
         var values: [Self] = []
         while try steps.advance() {
-            values.append(try Self(sqliteStatement: steps.handle.pointer, index: index) ?? steps.value(at: index))
+            let value = Self(sqliteStatement: steps.handle.pointer, index: index)
+            values.append(try value ?? steps.value(Self.self, at: index))
         }
         return values
     }
@@ -102,7 +104,7 @@ extension DatabaseValueConvertible where Self: StatementColumnConvertible {
         var steps = try StatementSteps(statement, arguments: arguments)
         guard try steps.advance() else { return nil }
         var value = Self(sqliteStatement: steps.handle.pointer, index: index)
-        if value == nil && !steps.handle.isNull(at: index) { value = try steps.value(at: index) }
+        if value == nil && !steps.handle.isNull(at: index) { value = try steps.value(Self.self, at: index) }
         steps.finish()
         return value
     }

@@ -62,7 +62,10 @@ extension Row {
     /// Traps when that value does not fit.
     public func coalesce<Value: DatabaseValueConvertible>(_ names: some Collection<String>) -> Value? {
         for name in names {
-            if let index = columns.index(of: name), !hasNull(atIndex: index) { return slowValue(at: index) }
+            if let index = columns.index(of: name), !hasNull(atIndex: index) {
+                let value: Value = slowValue(at: index)
+                return value
+            }
         }
         return nil
     }
@@ -81,7 +84,8 @@ extension Row {
     @usableFromInline
     func missingValue<Value: DatabaseValueConvertible>(_ name: String) -> Value {
         guard let value = Value.fromMissingColumn() else {
-            ProgrammerError.trap("row has no column named \(name): its columns are \(columnNames.joined(separator: ", "))")
+            let names = columnNames.joined(separator: ", ")
+            ProgrammerError.trap("row has no column named \(name): its columns are \(names)")
         }
         return value
     }

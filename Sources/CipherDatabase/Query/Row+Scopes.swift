@@ -28,7 +28,10 @@ extension Row {
         public var names: Dictionary<String, RowLayout>.Keys { layouts.keys }
 
         /// The row of a scope; nil when there is no scope of this name.
-        public subscript(name: String) -> Row? { layouts[name].flatMap { layout in base.map { .adapting($0, to: layout) } } }
+        public subscript(name: String) -> Row? {
+            guard let base, let layout = layouts[name] else { return nil }
+            return .adapting(base, to: layout)
+        }
 
         public var startIndex: Index { layouts.startIndex }
         public var endIndex: Index { layouts.endIndex }

@@ -22,9 +22,14 @@ public final class Row {
     let adaptation: Adaptation?
 
     /// The row behind an adapted one, and how it is shown.
-    struct Adaptation {
+    final class Adaptation {
         let base: Row
         let layout: RowLayout
+
+        init(base: Row, layout: RowLayout) {
+            self.base = base
+            self.layout = layout
+        }
     }
 
     /// A row that shows the current row of a statement.

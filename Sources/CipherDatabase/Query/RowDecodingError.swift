@@ -27,7 +27,7 @@ public struct RowDecodingError: Error, Sendable, Hashable, CustomStringConvertib
         return switch storageClass {
         case nil: text + ", which the row does not have"
         case .null: text + ", which holds NULL"
-        case let storageClass?: text + ", which holds a value of class \(storageClass) that does not fit"
+        case let storageClass?: text + ", which holds a value of class \(storageClass)"
         }
     }
 }

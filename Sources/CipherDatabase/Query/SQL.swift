@@ -98,6 +98,16 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
         sql.append(sql: key.stringValue.quotedDatabaseIdentifier)
     }
 
+    /// The name of a collation: `ORDER BY name COLLATE \(collation)`.
+    public mutating func appendInterpolation(_ collation: DatabaseCollation) {
+        sql.append(sql: collation.name.quotedDatabaseIdentifier)
+    }
+
+    /// The name of a collation: `ORDER BY name COLLATE \(.nocase)`.
+    public mutating func appendInterpolation(_ collation: Database.CollationName) {
+        sql.append(sql: collation.rawValue.quotedDatabaseIdentifier)
+    }
+
     /// A value, as a parameter.
     public mutating func appendInterpolation<Value: DatabaseValueConvertible>(_ value: Value) {
         sql.append(sql: "?", arguments: StatementArguments([value.databaseValue]))
@@ -133,12 +143,13 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     }
 
     private mutating func appendList(_ values: [DatabaseValue]) {
-        let list = values.isEmpty ? "SELECT NULL WHERE NULL" : Array(repeating: "?", count: values.count).joined(separator: ", ")
+        let places = Array(repeating: "?", count: values.count).joined(separator: ", ")
+        let list = values.isEmpty ? "SELECT NULL WHERE NULL" : places
         sql.append(sql: "(" + list + ")", arguments: StatementArguments(values))
     }
 }
 
 extension String {
     /// The text as an SQL identifier, in double quotes.
-    public var quotedDatabaseIdentifier: String { "\"" + replacing("\"", with: "\"\"") + "\"" }
+    public var quotedDatabaseIdentifier: String { "\"" + replacingOccurrences(of: "\"", with: "\"\"") + "\"" }
 }

@@ -12,11 +12,11 @@ public final class Statement {
     /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE`, which takes a lock, does not.
     public let isReadonly: Bool
     let parameterCount: Int
-    private var currentArguments = StatementArguments()
-    /// Whether every parameter has a value of ``arguments``.
-    private var argumentsAreComplete: Bool
     /// What the statement does beyond reading and writing rows.
     let effects: StatementEffects
+    private var bound = BoundArguments.arguments(StatementArguments())
+    /// Whether every parameter has a value of ``arguments``.
+    private var argumentsAreComplete: Bool
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
@@ -63,7 +63,7 @@ public final class Statement {
 
     /// The arguments set last. Setting some that do not fit traps: ``setArguments(_:)`` throws instead.
     public var arguments: StatementArguments {
-        get { currentArguments }
+        get { bound.statementArguments }
         set {
             do {
                 try setArguments(newValue)
@@ -78,18 +78,26 @@ public final class Statement {
     /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when their number or names do not fit the statement,
     ///   `.SQLITE_TOOBIG` for a text or blob that is longer than SQLite takes.
     public func setArguments(_ arguments: StatementArguments) throws {
+        let isPositional = arguments.namedValues.isEmpty
+        try bindAll(.arguments(arguments), count: isPositional ? arguments.values.count : parameterCount) {
+            guard isPositional else { return try bindByName(arguments) }
+            for index in arguments.values.indices { try bind(arguments.values[index], at: index) }
+        }
+    }
+
+    /// Sets all arguments.
+    ///
+    /// - Parameters:
+    ///   - arguments: The arguments as they were given.
+    ///   - count: How many there are.
+    ///   - bind: Binds each of them.
+    func bindAll(_ arguments: BoundArguments, count: Int, _ bind: () throws -> Void) throws {
         database.requireAccess()
-        currentArguments = arguments
+        bound = arguments
         argumentsAreComplete = false
         rewind()
-        if arguments.namedValues.isEmpty {
-            guard arguments.values.count == parameterCount else { throw wrongArgumentCount(arguments.values.count) }
-            try arguments.values.withUnsafeBufferPointer { values in
-                for index in values.indices { try bind(values[index], at: index) }
-            }
-        } else {
-            try bindByName(arguments)
-        }
+        if count != parameterCount { throw wrongArgumentCount(count) }
+        try bind()
         argumentsAreComplete = true
     }
 
@@ -97,7 +105,7 @@ public final class Statement {
     /// parameter are ignored.
     public func setUncheckedArguments(_ arguments: StatementArguments) {
         database.requireAccess()
-        currentArguments = arguments
+        bound = .arguments(arguments)
         rewind()
         handle.clearBindings()
         var positional = arguments.values[...]
@@ -166,6 +174,11 @@ public final class Statement {
     /// - Throws: ``DatabaseError``.
     public func execute(arguments: StatementArguments? = nil) throws {
         if let arguments { try setArguments(arguments) }
+        try runToEnd()
+    }
+
+    @usableFromInline
+    func runToEnd() throws {
         try start()
         var code: CInt
         repeat { code = handle.step() } while code == ResultCode.SQLITE_ROW.rawValue
@@ -178,8 +191,10 @@ public final class Statement {
     @usableFromInline
     func start() throws {
         try database.willRun(self)
-        if !argumentsAreComplete { try validateArguments(currentArguments) }
-        rewind()
+        if !argumentsAreComplete { try validateArguments(arguments) }
+        // Only a run that a cursor has not ended is left to be reset.
+        if handle.isBusy { _ = handle.reset() }
+        useCount &+= 1
     }
 
     private func rewind() {

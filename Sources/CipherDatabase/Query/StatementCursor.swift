@@ -130,7 +130,7 @@ public final class DatabaseValueCursor<Value: DatabaseValueConvertible>: Databas
 
     public func next() throws -> Value? {
         guard try steps.advance() else { return nil }
-        return try steps.value(at: index)
+        return try steps.value(Value.self, at: index)
     }
 }
 
@@ -154,16 +154,17 @@ public final class FastDatabaseValueCursor<Value: DatabaseValueConvertible & Sta
     public func next() throws -> Value? {
         guard try steps.advance() else { return nil }
         if let value = Value(sqliteStatement: steps.handle.pointer, index: index) { return value }
-        return try steps.value(at: index)
+        return try steps.value(Value.self, at: index)
     }
 }
 
 extension StatementSteps {
     /// The value of a column of the current row.
     ///
+    /// - Parameter type: Named by every caller: where an optional is expected, it would be taken for one, and NULL fit.
     /// - Throws: ``RowDecodingError``, which ends the steps.
     @usableFromInline
-    mutating func value<Value: DatabaseValueConvertible>(at index: CInt) throws -> Value {
+    mutating func value<Value: DatabaseValueConvertible>(_ type: Value.Type, at index: CInt) throws -> Value {
         let stored = DatabaseValue(statement: handle, index: index)
         if let value = Value.fromDatabaseValue(stored) { return value }
         let error = RowDecodingError(

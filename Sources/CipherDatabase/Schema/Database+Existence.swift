@@ -36,7 +36,9 @@ extension Database {
 
     private func exists(_ type: String, _ name: String, in schemaName: String?) throws -> Bool {
         try compareSchema()
-        return try schemaIDs(named: schemaName).contains { try exists(type, DatabaseObjectID(schemaID: $0, name: name)) }
+        return try schemaIDs(named: schemaName).contains { schemaID in
+            try exists(type, DatabaseObjectID(schemaID: schemaID, name: name))
+        }
     }
 
     /// Whether an object exists, by the cache.

@@ -20,10 +20,9 @@ extension Database {
             try exists("table", DatabaseObjectID(schemaID: $0, name: tableName))
         }
         guard let schemaID else { throw DatabaseError.noSuchTable(tableName) }
-        return try Row.fetchCursor(
-            self,
-            sql: "PRAGMA \(schemaID.name.quotedIdentifier).foreign_key_check(\(tableName.quotedIdentifier))"
-        ).map(ForeignKeyViolation.init(row:))
+        let (schema, table) = (schemaID.name.quotedDatabaseIdentifier, tableName.quotedDatabaseIdentifier)
+        return try Row.fetchCursor(self, sql: "PRAGMA \(schema).foreign_key_check(\(table))")
+            .map(ForeignKeyViolation.init(row:))
     }
 
     /// Checks the foreign keys of all tables.

@@ -56,7 +56,9 @@ extension Database {
         _ tableName: String, _ schemaName: String?, _ info: (DatabaseObjectID) throws -> Info?
     ) throws -> Info {
         try compareSchema()
-        for schemaID in try schemaIDs(named: schemaName) {
+        // SQLite would read the name up to the NUL, and tell of another table.
+        let schemaIDs = try schemaIDs(named: schemaName)
+        for schemaID in schemaIDs where !tableName.utf8.contains(0) {
             if let info = try info(DatabaseObjectID(schemaID: schemaID, name: tableName)) { return info }
         }
         throw DatabaseError.noSuchTable(tableName)

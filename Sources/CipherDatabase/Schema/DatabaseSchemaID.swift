@@ -26,7 +26,7 @@ public enum DatabaseSchemaID: Hashable, Sendable {
     }
 
     /// The table that lists the objects of this schema, as SQL.
-    var schemaTable: String { "\(name.quotedIdentifier).sqlite_schema" }
+    var schemaTable: String { "\(name.quotedDatabaseIdentifier).sqlite_schema" }
 }
 
 /// Names a table or a view for good, whatever else has its name in another schema.
@@ -40,7 +40,7 @@ public struct DatabaseObjectID: Hashable, Sendable {
     }
 
     /// Schema and name, ready to be put into SQL.
-    var quotedName: String { "\(schemaID.name.quotedIdentifier).\(name.quotedIdentifier)" }
+    var quotedName: String { "\(schemaID.name.quotedDatabaseIdentifier).\(name.quotedDatabaseIdentifier)" }
 }
 
 extension DatabaseError {

@@ -23,7 +23,7 @@ public struct ForeignKeyViolation: Hashable, Sendable {
     public func failureDescription(_ db: Database) throws -> String {
         let row = try originRowID.flatMap { rowID in
             try Row.fetchOne(
-                db, sql: "SELECT * FROM \(originTable.quotedIdentifier) WHERE rowid = ?", arguments: [rowID])
+                db, sql: "SELECT * FROM \(originTable.quotedDatabaseIdentifier) WHERE rowid = ?", arguments: [rowID])
         }
         return try constraintDescription(db) + (row.map { ", in \($0)" } ?? place)
     }
@@ -33,8 +33,8 @@ public struct ForeignKeyViolation: Hashable, Sendable {
     /// Its message names tables, columns and rowid, and the values of the row only with
     /// ``Configuration/publicStatementArguments``.
     public func databaseError(_ db: Database) -> DatabaseError {
-        let message = try? db.configuration.publicStatementArguments
-            ? failureDescription(db) : constraintDescription(db) + place
+        let showsValues = db.configuration.publicStatementArguments
+        let message = try? showsValues ? failureDescription(db) : constraintDescription(db) + place
         return DatabaseError(resultCode: .SQLITE_CONSTRAINT_FOREIGNKEY, message: message ?? description)
     }
 

@@ -36,6 +36,12 @@ struct SchemaCache {
         version = current
     }
 
+    /// Counts on no transaction any more. What was not committed is forgotten at the next comparison.
+    mutating func leaveTransaction(committing: Bool) {
+        isCompared = false
+        if committing { isProvisional = false }
+    }
+
     mutating func clear() { self = SchemaCache() }
 }
 
@@ -68,6 +74,7 @@ extension Database {
         // Reading the version has given the transaction its view of the database.
         schemaCache.isCompared = isInsideTransaction
         schemaCache.isProvisional = isInsideTransaction && handle.isWriting
+        if isInsideTransaction { errands.insert(.schema) }
     }
 
     /// An entry of the cache, made when it is missing.
@@ -114,7 +121,7 @@ extension Database {
         if handle.isInAutocommit {
             transaction.date = nil
         } else if effects.contains(.begin) || transaction.date == nil {
-            didBeginTransaction(deferred: !effects.contains(.begin))
+            didBeginTransaction(dates: !usesDefaultClock || effects.contains(.begin))
         }
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 
 /// A type whose values a database can store and give back.
-public protocol DatabaseValueConvertible {
+public protocol DatabaseValueConvertible: StatementBinding {
     /// The value as SQLite stores it.
     var databaseValue: DatabaseValue { get }
 
@@ -20,6 +20,12 @@ public protocol DatabaseValueConvertible {
 
 extension DatabaseValueConvertible {
     public static func fromMissingColumn() -> Self? { nil }
+
+    /// Binds ``databaseValue``.
+    @inlinable
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        databaseValue.bind(to: sqliteStatement, at: index)
+    }
 }
 
 /// A type that reads itself straight from a statement's current row, without a ``DatabaseValue`` in between.

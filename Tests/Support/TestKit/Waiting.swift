@@ -11,3 +11,6 @@ public func waitUntil(within limit: Duration = .seconds(30), _ condition: () thr
     }
     return true
 }
+
+/// Lets other tasks go on, between two looks at a condition.
+public func shortRest() async { try? await Task.sleep(for: .milliseconds(1)) }

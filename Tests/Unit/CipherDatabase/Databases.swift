@@ -89,7 +89,7 @@ final class Gate: Sendable {
         let deadline = ContinuousClock.now + .seconds(30)
         while semaphore.wait(timeout: .now()) != .success {
             if ContinuousClock.now > deadline { return false }
-            try? await Task.sleep(for: .milliseconds(1))
+            await shortRest()
         }
         return true
     }

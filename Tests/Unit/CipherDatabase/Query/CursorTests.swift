@@ -1,3 +1,4 @@
+import CSQLCipher
 import CipherDatabase
 import Testing
 
@@ -84,7 +85,7 @@ import Testing
         }
     }
 
-    @Test("a row of a cursor that is gone still shows its values, and so does a copy")
+    @Test("a row of a cursor that is gone keeps the statement at its place")
     func rowOutlivesCursor() throws {
         try queue.read { db in
             var cursor: RowCursor? = try Row.fetchCursor(db, sql: "SELECT 'a long text that lies on the heap' AS text")
@@ -94,6 +95,20 @@ import Testing
             #expect(row.columnNames == ["text"])
             #expect(row[0] == "a long text that lies on the heap")
             #expect(copy[0] == "a long text that lies on the heap")
+        }
+    }
+
+    @Test("a row taken from a cursor that nobody holds can be copied, and leaves the statement when it goes")
+    func rowOfTemporaryCursor() throws {
+        try queue.read { db in
+            let copy = try Row.fetchCursor(db, sql: "SELECT 1 AS a, 'x' AS b").next()?.copy()
+            #expect(copy == ["a": 1, "b": "x"])
+            let statement = try db.makeStatement(sql: numbers)
+            var row = try Row.fetchCursor(statement).next()
+            #expect(sqlite3_stmt_busy(statement.sqliteStatement) != 0)
+            #expect(row?["n"] as Int? == 1)
+            row = nil
+            #expect(sqlite3_stmt_busy(statement.sqliteStatement) == 0)
         }
     }
 
@@ -125,7 +140,7 @@ import Testing
             #expect(try cursor.next() == 1)
             #expect(try cursor.next() == nil)
             #expect(try cursor.next() == nil)
-            let sql = "SELECT iif(column1 = 2, abs(-9223372036854775808), 1) FROM (VALUES (1), (2))"
+            let sql = "SELECT iif(column1 = 2, abs(-9223372036854775808), column1) FROM (VALUES (1), (2))"
             let failing = try Int.fetchCursor(db, sql: sql)
             #expect(try failing.next() == 1)
             #expect(databaseError { try failing.next() }?.message == "integer overflow")

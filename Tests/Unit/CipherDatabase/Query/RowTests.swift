@@ -132,7 +132,7 @@ import Testing
         #expect(
             text { try row.decode(Int.self, atIndex: 0) }
                 == "could not read a value of type Int from column \"word\" (at index 0), "
-                + "which holds a value of class text that does not fit")
+                + "which holds a value of class text")
         #expect(
             text { try row.decode(String.self, atIndex: 1) }
                 == "could not read a value of type String from column \"none\" (at index 1), which holds NULL")

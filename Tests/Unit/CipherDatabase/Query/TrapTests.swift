@@ -37,6 +37,37 @@ import Testing
         #expect(said(result, "row has no column at index 1: it has 1 columns"))
     }
 
+    @Test("an optional takes NULL and nothing else that does not fit")
+    func optionalThatDoesNotFit() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let row = try DatabaseQueue().read { try Row.fetchOne($0, sql: "SELECT NULL AS a, 300 AS b") }
+            if row?["a"] as Int8? == nil { print(row?["b"] as Int8? ?? 0) }
+        }
+        #expect(said(result, "could not read a value of type Optional<Int8> from column \"b\" (at index 1)"))
+    }
+
+    @Test("setting arguments that do not fit through the property traps")
+    func argumentsProperty() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            try DatabaseQueue().read { try $0.makeStatement(sql: "SELECT ?").arguments = [1, 2] }
+        }
+        #expect(said(result, "wrong number of statement arguments: 2"))
+    }
+
+    @Test("a negative count of a cursor's elements traps", arguments: 0..<4)
+    func negativeCounts(form: Int) async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { [form] in
+            let cursor = AnyCursor([1, 2])
+            switch form {
+            case 0: _ = cursor.prefix(-1)
+            case 1: _ = try cursor.suffix(-1)
+            case 2: _ = cursor.dropFirst(-1)
+            default: _ = try cursor.dropLast(-1)
+            }
+        }
+        #expect(said(result, "-1 elements"))
+    }
+
     @Test("an integer that SQLite cannot hold traps instead of being changed")
     func unsignedOverflow() async {
         await #expect(processExitsWith: .failure) {

@@ -1,0 +1,9 @@
+#include "CBaseline.h"
+
+#include <time.h>
+
+double processor_seconds(void) {
+    struct timespec time;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0) return 0;
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}

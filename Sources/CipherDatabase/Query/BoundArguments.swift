@@ -1,0 +1,111 @@
+// Arguments that go to SQLite straight: integers, and the values of a literal. They become ``StatementArguments`` only
+// where someone asks for those, as errors do.
+
+/// What the parameters of a statement were set to, as the program gave it.
+enum BoundArguments {
+    case arguments(StatementArguments)
+    /// One alone, as keys mostly are: no array of it has to be made.
+    case integer(Int64)
+    case integers([Int])
+    case longIntegers([Int64])
+    case values([(any DatabaseValueConvertible)?])
+
+    var statementArguments: StatementArguments {
+        switch self {
+        case .arguments(let arguments): arguments
+        case .integer(let number): StatementArguments([number])
+        case .integers(let numbers): StatementArguments(numbers)
+        case .longIntegers(let numbers): StatementArguments(numbers)
+        case .values(let values): StatementArguments(values)
+        }
+    }
+}
+
+extension Statement {
+    /// Sets integers as all arguments, by position. As `setArguments(_:)` of ``StatementArguments``, and faster: row ids
+    /// and numbers are what most statements take.
+    @inlinable
+    public func setArguments<Number: FixedWidthInteger & StatementBinding>(_ numbers: [Number]) throws {
+        // Number of elements and types are compared when this is compiled.
+        if numbers.count == 1 {
+            try setInteger(Int64(numbers[0]))
+        } else if Number.self == Int.self, let numbers = numbers as? [Int] {
+            try setIntegers(numbers)
+        } else if Number.self == Int64.self, let numbers = numbers as? [Int64] {
+            try setIntegers(numbers)
+        } else {
+            try setIntegers(numbers.map { Int64($0) })
+        }
+    }
+
+    /// Sets the values as all arguments, by position; nil is NULL.
+    public func setArguments(_ values: [(any DatabaseValueConvertible)?]) throws {
+        try bindAll(.values(values), count: values.count) {
+            for (index, value) in values.enumerated() {
+                let code = value?.bind(to: sqliteStatement, at: CInt(index + 1)) ?? handle.bindNull(at: CInt(index + 1))
+                if code != 0 { throw failure(code) }
+            }
+        }
+    }
+
+    @usableFromInline
+    func setInteger(_ number: Int64) throws {
+        try bindAll(.integer(number), count: 1) {
+            let code = handle.bind(number, at: 1)
+            if code != 0 { throw failure(code) }
+        }
+    }
+
+    @usableFromInline
+    func setIntegers(_ numbers: [Int]) throws {
+        try bindAll(.integers(numbers), count: numbers.count) { try bindIntegers(numbers) }
+    }
+
+    @usableFromInline
+    func setIntegers(_ numbers: [Int64]) throws {
+        try bindAll(.longIntegers(numbers), count: numbers.count) { try bindIntegers(numbers) }
+    }
+
+    private func bindIntegers(_ numbers: [some BinaryInteger]) throws {
+        for index in numbers.indices {
+            let code = handle.bind(Int64(numbers[index]), at: CInt(index + 1))
+            if code != 0 { throw failure(code) }
+        }
+    }
+
+    /// Runs the statement to its end with integers as its arguments.
+    @inlinable
+    public func execute<Number: FixedWidthInteger & StatementBinding>(arguments: [Number]) throws {
+        try setArguments(arguments)
+        try runToEnd()
+    }
+
+    /// Runs the statement to its end with the values as its arguments; nil is NULL.
+    public func execute(arguments: [(any DatabaseValueConvertible)?]) throws {
+        try setArguments(arguments)
+        try runToEnd()
+    }
+}
+
+extension DatabaseValueConvertible where Self: StatementColumnConvertible {
+    /// The first value of a statement's first column, with integers as the statement's arguments; nil when there is no
+    /// row, and for NULL.
+    @inlinable
+    public static func fetchOne<Number: FixedWidthInteger & StatementBinding>(
+        _ statement: Statement, arguments: [Number]
+    ) throws -> Self? {
+        try statement.setArguments(arguments)
+        return try fetchOne(statement)
+    }
+}
+
+extension Row {
+    /// The first row of a statement, with integers as the statement's arguments; nil when there is none.
+    @inlinable
+    public static func fetchOne<Number: FixedWidthInteger & StatementBinding>(
+        _ statement: Statement, arguments: [Number]
+    ) throws -> Row? {
+        try statement.setArguments(arguments)
+        return try fetchOne(statement)
+    }
+}

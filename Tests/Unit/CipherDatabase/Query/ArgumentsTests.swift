@@ -1,0 +1,111 @@
+import CSQLCipher
+import CipherDatabase
+import Foundation
+import Testing
+
+@Suite struct ArgumentsTests {
+    let queue = DatabaseQueue()
+
+    @Test("arguments are made from arrays, sequences, dictionaries and pairs, of any type that a database holds")
+    func making() throws {
+        let mixed: [(any DatabaseValueConvertible)?] = [1, "x", nil]
+        #expect(StatementArguments(mixed) == [1, "x", nil])
+        #expect(StatementArguments([1, 2].lazy.map { $0 + 1 }) == [2, 3])
+        let named: [String: (any DatabaseValueConvertible)?] = ["a": 1, "b": nil]
+        #expect(StatementArguments(named) == ["a": 1, "b": nil])
+        let pairs: [(String, (any DatabaseValueConvertible)?)] = [("a", 1), ("a", 2)]
+        #expect(StatementArguments(pairs) == ["a": 2])
+        #expect(StatementArguments([1, "x", NSNull()] as [Any]) == [1, "x", nil])
+        #expect(StatementArguments([1, [1]] as [Any]) == nil)
+        #expect(StatementArguments(["a": 1, "b": Data([1])] as [AnyHashable: Any]) == ["a": 1, "b": Data([1])])
+        #expect(StatementArguments([1: 1] as [AnyHashable: Any]) == nil)
+        #expect(StatementArguments(["a": Date.self] as [AnyHashable: Any]) == nil)
+        #expect(StatementArguments().isEmpty && !StatementArguments([nil]).isEmpty)
+    }
+
+    @Test("arguments are added up; a name of both sides takes the later value, which append tells")
+    func adding() {
+        var arguments: StatementArguments = [1]
+        arguments += ["a": 1, "b": 2]
+        #expect(arguments.append(contentsOf: [2]) == [:])
+        #expect(arguments.append(contentsOf: ["a": 3, "c": 4]) == ["a": 1])
+        #expect(arguments == StatementArguments([1, 2]) + ["a": 3, "b": 2, "c": 4])
+        #expect((["a": 1] as StatementArguments) &+ ["a": 2] == ["a": 2])
+    }
+
+    @Test("named parameters take their values by name, the others theirs in turn")
+    func names() throws {
+        try queue.read { db throws in
+            let sql = "SELECT ?, :a, @b, $c, :a, ?"
+            let arguments: StatementArguments = [1, 2]
+            let row = try Row.fetchOne(db, sql: sql, arguments: arguments + ["a": "A", "b": "B", "c": "C"])
+            #expect(row?.databaseValues == [1, "A", "B", "C", "A", 2])
+            #expect(try Row.fetchOne(db, sql: "SELECT :a, :b", arguments: [1, 2])?.databaseValues == [1, 2])
+        }
+    }
+
+    private static let misfits: [(String, StatementArguments)] = [
+        ("SELECT ?", []), ("SELECT ?", ["secret", "secret"]), ("SELECT 1", ["secret"]),
+        ("SELECT :name", ["nam": "secret"]), ("SELECT :a, ?", ["a": "secret"]),
+    ]
+
+    @Test("arguments that do not fit are an error that does not tell their values", arguments: misfits)
+    func wrongArguments(sql: String, arguments: StatementArguments) throws {
+        try queue.read { db throws in
+            let statement = try db.makeStatement(sql: sql)
+            for error in [
+                databaseError { try Row.fetchAll(db, sql: sql, arguments: arguments) },
+                databaseError { try db.execute(sql: sql, arguments: arguments) },
+                databaseError { try statement.setArguments(arguments) },
+                databaseError { try statement.validateArguments(arguments) },
+            ] {
+                #expect(error?.resultCode == .SQLITE_MISUSE)
+                #expect(error?.message?.contains("statement argument") == true)
+                #expect("\(error as Any)".contains("secret") == false)
+            }
+        }
+    }
+
+    @Test("a statement without the arguments that it needs does not run, also after some that did not fit")
+    func missingArguments() throws {
+        try queue.read { db throws in
+            let statement = try db.makeStatement(sql: "SELECT ?")
+            #expect(databaseError { try Row.fetchOne(statement) }?.resultCode == .SQLITE_MISUSE)
+            #expect(databaseError { try statement.execute() }?.resultCode == .SQLITE_MISUSE)
+            try statement.setArguments([1])
+            #expect(try Int.fetchOne(statement) == 1)
+            #expect(databaseError { try statement.setArguments([1, 2]) } != nil)
+            #expect(databaseError { try Int.fetchOne(statement) }?.resultCode == .SQLITE_MISUSE)
+            statement.arguments = [3]
+            #expect(try Int.fetchOne(statement) == 3)
+            #expect(statement.arguments == [3])
+        }
+    }
+
+    @Test("unchecked arguments leave NULL where there is none")
+    func uncheckedArguments() throws {
+        try queue.read { db throws in
+            let statement = try db.makeStatement(sql: "SELECT ?, :a, ?")
+            statement.setUncheckedArguments([1, 2, 3])
+            #expect(try Row.fetchOne(statement)?.databaseValues == [1, 2, 3])
+            statement.setUncheckedArguments(["a": 5, "b": 6])
+            #expect(try Row.fetchOne(statement)?.databaseValues == [nil, 5, nil])
+        }
+    }
+
+    @Test("a text or blob that is longer than SQLite takes is a typed error, and the connection stays good")
+    func tooBig() throws {
+        try queue.write { db throws in
+            try db.execute(sql: "CREATE TABLE t(a)")
+            sqlite3_limit(db.sqliteConnection, SQLITE_LIMIT_LENGTH, 1000)
+            let values: [any DatabaseValueConvertible] = [Data(count: 1001), String(repeating: "x", count: 1001)]
+            for value in values {
+                let error = databaseError { try db.execute(sql: "INSERT INTO t VALUES (?)", arguments: [value]) }
+                #expect(error?.resultCode == .SQLITE_TOOBIG)
+            }
+            #expect(databaseError { try Data.fetchOne(db, sql: "SELECT zeroblob(1001)") }?.resultCode == .SQLITE_TOOBIG)
+            try db.execute(sql: "INSERT INTO t VALUES (?)", arguments: [Data(count: 900)])
+            #expect(try Data.fetchOne(db, sql: "SELECT a FROM t")?.count == 900)
+        }
+    }
+}

@@ -1,0 +1,144 @@
+import CSQLCipher
+@testable import CipherDatabase
+import Foundation
+import TestKit
+import Testing
+
+@Suite struct SchemaCacheTests {
+    let folder = TemporaryFolder()
+
+    private func pool() throws -> DatabasePool {
+        try DatabasePool(path: folder.path("app.db"), configuration: MigrationScratch.plain)
+    }
+
+    @Test("what is asked twice in a transaction is read once")
+    func cached() throws {
+        let queue = DatabaseQueue()
+        try queue.write { db throws in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a REFERENCES t)")
+            func ask() throws {
+                _ = try (db.primaryKey("t"), db.columns(in: "T"), db.indexes(on: "t"), db.foreignKeys(on: "t"))
+                _ = try (db.tableExists("t"), db.viewExists("t"), db.tableExists("nothing"))
+            }
+            try ask()
+            var statements: [String] = []
+            db.trace { statements.append("\($0)") }
+            try ask()
+            db.trace(nil)
+            #expect(statements == [])
+        }
+        // In a later transaction one comparison is enough.
+        try queue.read { db throws in
+            var statements: [String] = []
+            db.trace { statements.append("\($0)") }
+            _ = try (db.primaryKey("t"), db.columns(in: "t"))
+            db.trace(nil)
+            #expect(statements == ["PRAGMA main.schema_version"])
+        }
+    }
+
+    @Test("writer and readers notice what another pool has changed, and inside a transaction they do not see it")
+    func otherConnections() throws {
+        let (ours, theirs) = (try pool(), try pool())
+        try ours.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+        func columns(_ db: Database) throws -> [String] { try db.columns(in: "t").map(\.name) }
+        #expect(try theirs.read(columns) == ["a"])
+        #expect(try theirs.write(columns) == ["a"])
+        #expect(try ours.read(columns) == ["a"])
+        try theirs.read { db throws in
+            #expect(try columns(db) == ["a"])
+            try ours.write { try $0.execute(sql: "ALTER TABLE t ADD COLUMN b") }
+            #expect(try columns(db) == ["a"])
+        }
+        #expect(try theirs.read(columns) == ["a", "b"])
+        #expect(try theirs.write(columns) == ["a", "b"])
+        #expect(try ours.read(columns) == ["a", "b"])
+        try theirs.unsafeRead { db throws in
+            #expect(try columns(db) == ["a", "b"])
+            try ours.write { try $0.execute(sql: "DROP TABLE t") }
+            #expect(try !db.tableExists("t"))
+        }
+    }
+
+    @Test("what was rolled back is forgotten, even when another connection reaches the same schema version")
+    func rollback() throws {
+        let (ours, theirs) = (try pool(), try pool())
+        var version: Int32 = 0
+        try ours.writeInTransaction { db in
+            try db.execute(sql: "CREATE TABLE mine (a)")
+            #expect(try db.tableExists("mine"))
+            version = try db.schemaVersion()
+            return .rollback
+        }
+        try theirs.write { try $0.execute(sql: "CREATE TABLE theirs (a)") }
+        try ours.writeWithoutTransaction { db throws in
+            #expect(try db.schemaVersion() == version)
+            #expect(try !db.tableExists("mine") && db.tableExists("theirs"))
+        }
+    }
+
+    @Test("rolling back to a savepoint forgets what came behind it")
+    func savepoint() throws {
+        try DatabaseQueue().write { db throws in
+            try db.inSavepoint {
+                try db.execute(sql: "CREATE TABLE first (a)")
+                #expect(try db.tableExists("first"))
+                return .rollback
+            }
+            #expect(try !db.tableExists("first"))
+            try db.execute(sql: "CREATE TABLE second (a)")
+            #expect(try !db.tableExists("first") && db.tableExists("second"))
+            try db.execute(sql: "SAVEPOINT s; DROP TABLE second")
+            #expect(try !db.tableExists("second"))
+            try db.execute(sql: "ROLLBACK TO s; RELEASE s")
+            #expect(try db.tableExists("second"))
+        }
+    }
+
+    @Test("a statement that was compiled long before it changes the schema is noticed")
+    func lateStatement() throws {
+        try DatabaseQueue().write { db throws in
+            let creation = try db.makeStatement(sql: "CREATE TEMP TABLE t (a)")
+            #expect(try !db.tableExists("t"))
+            try creation.execute()
+            #expect(try db.tableExists("t"))
+        }
+    }
+
+    @Test("changes by C code are noticed")
+    func byC() throws {
+        try DatabaseQueue().write { db throws in
+            #expect(try !db.tableExists("t"))
+            #expect(sqlite3_exec(db.sqliteConnection, "CREATE TEMP TABLE t (a)", nil, nil, nil) == SQLITE_OK)
+            #expect(try db.tableExists("t"))
+        }
+    }
+
+    @Test("a transaction that C code ends and another that it begins are told apart")
+    func transactionsByC() throws {
+        let (ours, theirs) = (try pool(), try pool())
+        var config = MigrationScratch.plain
+        config.allowsUnsafeTransactions = true
+        try ours.unsafeRead { db throws in
+            func exec(_ sql: String) { #expect(sqlite3_exec(db.sqliteConnection, sql, nil, nil, nil) == SQLITE_OK) }
+            exec("BEGIN")
+            #expect(try !db.tableExists("t"))
+            exec("COMMIT")
+            try theirs.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+            exec("BEGIN")
+            #expect(try db.tableExists("t"))
+            exec("COMMIT")
+        }
+    }
+
+    @Test("the schema version grows with every change")
+    func version() throws {
+        try DatabaseQueue().write { db throws in
+            let version = try db.schemaVersion()
+            try db.execute(sql: "CREATE TABLE t (a)")
+            #expect(try db.schemaVersion() > version)
+            db.clearSchemaCache()
+            #expect(try db.tableExists("t"))
+        }
+    }
+}
