@@ -20,6 +20,24 @@ enum ExitCode: Int32, CaseIterable {
     /// Ended by SIGINT, SIGTERM or SIGHUP; what was begun is taken back.
     case interrupted = 130
 
+    /// What it means, in a few words.
+    var meaning: String {
+        switch self {
+        case .ok: "done"
+        case .failed: "failed, as by an SQL error"
+        case .needsAttention: "done, but something needs attention"
+        case .usage: "wrong usage"
+        case .damagedData: "damaged or foreign data"
+        case .noSuchStore: "no such store"
+        case .storeInUse: "the store is in use"
+        case .inputOutput: "input or output failed"
+        case .tryAgain: "busy: try again"
+        case .notPermitted: "wrong key, or no permission"
+        case .unsupported: "unsupported library, filesystem or version"
+        case .interrupted: "interrupted"
+        }
+    }
+
     /// The code for an error.
     init(_ error: any Error) {
         self =

@@ -13,8 +13,8 @@ enum Catalogue {
     static var all: [any Command.Type] {
         [
             CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, StatusCommand.self,
-            VerifyCommand.self,
-            HashCommand.self, KeyRevealCommand.self,
+            DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyRevealCommand.self, ExportCommand.self,
+            CompletionsCommand.self, ManCommand.self,
         ]
     }
 

@@ -64,23 +64,10 @@ enum Help {
     }
 
     private static var exitCodes: String {
-        """
-        exit codes
-
-            0  done
-            1  failed, as by an SQL error
-            2  done, but something needs attention
-           64  wrong usage
-           65  damaged or foreign data
-           66  no such store
-           69  the store is in use
-           74  input or output failed
-           75  busy: try again
-           77  wrong key, or no permission
-           78  unsupported library, filesystem or version
-          130  interrupted
-
-        """
+        let rows = ExitCode.allCases.map { code in
+            String(repeating: " ", count: 5 - String(code.rawValue).count) + "\(code.rawValue)  \(code.meaning)"
+        }
+        return "exit codes\n\n" + rows.joined(separator: "\n") + "\n"
     }
 
     static var versionLines: [String] {

@@ -14,7 +14,7 @@ struct SQLCommand: Command {
         ],
         options: [
             OptionSyntax("--write", "let statements change the store; without it they only read"),
-            OptionSyntax("--mode", value: "M", "table (default), csv or json"),
+            OptionSyntax("--mode", value: "table|csv|json", "how rows are printed; as a table unless given"),
             OptionSyntax("--json", "the same as --mode json, and errors as JSON too"),
         ] + KeyOptions.all,
         examples: [

@@ -41,12 +41,11 @@ struct StatusCommand: Command {
         return inspection.attention.isEmpty ? .ok : .needsAttention
     }
 
+    /// Of the library's bugs the one that concerns how other programs write; `doctor` tells all.
     private var notes: [String] {
-        guard SQLiteLibrary.losesCommitsOnLogReset else { return [] }
-        return [
-            "SQLite \(SQLiteLibrary.sqliteVersion) has the WAL-reset bug (fixed in 3.51.3); CipherStore's own checkpoints "
-                + "avoid it, other programs that write to the store should set wal_autocheckpoint = 0"
-        ]
+        KnownBug.affecting(sqlite: SQLiteLibrary.sqliteVersion, sqlCipher: nil).filter { $0.name == "WAL-reset" }.map {
+            "SQLite \(SQLiteLibrary.sqliteVersion) has the \($0.name) bug (fixed in \($0.fixedIn)): \($0.what)"
+        }
     }
 
     private func json(_ found: StoreInspection) -> JSON {
@@ -98,13 +97,5 @@ struct StatusCommand: Command {
             "library      SQLCipher \(SQLiteLibrary.cipherVersion ?? "not found"), SQLite \(SQLiteLibrary.sqliteVersion)",
         ]
         return lines + notes.map { "note         \($0)" } + found.attention.map { "attention    \($0)" }
-    }
-}
-
-extension SQLiteLibrary {
-    /// Whether a commit that restarts the log can lose pages.
-    fileprivate static var losesCommitsOnLogReset: Bool {
-        let parts = sqliteVersion.split(separator: ".").map { Int($0) ?? 0 }
-        return parts.lexicographicallyPrecedes([3, 51, 3])
     }
 }

@@ -1,0 +1,82 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+/// Everything that `doctor` looks at, from the library to the last file beside the store.
+struct StoreCheckup {
+    let paths: StorePaths
+    /// What `status` sees; with what the key proves, where one was given.
+    let inspection: StoreInspection
+
+    func findings() -> [Finding] {
+        let found =
+            library() + place() + state() + log() + FilePermissions(paths: paths).findings()
+            + StrayFiles(paths: paths).findings()
+        return Finding.Severity.allCases.flatMap { severity in found.filter { $0.severity == severity } }
+    }
+
+    private func library() -> [Finding] {
+        do {
+            try SQLiteLibrary.requireCipher()
+        } catch {
+            return [Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)]
+        }
+        return KnownBug.affecting(sqlite: SQLiteLibrary.sqliteVersion, sqlCipher: SQLiteLibrary.cipherVersion)
+            .map(\.finding)
+    }
+
+    private func place() -> [Finding] {
+        let filesystem = inspection.filesystem
+        if !filesystem.isSafeForSharedWAL {
+            return [
+                Finding(
+                    .problem, "unsupportedFilesystem",
+                    "the store lies on \(filesystem.name), on which locks and shared memory are not reliable",
+                    remedy: "move it to a local filesystem")
+            ]
+        }
+        if filesystem.isKnown { return [] }
+        return [
+            Finding(
+                .note, "unknownFilesystem", "the filesystem (\(filesystem.name)) is none that this program knows",
+                remedy: "see that its byte locks and shared memory work between processes")
+        ]
+    }
+
+    /// File and sidecar, as `status` judges them.
+    private func state() -> [Finding] {
+        if let sidecar = inspection.sidecar, sidecar.state == .creating, case .opaque = inspection.verdict {
+            return [
+                Finding(
+                    .problem, "adoptionCut", "the adoption of this database was cut before it became a store",
+                    remedy: "run `cipherctl adopt` again; until then it opens as before")
+            ]
+        }
+        var findings = inspection.attention.map { Finding(.problem, "attention", $0) }
+        if inspection.copies.allSatisfy({ $0.state == "missing" }) {
+            findings.append(
+                Finding(
+                    .problem, "sidecarMissing",
+                    "no copy of the sidecar is there: without its salt nothing opens the store",
+                    remedy: "put it back from a backup; a file that never was a store is adopted with `cipherctl adopt`"
+                ))
+        }
+        return findings
+    }
+
+    private func log() -> [Finding] {
+        let missing = [paths.wal, paths.sharedMemory].filter { !Files.exists($0) }
+        if missing.isEmpty { return lockFile() }
+        let names = missing.map { "\"\(Files.name(of: $0))\"" }.joined(separator: " and ")
+        return [
+            Finding(
+                .note, "logMissing", "\(names) missing: users who may not make files here cannot read the store",
+                remedy: "open it once for writing: cipherctl sql --write")
+        ] + lockFile()
+    }
+
+    private func lockFile() -> [Finding] {
+        if Files.exists(paths.lock) { return [] }
+        return [Finding(.note, "lockFileMissing", "there is no lock file; the next opening for writing makes it")]
+    }
+}

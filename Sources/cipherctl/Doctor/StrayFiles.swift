@@ -1,0 +1,55 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+/// Files beside a store that should not be there for long, or not at all.
+struct StrayFiles {
+    let paths: StorePaths
+
+    func findings() -> [Finding] {
+        let name = Files.name(of: paths.database)
+        let names = ((try? Files.names(inDirectory: Files.directory(of: paths.database))) ?? []).sorted()
+        return unfinishedWork()
+            + names.filter { $0.hasPrefix(name) }.compactMap { finding(String($0.dropFirst(name.count)), name: $0) }
+    }
+
+    private func finding(_ ending: String, name: String) -> Finding? {
+        if ending == "-journal" {
+            let bytes = (try? Files.byteCount(paths.journal)) ?? nil
+            return Finding(
+                bytes ?? 0 > 0 ? .risk : .note, "journal",
+                "there is a rollback journal: a program in rollback mode has the store open, or died in it",
+                remedy: "open the store once for writing (cipherctl sql --write); never delete the journal")
+        }
+        if ending.hasPrefix("-sidecar"), ending.hasSuffix(".damaged") {
+            return Finding(
+                .risk, "damagedCopy", "\"\(name)\" is a copy of the sidecar that was damaged or forged and set aside",
+                remedy: "find out what happened to it, then remove it")
+        }
+        if ending.hasPrefix("-"), ending.contains(".tmp-") {
+            return Finding(
+                .risk, "temporaryFile", "\"\(name)\" was left by a process that died while it wrote",
+                remedy: "nothing: a later change of the sidecar removes it; or remove it yourself")
+        }
+        if ending.hasPrefix(".sqlcipher"), ["1", "2", "3"].contains(ending.dropFirst(10)) {
+            return Finding(
+                .note, "original", "\"\(name)\" is the database from which this store was adopted",
+                remedy: "remove it when you no longer need it: the same passphrase opens it")
+        }
+        return nil
+    }
+
+    /// Directories of commands that were killed.
+    private func unfinishedWork() -> [Finding] {
+        let target = ImportTarget(path: paths.database)
+        return ImportStaging.Purpose.allCases.flatMap { purpose in
+            ((try? ImportStaging.abandoned(for: target, purpose)) ?? []).map { directory in
+                Finding(
+                    .risk, "unfinishedWork", "\"\(Files.name(of: directory))\" was left by a command that was killed",
+                    remedy: purpose == .exporting
+                        ? "remove it: it holds rows that can be read without a key"
+                        : "run the command again, or remove it: nothing refers to it")
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+/// Completion for bash; it needs nothing but bash itself.
+enum BashCompletion {
+    static var script: String {
+        let words = Completion.groups.map(\.word)
+        return """
+            # bash completion for cipherctl; made by: cipherctl completions bash
+            _cipherctl() {
+                local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
+                local options= operands=file
+                COMPREPLY=()
+                if ((COMP_CWORD == 1)); then
+                    COMPREPLY=($(compgen -W '\((words + ["help"] + Completion.globals).joined(separator: " "))' -- "$current"))
+                    return
+                fi
+                case $command in
+                help)
+                    COMPREPLY=($(compgen -W '\((words + Completion.topics).joined(separator: " "))' -- "$current"))
+                    return
+                    ;;
+            \(groupCases)
+                esac
+                case $command in
+            \(commandCases)
+                esac
+                case $previous in
+            \(valueCases)
+                esac
+                if [[ $current == -* ]]; then
+                    COMPREPLY=($(compgen -W "$options --help" -- "$current"))
+                elif [[ $operands == file ]]; then
+                    compopt -o filenames 2>/dev/null
+                    local IFS=$'\n'
+                    COMPREPLY=($(compgen -f -- "$current"))
+                else
+                    COMPREPLY=($(compgen -W "$operands" -- "$current"))
+                fi
+            }
+            complete -F _cipherctl cipherctl
+
+            """
+    }
+
+    /// Commands of two words.
+    private static var groupCases: String {
+        Completion.groups.filter { !$0.isSingle }.map { group in
+            """
+                \(group.word))
+                    if ((COMP_CWORD == 2)); then
+                        COMPREPLY=($(compgen -W '\(group.seconds.joined(separator: " "))' -- "$current"))
+                        return
+                    fi
+                    command="\(group.word) ${COMP_WORDS[2]}"
+                    ;;
+            """
+        }.joined(separator: "\n")
+    }
+
+    private static var commandCases: String {
+        Catalogue.all.map { $0.syntax }.map { syntax in
+            let options = syntax.options.map(\.name).joined(separator: " ")
+            let choices = syntax.operands.indices.compactMap { syntax.choices(ofOperand: $0) }.first
+            let operands = choices.map { " operands='\($0.joined(separator: " "))'" } ?? ""
+            return "    '\(syntax.name)') options='\(options)'\(operands) ;;"
+        }.joined(separator: "\n")
+    }
+
+    /// What completes the value of the option in front.
+    private static var valueCases: String {
+        let options = Catalogue.all.flatMap { $0.syntax.options }
+        var seen: Set<String> = []
+        var lines: [String] = []
+        for option in options where seen.insert(option.name).inserted {
+            guard let placeholder = option.value else { continue }
+            let action =
+                switch Completion.value(placeholder) {
+                case .file:
+                    "compopt -o filenames 2>/dev/null; local IFS=$'\\n'; COMPREPLY=($(compgen -f -- \"$current\"))"
+                case .program: "COMPREPLY=($(compgen -c -- \"$current\"))"
+                case .variable: "COMPREPLY=($(compgen -e -- \"$current\"))"
+                case .choice(let words):
+                    "COMPREPLY=($(compgen -W '\(words.joined(separator: " "))' -- \"$current\"))"
+                case .free: ":"
+                }
+            lines.append("    \(option.name)) \(action); return ;;")
+        }
+        return lines.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,68 @@
+/// What can stand behind a word of the command line: the part that all shells share.
+enum Completion {
+    /// What completes a value.
+    enum Value: Equatable {
+        case file
+        case program
+        case variable
+        case choice([String])
+        /// Nothing that a shell could know.
+        case free
+    }
+
+    /// By the placeholder that the help shows.
+    static func value(_ placeholder: String) -> Value {
+        switch placeholder {
+        case "F", "STORE", "PLAIN", "DB", "FILE": .file
+        case "C": .program
+        case "VAR": .variable
+        default:
+            placeholder.contains("|") || placeholder == placeholder.lowercased()
+                ? .choice(placeholder.split(separator: "|").map(String.init)) : .free
+        }
+    }
+
+    /// A first word, and the commands that begin with it: one whose name it is, or several of two words.
+    struct Group {
+        let word: String
+        let commands: [CommandSyntax]
+
+        var isSingle: Bool { commands.count == 1 && commands[0].name == word }
+
+        /// For lists of commands.
+        var summary: String { isSingle ? commands[0].summary : "\(word) " + seconds.joined(separator: ", ") }
+
+        /// The second words.
+        var seconds: [String] {
+            commands.compactMap { $0.name.split(separator: " ").dropFirst().first.map(String.init) }
+        }
+    }
+
+    /// All commands by their first words, in their order.
+    static var groups: [Group] {
+        var words: [String] = []
+        for word in Catalogue.all.map({ firstWord($0.syntax) }) where !words.contains(word) { words.append(word) }
+        return words.map { word in
+            Group(word: word, commands: Catalogue.all.map { $0.syntax }.filter { firstWord($0) == word })
+        }
+    }
+
+    /// What else may stand in the place of a command.
+    static let topics = ["keys", "exit-codes"]
+    static let globals = ["--help", "--version"]
+
+    private static func firstWord(_ syntax: CommandSyntax) -> String {
+        syntax.name.split(separator: " ").first.map(String.init) ?? syntax.name
+    }
+
+    /// In single quotes, as every shell here reads it.
+    static func quoted(_ text: String) -> String { "'" + text.replacing("'", with: "'\\''") + "'" }
+}
+
+extension CommandSyntax {
+    /// The choices of the operand at a place; nil for files and free text.
+    func choices(ofOperand index: Int) -> [String]? {
+        guard case .choice(let words) = Completion.value(operands[index].name) else { return nil }
+        return words
+    }
+}

@@ -1,0 +1,68 @@
+/// The manual page, in roff with the macros of man(7).
+enum ManualPage {
+    static var roff: String {
+        var lines = [
+            ".\\\" Made by: cipherctl man", ".TH CIPHERCTL 1 \"\" \"cipherctl \(Program.version)\" \"User Commands\"",
+            ".SH NAME", "cipherctl \\- make, check and look after encrypted SQLite stores",
+            ".SH SYNOPSIS", ".B cipherctl", ".I COMMAND", "[\\fIarguments\\fR] [\\fIoptions\\fR]",
+            ".SH DESCRIPTION",
+            text(
+                "Stores are encrypted SQLite databases that many processes share. Results go to standard output, everything "
+                    + "else to standard error. Options may stand anywhere, as --name value or --name=value; behind -- "
+                    + "everything is an operand."),
+            ".SH COMMANDS",
+        ]
+        lines += Catalogue.all.flatMap { command($0.syntax) }
+        lines += keys + exitCodes + files
+        lines += [".SH SEE ALSO", ".BR sqlite3 (1),", ".BR sqlcipher (1)"]
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    private static func command(_ syntax: CommandSyntax) -> [String] {
+        var lines = [".SS \(text(syntax.usage))", text(syntax.summary.capitalizedFirst + ".")]
+        let keys = Set(KeyOptions.all.map(\.name))
+        let rows =
+            syntax.operands.map { ($0.name, $0.help) }
+            + syntax.options.filter { !keys.contains($0.name) }.map { ($0.form, $0.help) }
+        lines += rows.flatMap { tagged($0.0, $0.1) }
+        if syntax.options.contains(where: { keys.contains($0.name) }) { lines += [".PP", "It takes a key: see KEYS."] }
+        for note in syntax.notes { lines += [".PP", text(note)] }
+        lines += [".PP", "Examples:", ".PP", ".nf", ".RS 4"] + syntax.examples.map(text) + [".RE", ".fi"]
+        return lines
+    }
+
+    private static var keys: [String] {
+        let intro =
+            "Exactly one of these says where the key comes from. Without any, a terminal is asked, and what is typed is not "
+            + "shown. No key is ever taken from the command line itself."
+        return [".SH KEYS", text(intro)] + KeyOptions.all.flatMap { tagged($0.form, $0.help) }
+    }
+
+    private static var exitCodes: [String] {
+        [".SH EXIT STATUS"] + ExitCode.allCases.flatMap { tagged(String($0.rawValue), $0.meaning) }
+    }
+
+    private static var files: [String] {
+        [".SH FILES"]
+            + [
+                ("STORE", "the database"), ("STORE-wal, STORE-shm", "SQLite's log and its index; they stay"),
+                ("STORE-sidecar, STORE-sidecar.bak", "salt and cipher settings, twice: keep both with the store"),
+                ("STORE-lock", "locks between processes; it holds nothing"),
+            ].flatMap { tagged($0.0, $0.1) }
+    }
+
+    private static func tagged(_ tag: String, _ body: String) -> [String] {
+        [".TP", "\\fB\(text(tag))\\fR", text(body)]
+    }
+
+    /// Text in which nothing means anything to roff.
+    static func text(_ text: String) -> String {
+        var escaped = text.replacing("\\", with: "\\e").replacing("-", with: "\\-").replacing("'", with: "\\(aq")
+        if escaped.hasPrefix(".") { escaped = "\\&" + escaped }
+        return escaped
+    }
+}
+
+extension String {
+    fileprivate var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
+}

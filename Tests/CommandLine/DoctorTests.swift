@@ -1,0 +1,189 @@
+import CipherStore
+import Foundation
+import TestKit
+import Testing
+
+@testable import cipherctl
+
+@Suite("cipherctl doctor")
+struct DoctorTests {
+    private let place: Workplace
+
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+    }
+
+    private func doctor(_ more: String...) throws -> CommandRun.Outcome {
+        try place.run(["doctor", place.path("s.db"), "--json"] + more)
+    }
+
+    private func withKey() throws -> CommandRun.Outcome { try doctor("--raw-key-file", place.key) }
+
+    /// The findings, as severity and code.
+    private func findings(_ outcome: CommandRun.Outcome) -> Set<String> {
+        let all = outcome.json["findings"] as? [[String: Any]] ?? []
+        return Set(all.map { "\($0["severity"] as? String ?? "?") \($0["code"] as? String ?? "?")" })
+    }
+
+    private func serious(_ outcome: CommandRun.Outcome) -> Set<String> {
+        findings(outcome).filter { !$0.hasPrefix("note ") }
+    }
+
+    private func expect(
+        _ finding: String, key: Bool = true, at location: SourceLocation = #_sourceLocation
+    ) throws {
+        let before = FolderSnapshot(of: place.folder)
+        let outcome = try key ? withKey() : doctor("--no-key")
+        #expect(outcome.status == 2, "\(outcome.output)\(outcome.errors)", sourceLocation: location)
+        #expect(serious(outcome).contains(finding), "\(outcome.output)", sourceLocation: location)
+        #expect(before.changes(until: FolderSnapshot(of: place.folder)).isEmpty, sourceLocation: location)
+    }
+
+    private func chmod(_ name: String, _ mode: Int) throws {
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: place.path(name))
+    }
+
+    @Test("a sound store needs no attention, with its key and without")
+    func sound() throws {
+        for outcome in [try withKey(), try doctor("--no-key")] {
+            #expect(outcome.status == 0, "\(outcome.output)\(outcome.errors)")
+            #expect(outcome.json["needs_attention"] as? Bool == false)
+            #expect(serious(outcome).isEmpty)
+        }
+        #expect(try withKey().json["authenticated"] as? Bool == true)
+        let text = try place.run(["doctor", place.path("s.db"), "--no-key"])
+        #expect(text.output.hasSuffix("result   nothing needs attention (nothing was authenticated)\n"))
+    }
+
+    @Test(
+        "files that every user may write are a risk, and the remedy names the command",
+        arguments: ["s.db", "s.db-sidecar"])
+    func permissions(_ name: String) throws {
+        try chmod(name, 0o666)
+        try expect("risk othersMayWrite", key: false)
+        #expect(try doctor("--no-key").output.contains("chmod o-w '\(place.path(name))'"))
+        try chmod(name, 0o640)
+        #expect(try doctor("--no-key").status == 0)
+    }
+
+    @Test("a directory in which every user may replace files is a risk, unless it is sticky")
+    func directory() throws {
+        try chmod("", 0o777)
+        try expect("risk othersMayReplace", key: false)
+        try chmod("", 0o1777)
+        #expect(try doctor("--no-key").status == 0)
+    }
+
+    @Test("a key file that others may read is a problem, and the rest is looked at all the same")
+    func keyFile() throws {
+        try chmod("raw.key", 0o644)
+        try expect("problem keyFileShared")
+        try place.remove("s.db-sidecar.bak")
+        let outcome = try withKey()
+        #expect(serious(outcome) == ["problem keyFileShared", "problem attention"])
+        #expect(outcome.output.contains("backup copy of the sidecar is missing"))
+    }
+
+    @Test("a wrong key, a forged sidecar and a missing one are problems")
+    func sidecar() throws {
+        let other = place.path("other.key")
+        try Workplace.write([UInt8](repeating: 1, count: 32), to: other)
+        #expect(try serious(doctor("--raw-key-file", other)) == ["problem wrongKey"])
+        for name in ["s.db-sidecar", "s.db-sidecar.bak"] {
+            let text = String(decoding: try place.bytes(name), as: UTF8.self)
+            try place.remove(name)
+            try place.write(text.replacing("\"epoch\":1", with: "\"epoch\":2"), to: name)
+        }
+        try expect("problem sidecarForged")
+        try place.remove("s.db-sidecar", "s.db-sidecar.bak")
+        try expect("problem sidecarMissing", key: false)
+    }
+
+    @Test("a damaged header and a damaged first page are problems")
+    func damage() throws {
+        try place.poke("s.db", at: 1000, [try place.bytes("s.db")[1000] ^ 1])
+        try expect("problem attention")
+        try place.poke("s.db", at: 20, [0])
+        try expect("problem attention", key: false)
+    }
+
+    @Test(
+        "files that were left behind are risks",
+        arguments: [
+            ("s.db-sidecar.damaged", "risk damagedCopy"), ("s.db-sidecar.tmp-1-0123abcd", "risk temporaryFile"),
+            ("s.db-journal", "risk journal"),
+        ])
+    func strays(_ name: String, _ finding: String) throws {
+        try place.write("left", to: name)
+        try expect(finding, key: false)
+        try place.remove(name)
+        #expect(try doctor("--no-key").status == 0)
+    }
+
+    @Test("what a killed import or adoption left is a risk; the work of a process that lives is none")
+    func unfinishedWork() throws {
+        let run = try CommandRun(#require(SystemProgram.find("true")), [])
+        #expect(run.finish().status == 0)
+        let living = ProcessInfo.processInfo.processIdentifier
+        for (kind, process) in [("importing", living), ("adopting", run.processIdentifier)] {
+            try FileManager.default.createDirectory(
+                atPath: place.path("s.db.\(kind)-\(process)-0123abcd"), withIntermediateDirectories: false)
+        }
+        let outcome = try doctor("--no-key")
+        #expect(outcome.status == 2)
+        #expect(outcome.output.contains("adopting-\(run.processIdentifier)"))
+        #expect(!outcome.output.contains("importing-\(living)"))
+    }
+
+    @Test("an adoption that was cut is a problem, and says that the file opens as before")
+    func adoptionCut() throws {
+        let bench = try AdoptionBench()
+        try bench.makeStandard("s.db")
+        let killed = try bench.place.run(
+            ["adopt", bench.place.path("s.db"), "--raw-key-file", bench.place.key],
+            environment: ["CIPHERSTORE_CRASH_AT": "adoptionAnnounced"])
+        try #require(killed.status == 128 + SIGKILL)
+        let outcome = try bench.place.run(["doctor", bench.place.path("s.db"), "--no-key", "--json"])
+        #expect(outcome.status == 2)
+        #expect(serious(outcome) == ["problem adoptionCut", "risk unfinishedWork"])
+    }
+
+    @Test("a key in the environment is a risk, and a store that is not there ends with 66")
+    func others() throws {
+        #expect(try place.run(["doctor", place.path("no.db"), "--no-key"]).status == 66)
+        #expect(try doctor().status == 64)
+        #expect(try doctor("--no-key", "--raw-key-file", place.key).status == 64)
+        let outcome = try place.run(
+            ["doctor", place.path("s.db"), "--json", "--key-env", "SECRET"], environment: ["SECRET": "wrong"])
+        #expect(serious(outcome).contains("risk keySource"))
+    }
+
+    // MARK: Known bugs
+
+    private func names(sqlite: String, sqlCipher: String? = "4.6.1 community") -> [String] {
+        KnownBug.affecting(sqlite: sqlite, sqlCipher: sqlCipher).map(\.name)
+    }
+
+    @Test("the bugs of a library are those of its version, from the first that has them to the one that mended them")
+    func knownBugs() {
+        #expect(names(sqlite: "3.51.2").contains("WAL-reset"))
+        #expect(!names(sqlite: "3.51.3").contains("WAL-reset"))
+        #expect(names(sqlite: "3.46.1").contains("CVE-2025-29087"))
+        #expect(!names(sqlite: "3.43.0").contains("CVE-2025-29087"))
+        #expect(!names(sqlite: "3.49.1").contains("CVE-2025-29087"))
+        #expect(names(sqlite: "3.9.0").contains("CVE-2025-6965"))
+        #expect(names(sqlite: "3.60.0", sqlCipher: "4.4.0 community") == ["CVE-2020-27207"])
+        #expect(names(sqlite: "3.60.0", sqlCipher: "4.4.1 community").isEmpty)
+        #expect(names(sqlite: "3.60.0", sqlCipher: nil).isEmpty)
+    }
+
+    @Test("each known bug says where it is described, and is a note")
+    func sources() {
+        for bug in KnownBug.all {
+            #expect(bug.source.hasPrefix("https://"))
+            #expect(bug.finding.severity == .note)
+            #expect(bug.since.map { $0 < bug.fixedIn } ?? true)
+        }
+    }
+}
