@@ -121,7 +121,7 @@ public final class DatabasePool: DatabaseWriter {
         try await writer.asyncAccess { try $0.inWriteTransaction(updates) }
     }
 
-    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T { try writer.sync(updates) }
+    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T { try writer.sync(updates) }
 
     public func writeWithoutTransaction<T: Sendable>(
         _ updates: @escaping @Sendable (Database) throws -> T
@@ -129,7 +129,7 @@ public final class DatabasePool: DatabaseWriter {
         try await writer.asyncAccess(updates)
     }
 
-    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) throws -> T {
+    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T {
         try writer.reentrantSync(updates)
     }
 
@@ -184,6 +184,8 @@ public final class DatabasePool: DatabaseWriter {
         try writer.checkpoint(mode)
     }
 
+    public func vacuum(into path: String) throws { try writer.vacuum(into: path) }
+
     public func interrupt() {
         writer.connection.interrupt()
         readers.interrupt()
@@ -191,7 +193,7 @@ public final class DatabasePool: DatabaseWriter {
 
     /// Gives memory back that connections keep for speed; readers that are free are closed.
     public func releaseMemory() {
-        try? writer.reentrantSync { $0.releaseMemory() }
+        writer.reentrantSync { $0.releaseMemory() }
         if !configuration.persistentReadOnlyConnections { readers.closeIdle() } else { readers.releaseMemory() }
     }
 

@@ -26,6 +26,17 @@ public final class DatabaseQueue: DatabaseWriter {
         opening = Result { try Self.open(":memory:", configuration) }
     }
 
+    /// Opens a database in memory that all queues of this name in the process share, as long as one of them is open.
+    /// An error of opening surfaces at the first access.
+    ///
+    /// - Parameter name: Any text; nil for a database of its own.
+    public init(named name: String?, configuration: Configuration = Configuration()) {
+        self.configuration = configuration
+        let path = name.map(MemoryPath.shared) ?? MemoryPath.own
+        self.path = path
+        opening = Result { try Self.open(path, configuration) }
+    }
+
     private static func open(_ path: String, _ configuration: Configuration) throws -> WritingConnection {
         let wal = if case .wal = configuration.journalMode { true } else { false }
         return try WritingConnection(
@@ -35,6 +46,15 @@ public final class DatabaseQueue: DatabaseWriter {
 
     private var writer: WritingConnection {
         get throws { try opening.get() }
+    }
+
+    /// Runs an access that throws only what its body throws. Where opening failed, each statement of the body throws
+    /// the error of opening.
+    private func access<T>(reentrant: Bool = false, _ body: (Database) throws -> T) rethrows -> T {
+        switch opening {
+        case .success(let writer): try reentrant ? writer.reentrantSync(body) : writer.sync(body)
+        case .failure(let error): try SerialConnection.unopened(because: error, configuration).sync(body)
+        }
     }
 
     // MARK: Reading
@@ -47,13 +67,15 @@ public final class DatabaseQueue: DatabaseWriter {
         try await writer.asyncAccess { db in try db.readOnly { try db.inReadTransaction(value) } }
     }
 
-    public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T { try writer.sync(value) }
+    public func unsafeRead<T>(_ value: (Database) throws -> T) rethrows -> T { try access(value) }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
         try await writer.asyncAccess(value)
     }
 
-    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T { try writer.reentrantSync(value) }
+    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) rethrows -> T {
+        try access(reentrant: true, value)
+    }
 
     public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
         asyncAccess { db in
@@ -97,7 +119,7 @@ public final class DatabaseQueue: DatabaseWriter {
         try await writer.asyncAccess { try $0.inWriteTransaction(updates) }
     }
 
-    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T { try writer.sync(updates) }
+    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T { try access(updates) }
 
     public func writeWithoutTransaction<T: Sendable>(
         _ updates: @escaping @Sendable (Database) throws -> T
@@ -105,12 +127,12 @@ public final class DatabaseQueue: DatabaseWriter {
         try await writer.asyncAccess(updates)
     }
 
-    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) throws -> T {
-        try writer.reentrantSync(updates)
+    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T {
+        try access(reentrant: true, updates)
     }
 
-    public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
-        try writer.sync(updates)
+    public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T {
+        try access(updates)
     }
 
     public func barrierWriteWithoutTransaction<T: Sendable>(
@@ -140,10 +162,11 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     /// Gives memory back that the connection keeps for speed.
-    public func releaseMemory() { try? writer.reentrantSync { $0.releaseMemory() } }
+    public func releaseMemory() { access(reentrant: true) { $0.releaseMemory() } }
 
-    /// Runs an access without a transaction around it.
-    public func inDatabase<T>(_ block: (Database) throws -> T) throws -> T { try writer.sync(block) }
+    /// Runs an access without a transaction around it. On a closed database `block` runs all the same, and its
+    /// statements throw `SQLITE_MISUSE`.
+    public func inDatabase<T>(_ block: (Database) throws -> T) rethrows -> T { try access(block) }
 
     /// Runs a block in a transaction, which an error rolls back.
     public func inTransaction(
@@ -158,6 +181,8 @@ public final class DatabaseQueue: DatabaseWriter {
     public func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
         try writer.checkpoint(mode)
     }
+
+    public func vacuum(into path: String) throws { try writer.vacuum(into: path) }
 
     public func interrupt() { try? writer.connection.interrupt() }
 
