@@ -11,7 +11,7 @@ import Synchronization
 /// ```
 ///
 /// Whichever process comes first creates and migrates the store; the others wait and find it complete. The salt is kept
-/// in a sidecar beside the file, in two copies. Locks wait for up to 5 seconds unless ``Configuration/busyMode`` says
+/// in a sidecar beside the file, in two copies. Locks wait for up to 5 seconds unless `Configuration.busyMode` says
 /// otherwise.
 public final class SharedStore: DatabaseWriter {
     /// What was mended or looked risky while the store was opened: plain sentences, for a log.

@@ -66,7 +66,7 @@ public protocol DatabaseWriter: DatabaseReader {
     func writeWithoutTransaction<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
 
     /// Writes without a transaction around it, also from inside another access of the same database. What it throws is
-    /// as for ``writeWithoutTransaction(_:)-(_)``.
+    /// as for `writeWithoutTransaction`.
     func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T
 
     /// Writes while nothing reads: waits for the reads under way, and lets new ones wait.

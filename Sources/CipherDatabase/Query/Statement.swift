@@ -61,7 +61,7 @@ public final class Statement {
 
     // MARK: Arguments
 
-    /// The arguments set last. Setting some that do not fit traps: ``setArguments(_:)`` throws instead.
+    /// The arguments set last. Setting some that do not fit traps: `setArguments(_:)` throws instead.
     public var arguments: StatementArguments {
         get { bound.statementArguments }
         set {

@@ -139,7 +139,8 @@ func accessDatabase(_ pool: DatabasePool) throws {
         try db.execute(sql: "INSERT INTO t (a) VALUES (:a)", arguments: ["a": 2])
         try db.execute(literal: "INSERT INTO t (a) VALUES (\(3))")
     }
-    check(nameOfError { try pool.write { try $0.execute(sql: "INSERT INTO t (a) VALUES (1)") } } == "constraint", "twice")
+    check(
+        nameOfError { try pool.write { try $0.execute(sql: "INSERT INTO t (a) VALUES (1)") } } == "constraint", "twice")
     try pool.writeInTransaction { db in
         try db.execute(sql: "DELETE FROM t")
         return .rollback
@@ -155,10 +156,12 @@ func accessDatabase(_ pool: DatabasePool) throws {
     }
     let rows = try pool.read { db in try Row.fetchAll(db, sql: "SELECT a FROM t ORDER BY a") }
     check(rows.map { $0["a"] as Int } == [1, 2], "two rows are left")
-    check(try pool.read { try String.fetchOne($0, sql: "SELECT a FROM t WHERE a = ?", arguments: [2]) } == "2", "a text")
+    check(
+        try pool.read { try String.fetchOne($0, sql: "SELECT a FROM t WHERE a = ?", arguments: [2]) } == "2", "a text")
     let none: DatabasePool? = try pool.read { _ in nil }
     check(none == nil, "a read returns anything")
-    check(nameOfError { try pool.read { try $0.execute(sql: "DELETE FROM t") } }.hasPrefix("8 "), "a read does not write")
+    check(
+        nameOfError { try pool.read { try $0.execute(sql: "DELETE FROM t") } }.hasPrefix("8 "), "a read does not write")
 }
 
 /// A database in memory, by its queue.
@@ -171,8 +174,6 @@ func accessQueue() throws {
     }
     try queue.inTransaction(.deferred) { db in
         try db.execute(sql: "INSERT INTO t VALUES (2)")
-        try db.rollback()
-        try db.beginTransaction()
         return .rollback
     }
     let traced = Journal()

@@ -12,6 +12,7 @@ func check(_ condition: Bool, _ what: String, line: Int = #line) {
 }
 
 /// What a hook saw, from any thread.
+// Safe because: the lock guards the lines.
 final class Journal: @unchecked Sendable {
     private let lock = NSLock()
     private var lines: [String] = []
