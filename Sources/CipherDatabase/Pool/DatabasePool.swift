@@ -12,6 +12,8 @@ public final class DatabasePool: DatabaseWriter {
     public let path: String
     let writer: WritingConnection
     let readers: ReaderPool
+    /// Gives memory back when the system lacks it.
+    private let relief = Mutex<MemoryRelief?>(nil)
     let openSnapshot: @Sendable () throws -> DatabaseSnapshot
 
     /// Opens a database file, creating it when it does not exist.
@@ -50,6 +52,8 @@ public final class DatabasePool: DatabaseWriter {
             return SerialConnection(
                 db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: false)
         }
+        guard configuration.automaticMemoryManagement else { return }
+        relief.withLock { $0 = MemoryRelief { [weak self] in self?.releaseMemoryEventually() } }
     }
 
     // MARK: Reading

@@ -1,4 +1,5 @@
 import KeyCustody
+import Synchronization
 
 /// A database with one connection: all accesses run one after another.
 ///
@@ -9,6 +10,8 @@ public final class DatabaseQueue: DatabaseWriter {
     /// The path of the database file; ":memory:" for a database in memory.
     public let path: String
     private let opening: Result<WritingConnection, any Error>
+    /// Gives memory back when the system lacks it.
+    private let relief = Mutex<MemoryRelief?>(nil)
 
     /// Opens a database file, creating it when it does not exist.
     ///
@@ -17,6 +20,7 @@ public final class DatabaseQueue: DatabaseWriter {
         self.configuration = configuration
         self.path = path
         opening = .success(try Self.open(path, configuration))
+        manageMemory()
     }
 
     /// Opens a database in memory. It needs no key. An error of opening surfaces at the first access.
@@ -24,6 +28,7 @@ public final class DatabaseQueue: DatabaseWriter {
         self.configuration = configuration
         path = ":memory:"
         opening = Result { try Self.open(":memory:", configuration) }
+        manageMemory()
     }
 
     /// Opens a database in memory that all queues of this name in the process share, as long as one of them is open.
@@ -35,6 +40,7 @@ public final class DatabaseQueue: DatabaseWriter {
         let path = name.map(MemoryPath.shared) ?? MemoryPath.own
         self.path = path
         opening = Result { try Self.open(path, configuration) }
+        manageMemory()
     }
 
     private static func open(_ path: String, _ configuration: Configuration) throws -> WritingConnection {
@@ -42,6 +48,13 @@ public final class DatabaseQueue: DatabaseWriter {
         return try WritingConnection(
             path: path, label: configuration.label ?? "CipherStore.DatabaseQueue", configuration: configuration,
             keyring: Keyring(path: path, configuration: configuration), key: .byHand, wal: wal)
+    }
+
+    private func manageMemory() {
+        guard configuration.automaticMemoryManagement else { return }
+        relief.withLock {
+            $0 = MemoryRelief { [weak self] in self?.asyncWriteWithoutTransaction { $0.releaseMemory() } }
+        }
     }
 
     private var writer: WritingConnection {

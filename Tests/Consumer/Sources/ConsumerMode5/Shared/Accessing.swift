@@ -58,14 +58,18 @@ final class CoordinatedStore: Sendable {
 
     var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration("createT") { db in try db.execute(sql: "CREATE TABLE t (a UNIQUE)") }
+        migrator.registerMigration("createT") { db in
+            try db.create(table: "t") { t in t.column("a").unique() }
+        }
         return migrator
     }
 
     /// What a later version of the program runs.
     var laterMigrator: DatabaseMigrator {
         var migrator = migrator
-        migrator.registerMigration("addB") { db in try db.execute(sql: "ALTER TABLE t ADD COLUMN b") }
+        migrator.registerMigration("addB") { db in
+            try db.alter(table: "t") { t in t.add(column: "b", .text) }
+        }
         return migrator
     }
 

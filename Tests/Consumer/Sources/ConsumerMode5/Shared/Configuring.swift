@@ -56,6 +56,8 @@ func setEveryProperty(in folder: URL) throws {
     config.transactionClock = .custom { _ in Date(timeIntervalSince1970: 0) }
     config.schemaSource = nil
     config.persistentReadOnlyConnections = true
+    check(config.automaticMemoryManagement, "the defaults are GRDB's")
+    config.automaticMemoryManagement = false
     config.suspendsOnBackgroundTimeExpiration = true
     check(config.observesSuspensionNotifications, "the early name sets the same")
     config.observesSuspensionNotifications = false
