@@ -121,6 +121,9 @@ public final class SharedStore: DatabaseWriter {
 
     public func vacuum(into path: String) throws { try open { try pool.vacuum(into: path) } }
 
+    /// What checkpoints of this process did since the store was opened, and what keeps the log from shrinking.
+    public var checkpointStatistics: CheckpointStatistics { pool.checkpointStatistics }
+
     public func interrupt() { pool.interrupt() }
 
     /// Closes the store after the accesses under way; later ones throw `StoreError.storeClosed`. Those that throw only

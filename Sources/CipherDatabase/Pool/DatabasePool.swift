@@ -190,6 +190,9 @@ public final class DatabasePool: DatabaseWriter {
 
     public func vacuum(into path: String) throws { try writer.vacuum(into: path) }
 
+    /// What checkpoints did since the database was opened, and what keeps the log from shrinking.
+    public var checkpointStatistics: CheckpointStatistics { writer.checkpointStatistics }
+
     public func interrupt() {
         writer.connection.interrupt()
         readers.interrupt()

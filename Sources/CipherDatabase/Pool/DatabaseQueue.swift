@@ -197,6 +197,11 @@ public final class DatabaseQueue: DatabaseWriter {
 
     public func vacuum(into path: String) throws { try writer.vacuum(into: path) }
 
+    /// What checkpoints did since the database was opened, and what keeps the log from shrinking.
+    public var checkpointStatistics: CheckpointStatistics {
+        (try? writer.checkpointStatistics) ?? CheckpointStatistics()
+    }
+
     public func interrupt() { try? writer.connection.interrupt() }
 
     public func close() throws { try writer.close() }

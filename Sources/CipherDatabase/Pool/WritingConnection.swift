@@ -21,7 +21,7 @@ final class WritingConnection: @unchecked Sendable {
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.writeTargetQueue ?? configuration.targetQueue,
             allowsOpenTransaction: configuration.allowsUnsafeTransactions)
-        checkpointer = Checkpointer {
+        checkpointer = Checkpointer(paths: StorePaths(path), configuration: configuration) {
             try Database.open(
                 path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring, role: .reader,
                 key: key)
@@ -70,6 +70,8 @@ final class WritingConnection: @unchecked Sendable {
     func vacuum(into path: String) throws {
         try sync { try $0.copy(into: path, key: key) }
     }
+
+    var checkpointStatistics: CheckpointStatistics { checkpointer.recorder.statistics }
 
     func close() throws {
         try connection.close(willClose: checkpointer.close)
