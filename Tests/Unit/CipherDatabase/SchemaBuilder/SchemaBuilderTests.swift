@@ -60,6 +60,8 @@ import Testing
             #expect(try db.primaryKey("citizenship").columns == ["person", "country"])
             #expect(try db.columns(in: "citizenship").allSatisfy(\.isNotNull))
             #expect(databaseError { try db.execute(sql: "INSERT INTO citizenship VALUES ('x', 'fr')") } != nil)
+            try db.create(table: "plain") { t in t.primaryKey { t.column("a") } }
+            #expect(try db.columns(in: "plain").map(\.isNotNull) == [true])
             try db.create(table: "pair") { t in
                 t.column("a")
                 t.column("b")
