@@ -10,7 +10,7 @@ DEMO_DATABASE ?= /usr/share/proj/proj.db
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build test lint demo bench install clean help
+.PHONY: setup build test lint demo bench docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -25,8 +25,8 @@ lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing w
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift
 	$(SWIFT) build --build-tests $(WARNINGS)
 	$(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(WARNINGS)
-	@for script in .ci/setup .ci/run .ci/bare-root .ci/install; do bash -n $$script || exit 1; done
-	@! command -v shellcheck >/dev/null || shellcheck .ci/setup .ci/run .ci/bare-root .ci/install
+	@for script in .ci/setup .ci/run .ci/bare-root .ci/install .ci/docs; do bash -n $$script || exit 1; done
+	@! command -v shellcheck >/dev/null || shellcheck .ci/setup .ci/run .ci/bare-root .ci/install .ci/docs
 
 demo: setup  ## encrypt a real database, share it between four processes, verify every page
 	$(SWIFT) build -c release --product cipherctl
@@ -36,6 +36,10 @@ demo: setup  ## encrypt a real database, share it between four processes, verify
 bench: setup  ## measure the library beside plain C on the same SQLCipher (JSON=FILE writes the figures)
 	$(SWIFT) build -c release --product StoreBenchmark
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" $(if $(JSON),--json $(JSON))
+
+docs: setup  ## build the API reference with the toolchain's docc, without network: .build/docs/CipherStore.doccarchive
+	$(SWIFT) build $(WARNINGS)
+	.ci/docs "$$($(SWIFT) build --show-bin-path $(WARNINGS))"
 
 install: setup  ## install cipherctl, its manual page and completions (PREFIX=/usr/local, DESTDIR= for packages)
 	$(SWIFT) build -c release --product cipherctl

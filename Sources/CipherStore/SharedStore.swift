@@ -11,7 +11,7 @@ import Synchronization
 /// ```
 ///
 /// Whichever process comes first creates and migrates the store; the others wait and find it complete. The salt is kept
-/// in a sidecar beside the file, in two copies. Locks wait for up to 5 seconds unless ``Configuration/busyMode`` says
+/// in a sidecar beside the file, in two copies. Locks wait for up to 5 seconds unless `Configuration.busyMode` says
 /// otherwise.
 public final class SharedStore: DatabaseWriter {
     /// What was mended or looked risky while the store was opened: plain sentences, for a log.
@@ -72,8 +72,8 @@ public final class SharedStore: DatabaseWriter {
         return try await pool.write(updates)
     }
 
-    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
-        try open { try pool.writeWithoutTransaction(updates) }
+    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T {
+        try pool.writeWithoutTransaction(updates)
     }
 
     public func writeWithoutTransaction<T: Sendable>(
@@ -83,8 +83,8 @@ public final class SharedStore: DatabaseWriter {
         return try await pool.writeWithoutTransaction(updates)
     }
 
-    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) throws -> T {
-        try open { try pool.unsafeReentrantWrite(updates) }
+    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T {
+        try pool.unsafeReentrantWrite(updates)
     }
 
     public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
@@ -119,12 +119,15 @@ public final class SharedStore: DatabaseWriter {
         try open { try pool.checkpoint(mode) }
     }
 
+    public func vacuum(into path: String) throws { try open { try pool.vacuum(into: path) } }
+
     /// What checkpoints of this process did since the store was opened, and what keeps the log from shrinking.
     public var checkpointStatistics: CheckpointStatistics { pool.checkpointStatistics }
 
     public func interrupt() { pool.interrupt() }
 
-    /// Closes the store after the accesses under way; later ones throw `StoreError.storeClosed`.
+    /// Closes the store after the accesses under way; later ones throw `StoreError.storeClosed`. Those that throw only
+    /// what their closure throws run it, and its statements throw `SQLITE_MISUSE`.
     public func close() throws {
         try pool.close()
         isClosed.withLock { $0 = true }

@@ -1,5 +1,11 @@
+import Dispatch
+
 /// Every bound of this module.
 enum Limits {
+    /// How often Linux is asked whether it lacks memory.
+    static let pressureInterval = DispatchTimeInterval.seconds(10)
+    /// From which share of waiting for memory on, in percent of the last ten seconds, databases give theirs back.
+    static let pressurePercent = 10.0
     /// Compiled statements that one connection keeps.
     static let cachedStatements = 500
     /// The checkpoints that a log may go through without being used anew, before one waits for its readers.

@@ -27,6 +27,7 @@ extension Database {
         path: String, label: String, configuration: Configuration, keyring: Keyring, role: ConnectionRole,
         key: KeyProvision = .byHand, wal: Bool = false
     ) throws -> Database {
+        try SQLiteLibrary.requireCipher()
         let db = try Database(path: path, label: label, configuration: configuration, keyring: keyring)
         db.beginAccess()
         do {

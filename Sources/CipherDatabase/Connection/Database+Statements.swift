@@ -45,7 +45,7 @@ extension Database {
     func compile(_ text: UnsafePointer<CChar>, sql: String, persistent: Bool) throws -> (
         statement: Statement?, tail: UnsafePointer<CChar>
     ) {
-        if isClosed { throw DatabaseError.connectionIsClosed() }
+        if isClosed { throw closedError }
         try keying.willCompile(String(cString: text), on: self)
         var text = text
         while true {
@@ -94,13 +94,17 @@ extension Database {
 struct ArgumentQueue {
     let arguments: StatementArguments
     private var taken = 0
+    private var mayHaveTakenNames = false
 
     init(_ arguments: StatementArguments) { self.arguments = arguments }
 
     /// The arguments of the next statement. Named values are for all of them.
     mutating func values(for statement: Statement) -> StatementArguments {
         var values = StatementArguments()
-        values.namedValues = arguments.namedValues
+        if !arguments.namedValues.isEmpty && statement.hasNamedParameters {
+            values.namedValues = arguments.namedValues
+            mayHaveTakenNames = true
+        }
         let count = statement.positionalParameterCount(beside: arguments.namedValues)
         let rest = arguments.values[taken...].prefix(count)
         values.values = Array(rest)
@@ -108,8 +112,9 @@ struct ArgumentQueue {
         return values
     }
 
-    /// Throws when values are left. Names that no statement has are left alone: a misspelled one shows as missing.
+    /// Throws when values are left, and when there are names and no statement asks for any: see ``StatementArguments``.
     func requireEnd(sql: String) throws {
+        if !mayHaveTakenNames && !arguments.namedValues.isEmpty { throw arguments.unknownNames(sql: sql) }
         guard taken < arguments.values.count else { return }
         throw DatabaseError(
             resultCode: .SQLITE_MISUSE,

@@ -46,6 +46,7 @@ extension Database {
     /// - SeeAlso: <https://www.sqlite.org/c3ref/trace_v2.html>
     public func trace(options: TracingOptions = .statement, _ trace: ((TraceEvent) -> Void)? = nil) {
         requireAccess()
+        if isClosed { return }
         let options = trace == nil ? [] : options
         let showsArguments = configuration.publicStatementArguments
         hooks.willRun = { statement, text in

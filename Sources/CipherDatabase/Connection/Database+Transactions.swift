@@ -41,7 +41,10 @@ extension Database {
     }
 
     /// Runs a block in a deferred transaction unless one is under way, so that all it reads is of one moment.
-    public func isolated<T>(_ block: () throws -> T) throws -> T {
+    ///
+    /// - Parameter readOnly: Whether statements of the block that write throw `SQLITE_READONLY`.
+    public func isolated<T>(readOnly: Bool = false, _ block: () throws -> T) throws -> T {
+        if readOnly { return try self.readOnly { try isolated(block) } }
         if isInsideTransaction { return try block() }
         var result: T?
         try inTransaction(.deferred) {
@@ -57,7 +60,8 @@ extension Database {
     /// - SeeAlso: <https://www.sqlite.org/lang_savepoint.html>
     public func inSavepoint(_ block: () throws -> TransactionCompletion) throws {
         guard isInsideTransaction else { return try inTransaction(nil, block) }
-        let name = "cipherstore"
+        // GRDB's name: it shows in traces, and programs compare those.
+        let name = "grdb"
         try execute(sql: "SAVEPOINT \(name)")
         let outer = expectsTransaction
         expectsTransaction = true
@@ -150,7 +154,7 @@ extension Database {
     /// Runs a statement that begins or ends a transaction; it is compiled once for the connection.
     func run(_ control: ControlStatements.Kind) throws {
         requireAccess()
-        if isClosed { throw DatabaseError.connectionIsClosed() }
+        if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if control.isBegin { try requireExpectedTransaction(for: control.sql) }
         try keying.willCompile(control.sql, on: self)

@@ -19,6 +19,10 @@ public final class Database {
     /// The frames in the write-ahead log after the last commit of this connection.
     var logFrames = 0
     var isClosed = false
+    /// Why a connection was never opened that stands for one all the same.
+    var openingFailure: (any Error)?
+    /// Copies the log of a writing connection into its file.
+    var checkpointer: Checkpointer?
     /// Statements of ``cachedStatement(sql:)``.
     // Unchecked, as the next two: one thread at a time uses them, and Swift's runtime would look that up each time.
     @exclusivity(unchecked) var statementCache = StatementCache()
@@ -50,7 +54,6 @@ public final class Database {
 
     /// Opens a file or a database in memory, without preparing it.
     init(path: String, label: String, configuration: Configuration, keyring: Keyring) throws {
-        try SQLiteLibrary.requireCipher()
         handle = try keyring.open(path, readonly: configuration.readonly)
         self.path = path
         self.label = label
@@ -65,31 +68,34 @@ public final class Database {
     // MARK: State
 
     /// Whether a transaction is under way.
-    public var isInsideTransaction: Bool { !accessedHandle.isInAutocommit }
+    public var isInsideTransaction: Bool { accessedHandle.map { !$0.isInAutocommit } ?? false }
 
     /// The row id of the last row that this connection inserted.
-    public var lastInsertedRowID: Int64 { accessedHandle.lastInsertedRowID }
+    public var lastInsertedRowID: Int64 { accessedHandle?.lastInsertedRowID ?? 0 }
 
     /// How many rows the last statement inserted, changed or deleted.
-    public var changesCount: Int { accessedHandle.changeCount }
+    public var changesCount: Int { accessedHandle?.changeCount ?? 0 }
 
     /// How many rows this connection inserted, changed or deleted since it was opened.
-    public var totalChangesCount: Int { accessedHandle.totalChangeCount }
+    public var totalChangesCount: Int { accessedHandle?.totalChangeCount ?? 0 }
 
     /// The extended code of the last call to SQLite.
-    public var lastErrorCode: ResultCode { accessedHandle.lastExtendedCode }
+    public var lastErrorCode: ResultCode { accessedHandle?.lastExtendedCode ?? .SQLITE_MISUSE }
 
     /// SQLite's message for the last call.
-    public var lastErrorMessage: String? { accessedHandle.lastMessage }
+    public var lastErrorMessage: String? { accessedHandle?.lastMessage }
 
-    // Outside of its access the connection may be in use on another thread, or closed.
-    private var accessedHandle: ConnectionHandle {
+    // Outside of its access the connection may be in use on another thread; inside it may be closed.
+    private var accessedHandle: ConnectionHandle? {
         requireAccess()
-        return handle
+        return isClosed ? nil : handle
     }
 
+    /// What the use of a closed connection throws.
+    var closedError: any Error { openingFailure ?? DatabaseError.connectionIsClosed() }
+
     /// The most parameters that one statement may have.
-    public var maximumStatementArgumentCount: Int { accessedHandle.parameterLimit }
+    public var maximumStatementArgumentCount: Int { accessedHandle?.parameterLimit ?? 0 }
 
     /// Interrupts the statements under way: they throw `SQLITE_INTERRUPT`.
     public func interrupt() { if !isClosed { handle.interrupt() } }
@@ -211,7 +217,7 @@ public final class Database {
     /// Gives memory back that SQLite keeps for speed.
     public func releaseMemory() {
         clearSchemaCache()
-        handle.releaseMemory()
+        accessedHandle?.releaseMemory()
     }
 }
 

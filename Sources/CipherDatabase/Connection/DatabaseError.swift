@@ -1,3 +1,6 @@
+import Foundation
+import StorePlatform
+
 /// An error of SQLite: a statement that failed, a lock that was not had, a file that could not be read.
 ///
 /// It names the code, SQLite's message and the SQL text, and leaves the statement's arguments out unless
@@ -11,10 +14,10 @@ public struct DatabaseError: Error, Sendable {
     public let message: String?
     /// The SQL text that failed; nil when there is none, or when it could hold a key.
     public let sql: String?
-    /// The bound arguments, only with ``Configuration/publicStatementArguments``.
-    let publicArguments: StatementArguments?
+    /// The arguments of the statement, only with ``Configuration/publicStatementArguments``; nil otherwise.
+    public let arguments: StatementArguments?
     /// All arguments, for ``expandedDescription`` alone.
-    let arguments: StatementArguments?
+    let allArguments: StatementArguments?
 
     /// The primary code, as `SQLITE_CONSTRAINT`.
     public var resultCode: ResultCode { extendedResultCode.primaryResultCode }
@@ -29,8 +32,8 @@ public struct DatabaseError: Error, Sendable {
         extendedResultCode = resultCode
         self.message = message ?? SQLiteLibrary.message(of: resultCode)
         self.sql = sql.flatMap { CipherPragma.mayHoldKey($0) ? nil : $0 }
-        self.arguments = arguments
-        publicArguments = publicStatementArguments ? arguments : nil
+        allArguments = arguments
+        self.arguments = publicStatementArguments ? arguments : nil
     }
 
     /// Whether the error comes from an interruption or a suspension: the same access may succeed later.
@@ -39,18 +42,20 @@ public struct DatabaseError: Error, Sendable {
     }
 }
 
-/// Lets `catch DatabaseError.SQLITE_BUSY` match an error by its code.
+/// Lets `catch DatabaseError.SQLITE_BUSY` match an error by its code, and a `StoreError` by the code that stands for it:
+/// see `StoreError.resultCode`.
 public func ~= (code: ResultCode, error: any Error) -> Bool {
+    if let error = error as? StoreError { return error.resultCode.map { code ~= $0 } ?? false }
     guard let error = error as? DatabaseError else { return false }
     return code ~= error.extendedResultCode
 }
 
 extension DatabaseError: CustomStringConvertible {
     /// The code, the message and the SQL; arguments only where they are public.
-    public var description: String { text(with: publicArguments) }
+    public var description: String { text(with: arguments) }
 
     /// The same with the statement's arguments: for a developer's own eyes, never for a log.
-    public var expandedDescription: String { text(with: arguments) }
+    public var expandedDescription: String { text(with: allArguments) }
 
     private func text(with arguments: StatementArguments?) -> String {
         var text = "SQLite error \(resultCode.rawValue)"
@@ -59,6 +64,16 @@ extension DatabaseError: CustomStringConvertible {
         if let arguments, !arguments.isEmpty { text += " with arguments \(arguments)" }
         return text
     }
+}
+
+extension DatabaseError: CustomNSError {
+    /// The domain of the errors as `NSError`.
+    public static var errorDomain: String { "CipherStore.DatabaseError" }
+
+    /// The extended code, as a number.
+    public var errorCode: Int { Int(extendedResultCode.rawValue) }
+
+    public var errorUserInfo: [String: Any] { [NSLocalizedDescriptionKey: description] }
 }
 
 extension DatabaseError {

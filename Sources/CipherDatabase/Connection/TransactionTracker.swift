@@ -92,6 +92,7 @@ extension Database {
         onCommit: @escaping (Database) -> Void, onRollback: @escaping (Database) -> Void = { _ in }
     ) {
         requireAccess()
+        if isClosed { return }
         if transaction.completions.isEmpty {
             transaction.sawTransaction = isInsideTransaction
             transaction.sawCommit = false

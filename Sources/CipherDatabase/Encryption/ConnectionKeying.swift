@@ -270,8 +270,10 @@ final class ConnectionKeying {
         // VACUUM attaches a database without a name. Any other file would be written without this database's key.
         // A name that is no literal comes as nil, and may be any.
         if file == "" || file == ":memory:" { return }
-        if case .unkeyed = phase { return }
-        throw refused("an attached file would hold readable copies of encrypted rows")
+        if case .unkeyed = phase, configuration.allowsUnencrypted { return }
+        throw refused(
+            "an attached file would hold readable copies of encrypted rows; vacuum(into:) and backup(to:) make "
+                + "encrypted ones")
     }
 
     // MARK: Errors

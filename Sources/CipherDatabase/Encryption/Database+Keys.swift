@@ -26,12 +26,14 @@ extension Database {
 
     private func usePassphrase(bytes: UnsafeRawBufferPointer) throws {
         requireAccess()
+        if isClosed { throw closedError }
         try keying.give(KeyMaterialBox(.passphrase(Passphrase(SecretBytes(copying: bytes)))), on: self)
     }
 
     /// Gives the raw key of the database: 32 bytes, used without derivation.
     public func useRawKey(_ key: borrowing RawKey) throws {
         requireAccess()
+        if isClosed { throw closedError }
         try keying.give(KeyMaterialBox(.rawKey(RawKey(key.secret.copy()))), on: self)
     }
 

@@ -42,10 +42,9 @@ package final class Keyring: Sendable {
         let key: DataKey
     }
 
-    /// - Parameter path: The database file; ":memory:" and "" stand for databases without one.
+    /// - Parameter path: The database file, or what ``MemoryPath`` knows as a database without one.
     package init(path: String, configuration: Configuration) {
-        let isInMemory = path.isEmpty || path == ":memory:" || path.hasPrefix("file::memory:")
-        paths = isInMemory ? nil : StorePaths(path)
+        paths = MemoryPath.names(path) ? nil : StorePaths(path)
         isReadonly = configuration.readonly
         onNotice = configuration.onNotice
     }

@@ -7,6 +7,7 @@ extension Database {
     /// bytes, more than 127 arguments, and replacing a function while a statement runs, trap.
     public func add(function: DatabaseFunction) {
         requireAccess()
+        if isClosed { return }
         require(function.install(on: handle), "the function \(function.name) cannot be added")
     }
 
@@ -15,6 +16,7 @@ extension Database {
     /// Removing a function while a statement runs traps.
     public func remove(function: DatabaseFunction) {
         requireAccess()
+        if isClosed { return }
         require(function.uninstall(from: handle), "the function \(function.name) cannot be removed")
     }
 
@@ -26,6 +28,7 @@ extension Database {
     /// statement runs traps.
     public func add(collation: DatabaseCollation) {
         requireAccess()
+        if isClosed { return }
         require(collation.install(on: handle), "the collation \(collation.name) cannot be added")
     }
 
@@ -34,6 +37,7 @@ extension Database {
     /// Removing a collation while a statement runs traps.
     public func remove(collation: DatabaseCollation) {
         requireAccess()
+        if isClosed { return }
         require(collation.uninstall(from: handle), "the collation \(collation.name) cannot be removed")
     }
 

@@ -31,18 +31,14 @@ extension DatabaseMigrator {
         _ writer: any DatabaseWriter, completion: @escaping @Sendable (Result<Database, any Error>) -> Void
     ) {
         DispatchQueue.global().async {
-            do {
-                try writer.writeWithoutTransaction { db in
-                    let target = registered.indices.last
-                    completion(
-                        Result {
-                            if let target { try migrate(db, upTo: target) }
-                            return db
-                        })
+            writer.writeWithoutTransaction { db in
+                let outcome = Result {
+                    // A closed database says so here where no migration is due.
+                    guard !db.isClosed else { throw db.closedError }
+                    if let target = registered.indices.last { try migrate(db, upTo: target) }
+                    return db
                 }
-            } catch {
-                // The access itself failed: its body, which throws nothing, never ran.
-                completion(.failure(error))
+                completion(outcome)
             }
         }
     }

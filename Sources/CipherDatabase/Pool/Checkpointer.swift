@@ -34,7 +34,7 @@ final class Checkpointer {
         let frames = writer.logFrames
         if frames < lastFrames { dueFrames = interval }
         lastFrames = frames
-        guard frames >= dueFrames, !writer.isInsideTransaction, !writer.isClosed else { return }
+        guard frames >= dueFrames, !writer.isClosed, !writer.isInsideTransaction else { return }
         // Nobody waits for this one: while another process writes, it comes with one of the next commits.
         let result = try? writer.withoutWaiting { try checkpoint(holding: writer) }
         if result == nil { recorder.recordPostponed() }

@@ -12,6 +12,8 @@ public final class DatabasePool: DatabaseWriter {
     public let path: String
     let writer: WritingConnection
     let readers: ReaderPool
+    /// Gives memory back when the system lacks it.
+    private let relief = Mutex<MemoryRelief?>(nil)
     let openSnapshot: @Sendable () throws -> DatabaseSnapshot
 
     /// Opens a database file, creating it when it does not exist.
@@ -50,6 +52,8 @@ public final class DatabasePool: DatabaseWriter {
             return SerialConnection(
                 db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: false)
         }
+        guard configuration.automaticMemoryManagement else { return }
+        relief.withLock { $0 = MemoryRelief { [weak self] in self?.releaseMemoryEventually() } }
     }
 
     // MARK: Reading
@@ -121,7 +125,7 @@ public final class DatabasePool: DatabaseWriter {
         try await writer.asyncAccess { try $0.inWriteTransaction(updates) }
     }
 
-    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T { try writer.sync(updates) }
+    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T { try writer.sync(updates) }
 
     public func writeWithoutTransaction<T: Sendable>(
         _ updates: @escaping @Sendable (Database) throws -> T
@@ -129,7 +133,7 @@ public final class DatabasePool: DatabaseWriter {
         try await writer.asyncAccess(updates)
     }
 
-    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) throws -> T {
+    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T {
         try writer.reentrantSync(updates)
     }
 
@@ -184,6 +188,8 @@ public final class DatabasePool: DatabaseWriter {
         try writer.checkpoint(mode)
     }
 
+    public func vacuum(into path: String) throws { try writer.vacuum(into: path) }
+
     /// What checkpoints did since the database was opened, and what keeps the log from shrinking.
     public var checkpointStatistics: CheckpointStatistics { writer.checkpointStatistics }
 
@@ -194,7 +200,7 @@ public final class DatabasePool: DatabaseWriter {
 
     /// Gives memory back that connections keep for speed; readers that are free are closed.
     public func releaseMemory() {
-        try? writer.reentrantSync { $0.releaseMemory() }
+        writer.reentrantSync { $0.releaseMemory() }
         if !configuration.persistentReadOnlyConnections { readers.closeIdle() } else { readers.releaseMemory() }
     }
 

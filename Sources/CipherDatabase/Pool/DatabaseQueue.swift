@@ -1,4 +1,5 @@
 import KeyCustody
+import Synchronization
 
 /// A database with one connection: all accesses run one after another.
 ///
@@ -9,6 +10,8 @@ public final class DatabaseQueue: DatabaseWriter {
     /// The path of the database file; ":memory:" for a database in memory.
     public let path: String
     private let opening: Result<WritingConnection, any Error>
+    /// Gives memory back when the system lacks it.
+    private let relief = Mutex<MemoryRelief?>(nil)
 
     /// Opens a database file, creating it when it does not exist.
     ///
@@ -17,6 +20,7 @@ public final class DatabaseQueue: DatabaseWriter {
         self.configuration = configuration
         self.path = path
         opening = .success(try Self.open(path, configuration))
+        manageMemory()
     }
 
     /// Opens a database in memory. It needs no key. An error of opening surfaces at the first access.
@@ -24,6 +28,19 @@ public final class DatabaseQueue: DatabaseWriter {
         self.configuration = configuration
         path = ":memory:"
         opening = Result { try Self.open(":memory:", configuration) }
+        manageMemory()
+    }
+
+    /// Opens a database in memory that all queues of this name in the process share, as long as one of them is open.
+    /// An error of opening surfaces at the first access.
+    ///
+    /// - Parameter name: Any text; nil for a database of its own.
+    public init(named name: String?, configuration: Configuration = Configuration()) {
+        self.configuration = configuration
+        let path = name.map(MemoryPath.shared) ?? MemoryPath.own
+        self.path = path
+        opening = Result { try Self.open(path, configuration) }
+        manageMemory()
     }
 
     private static func open(_ path: String, _ configuration: Configuration) throws -> WritingConnection {
@@ -33,8 +50,24 @@ public final class DatabaseQueue: DatabaseWriter {
             keyring: Keyring(path: path, configuration: configuration), key: .byHand, wal: wal)
     }
 
+    private func manageMemory() {
+        guard configuration.automaticMemoryManagement else { return }
+        relief.withLock {
+            $0 = MemoryRelief { [weak self] in self?.asyncWriteWithoutTransaction { $0.releaseMemory() } }
+        }
+    }
+
     private var writer: WritingConnection {
         get throws { try opening.get() }
+    }
+
+    /// Runs an access that throws only what its body throws. Where opening failed, each statement of the body throws
+    /// the error of opening.
+    private func access<T>(reentrant: Bool = false, _ body: (Database) throws -> T) rethrows -> T {
+        switch opening {
+        case .success(let writer): try reentrant ? writer.reentrantSync(body) : writer.sync(body)
+        case .failure(let error): try SerialConnection.unopened(because: error, configuration).sync(body)
+        }
     }
 
     // MARK: Reading
@@ -47,13 +80,15 @@ public final class DatabaseQueue: DatabaseWriter {
         try await writer.asyncAccess { db in try db.readOnly { try db.inReadTransaction(value) } }
     }
 
-    public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T { try writer.sync(value) }
+    public func unsafeRead<T>(_ value: (Database) throws -> T) rethrows -> T { try access(value) }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
         try await writer.asyncAccess(value)
     }
 
-    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T { try writer.reentrantSync(value) }
+    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) rethrows -> T {
+        try access(reentrant: true, value)
+    }
 
     public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
         asyncAccess { db in
@@ -97,7 +132,7 @@ public final class DatabaseQueue: DatabaseWriter {
         try await writer.asyncAccess { try $0.inWriteTransaction(updates) }
     }
 
-    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T { try writer.sync(updates) }
+    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T { try access(updates) }
 
     public func writeWithoutTransaction<T: Sendable>(
         _ updates: @escaping @Sendable (Database) throws -> T
@@ -105,12 +140,12 @@ public final class DatabaseQueue: DatabaseWriter {
         try await writer.asyncAccess(updates)
     }
 
-    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) throws -> T {
-        try writer.reentrantSync(updates)
+    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T {
+        try access(reentrant: true, updates)
     }
 
-    public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
-        try writer.sync(updates)
+    public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T {
+        try access(updates)
     }
 
     public func barrierWriteWithoutTransaction<T: Sendable>(
@@ -140,10 +175,11 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     /// Gives memory back that the connection keeps for speed.
-    public func releaseMemory() { try? writer.reentrantSync { $0.releaseMemory() } }
+    public func releaseMemory() { access(reentrant: true) { $0.releaseMemory() } }
 
-    /// Runs an access without a transaction around it.
-    public func inDatabase<T>(_ block: (Database) throws -> T) throws -> T { try writer.sync(block) }
+    /// Runs an access without a transaction around it. On a closed database `block` runs all the same, and its
+    /// statements throw `SQLITE_MISUSE`.
+    public func inDatabase<T>(_ block: (Database) throws -> T) rethrows -> T { try access(block) }
 
     /// Runs a block in a transaction, which an error rolls back.
     public func inTransaction(
@@ -158,6 +194,8 @@ public final class DatabaseQueue: DatabaseWriter {
     public func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
         try writer.checkpoint(mode)
     }
+
+    public func vacuum(into path: String) throws { try writer.vacuum(into: path) }
 
     /// What checkpoints did since the database was opened, and what keeps the log from shrinking.
     public var checkpointStatistics: CheckpointStatistics {

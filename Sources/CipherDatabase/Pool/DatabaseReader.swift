@@ -57,13 +57,17 @@ public protocol DatabaseWriter: DatabaseReader {
     func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
 
     /// Writes without a transaction around it: each statement commits by itself, unless `updates` begins one.
-    func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T
+    ///
+    /// It throws what `updates` throws and nothing else: on a closed database `updates` runs all the same, and its
+    /// statements throw `SQLITE_MISUSE`.
+    func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T
 
     /// Writes without a transaction around it and without blocking the thread.
     func writeWithoutTransaction<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
 
-    /// Writes without a transaction around it, also from inside another access of the same database.
-    func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) throws -> T
+    /// Writes without a transaction around it, also from inside another access of the same database. What it throws is
+    /// as for `writeWithoutTransaction`.
+    func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T
 
     /// Writes while nothing reads: waits for the reads under way, and lets new ones wait.
     func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T
@@ -92,6 +96,14 @@ public protocol DatabaseWriter: DatabaseReader {
     ///   readers allow.
     @discardableResult
     func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult
+
+    /// Copies everything into a new file without free pages, encrypted as this one: under the same key, given by the
+    /// same configuration, with a salt (and where the configuration asks for one, a sidecar) of its own.
+    ///
+    /// `VACUUM INTO` as SQL is refused: SQLCipher writes a file that does not open with the settings of this one.
+    /// - Parameter path: A file that does not exist, or is empty. After an error it may hold nothing.
+    /// - Throws: ``DatabaseError``, or the errors of opening.
+    func vacuum(into path: String) throws
 }
 
 extension DatabaseWriter {

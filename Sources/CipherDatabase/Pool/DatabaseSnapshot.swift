@@ -28,19 +28,19 @@ public final class DatabaseSnapshot: DatabaseReader {
         }
     }
 
-    public func read<T>(_ value: (Database) throws -> T) throws -> T { try connection.sync(value) }
+    public func read<T>(_ value: (Database) throws -> T) rethrows -> T { try connection.sync(value) }
 
     public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
         try await AsyncAccess.run { [connection] in connection.run($0, value) }
     }
 
-    public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T { try connection.sync(value) }
+    public func unsafeRead<T>(_ value: (Database) throws -> T) rethrows -> T { try connection.sync(value) }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
         try await AsyncAccess.run { [connection] in connection.run($0, value) }
     }
 
-    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T {
+    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) rethrows -> T {
         try connection.reentrantSync(value)
     }
 

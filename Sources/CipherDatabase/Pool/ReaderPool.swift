@@ -229,7 +229,7 @@ final class ReaderPool: Sendable {
 
     /// Gives memory back that idle connections keep for speed.
     func releaseMemory() {
-        for connection in state.withLock({ $0.idle }) { try? connection.sync { $0.releaseMemory() } }
+        for connection in state.withLock({ $0.idle }) { connection.sync { $0.releaseMemory() } }
     }
 
     /// Interrupts every reader.

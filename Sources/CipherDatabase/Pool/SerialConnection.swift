@@ -44,13 +44,15 @@ final class SerialConnection: @unchecked Sendable {
     // MARK: Accesses
 
     /// Runs an access and waits for it. Traps when this thread is inside one already.
-    func sync<T>(_ body: (Database) throws -> T) throws -> T {
+    ///
+    /// On a connection that was closed `body` runs too: every statement of it throws.
+    func sync<T>(_ body: (Database) throws -> T) rethrows -> T {
         if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         return try queue.sync { try access(body) }
     }
 
     /// Runs an access, or runs `body` at once when this thread is inside one already.
-    func reentrantSync<T>(_ body: (Database) throws -> T) throws -> T {
+    func reentrantSync<T>(_ body: (Database) throws -> T) rethrows -> T {
         if db.isAccessedHere { return try body(db) }
         return try sync(body)
     }
@@ -83,15 +85,15 @@ final class SerialConnection: @unchecked Sendable {
         }
     }
 
-    private func access<T>(_ body: (Database) throws -> T) throws -> T {
+    private func access<T>(_ body: (Database) throws -> T) rethrows -> T {
         db.beginAccess()
         defer { db.endAccess(allowsOpenTransaction: allowsOpenTransaction) }
-        if db.isClosed { throw DatabaseError.connectionIsClosed() }
         return try body(db)
     }
 
     private func cancellableAccess<T>(_ cancellation: CancellationFlag, _ body: (Database) throws -> T) throws -> T {
         if cancellation.isSet { throw CancellationError() }
+        if db.isClosed { throw DatabaseError.connectionIsClosed() }
         db.cancellation = cancellation
         life.withLock { $0.running = cancellation }
         defer {

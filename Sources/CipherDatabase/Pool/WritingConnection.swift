@@ -6,12 +6,14 @@ final class WritingConnection: @unchecked Sendable {
     let connection: SerialConnection
     let keyring: Keyring
     private let checkpointer: Checkpointer
+    private let key: KeyProvision
 
     /// Opens the connection; a new file is created and its salt recorded by exactly one process.
     init(
         path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, wal: Bool
     ) throws {
         self.keyring = keyring
+        self.key = key
         let holdsLock = keyring.holdsOpeningLock
         defer { if !holdsLock { keyring.releaseOpeningLock() } }
         let db = try Database.open(
@@ -24,12 +26,13 @@ final class WritingConnection: @unchecked Sendable {
                 path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring, role: .reader,
                 key: key)
         }
+        db.checkpointer = checkpointer
     }
 
     deinit { checkpointer.close() }
 
     /// Runs a write access, and a checkpoint behind it when one is due.
-    func sync<T>(_ body: (Database) throws -> T) throws -> T {
+    func sync<T>(_ body: (Database) throws -> T) rethrows -> T {
         try connection.sync { db in
             defer { checkpointer.checkpointIfDue(holding: db) }
             return try body(db)
@@ -55,23 +58,17 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     /// Runs a write access, or `body` at once when this thread is inside one already.
-    func reentrantSync<T>(_ body: (Database) throws -> T) throws -> T {
+    func reentrantSync<T>(_ body: (Database) throws -> T) rethrows -> T {
         connection.isAccessedHere ? try connection.reentrantSync(body) : try sync(body)
     }
 
     func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
-        try connection.sync { db in
-            guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
-                return CheckpointResult(walFrameCount: 0, checkpointedFrameCount: 0)
-            }
-            let result = try checkpointer.checkpoint(holding: db)
-            if case .passive = mode { return result }
-            guard result.isComplete else {
-                throw DatabaseError(
-                    resultCode: .SQLITE_BUSY, message: "readers still use frames of the write-ahead log")
-            }
-            return result
-        }
+        try connection.sync { try $0.checkpoint(mode) }
+    }
+
+    /// Copies everything into a file that does not exist yet, without free pages, encrypted under the same key.
+    func vacuum(into path: String) throws {
+        try sync { try $0.copy(into: path, key: key) }
     }
 
     var checkpointStatistics: CheckpointStatistics { checkpointer.recorder.statistics }

@@ -61,7 +61,7 @@ public final class Statement {
 
     // MARK: Arguments
 
-    /// The arguments set last. Setting some that do not fit traps: ``setArguments(_:)`` throws instead.
+    /// The arguments set last. Setting some that do not fit traps: `setArguments(_:)` throws instead.
     public var arguments: StatementArguments {
         get { bound.statementArguments }
         set {
@@ -128,6 +128,9 @@ public final class Statement {
         }
     }
 
+    /// Whether any parameter has a name.
+    var hasNamedParameters: Bool { parameterNames.contains { $0 != nil } }
+
     /// How many parameters take their values by position where these names have values.
     func positionalParameterCount(beside namedValues: [String: DatabaseValue]) -> Int {
         if namedValues.isEmpty { return parameterCount }
@@ -138,8 +141,8 @@ public final class Statement {
         for (index, value) in try valuesInOrder(arguments).enumerated() { try bind(value, at: index) }
     }
 
-    // Named parameters take the value of their name; the others take the positional values in turn. Names that the
-    // statement does not have are for other statements: a misspelled one shows as missing.
+    // Named parameters take the value of their name; the others take the positional values in turn. A dictionary may
+    // hold more than the statement asks for: a row's values, say. One that holds nothing for it is a mistake.
     private func valuesInOrder(_ arguments: StatementArguments) throws -> [DatabaseValue] {
         var positional = arguments.values[...]
         let values = try parameterNames.map { name -> DatabaseValue in
@@ -148,6 +151,10 @@ public final class Statement {
             throw misuse(name.map { "missing statement argument: \($0)" } ?? wrongCountMessage(arguments.values.count))
         }
         guard positional.isEmpty else { throw wrongArgumentCount(arguments.values.count) }
+        let names = arguments.namedValues
+        guard names.isEmpty || parameterNames.contains(where: { $0.map { names[$0] != nil } ?? false }) else {
+            throw arguments.unknownNames(sql: sql)
+        }
         return values
     }
 
@@ -159,7 +166,7 @@ public final class Statement {
     private func wrongArgumentCount(_ count: Int) -> DatabaseError { misuse(wrongCountMessage(count)) }
 
     private func wrongCountMessage(_ count: Int) -> String {
-        "wrong number of statement arguments: \(count), where the statement has \(parameterCount)"
+        "wrong number of statement arguments: \(count)"
     }
 
     private func misuse(_ message: String) -> DatabaseError {

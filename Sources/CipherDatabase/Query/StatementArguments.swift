@@ -4,6 +4,10 @@
 /// try db.execute(sql: "INSERT INTO player VALUES (?, ?)", arguments: ["Ann", 12])
 /// try db.execute(sql: "INSERT INTO player VALUES (:name, :score)", arguments: ["name": "Ann", "score": 12])
 /// ```
+///
+/// Every parameter needs a value, and every value by position a parameter. A dictionary may have more names than the
+/// SQL asks for, as the values of a row often do; one with no name that the SQL knows is refused. Where arguments do not
+/// fit, ``DatabaseError`` `.SQLITE_MISUSE` is thrown, which names what is missing or unknown and never a value.
 public struct StatementArguments: Sendable {
     var values: [DatabaseValue]
     var namedValues: [String: DatabaseValue]
@@ -59,6 +63,13 @@ public struct StatementArguments: Sendable {
             guard let name = key.base as? String, let value = DatabaseValue(value: value) else { return nil }
             namedValues[name] = value
         }
+    }
+
+    /// The error of SQL that has no parameter of any of these names.
+    func unknownNames(sql: String) -> DatabaseError {
+        let names = namedValues.keys.sorted().joined(separator: ", ")
+        return DatabaseError(
+            resultCode: .SQLITE_MISUSE, message: "unknown statement argument: \(names)", sql: sql.trimmingSQL())
     }
 
     /// Whether there is no argument at all.

@@ -13,8 +13,11 @@ struct ConnectionHandle {
     static func open(_ path: String, readonly: Bool) throws(DatabaseError) -> ConnectionHandle {
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         flags |= readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
+        if MemoryPath.isURI(path) { flags |= SQLITE_OPEN_URI }
+        // A library may be built to take every address for one: then keys and locks would be looked for elsewhere.
+        let name = path.hasPrefix("file:") && !MemoryPath.isURI(path) ? "./" + path : path
         var connection: SQLiteConnection?
-        let code = sqlite3_open_v2(path, &connection, flags, nil)
+        let code = sqlite3_open_v2(name, &connection, flags, nil)
         guard code == SQLITE_OK, let connection else {
             let message = connection.map { String(cString: sqlite3_errmsg($0)) }
             sqlite3_close_v2(connection)

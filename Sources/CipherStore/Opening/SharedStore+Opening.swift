@@ -13,10 +13,10 @@ extension SharedStore {
     /// - Parameters:
     ///   - path: The database file. Its sidecar and lock file stand beside it under the same name with endings.
     ///   - source: Where the key comes from; asked once.
-    ///   - configuration: Its `readonly` is not looked at: see ``openReadOnly(at:unlockedBy:configuration:migrator:)``.
+    ///   - configuration: Its `readonly` is not looked at: see `openReadOnly`.
     ///   - migrator: The migrations that the schema needs; nil takes the schema as it is.
     /// - Throws: `StoreError` with what happened, why and what to do; `SystemError` where the system refused;
-    ///   ``DatabaseError`` where SQLite did.
+    ///   `DatabaseError` where SQLite did.
     public static func open(
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
         migrator: DatabaseMigrator? = nil
@@ -62,7 +62,7 @@ extension SharedStore {
     ///   - configuration: Its `readonly` is set.
     ///   - migrator: The migrations that the schema must have had, no more and no fewer; nil takes it as it is.
     /// - Returns: nil when the store is not created yet, or when its schema is older or newer than the migrator's.
-    /// - Throws: As ``open(at:unlockedBy:configuration:migrator:)`` when it exists and cannot be opened.
+    /// - Throws: As `open` when it exists and cannot be opened.
     public static func openReadOnly(
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
         migrator: DatabaseMigrator? = nil

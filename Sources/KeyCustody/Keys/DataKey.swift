@@ -7,7 +7,7 @@ package final class DataKey: Sendable {
 
     /// Takes over 32 bytes.
     ///
-    /// - Throws: ``StoreError`` `invalidKey` when there are more or fewer.
+    /// - Throws: `StoreError` `invalidKey` when there are more or fewer.
     package init(_ secret: consuming SecretBytes) throws(StoreError) {
         let count = secret.count
         guard count == CipherSettings.keyBytes else {

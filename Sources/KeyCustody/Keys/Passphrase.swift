@@ -9,12 +9,12 @@ public struct Passphrase: ~Copyable, Sendable {
 
     /// Copies a text's UTF-8 bytes.
     ///
-    /// - Throws: ``StoreError`` `invalidKey` when it is empty, begins with `x'`, or is longer than 64 KiB.
+    /// - Throws: `StoreError` `invalidKey` when it is empty, begins with `x'`, or is longer than 64 KiB.
     public init(_ text: String) throws(StoreError) { try self.init(SecretBytes(copying: text.utf8)) }
 
     /// Copies bytes; wiping the array stays with the caller.
     ///
-    /// - Throws: ``StoreError`` `invalidKey` when there are none, when they begin with `x'`, or are more than 64 KiB.
+    /// - Throws: `StoreError` `invalidKey` when there are none, when they begin with `x'`, or are more than 64 KiB.
     public init(bytes: [UInt8]) throws(StoreError) { try self.init(SecretBytes(copying: bytes)) }
 
     /// Takes over a secret.

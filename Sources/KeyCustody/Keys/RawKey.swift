@@ -12,7 +12,7 @@ public struct RawKey: ~Copyable, Sendable {
 
     /// Copies 32 bytes; wiping the array stays with the caller.
     ///
-    /// - Throws: ``StoreError`` `invalidKey` when there are more or fewer.
+    /// - Throws: `StoreError` `invalidKey` when there are more or fewer.
     public init(bytes: [UInt8]) throws(StoreError) { try self.init(SecretBytes(copying: bytes)) }
 
     /// Takes over a secret of 32 bytes.

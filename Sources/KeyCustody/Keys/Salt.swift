@@ -14,7 +14,7 @@ public struct Salt: Hashable, Sendable {
 
     /// Takes over 16 bytes.
     ///
-    /// - Throws: ``StoreError`` `invalidKey` when there are more or fewer. SQLCipher itself ignores such a salt.
+    /// - Throws: `StoreError` `invalidKey` when there are more or fewer. SQLCipher itself ignores such a salt.
     public init(bytes: [UInt8]) throws(StoreError) {
         guard bytes.count == Self.byteCount else {
             throw Self.malformed("It has \(bytes.count) bytes instead of \(Self.byteCount).")
@@ -24,7 +24,7 @@ public struct Salt: Hashable, Sendable {
 
     /// Reads 32 hexadecimal digits.
     ///
-    /// - Throws: ``StoreError`` `invalidKey` for anything else. SQLCipher itself takes other characters for zeros.
+    /// - Throws: `StoreError` `invalidKey` for anything else. SQLCipher itself takes other characters for zeros.
     public init(hex: String) throws(StoreError) {
         guard let bytes = Hex.bytes(hex.utf8) else { throw Self.malformed("It is not hexadecimal text.") }
         try self.init(bytes: bytes)
@@ -32,7 +32,7 @@ public struct Salt: Hashable, Sendable {
 
     /// Reads the form of SQLCipher's pragma, `x'` + 32 hexadecimal digits + `'`.
     ///
-    /// - Throws: ``StoreError`` `invalidKey` for anything else.
+    /// - Throws: `StoreError` `invalidKey` for anything else.
     public init(sqlCipherLiteral literal: String) throws(StoreError) {
         let text = literal.utf8
         guard text.count >= 3, literal.hasPrefix("x'") || literal.hasPrefix("X'"), literal.hasSuffix("'") else {

@@ -10,7 +10,7 @@ extension Sidecar {
 
     /// The bytes of the file, sealed with the key.
     ///
-    /// - Throws: ``StoreError`` `settingsConflict` when the value could not be read back; `CryptoError`.
+    /// - Throws: `StoreError` `settingsConflict` when the value could not be read back; `CryptoError`.
     package func encoded(dataKey: DataKey) throws -> [UInt8] {
         let keyCheck = try SidecarSeal.keyCheck(storeID: storeID, dataKey: dataKey)
         let body = body(keyCheck: keyCheck)

@@ -59,7 +59,7 @@ extension SidecarFiles {
     ///
     /// - Parameter deriveKey: Makes the data key for a salt and settings; asked once for each pair of them.
     /// - Returns: The choice, or nil when there is no file at all.
-    /// - Throws: ``StoreError`` `wrongKey`, `sidecarForged`, `sidecarDamaged`, `sidecarAhead` or `foreignSidecar`;
+    /// - Throws: `StoreError` `wrongKey`, `sidecarForged`, `sidecarDamaged`, `sidecarAhead` or `foreignSidecar`;
     ///   ``SystemError`` when the files that matter cannot be read; what `deriveKey` throws.
     package func choose(
         _ copies: SidecarCopies, deriveKey: (Salt, CipherSettings) throws -> DataKey

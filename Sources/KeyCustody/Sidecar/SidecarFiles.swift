@@ -86,7 +86,7 @@ package struct SidecarFiles: Sendable {
 
     /// Makes a new version durable in both files. The caller holds the opening or the admin lock.
     ///
-    /// - Throws: ``SystemError``, `CryptoError` or ``StoreError`` `settingsConflict`. When the main copy could not be
+    /// - Throws: ``SystemError``, `CryptoError` or `StoreError` `settingsConflict`. When the main copy could not be
     ///   written, nothing changed; when only the backup could not, the change has happened all the same.
     package func write(_ sidecar: Sidecar, dataKey: DataKey) throws {
         let bytes = try sidecar.encoded(dataKey: dataKey)

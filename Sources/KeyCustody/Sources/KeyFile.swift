@@ -11,7 +11,7 @@ enum KeyFile {
     /// - Parameter checkingPermissions: Whether a regular file that its group or others may read or write is refused.
     ///   Credentials of systemd are not checked: it gives services access by an access control list, which looks
     ///   like the group's permission.
-    /// - Throws: ``StoreError`` `invalidKey` for such a file or one longer than 64 KiB; ``SystemError``.
+    /// - Throws: `StoreError` `invalidKey` for such a file or one longer than 64 KiB; ``SystemError``.
     static func contents(of path: String, checkingPermissions: Bool) throws -> WipedBuffer {
         let file = try FileDescriptor(opening: path, .readOnly)
         // Asked of the open file, so that it cannot be exchanged in between.
@@ -27,7 +27,7 @@ enum KeyFile {
 
     /// Reads a descriptor to its end.
     ///
-    /// - Throws: ``StoreError`` `invalidKey` when there are more than 64 KiB; ``SystemError``.
+    /// - Throws: `StoreError` `invalidKey` when there are more than 64 KiB; ``SystemError``.
     static func contents(of file: borrowing FileDescriptor) throws -> WipedBuffer {
         var buffer = WipedBuffer(capacity: Limits.keySourceBytes + 1)
         while try buffer.append(readingFrom: file) > 0 {}

@@ -4,7 +4,7 @@ import StorePlatform
 extension KeySource {
     /// Asks the source for its key.
     ///
-    /// - Throws: ``StoreError`` `keyMissing` when the source has none to give, `invalidKey` when what it gives cannot be
+    /// - Throws: `StoreError` `keyMissing` when the source has none to give, `invalidKey` when what it gives cannot be
     ///   a key or must not be used; ``SystemError`` when a file cannot be read; what a custom source throws.
     package func read() throws -> KeyMaterial {
         switch kind {

@@ -69,7 +69,7 @@ extension KeySource {
     /// A program as one line that is split into words: blanks separate, `'...'` and `"..."` keep together, `\`
     /// protects. No shell is involved, so nothing is expanded, piped or substituted.
     ///
-    /// - Throws: ``StoreError`` `invalidKey` when a quote is left open or there is no word.
+    /// - Throws: `StoreError` `invalidKey` when a quote is left open or there is no word.
     public static func command(
         line: String, timeout: Duration = .seconds(30)
     ) throws(StoreError) -> KeySource {

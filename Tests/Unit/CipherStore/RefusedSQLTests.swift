@@ -130,7 +130,7 @@ import Testing
     func changePassphrase() throws {
         for way in Opening.allCases {
             try way.open(bench.path, bench.key) { writer in
-                try writer.writeWithoutTransaction { db in
+                writer.writeWithoutTransaction { db in
                     let error = #expect(throws: DatabaseError.self) { try db.changePassphrase(Self.secret) }
                     #expect(error?.message?.contains("a new store under the new key") == true)
                     #expect(error?.description.contains(Self.secret) == false)

@@ -113,5 +113,6 @@ func useQueue() throws {
 }
 
 try useQueue()
+try showEverything()
 try await useStore()
 print("a consumer in language mode 6 shares a store")

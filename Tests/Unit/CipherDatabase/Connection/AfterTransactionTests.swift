@@ -163,7 +163,7 @@ import Testing
 
     @Test("a transaction that C code ends counts when the access ends")
     func byC() throws {
-        try queue.writeWithoutTransaction { db in
+        queue.writeWithoutTransaction { db in
             watch(db)
             _ = sqlite3_exec(db.sqliteConnection, "BEGIN; INSERT INTO t VALUES (1); COMMIT", nil, nil, nil)
         }
@@ -186,7 +186,7 @@ import Testing
                 try db.execute(sql: "BEGIN; CREATE TABLE t (a)")
                 watch(db, " \(closes)")
             }
-            try idle.writeWithoutTransaction { watch($0, " never") }
+            idle.writeWithoutTransaction { watch($0, " never") }
             if closes {
                 try open.close()
                 try idle.close()

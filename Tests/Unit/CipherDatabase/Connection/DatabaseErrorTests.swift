@@ -1,5 +1,7 @@
 import CSQLCipher
 import CipherDatabase
+import Foundation
+import StorePlatform
 import Testing
 
 @Suite struct DatabaseErrorTests {
@@ -42,6 +44,44 @@ import Testing
         #expect(caught(.SQLITE_IOERR_FSYNC) == "not synced")
         #expect(caught(.SQLITE_IOERR_LOCK) == "other 10")
         #expect(self.caught(CancellationError()) == "no database error")
+    }
+
+    @Test("an error of the store as a whole is caught by the code that SQLite alone would have given")
+    func storeErrors() {
+        func caught(_ code: StoreError.Code) -> String {
+            do {
+                throw StoreError(code, what: "", why: "", remedy: "")
+            } catch DatabaseError.SQLITE_NOTADB {
+                return "no database"
+            } catch DatabaseError.SQLITE_CORRUPT {
+                return "damaged"
+            } catch DatabaseError.SQLITE_BUSY, DatabaseError.SQLITE_CANTOPEN, DatabaseError.SQLITE_MISUSE {
+                return "not now"
+            } catch let error as StoreError where error.code == .schemaAhead {
+                return "ahead"
+            } catch {
+                return "other"
+            }
+        }
+        #expect(caught(.wrongKey) == "no database" && caught(.keyMissing) == "no database")
+        #expect(caught(.pageDamaged(1)) == "damaged" && caught(.truncated) == "damaged")
+        #expect(caught(.storeInUse) == "not now" && caught(.noSuchStore) == "not now")
+        #expect(caught(.storeClosed) == "not now")
+        #expect(caught(.schemaAhead) == "ahead" && caught(.unsupportedLibrary) == "other")
+    }
+
+    @Test("an error is an NSError with a domain, its extended code and its text, and without the arguments")
+    func nsError() {
+        let error = DatabaseError(
+            resultCode: .SQLITE_CONSTRAINT_UNIQUE, message: "twice", sql: "INSERT", arguments: ["secret"])
+        let bridged = error as NSError
+        #expect(bridged.domain == DatabaseError.errorDomain)
+        #expect(bridged.code == 2067)
+        #expect(bridged.localizedDescription == error.description)
+        #expect(!bridged.localizedDescription.contains("secret"))
+        #expect(error.arguments == nil)
+        let open = DatabaseError(arguments: ["shown"], publicStatementArguments: true)
+        #expect(open.arguments == ["shown"])
     }
 
     @Test("a switch over a code takes primary codes for their extended ones, and not the other way round")

@@ -20,7 +20,7 @@ import Testing
         let byLength = DatabaseCollation("by_length") { left, right in
             left.count == right.count ? .orderedSame : left.count < right.count ? .orderedAscending : .orderedDescending
         }
-        try queue.writeWithoutTransaction { $0.add(collation: byLength) }
+        queue.writeWithoutTransaction { $0.add(collation: byLength) }
         #expect(try sorted(["ccc", "a", "", "bb", "dd"], by: byLength) == ["", "a", "bb", "dd", "ccc"])
         try queue.write { db in
             try db.execute(sql: "CREATE INDEX i ON word(text COLLATE by_length)")
@@ -75,7 +75,7 @@ import Testing
             }
             let (first, second, third) = (collation("a"), collation("b"), collation("c"))
             (replaced, removed, closed) = (first.1, second.1, third.1)
-            try queue.writeWithoutTransaction { db in
+            queue.writeWithoutTransaction { db in
                 for collation in [first.0, second.0, third.0] { db.add(collation: collation) }
                 db.add(collation: DatabaseCollation("A") { _, _ in .orderedSame })
                 db.remove(collation: second.0)

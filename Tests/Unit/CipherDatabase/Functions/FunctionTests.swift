@@ -10,7 +10,7 @@ import Testing
     let queue = DatabaseQueue()
 
     private func add(_ function: DatabaseFunction) throws {
-        try queue.writeWithoutTransaction { $0.add(function: function) }
+        queue.writeWithoutTransaction { $0.add(function: function) }
     }
 
     private func fetch(_ sql: String) throws -> DatabaseValue? {
@@ -60,7 +60,7 @@ import Testing
         let count = databaseError { try fetch("SELECT f(1, 2)") }
         #expect(count?.resultCode == .SQLITE_ERROR)
         #expect(count?.message == "wrong number of arguments to function f()")
-        try queue.writeWithoutTransaction { $0.remove(function: function) }
+        queue.writeWithoutTransaction { $0.remove(function: function) }
         #expect(databaseError { try fetch("SELECT f(1)") }?.message == "no such function: f")
     }
 
@@ -171,7 +171,7 @@ import Testing
             let (removed, removedIsGone) = function("b")
             let (closed, closedIsGone) = function("c")
             checks = [("replaced", replacedIsGone), ("removed", removedIsGone), ("closed", closedIsGone)]
-            try queue.writeWithoutTransaction { db in
+            queue.writeWithoutTransaction { db in
                 for function in [replaced, removed, closed] { db.add(function: function) }
                 db.add(function: DatabaseFunction("A", argumentCount: 0) { _ in nil })
                 db.remove(function: removed)
@@ -210,12 +210,12 @@ import Testing
     @Test("a function that SQLite cannot take is a mistake of the program, which traps")
     func traps() async {
         await #expect(processExitsWith: .failure) {
-            try DatabaseQueue().writeWithoutTransaction { db in
+            DatabaseQueue().writeWithoutTransaction { db in
                 db.add(function: DatabaseFunction(String(repeating: "f", count: 256)) { _ in nil })
             }
         }
         await #expect(processExitsWith: .failure) {
-            try DatabaseQueue().writeWithoutTransaction { db in
+            DatabaseQueue().writeWithoutTransaction { db in
                 db.add(function: DatabaseFunction("f", argumentCount: 128) { _ in nil })
             }
         }

@@ -26,6 +26,27 @@ import Testing
         #expect(try queue.checkpoint(.full).walFrameCount == 0)
     }
 
+    @Test("a write access checkpoints by its connection, outside of transactions")
+    func ofConnection() throws {
+        let pool = try Databases.poolWithTable(folder)
+        try pool.writeWithoutTransaction { db throws in
+            try db.insert(1)
+            for mode in [Database.CheckpointMode.passive, .full, .restart, .truncate] {
+                #expect(try db.checkpoint(mode).walFrameCount > 0)
+            }
+            #expect(try db.checkpoint().isComplete)
+            #expect(try db.checkpoint(.passive, on: nil).isComplete)
+            #expect(databaseError { try db.checkpoint(.passive, on: "other") }?.message == "unknown database: other")
+            try db.inTransaction {
+                #expect(databaseError { try db.checkpoint() }?.resultCode == .SQLITE_LOCKED)
+                return .commit
+            }
+        }
+        #expect(databaseError { try pool.read { try $0.checkpoint() } }?.resultCode == .SQLITE_READONLY)
+        #expect(databaseError { try DatabaseQueue().read { try $0.checkpoint() } }?.resultCode == .SQLITE_READONLY)
+        #expect(try DatabaseQueue().inDatabase { try $0.checkpoint() }.walFrameCount == 0)
+    }
+
     @Test("a reader keeps the frames that came after its moment, and a full checkpoint says so")
     func longReader() throws {
         let pool = try Databases.poolWithTable(folder)

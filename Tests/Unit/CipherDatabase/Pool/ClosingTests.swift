@@ -29,9 +29,9 @@ import Testing
     func accessAfterClose() async throws {
         for database in try closedDatabases() {
             expectClosed { try database.read { _ in } }
-            expectClosed { try database.unsafeRead { _ in } }
+            expectClosed { _ = try database.unsafeRead { try $0.rowCount() } }
             expectClosed { try database.write { _ in } }
-            expectClosed { try database.writeWithoutTransaction { _ in } }
+            expectClosed { _ = try database.writeWithoutTransaction { try $0.rowCount() } }
             expectClosed { try database.checkpoint() }
             await #expect(throws: DatabaseError.self) { try await database.read { try $0.rowCount() } }
             await #expect(throws: DatabaseError.self) { try await database.write { try $0.rowCount() } }

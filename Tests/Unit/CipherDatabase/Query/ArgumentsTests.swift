@@ -47,6 +47,8 @@ import Testing
     private static let misfits: [(String, StatementArguments)] = [
         ("SELECT ?", []), ("SELECT ?", ["secret", "secret"]), ("SELECT 1", ["secret"]),
         ("SELECT :name", ["nam": "secret"]), ("SELECT :a, ?", ["a": "secret"]),
+        ("SELECT 1", ["name": "secret"]), ("SELECT ?", ["name": "secret"]),
+        ("SELECT ?", ["secret"] + ["name": "secret"]),
     ]
 
     @Test("arguments that do not fit are an error that does not tell their values", arguments: misfits)
@@ -64,6 +66,30 @@ import Testing
                 #expect("\(error as Any)".contains("secret") == false)
             }
         }
+    }
+
+    @Test("a dictionary may hold more than the SQL asks for; one that holds nothing for it is refused by name")
+    func unknownNames() throws {
+        try queue.write { db throws in
+            let row: StatementArguments = ["a": 1, "b": 2, "other": 3]
+            #expect(try Row.fetchOne(db, sql: "SELECT :a, :b", arguments: row)?.databaseValues == [1, 2])
+            try db.makeStatement(sql: "SELECT :a").validateArguments(row)
+            try db.execute(
+                sql: "CREATE TABLE t(a, b); INSERT INTO t VALUES (:a, :b); INSERT INTO t (a) VALUES (:a)",
+                arguments: row)
+            let insert = "INSERT INTO t (a) VALUES (:a)"
+            let missing = databaseError { try db.execute(sql: insert, arguments: ["A": "secret"]) }
+            #expect(missing?.message == "missing statement argument: a")
+            let named = databaseError { try db.execute(sql: "SELECT :a", arguments: [1] + ["b": 2]) }
+            #expect(named?.message == "unknown statement argument: b")
+            let unknown = databaseError { try db.execute(sql: "SELECT 1; DELETE FROM t", arguments: ["id": 1]) }
+            #expect(unknown?.message == "unknown statement argument: id")
+            #expect(unknown?.resultCode == .SQLITE_MISUSE)
+            let first = databaseError { try db.execute(sql: "DELETE FROM t", arguments: ["id": 1, "ab": 2]) }
+            #expect(first?.message == "unknown statement argument: ab, id")
+            #expect(first?.sql == "DELETE FROM t")
+        }
+        #expect(try queue.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM t") } == 2)
     }
 
     @Test("a statement without the arguments that it needs does not run, also after some that did not fit")

@@ -37,7 +37,7 @@ import Testing
             }
         }
         #expect(try rowCount() == 1)
-        #expect(try queue.unsafeRead { !$0.isInsideTransaction })
+        #expect(queue.unsafeRead { !$0.isInsideTransaction })
     }
 
     @Test("a block chooses between commit and rollback")
@@ -86,7 +86,7 @@ import Testing
         func begins(_ change: (inout Configuration) -> Void) throws -> [String] {
             var begins: [String] = []
             let queue = try Databases.queueWithTable(change)
-            try queue.inDatabase { db in
+            queue.inDatabase { db in
                 db.trace { if $0.description.hasPrefix("BEGIN") { begins.append($0.description) } }
             }
             try queue.write { _ in }
@@ -164,7 +164,7 @@ import Testing
                 }
             }
             #expect(error?.resultCode == .SQLITE_INTERRUPT)
-            #expect(try queue.unsafeRead { !$0.isInsideTransaction })
+            #expect(queue.unsafeRead { !$0.isInsideTransaction })
             escaped = nil
             #expect(try rowCount() == 0)
         }

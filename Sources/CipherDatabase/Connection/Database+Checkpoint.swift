@@ -1,0 +1,27 @@
+extension Database {
+    /// Copies the write-ahead log into the database file. Outside of transactions, on a connection that writes.
+    ///
+    /// - Parameters:
+    ///   - mode: What is to be achieved.
+    ///   - name: The database; there is none but "main".
+    /// - Returns: What was copied; zero frames without WAL.
+    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when another connection writes, or when `mode` asks for more than
+    ///   readers allow; `.SQLITE_LOCKED` inside a transaction.
+    @discardableResult
+    public func checkpoint(_ mode: CheckpointMode = .passive, on name: String? = "main") throws -> CheckpointResult {
+        if let name, name.lowercased() != "main" { throw DatabaseError(message: "unknown database: \(name)") }
+        // Asked first, since it fails where the connection cannot be used at all.
+        let journalMode = try String.fetchOne(self, sql: "PRAGMA journal_mode")
+        guard let checkpointer, !refusesWrites else {
+            throw DatabaseError(resultCode: .SQLITE_READONLY, message: "a connection that only reads cannot checkpoint")
+        }
+        guard journalMode == "wal" else { return CheckpointResult(walFrameCount: 0, checkpointedFrameCount: 0) }
+        guard !isInsideTransaction else { throw DatabaseError(resultCode: .SQLITE_LOCKED) }
+        let result = try checkpointer.checkpoint(holding: self)
+        if case .passive = mode { return result }
+        guard result.isComplete else {
+            throw DatabaseError(resultCode: .SQLITE_BUSY, message: "readers still use frames of the write-ahead log")
+        }
+        return result
+    }
+}

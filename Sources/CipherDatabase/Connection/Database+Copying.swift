@@ -1,0 +1,58 @@
+import KeyCustody
+import StorePlatform
+
+extension Database {
+    /// Copies everything into a file that does not exist yet, without free pages.
+    ///
+    /// - Parameter key: Where the key of this database came from; the copy gets it from there, too.
+    func copy(into path: String, key: KeyProvision) throws {
+        guard try Files.byteCount(path) ?? 0 == 0 else { throw DatabaseError(message: "output file already exists") }
+        var configuration = configuration
+        configuration.readonly = false
+        let copy = try WritingConnection(
+            path: path, label: label + ".copy", configuration: configuration,
+            keyring: Keyring(path: path, configuration: configuration), key: key, wal: false)
+        try copy.sync { db in
+            try backup(to: db)
+            try db.execute(sql: "VACUUM")
+        }
+        try copy.close()
+    }
+}
+
+extension DatabaseQueue {
+    /// A copy of a database file in memory, which can be changed without any trace on disk.
+    ///
+    /// - Parameters:
+    ///   - path: The file; it is opened for reading alone.
+    ///   - configuration: Gives the key of the file, under which the copy is held, too. With `readonly` the copy cannot
+    ///     be changed.
+    /// - Throws: As opening the file does, or ``DatabaseError``.
+    public static func inMemoryCopy(
+        fromPath path: String, configuration: Configuration = Configuration()
+    ) throws -> DatabaseQueue {
+        var reading = configuration
+        reading.readonly = true
+        let source = try DatabaseQueue(path: path, configuration: reading)
+        var writing = configuration
+        writing.readonly = false
+        let copy = DatabaseQueue(configuration: writing)
+        try source.backup(to: copy)
+        try source.close()
+        if configuration.readonly { try copy.inDatabase { try $0.execute(sql: "PRAGMA query_only = 1") } }
+        return copy
+    }
+
+    /// A copy of a database file that is gone when the queue is. It is held in memory: a temporary file would be one
+    /// more place on disk where the rows stand.
+    ///
+    /// - Parameters:
+    ///   - path: The file; it is opened for reading alone.
+    ///   - configuration: Gives the key of the file.
+    /// - Throws: As opening the file does, or ``DatabaseError``.
+    public static func temporaryCopy(
+        fromPath path: String, configuration: Configuration = Configuration()
+    ) throws -> DatabaseQueue {
+        try inMemoryCopy(fromPath: path, configuration: configuration)
+    }
+}

@@ -1,0 +1,19 @@
+import StorePlatform
+
+extension StoreError {
+    /// The code that SQLite or SQLCipher alone would have answered with; nil where they know nothing of the kind.
+    ///
+    /// By it `catch DatabaseError.SQLITE_NOTADB`, as programs write it around an opening, takes a wrong key here too.
+    public var resultCode: ResultCode? {
+        switch code {
+        case .wrongKey, .keyMissing, .saltMissing, .sidecarDamaged, .sidecarForged, .foreignSidecar, .settingsConflict,
+            .notEncrypted, .headerDamaged:
+            .SQLITE_NOTADB
+        case .pageDamaged, .truncated, .emptyFile: .SQLITE_CORRUPT
+        case .storeInUse: .SQLITE_BUSY
+        case .noSuchStore, .logMissing: .SQLITE_CANTOPEN
+        case .storeClosed: .SQLITE_MISUSE
+        default: nil
+        }
+    }
+}

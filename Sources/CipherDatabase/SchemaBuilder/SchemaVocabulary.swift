@@ -1,0 +1,120 @@
+// The words of `CREATE TABLE` and its kin.
+
+extension Database {
+    /// The declared type of a column.
+    /// - SeeAlso: <https://www.sqlite.org/datatype3.html>
+    public struct ColumnType: RawRepresentable, Hashable, Sendable {
+        public let rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+
+        public static let text = ColumnType(rawValue: "TEXT")
+        /// Text that holds JSON.
+        public static let jsonText = ColumnType(rawValue: "TEXT")
+        public static let integer = ColumnType(rawValue: "INTEGER")
+        public static let double = ColumnType(rawValue: "DOUBLE")
+        public static let real = ColumnType(rawValue: "REAL")
+        public static let numeric = ColumnType(rawValue: "NUMERIC")
+        public static let boolean = ColumnType(rawValue: "BOOLEAN")
+        public static let blob = ColumnType(rawValue: "BLOB")
+        public static let date = ColumnType(rawValue: "DATE")
+        public static let datetime = ColumnType(rawValue: "DATETIME")
+        public static let any = ColumnType(rawValue: "ANY")
+    }
+
+    /// What happens to the row that breaks a constraint.
+    /// - SeeAlso: <https://www.sqlite.org/lang_conflict.html>
+    public enum ConflictResolution: String, Sendable {
+        case rollback = "ROLLBACK"
+        case abort = "ABORT"
+        case fail = "FAIL"
+        case ignore = "IGNORE"
+        case replace = "REPLACE"
+
+        /// The clause behind a constraint; nothing for the default.
+        var clause: String { self == .abort ? "" : " ON CONFLICT \(rawValue)" }
+    }
+
+    /// What happens to rows that refer to one which is deleted, or whose key changes.
+    /// - SeeAlso: <https://www.sqlite.org/foreignkeys.html#fk_actions>
+    public enum ForeignKeyAction: String, Sendable {
+        case cascade = "CASCADE"
+        case restrict = "RESTRICT"
+        case setNull = "SET NULL"
+        case setDefault = "SET DEFAULT"
+    }
+}
+
+/// How a table is made.
+public struct TableOptions: OptionSet, Sendable {
+    public let rawValue: Int
+    public init(rawValue: Int) { self.rawValue = rawValue }
+
+    /// Nothing is done when there is such a table.
+    public static let ifNotExists = TableOptions(rawValue: 1)
+    /// The table belongs to the connection, and goes with it.
+    public static let temporary = TableOptions(rawValue: 2)
+    /// The primary key is the only order of the rows.
+    /// - SeeAlso: <https://www.sqlite.org/withoutrowid.html>
+    public static let withoutRowID = TableOptions(rawValue: 4)
+    /// Columns hold values of their types only.
+    /// - SeeAlso: <https://www.sqlite.org/stricttables.html>
+    public static let strict = TableOptions(rawValue: 8)
+}
+
+/// How an index is made.
+public struct IndexOptions: OptionSet, Sendable {
+    public let rawValue: Int
+    public init(rawValue: Int) { self.rawValue = rawValue }
+
+    /// Nothing is done when there is such an index.
+    public static let ifNotExists = IndexOptions(rawValue: 1)
+    /// No two rows have the same values.
+    public static let unique = IndexOptions(rawValue: 2)
+}
+
+/// How a view is made.
+public struct ViewOptions: OptionSet, Sendable {
+    public let rawValue: Int
+    public init(rawValue: Int) { self.rawValue = rawValue }
+
+    /// Nothing is done when there is such a view.
+    public static let ifNotExists = ViewOptions(rawValue: 1)
+    /// The view belongs to the connection, and goes with it.
+    public static let temporary = ViewOptions(rawValue: 2)
+}
+
+/// The clause of a foreign key behind its columns.
+struct ForeignKeyClause {
+    var table: String
+    var columns: [String]?
+    var deleting: Database.ForeignKeyAction?
+    var updating: Database.ForeignKeyAction?
+    var isDeferred: Bool
+
+    var sql: String {
+        var sql = "REFERENCES \(table.quotedDatabaseIdentifier)"
+        if let columns { sql += "(\(columns.quotedList))" }
+        if let deleting { sql += " ON DELETE \(deleting.rawValue)" }
+        if let updating { sql += " ON UPDATE \(updating.rawValue)" }
+        return isDeferred ? sql + " DEFERRABLE INITIALLY DEFERRED" : sql
+    }
+}
+
+extension [String] {
+    /// The names, quoted, with commas between them.
+    var quotedList: String { map(\.quotedDatabaseIdentifier).joined(separator: ", ") }
+}
+
+extension SQL {
+    /// The text, for a statement that takes no arguments.
+    ///
+    /// - Throws: ``DatabaseError`` when there are any: a definition is kept as text, and SQLite binds nothing in it.
+    func definition() throws -> String {
+        guard arguments.isEmpty else {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE, message: "a definition takes no arguments: write the values as SQL text",
+                sql: text)
+        }
+        return text
+    }
+}
