@@ -124,6 +124,7 @@ public final class SharedStore: DatabaseWriter {
     /// Closes the store after the accesses under way; later ones throw `StoreError.storeClosed`.
     public func close() throws {
         try pool.close()
+        CrashPoint.reach(.closingConnectionsClosed)
         isClosed.withLock { $0 = true }
         lease?.release()
     }

@@ -1,3 +1,5 @@
+import StorePlatform
+
 /// Copies the write-ahead log into the database file, in the one way that is safe among several processes.
 ///
 /// SQLite before 3.51.3 can lose committed pages when a commit restarts the log while a checkpoint runs. So a
@@ -33,8 +35,14 @@ final class Checkpointer {
         let second = try secondConnection()
         try writer.run(.beginImmediate)
         defer { writer.rollbackIfNeeded() }
+        CrashPoint.reach(.checkpointLocked)
         let (code, frames, copied) = second.handle.checkpointPassively()
-        guard code == .SQLITE_OK else { throw DatabaseError(resultCode: code, message: second.handle.lastMessage) }
+        guard code == .SQLITE_OK else {
+            // Both connections are of no more use then: neither may try again what failed, not even as the last to close.
+            if code.isFailedSync { second.didFailToSync() }
+            throw writer.error(code, message: second.handle.lastMessage)
+        }
+        CrashPoint.reach(.checkpointEnded)
         return CheckpointResult(walFrameCount: max(0, frames), checkpointedFrameCount: max(0, copied))
     }
 

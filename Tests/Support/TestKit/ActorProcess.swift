@@ -73,6 +73,35 @@ public final class ActorProcess: @unchecked Sendable {
         kill()
     }
 
+    /// Kills the process after a time.
+    public func kill(after time: Duration) {
+        usleep(UInt32(max(0, time / .microseconds(1))))
+        kill()
+    }
+
+    /// Stops the process, as ^Z or a debugger does; it goes on with ``go()``.
+    public func stop() {
+        Foundation.kill(process.processIdentifier, SIGSTOP)
+        _ = waitUntil { isStopped }
+    }
+
+    /// Lets a stopped process go on.
+    public func go() { Foundation.kill(process.processIdentifier, SIGCONT) }
+
+    /// Whether the system shows the process as stopped (Linux).
+    public var isStopped: Bool {
+        let status = try? String(contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8)
+        // The state stands behind the program's name, which is in parentheses.
+        return status?.split(separator: ")").last?.hasPrefix(" T") ?? false
+    }
+
+    /// All answers until the process has ended.
+    public func remainingAnswers() -> [String] {
+        var answers: [String] = []
+        while let next = answer() { answers.append(next) }
+        return answers
+    }
+
     /// Kills the process as if the machine had lost it.
     public func kill() {
         Foundation.kill(process.processIdentifier, SIGKILL)
