@@ -68,7 +68,8 @@ import Testing
         let text = try #require(answer, "\(comment): the process died of \(command)")
         if text.hasPrefix("ok") { return command.hasPrefix("mark") || command.hasPrefix("fill") ? 1 : 0 }
         // Behind a failed opening nothing is open.
-        let isTyped = ["error SQLite-", "error SystemError", "error ActorError"].contains { text.hasPrefix($0) }
+        let isTyped =
+            ["error SQLite-", "error SystemError", "error ActorError"].contains { text.hasPrefix($0) }
             || Self.storeErrors.contains { text.hasPrefix("error \($0) ") }
         #expect(isTyped, "\(comment): \(command): \(text)")
         return 0

@@ -47,7 +47,8 @@ import Testing
         expectRows(202)
     }
 
-    @Test("a lock file that a process may not write is named in the error of an opening, and readers go without it",
+    @Test(
+        "a lock file that a process may not write is named in the error of an opening, and readers go without it",
         .enabled(if: isRoot, needsRoot))
     func lockFileOfAnother() throws {
         #expect(try open().ask("close") == "ok")

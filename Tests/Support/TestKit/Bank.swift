@@ -28,7 +28,9 @@ public struct Bank: Sendable {
     public func acknowledgements(worker: Int, life: Int) -> String { "\(folder)/acknowledged-\(worker)-\(life)" }
 
     /// How many transfers a life has acknowledged.
-    public func acknowledged(worker: Int, life: Int) -> Int { Self.length(acknowledgements(worker: worker, life: life)) }
+    public func acknowledged(worker: Int, life: Int) -> Int {
+        Self.length(acknowledgements(worker: worker, life: life))
+    }
 
     /// What workers found wrong: a line each.
     public var reports: [String] {
