@@ -26,6 +26,7 @@ import Testing
 
     @Test("no sum is ever wrong, no acknowledged transfer is lost, and every page is authentic, whoever is killed")
     func killedAndRestarted() throws {
+        print("bank: \(seed)")
         let founder = try ActorProcess()
         #expect(founder.ask("open \(path) raw")?.hasPrefix("ok") == true)
         #expect(founder.ask("bank-fill \(Bank.accounts) \(Bank.balance)") == "ok")

@@ -24,8 +24,8 @@ extension DatabaseError {
     static func syncFailed(sql: String?) -> DatabaseError {
         DatabaseError(
             resultCode: .SQLITE_IOERR_FSYNC,
-            message: "an earlier fsync of this database failed, so nothing more is written: what was committed last may "
-                + "not be on the disk. Check the disk, close the database and open it again",
+            message: "an earlier fsync of this database failed, so nothing more is written: what was committed last "
+                + "may not be on the disk. Check the disk, close the database and open it again",
             sql: sql)
     }
 }

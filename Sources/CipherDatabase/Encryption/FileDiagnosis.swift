@@ -51,6 +51,13 @@ struct FileDiagnosis {
 
     // MARK: With a key
 
+    /// Refuses a file with a second name: SQLite would keep a second log beside that, and neither knows of the other.
+    /// - SeeAlso: <https://www.sqlite.org/howtocorrupt.html#_multiple_links_to_the_same_file>
+    func requireOneName() throws {
+        guard let status = try Files.status(of: path), status.linkCount > 1 else { return }
+        throw hardLinked(names: status.linkCount)
+    }
+
     /// Checks the fixed header bytes and the authentication of page 1.
     ///
     /// A page that a checkpointer is writing at this moment can look damaged, so a check that fails is repeated for

@@ -84,8 +84,8 @@ package enum CrashPoint: String, CaseIterable, Sendable {
             var passes = 0
         }
 
-        private static let chosen = Mutex(
-            getenv("CIPHERSTORE_CRASH_AT").flatMap { CrashPoint(rawValue: String(cString: $0)) }.map { Choice(point: $0) })
+        private static let named = getenv("CIPHERSTORE_CRASH_AT").flatMap { CrashPoint(rawValue: String(cString: $0)) }
+        private static let chosen = Mutex(named.map { Choice(point: $0) })
 
         /// Lets the process die at a place from now on.
         ///
