@@ -114,14 +114,26 @@ import Testing
         #expect(waiting.ask("mark 1")?.hasPrefix("error SQLite-5") == true)
         #expect(holder.ask("release") == "ok released")
         #expect(patient.answer() == "ok")
-        for process in [holder, waiting, patient] {
+        // Nor do the waits for the lock file: this one would be over at the first jump.
+        let opening = try ActorProcess()
+        #expect(opening.ask("stop-at-call \(path) open 1") == "ok")
+        opening.send("open \(path) raw")
+        #expect(waitUntil { opening.isStopped })
+        #expect(patient.ask("close") == "ok")
+        patient.send("open \(path) raw")
+        #expect(holder.ask("hold-write") == "ok held")
+        #expect(waiting.ask("mark 1")?.hasPrefix("error SQLite-5") == true)
+        #expect(holder.ask("release") == "ok released")
+        opening.go()
+        for process in [opening, patient] { #expect(process.answer()?.hasPrefix("ok") == true) }
+        for process in [holder, waiting, patient, opening] {
             #expect(process.ask("mark 1") == "ok")
             #expect(process.ask("checkpoint")?.hasPrefix("ok") == true)
             #expect(process.ask("close") == "ok")
             #expect(process.ask("open \(path) raw")?.hasPrefix("ok") == true)
             process.end()
         }
-        expectRows(6)
+        expectRows(8)
     }
 
     // MARK: Waiting
