@@ -6,6 +6,8 @@ package enum Limits {
     package static let longestLockPause = Duration.milliseconds(10)
     /// Mount points that are searched for the name of a filesystem, as bytes of the system's table.
     package static let mountTableBytes = 4 * 1024 * 1024
+    /// The system's table of locks, in bytes; 100 bytes tell of one lock.
+    package static let lockTableBytes = 16 * 1024 * 1024
     /// Length of a line typed at a terminal.
     package static let typedLineBytes = 4096
 }

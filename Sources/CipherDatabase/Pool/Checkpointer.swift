@@ -1,3 +1,4 @@
+import PageFormat
 import StorePlatform
 
 /// Copies the write-ahead log into the database file, in the one way that is safe among several processes.
@@ -7,25 +8,38 @@ import StorePlatform
 /// whatever program it belongs to. It waits for nobody; what readers still need stays in the log.
 /// - SeeAlso: <https://www.sqlite.org/wal.html#checkpointing>
 final class Checkpointer {
+    let recorder: CheckpointRecorder
     private let open: () throws -> Database
+    private let sharedMemory: String
     private var second: Database?
+    /// Frames in the log after which a commit is followed by a checkpoint.
+    private let interval: Int
     /// The length of the log, in frames, at which the next checkpoint is due.
-    private var dueFrames = Limits.framesBeforeCheckpoint
+    private var dueFrames: Int
     private var lastFrames = 0
 
-    /// - Parameter open: Opens the connection that checkpoints.
-    init(open: @escaping () throws -> Database) { self.open = open }
+    /// - Parameters:
+    ///   - paths: The files of the database.
+    ///   - open: Opens the connection that checkpoints.
+    init(paths: StorePaths, configuration: Configuration, open: @escaping () throws -> Database) {
+        self.open = open
+        sharedMemory = paths.sharedMemory
+        interval = max(1, configuration.checkpointFrames)
+        dueFrames = interval
+        recorder = CheckpointRecorder(path: paths.database, configuration: configuration)
+    }
 
     /// Checkpoints when the log has grown enough since the last time. A failure waits for the next commit.
     func checkpointIfDue(holding writer: Database) {
         let frames = writer.logFrames
-        if frames < lastFrames { dueFrames = Limits.framesBeforeCheckpoint }
+        if frames < lastFrames { dueFrames = interval }
         lastFrames = frames
         guard frames >= dueFrames, !writer.isInsideTransaction, !writer.isClosed else { return }
         // Nobody waits for this one: while another process writes, it comes with one of the next commits.
         let result = try? writer.withoutWaiting { try checkpoint(holding: writer) }
+        if result == nil { recorder.recordPostponed() }
         // Where a reader keeps the log from being copied whole, trying at each commit would only cost time.
-        dueFrames = frames + (result == nil ? Limits.framesBeforeRetry : Limits.framesBeforeCheckpoint)
+        dueFrames = frames + (result == nil ? min(interval, Limits.framesBeforeRetry) : interval)
     }
 
     /// Checkpoints now.
@@ -36,14 +50,45 @@ final class Checkpointer {
         try writer.run(.beginImmediate)
         defer { writer.rollbackIfNeeded() }
         CrashPoint.reach(.checkpointLocked)
+        let before = second.handle.walIndex?.checkpointedFrames ?? 0
+        let start = ContinuousClock.now
+        var result = try copyFrames(on: second, holding: writer)
+        if result.walFrameCount >= interval * Limits.checkpointsBeforeRestart {
+            result = try awaitRestart(result, on: second, holding: writer)
+        }
+        recorder.record(
+            result, copied: max(0, result.checkpointedFrameCount - Int(before)), took: .now - start,
+            readers: { second.handle.walIndex.map { LogReader.blocking($0, sharedMemory: sharedMemory) } ?? [] })
+        CrashPoint.reach(.checkpointEnded)
+        return result
+    }
+
+    private func copyFrames(on second: Database, holding writer: Database) throws -> CheckpointResult {
         let (code, frames, copied) = second.handle.checkpointPassively()
         guard code == .SQLITE_OK else {
             // Both connections are of no more use then: neither may try again what failed, not even as the last to close.
             if code.isFailedSync { second.didFailToSync() }
             throw writer.error(code, message: second.handle.lastMessage)
         }
-        CrashPoint.reach(.checkpointEnded)
         return CheckpointResult(walFrameCount: max(0, frames), checkpointedFrameCount: max(0, copied))
+    }
+
+    /// Waits for the readers of the log to end, for a moment: SQLite uses a log anew only when nobody reads it, and
+    /// where reads overlap without a gap that never comes by itself.
+    ///
+    /// Nobody can commit meanwhile. So whoever begins to read keeps nothing from being copied, and once everything is
+    /// copied reads the database file alone: what there is to wait for is the reads under way.
+    private func awaitRestart(
+        _ first: CheckpointResult, on second: Database, holding writer: Database
+    ) throws -> CheckpointResult {
+        var result = first
+        let deadline = ContinuousClock.now + Limits.restartWait
+        while ContinuousClock.now < deadline {
+            if !result.isComplete { result = try copyFrames(on: second, holding: writer) }
+            if result.isComplete && second.handle.isLogUnread { break }
+            CurrentThread.pause(microseconds: Limits.restartPauseMicroseconds)
+        }
+        return result
     }
 
     func close() {

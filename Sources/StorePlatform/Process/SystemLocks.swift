@@ -1,0 +1,67 @@
+import CPlatform
+
+/// The locks that processes hold on files, as the system's own table tells them (`/proc/locks`).
+///
+/// It shows SQLite's locks, which are POSIX's and name a process. Locks of the lock file belong to open files: for those
+/// the table knows no process, and who holds them stands in the table of holders.
+package enum SystemLocks {
+    /// A POSIX lock that is held.
+    package struct Lock: Hashable, Sendable {
+        package let kind: LockKind
+        package let process: Int32
+        /// The bytes that are locked, up to `Int64.max` where the lock has no end.
+        package let bytes: ClosedRange<Int64>
+    }
+
+    /// Every POSIX lock on a file by a process of this pid namespace.
+    ///
+    /// - Returns: nil where the system has no such table, or the file is missing.
+    /// - Throws: ``SystemError`` when file or table cannot be asked.
+    package static func posixLocks(on path: String) throws(SystemError) -> [Lock]? {
+        guard let identity = try Files.identity(path), Files.exists(table) else { return nil }
+        // Files of stacked filesystems are told by another device than `stat` tells.
+        let filesystem = try FilesystemKind.of(path).name
+        let device = ["overlay", "btrfs"].contains(filesystem) ? nil : Device(identity.device)
+        return try parse(Files.contents(of: table, limitBytes: Limits.lockTableBytes), inode: identity.inode, device)
+    }
+
+    private static let table = "/proc/locks"
+
+    /// A device as the table writes it: `08:01`, both in hexadecimal.
+    package struct Device: Equatable, Sendable {
+        let major: UInt32
+        let minor: UInt32
+
+        package init(major: UInt32, minor: UInt32) {
+            self.major = major
+            self.minor = minor
+        }
+
+        init(_ number: UInt64) {
+            var (major, minor): (UInt32, UInt32) = (0, 0)
+            cplatform_device_numbers(dev_t(truncatingIfNeeded: number), &major, &minor)
+            self.init(major: major, minor: minor)
+        }
+    }
+
+    /// Reads the table, a line for each lock: `1: POSIX  ADVISORY  WRITE 4711 08:01:131099 120 120`.
+    ///
+    /// - Parameter device: Where the file lies; nil takes the inode alone.
+    package static func parse(_ table: [UInt8], inode: UInt64, _ device: Device?) -> [Lock] {
+        table.split(separator: UInt8(ascii: "\n")).compactMap { line in
+            // Those who wait for a lock have an arrow in the second place, and hold nothing.
+            let fields = String(decoding: line, as: UTF8.self).split(separator: " ", omittingEmptySubsequences: true)
+            guard fields.count == 8, fields[1] == "POSIX", let process = Int32(fields[4]), process > 0 else {
+                return nil
+            }
+            let file = fields[5].split(separator: ":")
+            guard file.count == 3, UInt64(file[2]) == inode, let major = UInt32(file[0], radix: 16),
+                let minor = UInt32(file[1], radix: 16), device == nil || device == Device(major: major, minor: minor),
+                let first = Int64(fields[6]), let last = fields[7] == "EOF" ? Int64.max : Int64(fields[7]),
+                first <= last
+            else { return nil }
+            let kind: LockKind = fields[3] == "WRITE" ? .exclusive : .shared
+            return Lock(kind: kind, process: process, bytes: first...last)
+        }
+    }
+}
