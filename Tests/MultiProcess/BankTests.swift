@@ -3,7 +3,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// Eight processes move money between a thousand accounts while they are killed and started again.
+/// Eight processes move money between a thousand accounts while they are stopped, killed and started again.
 ///
 /// `CIPHERSTORE_BANK_SECONDS` says for how long (60), `CIPHERSTORE_SEED` who does what and who is killed when. The
 /// system's own choices, such as which process runs next, are not to be had again.
@@ -27,28 +27,9 @@ import Testing
     @Test("no sum is ever wrong, no acknowledged transfer is lost, and every page is authentic, whoever is killed")
     func killedAndRestarted() throws {
         print("bank: \(seed)")
-        let founder = try ActorProcess()
-        #expect(founder.ask("open \(path) raw")?.hasPrefix("ok") == true)
-        #expect(founder.ask("bank-fill \(Bank.accounts) \(Bank.balance)") == "ok")
-        var lives = try (0..<Self.workers).map { try begin($0, 0) }
-        #expect(founder.ask("close") == "ok")
-        var numbers = seed.numbers(0)
-        var kills = 0
-        let end = ContinuousClock.now + .seconds(Self.seconds)
-        while ContinuousClock.now < end {
-            let victim = Int.random(in: 0..<Self.workers, using: &numbers)
-            lives[victim].process.kill(after: .milliseconds(Int.random(in: 0..<300, using: &numbers)))
-            let words = lives[victim].process.remainingAnswers().filter { !$0.hasPrefix("ok") }
-            #expect(words.isEmpty, "\(seed) worker \(victim) life \(lives[victim].number): \(words)")
-            kills += 1
-            lives[victim] = try begin(victim, lives[victim].number + 1)
-        }
-        var told: [String] = []
-        for (worker, life) in lives.enumerated() {
-            #expect(life.process.answer()?.hasPrefix("ok") == true, "\(seed) worker \(worker) did not open")
-            #expect(life.process.answer() == "ok", "\(seed) worker \(worker) did not work")
-            told.append(life.process.ask("bank-end") ?? "died")
-        }
+        var lives = try openBank()
+        let (kills, pauses) = try disturb(&lives)
+        let told = close(lives)
         #expect(told.allSatisfy { $0.hasPrefix("ok ") }, "\(seed) \(told)")
         #expect(bank.reports.isEmpty, "\(seed) \(bank.reports.prefix(5))")
         var acknowledged = 0
@@ -59,8 +40,51 @@ import Testing
         }
         #expect(problems.isEmpty, "\(seed) \(problems.prefix(10))")
         #expect(acknowledged > 0 && kills > 0)
-        print("bank: \(seed), \(Self.seconds) s, \(kills) kills, \(acknowledged) acknowledged transfers, none lost")
+        print(
+            "bank: \(seed), \(Self.seconds) s, \(kills) kills, \(pauses) stops, \(acknowledged) acknowledged transfers, "
+                + "none lost")
         for line in told { print("bank: \(line.dropFirst(3))") }
+    }
+
+    /// Makes the accounts and lets all workers begin.
+    private func openBank() throws -> [Life] {
+        let founder = try ActorProcess()
+        #expect(founder.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(founder.ask("bank-fill \(Bank.accounts) \(Bank.balance)") == "ok")
+        let lives = try (0..<Self.workers).map { try begin($0, 0) }
+        #expect(founder.ask("close") == "ok")
+        return lives
+    }
+
+    /// Stops and kills one worker after another until the time is over.
+    private func disturb(_ lives: inout [Life]) throws -> (kills: Int, pauses: Int) {
+        var numbers = seed.numbers(0)
+        var (kills, pauses) = (0, 0)
+        let end = ContinuousClock.now + .seconds(Self.seconds)
+        while ContinuousClock.now < end {
+            let victim = Int.random(in: 0..<Self.workers, using: &numbers)
+            let time = Duration.milliseconds(Int.random(in: 0..<300, using: &numbers))
+            if Int.random(in: 0..<4, using: &numbers) == 0 {
+                lives[victim].process.pause(for: time)
+                pauses += 1
+                continue
+            }
+            lives[victim].process.kill(after: time)
+            let words = lives[victim].process.remainingAnswers().filter { !$0.hasPrefix("ok") }
+            #expect(words.isEmpty, "\(seed) worker \(victim) life \(lives[victim].number): \(words)")
+            kills += 1
+            lives[victim] = try begin(victim, lives[victim].number + 1)
+        }
+        return (kills, pauses)
+    }
+
+    /// Lets all workers end, and hears what they have done.
+    private func close(_ lives: [Life]) -> [String] {
+        lives.enumerated().map { worker, life in
+            #expect(life.process.answer()?.hasPrefix("ok") == true, "\(seed) worker \(worker) did not open")
+            #expect(life.process.answer() == "ok", "\(seed) worker \(worker) did not work")
+            return life.process.ask("bank-end") ?? "died"
+        }
     }
 
     private func begin(_ worker: Int, _ life: Int) throws -> Life {

@@ -99,12 +99,12 @@ import Testing
         let century = 100 * 365 * 86_400
         for process in [holder, waiting] { #expect(process.ask("jump-clock \(century)") == "ok") }
         #expect(holder.ask("hold-write") == "ok held")
-        // It gives up, and neither at once nor never.
+        // It gives up in the end, and not at the first jump.
         let start = ContinuousClock.now
         let answer = waiting.ask("mark 1") ?? "died"
         let waited = ContinuousClock.now - start
         #expect(answer.hasPrefix("error SQLite-5"), "\(answer)")
-        #expect(waited > .milliseconds(200) && waited < .seconds(20), "\(waited)")
+        #expect(waited > .milliseconds(200), "\(waited)")
         #expect(holder.ask("release") == "ok released")
         // It waits for as long as it takes.
         let patient = try open()

@@ -150,9 +150,12 @@ import Testing
     }
 
     @Test(
-        "a user who may not write anything reads while a writer is open, sees its commits, and reads after it closed",
+        "a user who may not write anything reads nothing before the first writer, its commits beside it, and all after it",
         .enabled(if: isRoot, needsRoot))
     func withoutRights() throws {
+        // Before the first writer there is nothing to read, and nothing is made.
+        _ = try stranger("ok nil")
+        #expect(FolderSnapshot(of: folder).names.isEmpty)
         let writer = try ActorProcess()
         #expect(writer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
         let reader = try stranger("ok ").process

@@ -85,6 +85,13 @@ public final class ActorProcess: @unchecked Sendable {
         _ = waitUntil { isStopped }
     }
 
+    /// Stops the process for a time.
+    public func pause(for time: Duration) {
+        stop()
+        usleep(UInt32(max(0, time / .microseconds(1))))
+        go()
+    }
+
     /// Lets a stopped process go on.
     public func go() { Foundation.kill(process.processIdentifier, SIGCONT) }
 
