@@ -13,8 +13,7 @@ enum StoreActor {
             let words = line.split(separator: " ").map(String.init)
             guard let command = words.first else { continue }
             do {
-                guard let run = Actor.commands[command] else { throw ActorError.unknown(command) }
-                answer("ok \(try run(actor, Array(words.dropFirst())))")
+                answer("ok \(try actor.run(command, Array(words.dropFirst())))")
             } catch {
                 answer(errorLine(error))
             }
@@ -67,6 +66,12 @@ final class Actor {
         bankCommands,
         crowdCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }
+
+    /// Runs a command of any theme.
+    func run(_ command: String, _ words: [String]) throws -> String {
+        if let run = Self.commands[command] { return try run(self, words) }
+        throw ActorError.unknown(command)
+    }
 
     /// The store, or the pool opened by hand.
     func writer() throws -> any DatabaseWriter {

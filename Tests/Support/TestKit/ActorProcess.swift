@@ -95,13 +95,6 @@ public final class ActorProcess: @unchecked Sendable {
     /// Lets a stopped process go on.
     public func go() { Foundation.kill(process.processIdentifier, SIGCONT) }
 
-    /// Whether the system shows the process as stopped (Linux).
-    public var isStopped: Bool {
-        let status = try? String(contentsOfFile: "/proc/\(process.processIdentifier)/stat", encoding: .utf8)
-        // The state stands behind the program's name, which is in parentheses.
-        return status?.split(separator: ")").last?.hasPrefix(" T") ?? false
-    }
-
     /// All answers until the process has ended.
     public func remainingAnswers() -> [String] {
         var answers: [String] = []
@@ -119,6 +112,16 @@ public final class ActorProcess: @unchecked Sendable {
     public func diedBySignal() -> Bool {
         process.waitUntilExit()
         return process.terminationReason == .uncaughtSignal
+    }
+
+    /// Whether the process is stopped, as by Ctrl-Z.
+    public var isStopped: Bool { Self.isStopped(process.processIdentifier) }
+
+    /// Whether a process is stopped.
+    public static func isStopped(_ process: Int32) -> Bool {
+        let status = (try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)) ?? ""
+        // The state stands behind the name, which may hold anything but ends with the last parenthesis.
+        return status.split(separator: ")").last?.split(separator: " ").first == "T"
     }
 
     /// Lets the process end by itself, and kills it when it does not.
