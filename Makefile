@@ -6,11 +6,14 @@ SWIFT ?= swift
 WARNINGS ?= -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Wextra -Xcc -Werror
 # The demo's data: the EPSG registry, from Debian's proj-data.
 DEMO_DATABASE ?= /usr/share/proj/proj.db
+# How long `make soak` lets the bank work, and how often it kills a process elsewhere.
+MINUTES ?= 30
+KILLS ?= 10000
 # Where `make install` puts things.
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build test lint demo bench docs install clean help
+.PHONY: setup build test soak lint demo bench docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -20,6 +23,12 @@ build: setup  ## build the library, cipherctl and the tests
 
 test: setup  ## run every test
 	$(SWIFT) test --disable-xctest --no-parallel $(WARNINGS)
+
+soak: setup  ## run the bank for MINUTES=30 and KILLS=10000 random kills (SEED= plays one back)
+	@case "$(MINUTES)$(KILLS)" in *[!0-9]*) echo "MINUTES and KILLS are whole numbers" >&2; exit 1;; esac
+	CIPHERSTORE_BANK_SECONDS=$$(( $(MINUTES) * 60 )) CIPHERSTORE_KILLS=$(KILLS) CIPHERSTORE_WAITERS=1000 \
+	$(if $(SEED),CIPHERSTORE_SEED=$(SEED)) $(SWIFT) test --disable-xctest --no-parallel $(WARNINGS) \
+	--filter 'BankTests|KillTests|FaultTests|PowerCutTests|LogResetTests|MishapTests'
 
 lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing warns
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift

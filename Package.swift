@@ -42,9 +42,17 @@ let package = Package(
         .target(name: "CBaseline", dependencies: ["CSQLCipher"]),
 
         // Tests: one folder for each kind (Docs/Testing.md).
-        .target(name: "TestKit", dependencies: ["KeyCustody", "StorePlatform"], path: "Tests/Support/TestKit"),
+        .target(
+            name: "TestKit",
+            dependencies: ["CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform"],
+            path: "Tests/Support/TestKit"
+        ),
+        .target(name: "FaultShim", path: "Tests/Support/FaultShim"),
         .executableTarget(
-            name: "StoreActor", dependencies: ["CipherStore", "TestKit"], path: "Tests/Support/StoreActor"),
+            name: "StoreActor",
+            dependencies: ["CipherStore", "CSQLCipher", "FaultShim", "StorePlatform", "TestKit"],
+            path: "Tests/Support/StoreActor"
+        ),
         .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
         .testTarget(name: "StoreCryptoTests", dependencies: ["StoreCrypto"], path: "Tests/Unit/StoreCrypto"),
         .testTarget(

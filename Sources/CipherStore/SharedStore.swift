@@ -130,6 +130,7 @@ public final class SharedStore: DatabaseWriter {
     /// what their closure throws run it, and its statements throw `SQLITE_MISUSE`.
     public func close() throws {
         try pool.close()
+        CrashPoint.reach(.closingConnectionsClosed)
         isClosed.withLock { $0 = true }
         lease?.release()
     }

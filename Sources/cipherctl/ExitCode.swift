@@ -54,7 +54,8 @@ enum ExitCode: Int32, CaseIterable {
     init(_ code: StoreError.Code) {
         self =
             switch code {
-            case .unsupportedLibrary, .unsupportedFilesystem, .sidecarAhead, .schemaAhead, .schemaBehind: .unsupported
+            case .unsupportedLibrary, .unsupportedFilesystem, .sidecarAhead, .schemaAhead, .schemaBehind, .hardLinked:
+                .unsupported
             case .invalidKey, .wrongKey, .keyMissing, .logMissing: .notPermitted
             case .saltMissing, .sidecarDamaged, .sidecarForged, .foreignSidecar, .settingsConflict, .notEncrypted,
                 .headerDamaged, .pageDamaged, .truncated, .emptyFile:

@@ -150,9 +150,12 @@ import Testing
     }
 
     @Test(
-        "a user who may not write anything reads while a writer is open, sees its commits, and reads after it closed",
+        "a user who may not write anything reads nothing before the first writer, its commits beside it, and all after it",
         .enabled(if: isRoot, needsRoot))
     func withoutRights() throws {
+        // Before the first writer there is nothing to read, and nothing is made.
+        _ = try stranger("ok nil")
+        #expect(FolderSnapshot(of: folder).names.isEmpty)
         let writer = try ActorProcess()
         #expect(writer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
         let reader = try stranger("ok ").process
@@ -174,6 +177,11 @@ import Testing
         #expect(writer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
         #expect(writer.ask("mark 1") == "ok")
         #expect(writer.ask("total") == "ok 5")
+        // As the last to close, a writer empties the log, which a reader may not.
+        #expect(writer.ask("close") == "ok")
+        #expect(try FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int == 0)
+        #expect(FileManager.default.fileExists(atPath: path + "-shm"))
+        #expect(try stranger("ok ").process.ask("total") == "ok 5")
     }
 
     @Test(
@@ -188,6 +196,58 @@ import Testing
         let reader = try stranger("ok ").process
         #expect(reader.ask("total") == "ok 8")
         #expect(before.changes(until: FolderSnapshot(of: folder)).isEmpty)
+    }
+
+    @Test(
+        "a user without rights reads in the middle of a checkpoint, after it was killed there, and after the next one",
+        .enabled(if: isRoot, needsRoot), arguments: [1, 2, 3])
+    func duringCheckpoint(write: Int) throws {
+        let writer = try ActorProcess()
+        #expect(writer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(writer.ask("mark 20") == "ok")
+        let early = try stranger("ok ").process
+        #expect(writer.ask("fill 30000") == "ok")
+        #expect(writer.ask("stop-at-call \(path) write \(write)") == "ok")
+        writer.send("checkpoint")
+        #expect(waitUntil { writer.isStopped })
+        #expect(early.ask("total") == "ok 22")
+        let late = try stranger("ok ").process
+        for reader in [early, late] {
+            #expect(reader.ask("total") == "ok 22")
+            #expect(reader.ask("check") == "ok ok")
+        }
+        writer.kill()
+        for reader in [early, late, try stranger("ok ").process] {
+            #expect(reader.ask("total") == "ok 22")
+            #expect(reader.ask("check") == "ok ok")
+        }
+        let next = try ActorProcess()
+        #expect(next.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(next.ask("mark 1") == "ok")
+        #expect(next.ask("checkpoint")?.hasPrefix("ok ") == true)
+        #expect(next.ask("close") == "ok")
+        #expect(early.ask("total") == "ok 23")
+        for reader in [early, late] { reader.end() }
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
+    @Test(
+        "a user without rights reads on while a writer is killed in the middle of a commit",
+        .enabled(if: isRoot, needsRoot), arguments: 1...4)
+    func whileKilled(write: Int) throws {
+        let writer = try ActorProcess()
+        #expect(writer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(writer.ask("mark 20") == "ok")
+        let reader = try stranger("ok ").process
+        #expect(reader.ask("hold-read") == "ok held")
+        #expect(writer.ask("die-at-call \(path)-wal write \(write) torn") == "ok")
+        #expect(writer.ask("fill 30000") == nil)
+        #expect(reader.ask("release") == "ok 21 21")
+        #expect(reader.ask("total") == "ok 21")
+        let late = try stranger("ok ").process
+        #expect(late.ask("total") == "ok 21")
+        for reader in [reader, late] { reader.end() }
+        #expect(StoreProof.problems(path).isEmpty)
     }
 
     @Test("a missing log or index is told to a user who may not make it", .enabled(if: isRoot, needsRoot))

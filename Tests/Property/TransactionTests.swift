@@ -1,4 +1,5 @@
 import CipherDatabase
+import TestKit
 import Testing
 
 /// Random programs of transactions, savepoints and inserts leave the rows that a model of them leaves.

@@ -1,5 +1,6 @@
 import CipherDatabase
 import Foundation
+import TestKit
 import Testing
 
 /// Values of every kind come back as they went in.

@@ -1,3 +1,5 @@
+import StorePlatform
+
 extension Database {
     /// When a transaction takes its locks.
     /// - SeeAlso: <https://www.sqlite.org/lang_transaction.html>
@@ -157,11 +159,16 @@ extension Database {
         if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if control.isBegin { try requireExpectedTransaction(for: control.sql) }
+        if hasFailedToSync && control.takesWriteLock { throw DatabaseError.syncFailed(sql: control.sql) }
         try keying.willCompile(control.sql, on: self)
+        if control == .commit { CrashPoint.reach(.commitBegun) }
         let code = controls.run(control, on: handle)
         let failure = code == .SQLITE_DONE ? nil : stepError(code, sql: control.sql)
+        if control == .commit && failure == nil { CrashPoint.reach(.commitDone) }
         didRun(control, succeeded: failure == nil)
-        if let failure { throw failure }
+        guard let failure else { return }
+        if hasFailedToSync && control != .rollback { rollbackIfNeeded() }
+        throw failure
     }
 
     /// Sees to what hangs on a transaction that began or ended.
@@ -202,6 +209,7 @@ struct ControlStatements {
         }
 
         var isBegin: Bool { rawValue <= Kind.beginExclusive.rawValue }
+        var takesWriteLock: Bool { self == .beginImmediate || self == .beginExclusive }
     }
 
     private var statements: [StatementHandle?] = Kind.allCases.map { _ in nil }

@@ -31,6 +31,8 @@ public final class Database {
     @exclusivity(unchecked) var controls = ControlStatements()
     /// Whether the access under way refuses statements that write.
     var refusesWrites = false
+    /// Whether a call that makes files durable has failed: nothing is written any more then.
+    var hasFailedToSync = false
     /// Whether a transaction that a block of ours began is still to be ended by it.
     var expectsTransaction = false
     /// Tells whether the task behind the access was cancelled.
@@ -130,6 +132,9 @@ public final class Database {
             throw DatabaseError(
                 resultCode: .SQLITE_READONLY, message: "attempt to write a readonly database", sql: statement.sql)
         }
+        if hasFailedToSync && !statement.isReadonly && !statement.asksForJournalMode {
+            throw DatabaseError.syncFailed(sql: statement.sql)
+        }
         try requireExpectedTransaction(for: statement.sql)
     }
 
@@ -148,6 +153,7 @@ public final class Database {
 
     /// Told after each statement that failed.
     func didFail(_ statement: Statement) {
+        if hasFailedToSync { rollbackIfNeeded() }
         if errands.contains(.date) && handle.isInAutocommit { transaction.date = nil }
         if !errands.isEmpty { completeTransactionIfEnded() }
     }
@@ -163,6 +169,7 @@ public final class Database {
         if code.primaryResultCode == .SQLITE_INTERRUPT, let cancellation, cancellation.isSet {
             return CancellationError()
         }
+        if code.isFailedSync { didFailToSync() }
         return DatabaseError(
             resultCode: code, message: message ?? handle.lastMessage, sql: sql, arguments: arguments,
             publicStatementArguments: configuration.publicStatementArguments)

@@ -31,6 +31,14 @@ extension FileDiagnosis {
         }
     }
 
+    func hardLinked(names: UInt64) -> StoreError {
+        StoreError(
+            .hardLinked,
+            what: "\"\(path)\" has \(names) names.",
+            why: "Another hard link leads to the same file, and whoever opens it there writes a log of its own.",
+            remedy: "Remove the other links (find them with `find -samefile`), or copy the store and link nothing.")
+    }
+
     func headerDamaged(_ damage: HeaderDamage) -> StoreError {
         StoreError(
             .headerDamaged,

@@ -51,10 +51,18 @@ struct FileDiagnosis {
 
     // MARK: With a key
 
+    /// Refuses a file with a second name: SQLite would keep a second log beside that, and neither knows of the other.
+    /// - SeeAlso: <https://www.sqlite.org/howtocorrupt.html#_multiple_links_to_the_same_file>
+    func requireOneName() throws {
+        guard let status = try Files.status(of: path), status.linkCount > 1 else { return }
+        throw hardLinked(names: status.linkCount)
+    }
+
     /// Checks the fixed header bytes and the authentication of page 1.
     ///
     /// A page that a checkpointer is writing at this moment can look damaged, so a check that fails is repeated for
-    /// 100 ms. A page 1 that a rollback journal will restore is left to SQLite.
+    /// 100 ms. A page 1 that a rollback journal will restore is left to SQLite, and where a checkpoint was cut in the
+    /// middle of page 1, the one in the write-ahead log counts.
     func verifyFirstPage(key: DataKey, salt: Salt, settings: CipherSettings, sidecar: Sidecar?) throws {
         var codec = try key.withSecret { secret in
             try PageCodec(dataKey: secret, salt: salt.bytes, settings: settings)
@@ -68,8 +76,13 @@ struct FileDiagnosis {
             problem = judge(first, size: size, codec: &codec, settings: settings, sidecar: sidecar)
             if problem == nil { return }
         } while ContinuousClock.now < deadline
+        guard let problem else { return }
         if try Files.byteCount(StorePaths(path).journal) ?? 0 > 0 { return }
-        if let problem { throw problem }
+        if let logged = try firstPageInLog(pageBytes: settings.pageBytes) {
+            let size = file.fileBytes ?? 0
+            if judge(logged, size: size, codec: &codec, settings: settings, sidecar: sidecar) == nil { return }
+        }
+        throw problem
     }
 
     private func judge(
@@ -115,7 +128,7 @@ struct FileDiagnosis {
     /// - Parameter pages: The number of pages that SQLite sees.
     func verifyLength(pages: Int, pageBytes: Int) throws {
         guard let size = file.fileBytes, pages > 0, pages * pageBytes != size else { return }
-        let logPages = try pagesInLog(pageBytes: pageBytes)
+        let logPages = try pagesInLog()
         if logPages == nil {
             // Nothing but the header says how long the file is: a count that was lowered lets writes overwrite pages.
             if pages * pageBytes < size { throw pageCountLowered(pages: pages, bytes: size, pageBytes: pageBytes) }
@@ -127,18 +140,33 @@ struct FileDiagnosis {
     }
 
     /// The pages of the log's committed frames; nil when it has none.
-    private func pagesInLog(pageBytes: Int) throws -> Set<UInt32>? {
+    private func pagesInLog() throws -> Set<UInt32>? {
+        try scanLog(.saltsOnly) { scan, _ in Set(scan.lastFrames.keys) }
+    }
+
+    /// Page 1 as the last commit in the log has it; nil when it is not there.
+    private func firstPageInLog(pageBytes: Int) throws -> [UInt8]? {
+        try scanLog(.checksums) { scan, log in
+            guard scan.header.pageBytes == pageBytes, let frame = scan.lastFrames[1] else { return nil }
+            return try log.read(at: scan.pageOffset(ofFrame: frame), byteCount: pageBytes)
+        }
+    }
+
+    /// Looks at a log that holds commits; nil when it holds none.
+    private func scanLog<T>(
+        _ checking: WALScan.Checking, _ body: (WALScan, borrowing FileDescriptor) throws -> T?
+    ) throws -> T? {
         let wal = StorePaths(path).wal
         guard let size = try Files.byteCount(wal), size > 0 else { return nil }
         // The log holds no locks, so a descriptor of our own does no harm.
         let log = try FileDescriptor(opening: wal, .readOnly)
-        let scan = try WALScan.scan(fileBytes: size, checking: .saltsOnly) { offset, buffer in
+        let scan = try WALScan.scan(fileBytes: size, checking: checking) { offset, buffer in
             let bytes = try log.read(at: offset, byteCount: buffer.count)
             buffer.copyBytes(from: bytes)
             return bytes.count
         }
         guard let scan, scan.committedFrames > 0 else { return nil }
-        return Set(scan.lastFrames.keys)
+        return try body(scan, log)
     }
 
     // MARK: After SQLite failed
@@ -166,7 +194,7 @@ struct FileDiagnosis {
     /// What is wrong with the length of a file whose schema cannot be read.
     private func wrongLength(_ header: DatabaseHeader, size: Int, pageBytes: Int) -> StoreError? {
         // What the log says of the length goes before what the header says.
-        guard (try? pagesInLog(pageBytes: pageBytes)) == nil else { return nil }
+        guard (try? pagesInLog()) == nil else { return nil }
         let pages = Int(header.pageCount)
         if pages * pageBytes > size { return truncated(expectedPages: pages, bytes: size, pageBytes: pageBytes) }
         if pages * pageBytes < size { return pageCountLowered(pages: pages, bytes: size, pageBytes: pageBytes) }

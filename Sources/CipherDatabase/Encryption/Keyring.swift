@@ -269,8 +269,10 @@ package final class Keyring: Sendable {
     /// Checks header and page 1 of an existing file, once for all connections.
     func verify(_ file: ConnectionHandle, key: DataKey, salt: Salt, settings: CipherSettings) throws {
         guard let paths, !state.withLock({ $0.isVerified }) else { return }
-        try FileDiagnosis(file, path: paths.database)
-            .verifyFirstPage(key: key, salt: salt, settings: settings, sidecar: sidecar)
+        let diagnosis = FileDiagnosis(file, path: paths.database)
+        // A file without a sidecar is not ours yet; its adoption keeps it by a second name for a moment.
+        if sidecar != nil { try diagnosis.requireOneName() }
+        try diagnosis.verifyFirstPage(key: key, salt: salt, settings: settings, sidecar: sidecar)
         let unmended = state.withLock { state in
             state.isVerified = true
             return state.unmended.take()

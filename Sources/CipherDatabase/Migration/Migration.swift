@@ -1,3 +1,5 @@
+import StorePlatform
+
 /// One migration, and how it runs on a connection.
 struct Migration: Sendable {
     enum ForeignKeyChecks: Sendable {
@@ -38,8 +40,10 @@ struct Migration: Sendable {
                 try MigrationTable.insert(db, identifier)
             }
             try MigrationTable.delete(db, merged)
+            CrashPoint.reach(.migrationReady)
             return .commit
         }
+        CrashPoint.reach(.migrationCommitted)
     }
 }
 

@@ -49,21 +49,27 @@ final class Checkpointer {
         let second = try secondConnection()
         try writer.run(.beginImmediate)
         defer { writer.rollbackIfNeeded() }
+        CrashPoint.reach(.checkpointLocked)
         let before = second.handle.walIndex?.checkpointedFrames ?? 0
         let start = ContinuousClock.now
-        var result = try copyFrames(on: second)
+        var result = try copyFrames(on: second, holding: writer)
         if result.walFrameCount >= interval * Limits.checkpointsBeforeRestart {
-            result = try awaitRestart(result, on: second)
+            result = try awaitRestart(result, on: second, holding: writer)
         }
         recorder.record(
             result, copied: max(0, result.checkpointedFrameCount - Int(before)), took: .now - start,
             readers: { second.handle.walIndex.map { LogReader.blocking($0, sharedMemory: sharedMemory) } ?? [] })
+        CrashPoint.reach(.checkpointEnded)
         return result
     }
 
-    private func copyFrames(on second: Database) throws -> CheckpointResult {
+    private func copyFrames(on second: Database, holding writer: Database) throws -> CheckpointResult {
         let (code, frames, copied) = second.handle.checkpointPassively()
-        guard code == .SQLITE_OK else { throw DatabaseError(resultCode: code, message: second.handle.lastMessage) }
+        guard code == .SQLITE_OK else {
+            // Both connections are of no more use then: neither may try again what failed, not even as the last to close.
+            if code.isFailedSync { second.didFailToSync() }
+            throw writer.error(code, message: second.handle.lastMessage)
+        }
         return CheckpointResult(walFrameCount: max(0, frames), checkpointedFrameCount: max(0, copied))
     }
 
@@ -72,11 +78,13 @@ final class Checkpointer {
     ///
     /// Nobody can commit meanwhile. So whoever begins to read keeps nothing from being copied, and once everything is
     /// copied reads the database file alone: what there is to wait for is the reads under way.
-    private func awaitRestart(_ first: CheckpointResult, on second: Database) throws -> CheckpointResult {
+    private func awaitRestart(
+        _ first: CheckpointResult, on second: Database, holding writer: Database
+    ) throws -> CheckpointResult {
         var result = first
         let deadline = ContinuousClock.now + Limits.restartWait
         while ContinuousClock.now < deadline {
-            if !result.isComplete { result = try copyFrames(on: second) }
+            if !result.isComplete { result = try copyFrames(on: second, holding: writer) }
             if result.isComplete && second.handle.isLogUnread { break }
             CurrentThread.pause(microseconds: Limits.restartPauseMicroseconds)
         }

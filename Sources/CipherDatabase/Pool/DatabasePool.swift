@@ -1,5 +1,6 @@
 import Dispatch
 import KeyCustody
+import StorePlatform
 import Synchronization
 
 /// A database with one writing connection and several reading ones, in WAL mode: reads never wait for writes.
@@ -215,6 +216,7 @@ public final class DatabasePool: DatabaseWriter {
 
     public func close() throws {
         try readers.close()
+        CrashPoint.reach(.closingReadersClosed)
         do {
             try writer.close()
         } catch {

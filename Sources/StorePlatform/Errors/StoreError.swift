@@ -56,6 +56,8 @@ public struct StoreError: Error, Sendable {
         case storeInUse
         /// The path no longer names the file that is open.
         case storeMoved
+        /// The file has a second name (a hard link), under which a second log could be written for it.
+        case hardLinked
         /// The store was closed.
         case storeClosed
         /// The schema was migrated by a newer program.
@@ -118,6 +120,7 @@ extension StoreError {
     public static var rotationPending: Code { .rotationPending }
     public static var storeInUse: Code { .storeInUse }
     public static var storeMoved: Code { .storeMoved }
+    public static var hardLinked: Code { .hardLinked }
     public static var storeClosed: Code { .storeClosed }
     public static var schemaAhead: Code { .schemaAhead }
     public static var schemaBehind: Code { .schemaBehind }

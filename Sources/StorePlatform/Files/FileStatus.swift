@@ -32,6 +32,8 @@ package struct FileStatus: Sendable {
     package let permissions: UInt32
     package let owner: UInt32
     package let group: UInt32
+    /// How many names the file has.
+    package let linkCount: UInt64
     /// When the content last changed, as time since 1970.
     package let modified: Duration
 
@@ -46,6 +48,7 @@ package struct FileStatus: Sendable {
         permissions = UInt32(status.st_mode & 0o7777)
         owner = status.st_uid
         group = status.st_gid
+        linkCount = UInt64(status.st_nlink)
         #if canImport(Darwin)
             let time = status.st_mtimespec
         #else

@@ -1,3 +1,5 @@
+import Synchronization
+
 #if canImport(Darwin)
     import Darwin
 #else
@@ -7,7 +9,7 @@
 /// A named place at which tests let a process die as if it had been killed or the power had gone.
 ///
 /// Release builds have none of it. In debug builds a process dies by SIGKILL at the place that the environment variable
-/// `CIPHERSTORE_CRASH_AT` names.
+/// `CIPHERSTORE_CRASH_AT` names, or that ``choose(_:passing:)`` names later.
 package enum CrashPoint: String, CaseIterable, Sendable {
     /// The opening lock is held, nothing is written yet.
     case openingLockTaken
@@ -30,6 +32,26 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// All migrations have run; the lease is not yet taken.
     case storeMigrated
 
+    /// A migration has done its work and is about to be committed.
+    case migrationReady
+    /// A migration is committed; later ones have not run.
+    case migrationCommitted
+
+    /// A commit is asked for; nothing of it is in the log, or only what did not fit the cache.
+    case commitBegun
+    /// A commit is done; the program has not been told.
+    case commitDone
+
+    /// The write lock is held for a checkpoint that has copied nothing yet.
+    case checkpointLocked
+    /// The checkpoint has ended; the write lock is still held.
+    case checkpointEnded
+
+    /// The readers are closed, the writer is not.
+    case closingReadersClosed
+    /// All connections are closed, the last of them with its own checkpoint; the lease is still held.
+    case closingConnectionsClosed
+
     /// The file to be adopted is closed, its log folded in, SQLite's lock bytes held.
     case adoptionLocked
     /// The store that takes its place is complete and durable beside it.
@@ -41,20 +63,49 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// The sidecar says that the store is ready.
     case adoptionEnded
 
-    /// The places that the creation of a store passes.
-    package static let ofCreation = allCases.filter { !$0.rawValue.hasPrefix("adoption") }
+    /// The places that the creation of a store passes first of all.
+    package static let ofCreation: [CrashPoint] = [
+        .openingLockTaken, .temporaryFileWritten, .fileRenamed, .sidecarMainWritten, .sidecarWritten, .databaseKeyed,
+        .journalModeSet, .firstPageWritten, .storeCreated, .storeMigrated,
+    ]
+    /// The places of each migration.
+    package static let ofMigration: [CrashPoint] = [.migrationReady, .migrationCommitted]
+    /// The places of each commit, checkpoint and closing.
+    package static let ofUse: [CrashPoint] = [
+        .commitBegun, .commitDone, .checkpointLocked, .checkpointEnded, .closingReadersClosed,
+        .closingConnectionsClosed,
+    ]
     /// The places of their own that an adoption passes.
     package static let ofAdoption = allCases.filter { $0.rawValue.hasPrefix("adoption") }
 
     #if DEBUG
-        private static let chosen = getenv("CIPHERSTORE_CRASH_AT").flatMap { CrashPoint(rawValue: String(cString: $0)) }
+        private struct Choice {
+            let point: CrashPoint
+            var passes = 0
+        }
+
+        private static let named = getenv("CIPHERSTORE_CRASH_AT").flatMap { CrashPoint(rawValue: String(cString: $0)) }
+        private static let chosen = Mutex(named.map { Choice(point: $0) })
+
+        /// Lets the process die at a place from now on.
+        ///
+        /// - Parameters:
+        ///   - point: The place; nil for none.
+        ///   - passes: How often it is passed unharmed before.
+        package static func choose(_ point: CrashPoint?, passing passes: Int = 0) {
+            chosen.withLock { $0 = point.map { Choice(point: $0, passes: passes) } }
+        }
     #endif
 
     /// Ends the process here if this is the chosen place.
     @inline(__always)
     package static func reach(_ point: CrashPoint) {
         #if DEBUG
-            if point == chosen { kill(getpid(), SIGKILL) }
+            chosen.withLock { choice in
+                guard choice?.point == point else { return }
+                if choice?.passes == 0 { kill(getpid(), SIGKILL) }
+                choice?.passes -= 1
+            }
         #endif
     }
 }

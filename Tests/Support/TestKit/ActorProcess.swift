@@ -73,6 +73,35 @@ public final class ActorProcess: @unchecked Sendable {
         kill()
     }
 
+    /// Kills the process after a time.
+    public func kill(after time: Duration) {
+        usleep(UInt32(max(0, time / .microseconds(1))))
+        kill()
+    }
+
+    /// Stops the process, as ^Z or a debugger does; it goes on with ``go()``.
+    public func stop() {
+        Foundation.kill(process.processIdentifier, SIGSTOP)
+        _ = waitUntil { isStopped }
+    }
+
+    /// Stops the process for a time.
+    public func pause(for time: Duration) {
+        stop()
+        usleep(UInt32(max(0, time / .microseconds(1))))
+        go()
+    }
+
+    /// Lets a stopped process go on.
+    public func go() { Foundation.kill(process.processIdentifier, SIGCONT) }
+
+    /// All answers until the process has ended.
+    public func remainingAnswers() -> [String] {
+        var answers: [String] = []
+        while let next = answer() { answers.append(next) }
+        return answers
+    }
+
     /// Kills the process as if the machine had lost it.
     public func kill() {
         Foundation.kill(process.processIdentifier, SIGKILL)
@@ -83,6 +112,16 @@ public final class ActorProcess: @unchecked Sendable {
     public func diedBySignal() -> Bool {
         process.waitUntilExit()
         return process.terminationReason == .uncaughtSignal
+    }
+
+    /// Whether the process is stopped, as by Ctrl-Z.
+    public var isStopped: Bool { Self.isStopped(process.processIdentifier) }
+
+    /// Whether a process is stopped.
+    public static func isStopped(_ process: Int32) -> Bool {
+        let status = (try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)) ?? ""
+        // The state stands behind the name, which may hold anything but ends with the last parenthesis.
+        return status.split(separator: ")").last?.split(separator: " ").first == "T"
     }
 
     /// Lets the process end by itself, and kills it when it does not.

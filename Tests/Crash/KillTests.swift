@@ -1,0 +1,99 @@
+import CipherStore
+import Foundation
+import StorePlatform
+import TestKit
+import Testing
+
+/// Processes killed anywhere: at every call to the system, at every named place, at random.
+///
+/// `CIPHERSTORE_KILLS` says how many random kills there are; `make soak` makes it 10,000.
+@Suite(.serialized) struct KillTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path("app.db") }
+    private let seed = Seed()
+
+    private static var randomKills: Int {
+        ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 300
+    }
+
+    /// What a victim does: it creates, migrates, commits, checkpoints, closes, and opens once more.
+    static let work = [
+        "open PATH raw", "mark 2", "fill 20000", "checkpoint", "mark 1", "hold-read", "", "close", "open PATH raw",
+        "mark 1", "checkpoint", "mark 1", "close",
+    ]
+
+    /// Lets a victim work until it dies or is done.
+    /// - Returns: How many rows it has acknowledged; nil for `rows` when it lived to the end.
+    private func work(_ victim: ActorProcess, at path: String) -> (acknowledged: Int, isDead: Bool) {
+        var acknowledged = 0
+        for command in Self.work {
+            guard let answer = victim.ask(command.replacingOccurrences(of: "PATH", with: path)) else {
+                return (acknowledged, true)
+            }
+            #expect(answer.hasPrefix("ok"), "\(command): \(answer)")
+            if command.hasPrefix("mark") { acknowledged += Int(command.dropFirst(5)) ?? 0 }
+            if command.hasPrefix("fill") { acknowledged += 1 }
+        }
+        return (acknowledged, false)
+    }
+
+    /// The store opens without a hand and is sound; at least the rows that were acknowledged are there.
+    private func expectSound(_ path: String, _ acknowledged: Int, _ comment: String) {
+        guard FileManager.default.fileExists(atPath: path) || acknowledged > 0 else { return }
+        let problems = StoreProof.problems(path) { db in
+            guard try db.tableExists("mark") else { return acknowledged == 0 ? [] : ["the table is gone"] }
+            let rows = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark WHERE text <> 'migrated'") ?? 0
+            return rows >= acknowledged ? [] : ["\(rows) rows of \(acknowledged)"]
+        }
+        #expect(problems.isEmpty, "\(comment): \(problems)")
+    }
+
+    @Test("a process killed at any of its calls to the system loses nothing", arguments: ["", "torn"])
+    func atEveryCall(torn: String) throws {
+        var number = 0
+        while true {
+            number += 1
+            let folder = TemporaryFolder()
+            let path = folder.path("app.db")
+            let victim = try ActorProcess()
+            // The torn half of the kills concerns writes alone.
+            let kinds = torn.isEmpty ? "all" : "write"
+            #expect(victim.ask("die-at-call \(folder.url.path)* \(kinds) \(number) \(torn)") == "ok")
+            let (acknowledged, isDead) = work(victim, at: path)
+            expectSound(path, acknowledged, "call \(number) \(torn)")
+            if !isDead { break }
+        }
+        #expect(number > 40)
+        print("kills: \(number - 1) at calls to the system \(torn)")
+    }
+
+    @Test(
+        "a process killed at any named place loses nothing, whenever it comes there",
+        arguments: CrashPoint.ofCreation + CrashPoint.ofMigration + CrashPoint.ofUse, 0..<3)
+    func atEveryPlace(_ point: CrashPoint, passes: Int) throws {
+        let victim = try ActorProcess()
+        #expect(victim.ask("die-at \(point.rawValue) \(passes)") == "ok")
+        let (acknowledged, isDead) = work(victim, at: path)
+        // Some places are passed once or twice only.
+        #expect(isDead || passes > 0, "the process did not pass \(point)")
+        expectSound(path, acknowledged, "\(point) \(passes)")
+    }
+
+    @Test("a process killed at a random moment loses nothing")
+    func atRandom() throws {
+        var numbers = seed.numbers(0)
+        let acknowledgements = folder.path("acknowledged")
+        for kill in 1...max(1, Self.randomKills) {
+            let victim = try ActorProcess()
+            victim.send("open \(path) raw")
+            victim.send("mark-for-ever \(acknowledgements)")
+            // Half of the kills hit while it opens, the others while it writes and checkpoints.
+            if Bool.random(using: &numbers) { _ = victim.answer() }
+            victim.kill(after: .microseconds(Int.random(in: 0..<60_000, using: &numbers)))
+            #expect(victim.remainingAnswers().allSatisfy { $0.hasPrefix("ok") })
+            let told = Bank.length(acknowledgements)
+            expectSound(path, told, "\(seed) kill \(kill)")
+        }
+        print("kills: \(seed), \(Self.randomKills) at random, \(Bank.length(acknowledgements)) rows, none lost")
+    }
+}

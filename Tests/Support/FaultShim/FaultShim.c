@@ -1,0 +1,311 @@
+#define _GNU_SOURCE
+#include "FaultShim.h"
+
+#ifdef __linux__
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Whether any call has to be looked at more closely. Everything else is guarded by `guard`. */
+static atomic_bool active;
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+
+static struct {
+    char pattern[PATH_MAX];
+    unsigned calls;
+    long first;
+    bool forever;
+    int action;
+    int error_number;
+    long seen;
+} plan;
+
+static struct {
+    char pattern[PATH_MAX];
+    int log; /* 0 for none */
+} recording;
+
+static void update_active(void) { atomic_store(&active, plan.calls != 0 || recording.log != 0); }
+
+void fault_arm(const char *pattern, unsigned calls, long first, bool forever, int action, int error_number) {
+    pthread_mutex_lock(&guard);
+    snprintf(plan.pattern, sizeof plan.pattern, "%s", pattern);
+    plan.calls = calls;
+    plan.first = first;
+    plan.forever = forever;
+    plan.action = action;
+    plan.error_number = error_number;
+    plan.seen = 0;
+    update_active();
+    pthread_mutex_unlock(&guard);
+}
+
+void fault_disarm(void) {
+    pthread_mutex_lock(&guard);
+    plan.calls = 0;
+    update_active();
+    pthread_mutex_unlock(&guard);
+}
+
+long fault_count(void) {
+    pthread_mutex_lock(&guard);
+    long seen = plan.seen;
+    pthread_mutex_unlock(&guard);
+    return seen;
+}
+
+bool fault_record(const char *pattern, const char *log) {
+    long file = syscall(SYS_openat, AT_FDCWD, log, O_CREAT | O_TRUNC | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+    if (file < 0) return false;
+    pthread_mutex_lock(&guard);
+    snprintf(recording.pattern, sizeof recording.pattern, "%s", pattern);
+    recording.log = (int)file;
+    update_active();
+    pthread_mutex_unlock(&guard);
+    return true;
+}
+
+/* MARK: What happens to a call */
+
+static const char *path_of(int descriptor, char *path) {
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    ssize_t count = syscall(SYS_readlink, link, path, PATH_MAX - 1);
+    path[count < 0 ? 0 : count] = 0;
+    return path;
+}
+
+/* Counts a call and says what happens to it. Stops or ends the process where that is it. */
+static int judge(unsigned call, const char *path) {
+    if (!(plan.calls & call) || fnmatch(plan.pattern, path, 0) != 0) return FAULT_NONE;
+    plan.seen++;
+    bool chosen = plan.first > 0 && (plan.seen == plan.first || (plan.forever && plan.seen > plan.first));
+    if (!chosen) return FAULT_NONE;
+    int action = plan.action;
+    if (action == FAULT_HALF && call != FAULT_WRITE) action = FAULT_DIE;
+    if (action == FAULT_TEAR && call != FAULT_WRITE) action = FAULT_FAIL;
+    if (action == FAULT_DIE) kill(getpid(), SIGKILL);
+    if (action == FAULT_STOP) {
+        pthread_mutex_unlock(&guard);
+        kill(getpid(), SIGSTOP);
+        pthread_mutex_lock(&guard);
+        return FAULT_NONE;
+    }
+    if (action == FAULT_FAIL || action == FAULT_TEAR) errno = plan.error_number;
+    return action;
+}
+
+static void append(const void *bytes, size_t count) {
+    const char *next = bytes;
+    while (count > 0) {
+        long written = syscall(SYS_write, recording.log, next, count);
+        if (written <= 0) abort();
+        next += written;
+        count -= (size_t)written;
+    }
+}
+
+static bool is_recorded(const char *path) {
+    return recording.log != 0 && fnmatch(recording.pattern, path, 0) == 0;
+}
+
+static void record(
+    const char *call, unsigned long inode, long offset, size_t count, const char *path, const char *other,
+    const void *bytes) {
+    char line[2 * PATH_MAX + 128];
+    const char *tab = other ? "\t" : "";
+    int length = snprintf(
+        line, sizeof line, "%s %lu %ld %zu %s%s%s\n", call, inode, offset, count, path, tab, other ? other : "");
+    append(line, (size_t)length);
+    if (bytes) {
+        append(bytes, count);
+        append("\n", 1);
+    }
+}
+
+static unsigned long inode_of(int descriptor) {
+    struct stat status;
+    return fstat(descriptor, &status) == 0 ? (unsigned long)status.st_ino : 0;
+}
+
+/* MARK: The calls */
+
+static int shim_open(int folder, const char *path, int flags, mode_t mode) {
+    if (!atomic_load(&active)) return (int)syscall(SYS_openat, folder, path, flags, mode);
+    pthread_mutex_lock(&guard);
+    int result = -1;
+    if (judge(FAULT_OPEN, path) == FAULT_NONE) {
+        bool is_new = (flags & O_CREAT) && syscall(SYS_faccessat, folder, path, F_OK) != 0;
+        result = (int)syscall(SYS_openat, folder, path, flags, mode);
+        if (result >= 0 && is_new && is_recorded(path)) record("create", inode_of(result), 0, 0, path, NULL, NULL);
+    }
+    int failure = errno;
+    pthread_mutex_unlock(&guard);
+    errno = failure;
+    return result;
+}
+
+static ssize_t raw_write(int descriptor, const void *bytes, size_t count, off64_t offset) {
+    if (offset < 0) return syscall(SYS_write, descriptor, bytes, count);
+    return syscall(SYS_pwrite64, descriptor, bytes, count, offset);
+}
+
+/* A negative offset stands for the descriptor's own position. */
+static ssize_t shim_write(int descriptor, const void *bytes, size_t count, off64_t offset) {
+    char path[PATH_MAX];
+    if (!atomic_load(&active)) return raw_write(descriptor, bytes, count, offset);
+    pthread_mutex_lock(&guard);
+    path_of(descriptor, path);
+    int action = judge(FAULT_WRITE, path);
+    int failure = errno;
+    off64_t position = offset >= 0 ? offset : (off64_t)syscall(SYS_lseek, descriptor, 0, SEEK_CUR);
+    ssize_t result = -1;
+    if (action != FAULT_FAIL) {
+        size_t wanted = action == FAULT_NONE ? count : count / 2;
+        result = raw_write(descriptor, bytes, wanted, offset);
+        if (action == FAULT_NONE) failure = errno;
+        if (result > 0 && is_recorded(path)) {
+            record("write", inode_of(descriptor), position, (size_t)result, path, NULL, bytes);
+        }
+        if (action == FAULT_HALF) kill(getpid(), SIGKILL);
+        if (action == FAULT_TEAR) result = -1;
+    }
+    pthread_mutex_unlock(&guard);
+    errno = failure;
+    return result;
+}
+
+/* A call on a descriptor that has at most a length. */
+static int shim_descriptor(unsigned kind, const char *name, long number, int descriptor, long length) {
+    char path[PATH_MAX];
+    if (!atomic_load(&active)) return (int)syscall(number, descriptor, length);
+    pthread_mutex_lock(&guard);
+    path_of(descriptor, path);
+    int result = -1;
+    if (judge(kind, path) == FAULT_NONE) {
+        result = (int)syscall(number, descriptor, length);
+        if (result == 0 && is_recorded(path)) record(name, inode_of(descriptor), length, 0, path, NULL, NULL);
+    }
+    int failure = errno;
+    pthread_mutex_unlock(&guard);
+    errno = failure;
+    return result;
+}
+
+/* A call on names; `other` is the new name, or NULL. */
+static int shim_name(unsigned kind, const char *name, const char *path, const char *other) {
+    bool is_rename = strcmp(name, "rename") == 0;
+    pthread_mutex_lock(&guard);
+    int result = -1;
+    if (!atomic_load(&active) || judge(kind, other ? other : path) == FAULT_NONE) {
+        if (!other) {
+            result = (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+        } else if (is_rename) {
+            result = (int)syscall(SYS_renameat2, AT_FDCWD, path, AT_FDCWD, other, 0);
+        } else {
+            result = (int)syscall(SYS_linkat, AT_FDCWD, path, AT_FDCWD, other, 0);
+        }
+        if (result == 0 && is_recorded(path)) record(name, 0, 0, 0, path, other, NULL);
+    }
+    int failure = errno;
+    pthread_mutex_unlock(&guard);
+    errno = failure;
+    return result;
+}
+
+static mode_t mode_of(int flags, va_list arguments) {
+    return flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
+}
+
+#define OPEN_BODY(folder)                         \
+    va_list arguments;                            \
+    va_start(arguments, flags);                   \
+    mode_t mode = mode_of(flags, arguments);      \
+    va_end(arguments);                            \
+    return shim_open(folder, path, flags, mode);
+
+int open(const char *path, int flags, ...) { OPEN_BODY(AT_FDCWD) }
+int open64(const char *path, int flags, ...) { OPEN_BODY(AT_FDCWD) }
+int openat(int folder, const char *path, int flags, ...) { OPEN_BODY(folder) }
+int openat64(int folder, const char *path, int flags, ...) { OPEN_BODY(folder) }
+ssize_t write(int descriptor, const void *bytes, size_t count) { return shim_write(descriptor, bytes, count, -1); }
+ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
+    return shim_write(descriptor, bytes, count, offset);
+}
+ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off64_t offset) {
+    return shim_write(descriptor, bytes, count, offset);
+}
+int fsync(int descriptor) { return shim_descriptor(FAULT_SYNC, "sync", SYS_fsync, descriptor, 0); }
+int fdatasync(int descriptor) { return shim_descriptor(FAULT_SYNC, "sync", SYS_fdatasync, descriptor, 0); }
+int ftruncate(int descriptor, off_t length) {
+    return shim_descriptor(FAULT_TRUNCATE, "truncate", SYS_ftruncate, descriptor, length);
+}
+int ftruncate64(int descriptor, off64_t length) {
+    return shim_descriptor(FAULT_TRUNCATE, "truncate", SYS_ftruncate, descriptor, length);
+}
+int rename(const char *path, const char *other) { return shim_name(FAULT_NAME, "rename", path, other); }
+int link(const char *path, const char *other) { return shim_name(FAULT_NAME, "link", path, other); }
+int unlink(const char *path) { return shim_name(FAULT_UNLINK, "unlink", path, NULL); }
+
+/* MARK: The wall clock */
+
+static atomic_long clock_jump;
+static atomic_ulong clock_questions;
+
+void fault_jump_clock(long seconds) { atomic_store(&clock_jump, seconds); }
+
+/* Forwards, backwards, and by another amount each time. */
+static long jump(void) {
+    long range = atomic_load(&clock_jump);
+    if (range == 0) return 0;
+    unsigned long number = atomic_fetch_add(&clock_questions, 1) * 0x9e3779b97f4a7c15UL;
+    return (long)((number >> 16) % (unsigned long)(2 * range)) - range;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *time) {
+    int result = (int)syscall(SYS_clock_gettime, clock, time);
+    if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) time->tv_sec += jump();
+    return result;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    int result = (int)syscall(SYS_gettimeofday, now, zone);
+    if (result == 0) now->tv_sec += jump();
+    return result;
+}
+
+time_t time(time_t *result) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (result) *result = now.tv_sec;
+    return now.tv_sec;
+}
+
+#else
+
+void fault_arm(const char *pattern, unsigned calls, long first, bool forever, int action, int error_number) {
+    (void)pattern, (void)calls, (void)first, (void)forever, (void)action, (void)error_number;
+}
+void fault_disarm(void) {}
+long fault_count(void) { return 0; }
+bool fault_record(const char *pattern, const char *log) {
+    (void)pattern, (void)log;
+    return false;
+}
+void fault_jump_clock(long seconds) { (void)seconds; }
+
+#endif

@@ -1,0 +1,89 @@
+import Foundation
+
+/// A disk whose power is cut: what was made durable is there, of the rest any part may be.
+///
+/// It keeps what POSIX promises and no more. Bytes and lengths are durable once their file was synchronized, names once
+/// their folder was. Of a file's writes since then any may have reached the disk, each as a whole, by half or not at
+/// all, in any order; of a folder's changes the first few, since journals keep their order.
+public struct PowerCut {
+    private struct File {
+        var durable = Data()
+        var pending: [SystemCallLog.Call] = []
+    }
+
+    private var files: [UInt64: File] = [:]
+    /// Which file a path names, for those that ask the system.
+    private var names: [String: UInt64] = [:]
+    private var durableNames: [String: UInt64] = [:]
+    private var pendingNames: [[String: UInt64?]] = []
+
+    /// The state of an empty disk after these calls.
+    public init(after calls: some Sequence<SystemCallLog.Call>) {
+        for call in calls { apply(call) }
+    }
+
+    private mutating func apply(_ call: SystemCallLog.Call) {
+        switch call {
+        case .create(let file, let path):
+            // The number of a file that is gone may be used again.
+            files[file] = File()
+            change([path: file])
+        case .write(let file, _, _), .truncate(let file, _): files[file]?.pending.append(call)
+        case .synchronize(let file, _):
+            if var known = files[file] {
+                for call in known.pending { Self.apply(call, to: &known.durable) }
+                known.pending = []
+                files[file] = known
+            } else {
+                // A folder; the stores of these tests have one.
+                durableNames = names
+                pendingNames = []
+            }
+        case .rename(let path, let newPath): change([path: nil, newPath: names[path]])
+        case .link(let path, let newPath): change([newPath: names[path]])
+        case .unlink(let path): change([path: nil])
+        }
+    }
+
+    private mutating func change(_ changes: [String: UInt64?]) {
+        for (path, file) in changes { names[path] = file }
+        pendingNames.append(changes)
+    }
+
+    private static func apply(_ call: SystemCallLog.Call, to bytes: inout Data, by part: Double = 1) {
+        switch call {
+        case .write(_, let offset, let written):
+            let piece = written.prefix(Int(Double(written.count) * part))
+            let end = offset + piece.count
+            if bytes.count < end { bytes.append(Data(count: end - bytes.count)) }
+            bytes.replaceSubrange(offset..<end, with: piece)
+        case .truncate(_, let count):
+            bytes = bytes.count > count ? Data(bytes.prefix(count)) : bytes + Data(count: count - bytes.count)
+        default: break
+        }
+    }
+
+    /// Writes what is left on the disk into a folder.
+    ///
+    /// - Parameters:
+    ///   - keeping: How likely a change that was not made durable is there all the same; 0 for none of them.
+    ///   - ignored: Endings of files that are of no use after a cut and are left out, such as shared memory.
+    public func restore(
+        from folder: String, to newFolder: String, keeping likelihood: Double, ignoring ignored: [String],
+        using numbers: inout RandomNumbers
+    ) throws {
+        var names = durableNames
+        for changes in pendingNames {
+            guard Double.random(in: 0..<1, using: &numbers) < likelihood else { break }
+            for (path, file) in changes { names[path] = file }
+        }
+        for (path, number) in names.sorted(by: { $0.key < $1.key }) where path.hasPrefix(folder + "/") {
+            guard let file = files[number], !ignored.contains(where: { path.hasSuffix($0) }) else { continue }
+            var bytes = file.durable
+            for call in file.pending where Double.random(in: 0..<1, using: &numbers) < likelihood {
+                Self.apply(call, to: &bytes, by: Bool.random(using: &numbers) ? 1 : 0.5)
+            }
+            try bytes.write(to: URL(fileURLWithPath: newFolder + path.dropFirst(folder.count)))
+        }
+    }
+}
