@@ -10,7 +10,7 @@ DEMO_DATABASE ?= /usr/share/proj/proj.db
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build test lint demo bench install clean help
+.PHONY: setup build test lint demo bench bench-sharing install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -37,6 +37,10 @@ bench: setup  ## measure the library beside plain C on the same SQLCipher (JSON=
 	$(SWIFT) build -c release --product StoreBenchmark
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" $(if $(JSON),--json $(JSON))
 
+bench-sharing: setup  ## measure processes that write to one store: turnstile, SQLite's busy handler, plain C
+	$(SWIFT) build -c release --product StoreBenchmark
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sharing
+
 install: setup  ## install cipherctl, its manual page and completions (PREFIX=/usr/local, DESTDIR= for packages)
 	$(SWIFT) build -c release --product cipherctl
 	.ci/install "$$($(SWIFT) build -c release --show-bin-path)/cipherctl" "$(DESTDIR)$(PREFIX)"
@@ -45,4 +49,4 @@ clean:  ## remove everything that was built here
 	rm -rf .build Tests/Consumer/.build
 
 help:  ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 19

@@ -75,13 +75,10 @@ int cplatform_map(int descriptor, int64_t offset, uint64_t length, void **memory
 
 void cplatform_unmap(void *memory, uint64_t length) { munmap(memory, length); }
 
-static unsigned fork_count;
+unsigned cplatform_forks;
 static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
 
-static void count_fork(void) { fork_count++; }
+static void count_fork(void) { cplatform_forks++; }
 static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
 
-unsigned cplatform_fork_count(void) {
-    pthread_once(&fork_watch, watch_forks);
-    return fork_count;
-}
+void cplatform_watch_forks(void) { pthread_once(&fork_watch, watch_forks); }

@@ -154,8 +154,10 @@ extension Database {
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if control.isBegin { try requireExpectedTransaction(for: control.sql) }
         try keying.willCompile(control.sql, on: self)
+        if let turn, control.takesWriteLock { try enterTurn(turn, sql: control.sql) }
         let code = controls.run(control, on: handle)
         let failure = code == .SQLITE_DONE ? nil : stepError(code, sql: control.sql)
+        leaveTurnIfDone()
         didRun(control, succeeded: failure == nil)
         if let failure { throw failure }
     }
@@ -197,6 +199,7 @@ struct ControlStatements {
             }
         }
 
+        var takesWriteLock: Bool { self == .beginImmediate || self == .beginExclusive }
         var isBegin: Bool { rawValue <= Kind.beginExclusive.rawValue }
     }
 

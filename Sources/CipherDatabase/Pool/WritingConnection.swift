@@ -6,6 +6,8 @@ final class WritingConnection: @unchecked Sendable {
     let connection: SerialConnection
     let keyring: Keyring
     private let checkpointer: Checkpointer
+    /// The turn to write; nil where the file is not encrypted, or not written.
+    let turn: WriteTurn?
 
     /// Opens the connection; a new file is created and its salt recorded by exactly one process.
     init(
@@ -16,6 +18,12 @@ final class WritingConnection: @unchecked Sendable {
         defer { if !holdsLock { keyring.releaseOpeningLock() } }
         let db = try Database.open(
             path: path, label: label, configuration: configuration, keyring: keyring, role: .writer, key: key, wal: wal)
+        if !keyring.isInMemory && !configuration.readonly && db.keying.isKeyed, let paths = keyring.paths {
+            turn = WriteTurn(for: paths, label: label, configuration: configuration, onNotice: keyring.notice)
+        } else {
+            turn = nil
+        }
+        db.turn = turn
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.writeTargetQueue ?? configuration.targetQueue,
             allowsOpenTransaction: configuration.allowsUnsafeTransactions)

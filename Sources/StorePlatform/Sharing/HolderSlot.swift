@@ -57,6 +57,7 @@ package final class HolderSlot: Sendable {
     ) {
         self.number = number
         self.table = table
+        cplatform_watch_forks()
         forkCount = cplatform_fork_count()
         let row = table.row(number)
         generation = row.generation &+ 1

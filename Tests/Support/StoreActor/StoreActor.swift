@@ -64,6 +64,9 @@ private struct Actor {
         case "mark":
             try mark(count: Int(arguments[0]) ?? 0)
             return ""
+        case "hold-write":
+            try holdWrite()
+            return "released"
         case "count":
             return String(try number("SELECT COUNT(*) FROM mark WHERE text = ?", [arguments[0]]))
         case "total":
@@ -129,6 +132,17 @@ private struct Actor {
     private func become(_ user: UInt32?) throws {
         guard let user, setgroups(0, nil) == 0, setgid(user) == 0, setuid(user) == 0 else {
             throw CocoaError(.featureUnsupported)
+        }
+    }
+
+    /// Holds a write transaction until the next line arrives.
+    private func holdWrite() throws {
+        try writer().write { db in
+            try db.execute(
+                sql: "INSERT INTO mark (process, text) VALUES (?, 'held')",
+                arguments: [ProcessInfo.processInfo.processIdentifier])
+            answer("ok held")
+            _ = readLine()
         }
     }
 
