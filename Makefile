@@ -13,7 +13,7 @@ KILLS ?= 10000
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build test soak lint demo bench docs install clean help
+.PHONY: setup build test soak lint demo bench bench-sharing docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -50,6 +50,10 @@ docs: setup  ## build the API reference with the toolchain's docc, without netwo
 	$(SWIFT) build $(WARNINGS)
 	.ci/docs "$$($(SWIFT) build --show-bin-path $(WARNINGS))"
 
+bench-sharing: setup  ## measure processes that write to one store: turnstile, SQLite's busy handler, plain C
+	$(SWIFT) build -c release --product StoreBenchmark
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sharing
+
 install: setup  ## install cipherctl, its manual page and completions (PREFIX=/usr/local, DESTDIR= for packages)
 	$(SWIFT) build -c release --product cipherctl
 	.ci/install "$$($(SWIFT) build -c release --show-bin-path)/cipherctl" "$(DESTDIR)$(PREFIX)"
@@ -58,4 +62,4 @@ clean:  ## remove everything that was built here
 	rm -rf .build Tests/Consumer/.build
 
 help:  ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 19

@@ -112,6 +112,9 @@ public final class SharedStore: DatabaseWriter {
         pool.spawnConcurrentRead(value)
     }
 
+    /// How the writes of this store object went since it was opened. What other processes did: `StoreHolders`.
+    public var writeStatistics: WriteStatistics { pool.writeStatistics }
+
     // MARK: Upkeep
 
     @discardableResult

@@ -3,8 +3,16 @@ import Foundation
 /// `make bench`: the library beside plain C on the same SQLCipher, in one process, in turns.
 @main
 enum StoreBenchmark {
-    /// `StoreBenchmark [--runs N] [--cpu] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`
+    /// `StoreBenchmark [--runs N] [--cpu] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`, or
+    /// `StoreBenchmark --sharing [--runs N] [--seconds N]`
     static func main() throws {
+        if let mode = option("--sharing-child") { return try SharingWorker(mode: mode).run() }
+        if CommandLine.arguments.contains("--sharing") {
+            return try SharingBenchmark(
+                rounds: option("--runs").flatMap { Int($0) } ?? 3,
+                seconds: option("--seconds").flatMap { Double($0) } ?? 2
+            ).run()
+        }
         let fixture = try Fixture()
         if CommandLine.arguments.contains("--allocations") {
             let counts = try AllocationCount.all(fixture)

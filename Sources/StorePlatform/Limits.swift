@@ -10,4 +10,28 @@ package enum Limits {
     package static let lockTableBytes = 16 * 1024 * 1024
     /// Length of a line typed at a terminal.
     package static let typedLineBytes = 4096
+    /// How long a process waits for another that makes the table of holders; then it does without.
+    package static let tableWait = Duration.seconds(1)
+    /// How long those who wait to write may be overtaken by newcomers.
+    package static let overtakingTime = Duration.milliseconds(2)
+    /// How often the first of those who wait to write looks whether the one who writes is alive.
+    package static let turnLookTime = Duration.milliseconds(20)
+    /// How often those behind it do.
+    package static let seldomTurnLookTime = Duration.milliseconds(250)
+    /// How long one who was woken and came too late is not woken again, unless it is its turn.
+    package static let turnQuietTime = Duration.microseconds(500)
+
+    static let turnLookNanoseconds = turnLookTime.wholeNanoseconds
+    static let seldomTurnLookNanoseconds = seldomTurnLookTime.wholeNanoseconds
+    static let turnQuietNanoseconds = turnQuietTime.wholeNanoseconds
+}
+
+extension Duration {
+    /// Nanoseconds from 0 to what a UInt64 takes.
+    package var wholeNanoseconds: UInt64 {
+        let (seconds, attoseconds) = components
+        guard seconds >= 0, attoseconds >= 0 else { return 0 }
+        let (product, overflow) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000_000)
+        return overflow ? .max : product.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000)).partialValue
+    }
 }

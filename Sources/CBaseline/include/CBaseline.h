@@ -39,6 +39,12 @@ int baseline_insert_integers(baseline *db, const char *sql, int64_t count);
 // Inserts `count` rows, one in each transaction, by prepared statements.
 int baseline_single_row_writes(baseline *db, const char *sql, int64_t count);
 
+// Inserts rows of one integer, one in each transaction, for some time, beside other processes that do the same: waiting
+// by SQLite's busy handler, with SQLite's own checkpoints. Takes down how long each transaction took, its wait included,
+// and returns how many there were.
+int64_t baseline_contended_writes(baseline *db, const char *sql, double seconds, uint32_t *microseconds,
+                                  int64_t capacity);
+
 // One row's values; SQLite copies none of their bytes.
 typedef struct {
     const char *text;

@@ -22,6 +22,7 @@ extension Database {
         case .immediateError: failWhenBusy()
         case .timeout(let seconds): waitForLocks(seconds: seconds)
         case .callback(let callback):
+            lockWait = .asking(callback)
             hooks.isBusy = { [handle] tries in !handle.isInterrupted && callback(tries) }
             handle.installBusyHandler(hooks)
         }
@@ -44,15 +45,20 @@ extension Database {
         return try body()
     }
 
-    private func failWhenBusy() { handle.installBusyHandler(nil) }
+    private func failWhenBusy() {
+        lockWait = .never
+        handle.installBusyHandler(nil)
+    }
 
     // SQLite's own timed wait goes on when the statement is interrupted.
     private func waitForLocks(seconds: TimeInterval) {
         let limit = Duration.seconds(seconds.isNaN ? 0 : min(max(0, seconds), 1e9))
+        lockWait = .upTo(limit)
         var deadline = ContinuousClock.now
-        hooks.isBusy = { [handle] tries in
+        hooks.isBusy = { [unowned self, handle] tries in
             let now = ContinuousClock.now
-            if tries == 0 { deadline = now + limit }
+            // The wait for the turn and the one for SQLite's lock are one wait.
+            if tries == 0 { deadline = lockDeadline ?? now + limit }
             if now >= deadline || handle.isInterrupted { return false }
             let pause = min(BusyPauses.pause(beforeTry: tries), deadline - now)
             CurrentThread.pause(microseconds: UInt32(pause / .microseconds(1)) + 1)

@@ -63,6 +63,20 @@ public struct Configuration: Sendable {
     /// What tells the dates of transactions. Default: the clock of the system.
     public var transactionClock: any TransactionClock = .default
 
+    /// How long a write may keep others from writing before ``onLongWrite`` is told. Default: nil, never.
+    public var longWriteLimit: Duration?
+
+    /// What is told of writes that took as long as ``longWriteLimit``, on the thread of the write, when others may write
+    /// again. Default: nil.
+    public var onLongWrite: (@Sendable (WriteEvent) -> Void)?
+
+    /// What is told of every write, for metrics, on the thread of the write, when others may write again. Default: nil.
+    public var onWrite: (@Sendable (WriteEvent) -> Void)?
+
+    /// Whether writes take turns with those of other connections and processes, where the file is encrypted. Only
+    /// measurements set it to false.
+    package var takesTurns = true
+
     // MARK: Schema
 
     /// What tells of the schema beyond what SQLite knows, such as the primary keys of views. Default: nil.

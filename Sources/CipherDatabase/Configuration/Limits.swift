@@ -19,6 +19,8 @@ enum Limits {
     static let recheckMilliseconds = 100
     /// How long an opening waits for others that create, migrate or open the same store.
     static let openingWait = Duration.seconds(60)
+    /// How long a checkpoint that follows a commit waits for the turn to write.
+    static let checkpointTurnWait = Duration.milliseconds(50)
     /// How long setting a connection up waits for SQLite's locks where the configuration would not wait, in seconds.
     static let setUpWait = 10.0
     /// What the write-ahead log keeps of its length when it starts anew, in bytes.

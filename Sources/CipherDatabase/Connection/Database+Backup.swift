@@ -31,6 +31,8 @@ extension Database {
         destDb.requireAccess()
         if isClosed || destDb.isClosed { throw DatabaseError.connectionIsClosed() }
         try requireSameProtection(as: destDb)
+        if let turn = destDb.turn { try destDb.enterTurn(turn, sql: "a backup") }
+        defer { destDb.leaveTurnIfDone() }
         guard let backup = BackupHandle.begin(from: handle, to: destDb.handle) else {
             throw destDb.error(destDb.lastErrorCode)
         }

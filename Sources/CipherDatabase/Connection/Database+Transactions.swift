@@ -161,10 +161,12 @@ extension Database {
         if control.isBegin { try requireExpectedTransaction(for: control.sql) }
         if hasFailedToSync && control.takesWriteLock { throw DatabaseError.syncFailed(sql: control.sql) }
         try keying.willCompile(control.sql, on: self)
+        if let turn, control.takesWriteLock { try enterTurn(turn, sql: control.sql) }
         if control == .commit { CrashPoint.reach(.commitBegun) }
         let code = controls.run(control, on: handle)
         let failure = code == .SQLITE_DONE ? nil : stepError(code, sql: control.sql)
         if control == .commit && failure == nil { CrashPoint.reach(.commitDone) }
+        leaveTurnIfDone()
         didRun(control, succeeded: failure == nil)
         guard let failure else { return }
         if hasFailedToSync && control != .rollback { rollbackIfNeeded() }

@@ -48,6 +48,19 @@ public final class Database {
     var schemaCache = SchemaCache()
     /// What tells of the schema beyond what SQLite knows; nil during migrations.
     public internal(set) var schemaSource: (any DatabaseSchemaSource)?
+    /// The turn to write; nil for connections that do not write a file of ours.
+    @exclusivity(unchecked) var turn: WriteTurn?
+    /// How the connection waits for locks at the moment.
+    var lockWait = LockWait.never
+    /// Until when the statement under way may wait for SQLite's locks, after it has waited for the turn.
+    @exclusivity(unchecked) var lockDeadline: ContinuousClock.Instant?
+    /// Whether the access under way ends with its transaction.
+    @exclusivity(unchecked) var endsWithCommit = false
+    /// The length of the log, in frames, at which a checkpoint follows a commit.
+    @exclusivity(unchecked) var checkpointDueFrames = Int.max
+    /// What the write under way is, for ``WriteStatistics`` and ``WriteEvent``; nil takes its first statement. It is
+    /// forgotten when the write has ended.
+    @exclusivity(unchecked) public var writeLabel: String?
     /// The thread of the access under way; 0 between accesses.
     let accessThread = Atomic<UInt>(0)
 
@@ -100,7 +113,11 @@ public final class Database {
     public var maximumStatementArgumentCount: Int { accessedHandle?.parameterLimit ?? 0 }
 
     /// Interrupts the statements under way: they throw `SQLITE_INTERRUPT`.
-    public func interrupt() { if !isClosed { handle.interrupt() } }
+    public func interrupt() {
+        if isClosed { return }
+        handle.interrupt()
+        turn?.interrupt()
+    }
 
     // MARK: Accesses
 
@@ -110,6 +127,8 @@ public final class Database {
     /// Marks the connection as free, after a check that no transaction is left open.
     func endAccess(allowsOpenTransaction: Bool) {
         if !errands.isEmpty { completeTransactionIfEnded() }
+        endsWithCommit = false
+        leaveTurnIfDone(keepingForCheckpoint: false)
         if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
             ProgrammerError.trap(ProgrammerError.transactionLeftOpen)
         }
@@ -136,6 +155,7 @@ public final class Database {
             throw DatabaseError.syncFailed(sql: statement.sql)
         }
         try requireExpectedTransaction(for: statement.sql)
+        if !statement.isReadonly, let turn { try enterTurn(turn, for: statement) }
     }
 
     // SQLite may have rolled back on its own; the rest of the block must not run outside of its transaction.
@@ -148,12 +168,15 @@ public final class Database {
     /// Told after each statement that ran to its end.
     func didRun(_ statement: Statement) {
         if !statement.effects.isEmpty { note(statement.effects) }
+        // Inside a transaction, what has written keeps the turn.
+        if let turn, turn.isHeld, handle.isInAutocommit { leaveTurnIfDone() }
         if !errands.isEmpty { completeTransactionIfEnded() }
     }
 
     /// Told after each statement that failed.
     func didFail(_ statement: Statement) {
         if hasFailedToSync { rollbackIfNeeded() }
+        leaveTurnIfDone()
         if errands.contains(.date) && handle.isInAutocommit { transaction.date = nil }
         if !errands.isEmpty { completeTransactionIfEnded() }
     }
@@ -183,6 +206,9 @@ public final class Database {
         if code.primaryResultCode == .SQLITE_BUSY && handle.isInterrupted {
             return error(.SQLITE_INTERRUPT, message: "interrupted", sql: sql, arguments: arguments)
         }
+        if code == .SQLITE_BUSY {
+            return error(code, message: busyMessage(message ?? handle.lastMessage), sql: sql, arguments: arguments)
+        }
         return error(code, message: message, sql: sql, arguments: arguments)
     }
 
@@ -201,6 +227,7 @@ public final class Database {
         let code = handle.closeStrictly()
         guard code == .SQLITE_OK else { throw error(code, message: "unable to close: a statement is still in use") }
         isClosed = true
+        releaseTurn()
     }
 
     /// Lets go of the connection. Statements of the user that live on keep it open until they are gone.
@@ -210,6 +237,7 @@ public final class Database {
         finalizeOwnStatements()
         handle.close()
         isClosed = true
+        releaseTurn()
     }
 
     private func finalizeOwnStatements() {

@@ -32,14 +32,21 @@ final class Checkpointer {
     /// Checkpoints when the log has grown enough since the last time. A failure waits for the next commit.
     func checkpointIfDue(holding writer: Database) {
         let frames = writer.logFrames
-        if frames < lastFrames { dueFrames = interval }
+        if frames < lastFrames { setDueFrames(interval, writer) }
         lastFrames = frames
         guard frames >= dueFrames, !writer.isClosed, !writer.isInsideTransaction else { return }
-        // Nobody waits for this one: while another process writes, it comes with one of the next commits.
+        // The commit before kept the turn for it, or it comes by soon; a checkpoint is never starved by other writers.
+        writer.enterTurnForCheckpoint()
+        // For SQLite's lock it does not wait: it comes with one of the next commits.
         let result = try? writer.withoutWaiting { try checkpoint(holding: writer) }
         if result == nil { recorder.recordPostponed() }
         // Where a reader keeps the log from being copied whole, trying at each commit would only cost time.
-        dueFrames = frames + (result == nil ? min(interval, Limits.framesBeforeRetry) : interval)
+        setDueFrames(frames + (result == nil ? min(interval, Limits.framesBeforeRetry) : interval), writer)
+    }
+
+    private func setDueFrames(_ frames: Int, _ writer: Database) {
+        dueFrames = frames
+        writer.checkpointDueFrames = frames
     }
 
     /// Checkpoints now.

@@ -33,6 +33,8 @@ extension Database {
 
     /// Runs a write in a transaction of the default kind.
     func inWriteTransaction<T>(_ body: (Database) throws -> T) throws -> T {
+        // The access is over with this transaction.
+        endsWithCommit = true
         var result: T?
         try inTransaction(nil) {
             result = try body(self)

@@ -182,6 +182,12 @@ public final class DatabasePool: DatabaseWriter {
         try writer.sync { db in try db.inTransaction(kind) { try updates(db) } }
     }
 
+    /// How the writes went since the database was opened; nothing is counted for files that are not encrypted.
+    public var writeStatistics: WriteStatistics { writer.turn?.statistics ?? WriteStatistics() }
+
+    /// Tells others, by way of the table of holders, what this pool is.
+    package func setHolderRole(_ role: HolderRoles, _ isOn: Bool) { writer.turn?.setRole(role, isOn) }
+
     // MARK: Upkeep
 
     @discardableResult

@@ -188,6 +188,9 @@ public final class DatabaseQueue: DatabaseWriter {
         try writer.sync { db in try db.inTransaction(kind) { try updates(db) } }
     }
 
+    /// How the writes went since the database was opened; nothing is counted for files that are not encrypted.
+    public var writeStatistics: WriteStatistics { (try? writer)?.turn?.statistics ?? WriteStatistics() }
+
     // MARK: Upkeep
 
     @discardableResult

@@ -107,14 +107,14 @@ final class SerialConnection: @unchecked Sendable {
 
     /// Interrupts the statement under way.
     func interrupt() {
-        life.withLock { if $0.isOpen { db.handle.interrupt() } }
+        life.withLock { if $0.isOpen { db.interrupt() } }
     }
 
     /// Interrupts the statement under way, if it still belongs to this access: a late cancellation must not hit the
     /// access that came after.
     func interrupt(only cancellation: CancellationFlag) {
         life.withLock { life in
-            if life.isOpen, life.running === cancellation { db.handle.interrupt() }
+            if life.isOpen, life.running === cancellation { db.interrupt() }
         }
     }
 
@@ -127,6 +127,8 @@ final class SerialConnection: @unchecked Sendable {
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while statements of it are alive; it stays open then.
     func close(willClose: () -> Void = {}) throws {
         if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
+        // Who waits for the turn to write need not wait for it any more.
+        db.turn?.setClosing(true)
         try queue.sync {
             db.beginAccess()
             defer { db.endAccess(allowsOpenTransaction: true) }
@@ -138,6 +140,7 @@ final class SerialConnection: @unchecked Sendable {
                 try db.close()
             } catch {
                 life.withLock { $0.isOpen = true }
+                db.turn?.setClosing(false)
                 throw error
             }
         }

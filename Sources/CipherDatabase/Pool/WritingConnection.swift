@@ -7,6 +7,8 @@ final class WritingConnection: @unchecked Sendable {
     let keyring: Keyring
     private let checkpointer: Checkpointer
     private let key: KeyProvision
+    /// The turn to write; nil where the file is not encrypted, or not written.
+    let turn: WriteTurn?
 
     /// Opens the connection; a new file is created and its salt recorded by exactly one process.
     init(
@@ -18,6 +20,12 @@ final class WritingConnection: @unchecked Sendable {
         defer { if !holdsLock { keyring.releaseOpeningLock() } }
         let db = try Database.open(
             path: path, label: label, configuration: configuration, keyring: keyring, role: .writer, key: key, wal: wal)
+        if !keyring.isInMemory && !configuration.readonly && db.keying.isKeyed, let paths = keyring.paths {
+            turn = WriteTurn(for: paths, label: label, configuration: configuration, onNotice: keyring.notice)
+        } else {
+            turn = nil
+        }
+        db.turn = turn
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.writeTargetQueue ?? configuration.targetQueue,
             allowsOpenTransaction: configuration.allowsUnsafeTransactions)
@@ -27,6 +35,7 @@ final class WritingConnection: @unchecked Sendable {
                 key: key)
         }
         db.checkpointer = checkpointer
+        db.checkpointDueFrames = max(1, configuration.checkpointFrames)
     }
 
     deinit { checkpointer.close() }

@@ -14,6 +14,8 @@ public final class Statement {
     let parameterCount: Int
     /// What the statement does beyond reading and writing rows.
     let effects: StatementEffects
+    /// Whether it changes temporary tables and nothing else, so that it needs no lock.
+    let writesTemporaryTablesOnly: Bool
     private var bound = BoundArguments.arguments(StatementArguments())
     /// Whether every parameter has a value of ``arguments``.
     private var argumentsAreComplete: Bool
@@ -28,7 +30,8 @@ public final class Statement {
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
         self.sqliteStatement = sqliteStatement
-        effects = database.hooks.effects
+        effects = database.hooks.effects.subtracting(.changes)
+        writesTemporaryTablesOnly = database.hooks.effects.writesTemporaryTablesOnly
         database.hooks.effects = []
         handle = StatementHandle(sqliteStatement)
         sql = handle.sql.trimmingSQL()
@@ -55,9 +58,9 @@ public final class Statement {
     }
 
     /// Whether this is the pragma that tells the journal mode; SQLite counts it as one that writes.
-    var asksForJournalMode: Bool {
-        CipherPragma.leadingPragma(of: sql) == "journal_mode" && !sql.contains { $0 == "=" || $0 == "(" }
-    }
+    private(set) lazy var asksForJournalMode =
+        parameterCount == 0 && CipherPragma.leadingPragma(of: sql) == "journal_mode"
+        && !sql.contains { $0 == "=" || $0 == "(" }
 
     // MARK: Arguments
 

@@ -45,7 +45,11 @@ struct StatementSteps {
     }
 
     /// Gives the statement back before its end, unless it has another use by now.
-    func abandon() { if !isDone && statement.useCount == use { _ = handle.reset() } }
+    func abandon() {
+        guard !isDone && statement.useCount == use else { return }
+        _ = handle.reset()
+        statement.database.leaveTurnIfDone()
+    }
 }
 
 /// The steps that a cursor of rows shares with the row it shows: whoever lives longer gives the statement back.

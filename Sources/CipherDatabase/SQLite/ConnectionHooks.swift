@@ -76,10 +76,11 @@ func hooks(at context: UnsafeMutableRawPointer?) -> ConnectionHooks? {
 
 private func authorizerCallback(
     context: UnsafeMutableRawPointer?, action: CInt,
-    first: UnsafePointer<CChar>?, second: UnsafePointer<CChar>?, _: UnsafePointer<CChar>?, _: UnsafePointer<CChar>?
+    first: UnsafePointer<CChar>?, second: UnsafePointer<CChar>?, schema: UnsafePointer<CChar>?,
+    _: UnsafePointer<CChar>?
 ) -> CInt {
     guard let hooks = hooks(at: context), let authorize = hooks.authorize else { return SQLITE_OK }
-    hooks.effects.formUnion(StatementEffects(action: action, operation: first))
+    hooks.effects.formUnion(StatementEffects(action: action, operation: first, schema: schema))
     let request: AuthorizerRequest
     switch action {
     case SQLITE_PRAGMA:

@@ -10,15 +10,27 @@ struct StatementEffects: OptionSet {
     static let transaction = StatementEffects(rawValue: 2)
     /// It begins a transaction, other than by a savepoint.
     static let begin = StatementEffects(rawValue: 4)
+    /// It changes rows of temporary tables.
+    static let temporaryRows = StatementEffects(rawValue: 8)
+    /// It changes rows of other tables.
+    static let rows = StatementEffects(rawValue: 16)
+    /// What only the turn to write asks about.
+    static let changes: StatementEffects = [.temporaryRows, .rows]
+
+    /// Whether the statement changes temporary tables and nothing else, so that it needs no lock.
+    var writesTemporaryTablesOnly: Bool { intersection(.changes) == .temporaryRows }
 
     init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// - Parameters:
     ///   - action: What SQLite asks the authorizer about.
     ///   - operation: Its first argument.
+    ///   - schema: The name of the database it is about: `main`, `temp` or an attached one.
     /// - SeeAlso: <https://www.sqlite.org/c3ref/c_alter_table.html>
-    init(action: CInt, operation: UnsafePointer<CChar>?) {
+    init(action: CInt, operation: UnsafePointer<CChar>?, schema: UnsafePointer<CChar>?) {
         switch action {
+        case SQLITE_INSERT, SQLITE_UPDATE, SQLITE_DELETE:
+            self = schema?.pointee == CChar(UInt8(ascii: "t")) ? .temporaryRows : .rows
         case SQLITE_TRANSACTION:
             // "BEGIN", "COMMIT" or "ROLLBACK".
             self = operation?.pointee == CChar(UInt8(ascii: "B")) ? [.transaction, .begin] : .transaction
@@ -36,6 +48,17 @@ struct StatementEffects: OptionSet {
     }
 }
 
+/// What a transaction has done so far.
+/// - SeeAlso: <https://www.sqlite.org/c3ref/txn_state.html>
+enum TransactionState {
+    /// Nothing, or there is none.
+    case none
+    /// It has read, and sees the database as of one moment.
+    case reading
+    /// It holds the write lock.
+    case writing
+}
+
 extension ConnectionHandle {
     /// Reports commits and rollbacks to `hooks`; nil ends the reports.
     // Not a part of opening: while nobody asks, transactions run without these calls.
@@ -47,6 +70,15 @@ extension ConnectionHandle {
 
     /// Whether the connection holds the write lock of a transaction, in any of its databases.
     var isWriting: Bool { sqlite3_txn_state(pointer, nil) == SQLITE_TXN_WRITE }
+
+    /// What the transaction of the main database has done so far.
+    var mainTransactionState: TransactionState {
+        switch sqlite3_txn_state(pointer, "main") {
+        case SQLITE_TXN_WRITE: .writing
+        case SQLITE_TXN_READ: .reading
+        default: .none
+        }
+    }
 
     /// The most parameters that one statement may have.
     var parameterLimit: Int { Int(sqlite3_limit(pointer, SQLITE_LIMIT_VARIABLE_NUMBER, -1)) }

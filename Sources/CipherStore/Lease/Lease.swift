@@ -3,20 +3,35 @@ import StorePlatform
 /// The sign of a process that has the store open: a shared lock on one byte of the lock file, for as long as it lives.
 final class Lease: Sendable {
     private let lock: HeldLock
+    /// The place of a reader in the table of holders; a writing connection has its own.
+    private let slot: HolderSlot?
 
-    private init(_ lock: HeldLock) { self.lock = lock }
+    private init(_ lock: HeldLock, _ slot: HolderSlot?) {
+        self.lock = lock
+        self.slot = slot
+    }
 
     /// Takes a lease; nil where the process may not even read the lock file. SQLite's own locks still tell of it then.
-    static func take(for paths: StorePaths, readonly: Bool) throws -> Lease? {
+    ///
+    /// - Parameter label: What others are told of a reader, where it may write the lock file.
+    static func take(for paths: StorePaths, label: String?, readonly: Bool) throws -> Lease? {
         do {
             let file = try LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: readonly)
-            return Lease(try file.lock(.lease, .shared, deadline: .now + Limits.leaseWait))
+            let lock = try file.lock(.lease, .shared, deadline: .now + Limits.leaseWait)
+            guard readonly else { return Lease(lock, nil) }
+            // Only for others to see: a reader that may not write the file, or finds no room, goes without.
+            let slot = try? HolderSlot.take(
+                path: paths.lock, label: label ?? "CipherStore.SharedStore", roles: [.lease, .readOnly])
+            return Lease(lock, slot)
         } catch let error as SystemError where readonly && (error.isPermission || error.isNotFound) {
             return nil
         }
     }
 
-    func release() { lock.release() }
+    func release() {
+        lock.release()
+        slot?.release()
+    }
 }
 
 /// Every bound of this module.

@@ -34,7 +34,8 @@ extension SharedStore {
         do {
             try migrate(pool, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
-            let lease = try Lease.take(for: StorePaths(path), readonly: false)
+            let lease = try Lease.take(for: StorePaths(path), label: configuration.label, readonly: false)
+            pool.setHolderRole(.lease, true)
             return try SharedStore(
                 pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
         } catch {
@@ -51,7 +52,8 @@ extension SharedStore {
         try open(at: url.path, unlockedBy: source, configuration: configuration, migrator: migrator)
     }
 
-    /// Opens a store for reading alone. It changes nothing, and needs no right to write file or directory.
+    /// Opens a store for reading alone. It changes nothing, and needs no right to write file or directory. Where the
+    /// process may write the lock file, it shows in the table of holders.
     ///
     /// SQLite reads by way of the -wal and -shm files, which a shared store keeps. Where they are missing it makes
     /// them, empty, if the process may, and else the store cannot be read (`StoreError.logMissing`).
@@ -80,7 +82,7 @@ extension SharedStore {
                 try pool.close()
                 return nil
             }
-            let lease = try Lease.take(for: StorePaths(path), readonly: true)
+            let lease = try Lease.take(for: StorePaths(path), label: configuration.label, readonly: true)
             return try SharedStore(
                 pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
         } catch {

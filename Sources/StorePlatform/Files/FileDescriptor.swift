@@ -116,6 +116,22 @@ package struct FileDescriptor: ~Copyable, Sendable {
         }
     }
 
+    /// Writes all bytes at a position of the file.
+    package func write(_ bytes: [UInt8], at offset: Int) throws(SystemError) {
+        var written = 0
+        while written < bytes.count {
+            let count = bytes.withUnsafeBytes { buffer in
+                retryingInterrupts {
+                    pwrite(
+                        number, buffer.baseAddress?.advanced(by: written), bytes.count - written,
+                        off_t(offset + written))
+                }
+            }
+            guard count >= 0 else { throw SystemError("pwrite", path) }
+            written += count
+        }
+    }
+
     private func writeOnce(_ buffer: UnsafeRawBufferPointer) -> Int {
         #if canImport(Darwin)
             Darwin.write(number, buffer.baseAddress, buffer.count)

@@ -12,6 +12,8 @@ package enum LockByte: Int64, CaseIterable, Sendable {
     case admin = 19
     /// `FileCoordinator`, for the use of programs.
     case coordinator = 20
+    /// Making the table of holders.
+    case table = 21
 
     /// The first byte of the table of holders: holder n locks the byte `slotBase + n`.
     package static let slotBase: Int64 = 1024
@@ -28,6 +30,7 @@ package enum LockByte: Int64, CaseIterable, Sendable {
         case .lease: "has the store open"
         case .admin: "is changing the keys of the store"
         case .coordinator: "is coordinating access to the file"
+        case .table: "is making the table of holders"
         }
     }
 }

@@ -8,11 +8,14 @@ struct StatusCommand: Command {
         name: "status",
         summary: "show the state of a store; exit code 2 when something needs attention",
         operands: [OperandSyntax("STORE", "the store; it may be in use, and is not opened")],
-        options: [OptionSyntax("--no-key", "show what needs no key; nothing is authenticated then"), .json]
-            + KeyOptions.all,
+        options: [
+            OptionSyntax("--no-key", "show what needs no key; nothing is authenticated then"),
+            OptionSyntax("--openmetrics", "print figures for a monitoring system, in the OpenMetrics form"), .json,
+        ] + KeyOptions.all,
         examples: [
             "cipherctl status app.db --key-file app.key",
             "cipherctl status app.db --no-key --json",
+            "cipherctl status app.db --no-key --openmetrics",
         ],
         notes: [
             "Nothing is changed: a missing copy of the sidecar is named, and mended by the next opening for writing."
@@ -26,6 +29,9 @@ struct StatusCommand: Command {
         self.arguments = arguments
         path = arguments.operands[0]
         needsKey = !arguments.has("--no-key")
+        if arguments.has("--openmetrics") && arguments.has("--json") {
+            throw UsageError("--openmetrics and --json were given.", hint: "Leave one of them out.")
+        }
         if !needsKey, KeyOptions.all.contains(where: { arguments.value($0.name) != nil }) {
             throw UsageError("A key and --no-key were given.", hint: "Leave one of them out.")
         }
@@ -37,7 +43,11 @@ struct StatusCommand: Command {
             let key = try UnlockedKey(KeyOptions.source(arguments), console)
             try inspection.authenticate(SidecarUnlocking.choose(path, key, console))
         }
-        try console.report(json: json(inspection), lines: lines(inspection))
+        if arguments.has("--openmetrics") {
+            for line in OpenMetrics(inspection).text { try console.output.line(line) }
+        } else {
+            try console.report(json: json(inspection), lines: lines(inspection))
+        }
         return inspection.attention.isEmpty ? .ok : .needsAttention
     }
 
@@ -64,6 +74,7 @@ struct StatusCommand: Command {
             "hmac_hash": .optional(settings) { .string($0.hmacHash.rawValue) },
             "file_bytes": .int(found.fileBytes), "pages": .int(found.pages), "wal_bytes": .int(found.walBytes),
             "wal_frames": .int(found.walFrames), "in_use": .optional(found.isLeased, JSON.bool),
+            "holders": .optional(found.holders, HolderReport.json),
             "filesystem": .string(found.filesystem.name),
             "filesystem_is_safe": .bool(found.filesystem.isSafeForSharedWAL),
             "sidecar": .object(found.copies.map { JSON.Member(name: $0.copy.rawValue, value: .string($0.state)) }),
@@ -93,6 +104,9 @@ struct StatusCommand: Command {
             "log          \(found.walBytes) bytes, \(found.walFrames) committed frames",
             "sidecar      " + found.copies.map { "\($0.copy.rawValue) \($0.state)" }.joined(separator: ", "),
             "in use       \(use)",
+        ]
+        lines += found.holders.map(HolderReport.lines) ?? []
+        lines += [
             "filesystem   \(found.filesystem.name)\(found.filesystem.isSafeForSharedWAL ? "" : ", not safe")",
             "library      SQLCipher \(SQLiteLibrary.cipherVersion ?? "not found"), SQLite \(SQLiteLibrary.sqliteVersion)",
         ]

@@ -29,6 +29,8 @@ struct StoreInspection {
     let verdict: HeaderVerdict
     /// Whether a process has the store open as a shared store; nil when that cannot be asked.
     let isLeased: Bool?
+    /// Who has the store open, reads or writes; nil when that cannot be asked.
+    let holders: StoreHolders?
     let filesystem: FilesystemKind
     /// What somebody should look at.
     private(set) var attention: [String] = []
@@ -51,6 +53,7 @@ struct StoreInspection {
         let pagesByLog = Int(log.scan?.databasePages ?? 0)
         pages = pagesByLog > 0 ? pagesByLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
         isLeased = try? Self.isLeased(path)
+        holders = try? StoreHolders(of: path)
         findRisks()
     }
 
@@ -122,6 +125,7 @@ struct StoreInspection {
         case .empty: attention.append("the file has no bytes")
         case .tooShort, .opaque: attention.append("the file has not the header of a store")
         }
+        if let holders { attention += HolderReport.attention(holders) }
         if !filesystem.isSafeForSharedWAL { attention.append("stores are not safe on \(filesystem.name)") }
         if walBytes > Self.largeLogBytes {
             attention.append("the write-ahead log has \(walBytes >> 20) MiB: a reader may have been open for very long")

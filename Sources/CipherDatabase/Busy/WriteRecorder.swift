@@ -1,0 +1,81 @@
+import StorePlatform
+import Synchronization
+
+/// Takes down how the writes of a connection go. Nothing is allocated for a write, and nobody else holds its lock but
+/// who asks for the statistics.
+final class WriteRecorder: Sendable {
+    private let state = Mutex(State())
+    private let connection: String
+    private let longNanoseconds: UInt64
+    private let onLongWrite: (@Sendable (WriteEvent) -> Void)?
+    private let onWrite: (@Sendable (WriteEvent) -> Void)?
+
+    private struct State {
+        var holds = DurationHistogram()
+        var waits = DurationHistogram()
+        var figures = TurnFigures()
+        var longestLabel: String?
+        var longestWait: UInt64 = 0
+        var timeouts = 0
+    }
+
+    init(connection: String, configuration: Configuration) {
+        self.connection = connection
+        longNanoseconds = configuration.longWriteLimit?.wholeNanoseconds ?? .max
+        onLongWrite = configuration.onLongWrite
+        onWrite = configuration.onWrite
+    }
+
+    /// Takes down a write that has ended.
+    ///
+    /// - Returns: The sums of all writes so far.
+    func record(held: UInt64, waited: UInt64, label: String) -> TurnFigures {
+        state.withLock { state in
+            state.holds.add(held)
+            if waited > 0 { state.waits.add(waited) }
+            state.figures.count &+= 1
+            state.figures.heldNanoseconds &+= held
+            state.figures.waitedNanoseconds &+= waited
+            state.longestWait = max(state.longestWait, waited)
+            if held > state.figures.longestNanoseconds {
+                state.figures.longestNanoseconds = held
+                state.longestLabel = label
+            }
+            return state.figures
+        }
+    }
+
+    /// Tells those who asked to be told, when the write is over and others may write.
+    func report(held: UInt64, waited: UInt64, label: String) {
+        guard onWrite != nil || held >= longNanoseconds else { return }
+        let event = WriteEvent(label: label, held: .init(held), waited: .init(waited), connection: connection)
+        onWrite?(event)
+        if held >= longNanoseconds { onLongWrite?(event) }
+    }
+
+    func recordTimeout() { state.withLock { $0.timeouts += 1 } }
+
+    func statistics(takesTurns: Bool) -> WriteStatistics {
+        state.withLock { state in
+            var statistics = WriteStatistics()
+            statistics.count = Int(state.figures.count)
+            // The bound of the last class lies beyond the longest write.
+            let longest = state.figures.longestNanoseconds
+            statistics.p50 = .init(min(state.holds.percentile(0.5), longest))
+            statistics.p99 = .init(min(state.holds.percentile(0.99), longest))
+            statistics.longest = .init(longest)
+            statistics.longestLabel = state.longestLabel
+            statistics.waitCount = Int(state.waits.total)
+            statistics.timeWaited = .init(state.figures.waitedNanoseconds)
+            statistics.waitP99 = .init(min(state.waits.percentile(0.99), state.longestWait))
+            statistics.longestWait = .init(state.longestWait)
+            statistics.timeoutCount = state.timeouts
+            statistics.takesTurns = takesTurns
+            return statistics
+        }
+    }
+}
+
+extension Duration {
+    fileprivate init(_ nanoseconds: UInt64) { self = .nanoseconds(Int64(clamping: nanoseconds)) }
+}

@@ -1,0 +1,170 @@
+import StorePlatform
+import Synchronization
+
+/// The turn to write of one connection: taken before its first statement that writes, given back when its transaction
+/// has ended.
+///
+/// It is used by one thread at a time, the one that uses the connection; ``interrupt()`` and ``close()`` are for all.
+// Safe because: what changes is used by the thread of the access alone, or is atomic.
+final class WriteTurn: @unchecked Sendable {
+    /// How a wait for the turn failed.
+    enum Failure {
+        case busy
+        case interrupted
+        case closed
+    }
+
+    /// nil where no turn can be had: SQLite's locks then keep writers apart.
+    private let turnstile: Turnstile?
+    private let lockFile: String
+    private let recorder: WriteRecorder
+    /// How often the wait of another thread was ended.
+    private let interruptions = Atomic<Int>(0)
+    private let isClosing = Atomic<Bool>(false)
+
+    // Unchecked, as the next ones: looked at before and behind each statement, by the one thread of the access.
+    @exclusivity(unchecked) private(set) var isHeld = false
+    @exclusivity(unchecked) private var since: UInt64 = 0
+    @exclusivity(unchecked) private var waited: UInt64 = 0
+    @exclusivity(unchecked) private var statement: String?
+
+    /// - Parameters:
+    ///   - paths: The files of the database; its lock file is made when there is none.
+    ///   - onNotice: Told when no turn can be had.
+    init(for paths: StorePaths, label: String, configuration: Configuration, onNotice: (String) -> Void) {
+        lockFile = paths.lock
+        recorder = WriteRecorder(connection: label, configuration: configuration)
+        do {
+            turnstile = try Self.turnstile(paths, label, configuration)
+        } catch {
+            onNotice("\"\(paths.database)\": writes do not take turns with those of other processes: \(error)")
+            turnstile = nil
+        }
+    }
+
+    private static func turnstile(_ paths: StorePaths, _ label: String, _ configuration: Configuration) throws
+        -> Turnstile?
+    {
+        guard configuration.takesTurns else { return nil }
+        let path = try LockFile(path: paths.lock, likeFile: paths.database).path
+        return try HolderSlot.take(path: path, label: configuration.label ?? label, roles: .writer).map {
+            Turnstile($0)
+        }
+    }
+
+    // MARK: Taking
+
+    /// Takes the turn if it is free.
+    @inline(__always)
+    func enterIfFree() -> Bool {
+        if let turnstile, !turnstile.enterIfFree() { return false }
+        begin(waited: 0)
+        return true
+    }
+
+    /// Takes the turn if it is free, or if whoever has it is dead.
+    func tryToEnter() -> Bool {
+        if let turnstile, !turnstile.tryToEnter() { return false }
+        begin(waited: 0)
+        return true
+    }
+
+    /// Waits for the turn.
+    ///
+    /// - Parameter isCancelled: Asked before each sleep.
+    /// - Returns: nil when the connection has the turn.
+    func enter(within limit: Duration, isCancelled: () -> Bool) -> Failure? {
+        guard let turnstile else {
+            begin(waited: 0)
+            return nil
+        }
+        let before = interruptionCount
+        let start = MonotonicTime.now
+        let deadline = start.addingReportingOverflow(limit.wholeNanoseconds)
+        let outcome = turnstile.enter(until: deadline.overflow ? MonotonicTime.never : deadline.partialValue) {
+            interruption(since: before) != nil || isCancelled()
+        }
+        switch outcome {
+        case .entered:
+            begin(waited: max(1, MonotonicTime.now &- start))
+            return nil
+        case .timedOut: return .busy
+        case .interrupted: return interruption(since: before) ?? .interrupted
+        }
+    }
+
+    /// How often a wait was to be ended so far.
+    var interruptionCount: Int { interruptions.load(ordering: .acquiring) }
+
+    /// Why a wait is to end; nil when it goes on.
+    func interruption(since count: Int) -> Failure? {
+        if isClosing.load(ordering: .acquiring) { return .closed }
+        return interruptionCount != count ? .interrupted : nil
+    }
+
+    @inline(__always)
+    private func begin(waited: UInt64) {
+        isHeld = true
+        self.waited = waited
+        since = MonotonicTime.now
+        turnstile?.showBegin(at: since)
+    }
+
+    /// Takes down the first statement that writes, for the statistics.
+    @inline(__always)
+    func note(_ sql: String) {
+        if statement == nil { statement = sql }
+    }
+
+    /// Takes down that a write did not get the turn.
+    func recordTimeout() { recorder.recordTimeout() }
+
+    /// Whether the connection was inherited by a fork: the turn is the parent's.
+    var isInherited: Bool { turnstile?.slot.isInherited ?? false }
+
+    // MARK: Giving back
+
+    /// Gives the turn back.
+    ///
+    /// - Parameter label: What the write was, for the statistics; by default its first statement.
+    func leave(label: String?) {
+        guard isHeld else { return }
+        isHeld = false
+        let held = MonotonicTime.now &- since
+        let label = label ?? statement ?? "BEGIN"
+        statement = nil
+        let figures = recorder.record(held: held, waited: waited, label: label)
+        if let turnstile {
+            turnstile.showEnd(figures)
+            turnstile.leave()
+        }
+        recorder.report(held: held, waited: waited, label: label)
+    }
+
+    // MARK: From other threads
+
+    /// Ends the wait for the turn that is under way, if there is one: it fails as interrupted.
+    func interrupt() {
+        interruptions.wrappingAdd(1, ordering: .acquiringAndReleasing)
+        turnstile?.call()
+    }
+
+    /// Ends every wait for the turn from now on, since the connection is about to close; false takes that back.
+    func setClosing(_ isClosing: Bool) {
+        self.isClosing.store(isClosing, ordering: .releasing)
+        if isClosing { turnstile?.call() }
+    }
+
+    /// Gives the place in the table of holders back.
+    func release() { turnstile?.slot.release() }
+
+    // MARK: What is told
+
+    var statistics: WriteStatistics { recorder.statistics(takesTurns: turnstile != nil) }
+
+    /// Tells others what the holder of this connection is.
+    func setRole(_ role: HolderRoles, _ isOn: Bool) { turnstile?.slot.setRole(role, isOn) }
+
+    /// Who else has the turn.
+    var otherHolder: StoreHolder? { turnstile?.otherHolder(lockFile: lockFile) }
+}

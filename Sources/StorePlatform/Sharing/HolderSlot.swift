@@ -1,0 +1,133 @@
+import CPlatform
+import Synchronization
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// A place in the table of holders, held by a lock on a byte of its own for as long as the object lives.
+///
+/// The kernel frees the byte when the process dies, and so a restart of the machine frees all. Each connection has a slot
+/// of its own, with a descriptor of its own: threads of one process then differ like processes.
+package final class HolderSlot: Sendable {
+    /// The slot, from 0.
+    package let number: Int
+    /// Told apart from earlier holders of the slot by this number.
+    let generation: UInt32
+    let table: SharedTable
+    private let forkCount: UInt32
+    private let file: Mutex<OpenFile>
+
+    private struct OpenFile: ~Copyable {
+        var descriptor: FileDescriptor?
+    }
+
+    /// Takes a free slot.
+    ///
+    /// - Parameters:
+    ///   - path: The lock file. It must exist.
+    ///   - label: A name for messages; what is longer than 32 bytes is cut.
+    /// - Returns: nil when all slots are taken, or when the file holds something that is not this table.
+    /// - Throws: ``SystemError`` when the file cannot be opened for writing, extended or mapped.
+    package static func take(path: String, label: String, roles: HolderRoles) throws(SystemError) -> HolderSlot? {
+        while true {
+            let file = try FileDescriptor(opening: path, .readWrite)
+            guard let table = try SharedTable(of: file) else { return nil }
+            guard let number = try lockFreeSlot(file) else { return nil }
+            // The path may name another file by now, whose table is the one that counts.
+            guard try Files.identity(path) == file.status().identity else { continue }
+            return HolderSlot(file, number, table, label, roles)
+        }
+    }
+
+    private static func lockFreeSlot(_ file: borrowing FileDescriptor) throws(SystemError) -> Int? {
+        for number in 0..<TableLayout.slotCount {
+            let failure = SharedTable.setLock(file, CPLATFORM_LOCK_EXCLUSIVE, LockByte.slotBase + Int64(number), 1)
+            if failure == 0 { return number }
+            let error = SystemError(call: "fcntl(F_OFD_SETLK)", path: file.path, errorNumber: failure)
+            guard error.isLocked else { throw error }
+        }
+        return nil
+    }
+
+    private init(
+        _ file: consuming FileDescriptor, _ number: Int, _ table: SharedTable, _ label: String, _ roles: HolderRoles
+    ) {
+        self.number = number
+        self.table = table
+        cplatform_watch_forks()
+        forkCount = cplatform_fork_count()
+        let row = table.row(number)
+        generation = row.generation &+ 1
+        self.file = Mutex(OpenFile(descriptor: consume file))
+        row.store32(TableLayout.Row.process, 0)
+        table.clearWaiting(number)
+        row.store32(TableLayout.Row.generation, generation)
+        // Only a former holder can have left it, for the byte is ours.
+        let owner = table.owner
+        if owner.slot == number { _ = table.replaceOwner(owner, with: .free) }
+        describe(row, label, roles)
+    }
+
+    private func describe(_ row: TableRow, _ label: String, _ roles: HolderRoles) {
+        for offset in stride(from: TableLayout.Row.turnSince, to: TableLayout.Row.label, by: 8) {
+            row.store64(offset, 0)
+        }
+        row.store32(TableLayout.Row.wake, WakeWord.quiet)
+        row.store32(TableLayout.Row.roles, roles.rawValue)
+        row.store64(TableLayout.Row.processStart, ProcessInspector.startTicks(of: getpid()) ?? 0)
+        row.store64(TableLayout.Row.pidNamespace, ProcessInspector.pidNamespace ?? 0)
+        row.store64(TableLayout.Row.openedAt, UInt64(bitPattern: Int64(WallClock.millisecondsSince1970)))
+        row.writeLabel(label)
+        row.store32(TableLayout.Row.process, UInt32(bitPattern: getpid()))
+    }
+
+    deinit { release() }
+
+    var row: TableRow { table.row(number) }
+
+    /// Whether the process was forked since the slot was taken: then the slot is the parent's.
+    package var isInherited: Bool { cplatform_fork_count() != forkCount }
+
+    /// Changes what others are told.
+    package func setRole(_ role: HolderRoles, _ isOn: Bool) {
+        var roles = HolderRoles(rawValue: row.load32(TableLayout.Row.roles))
+        if isOn { roles.insert(role) } else { roles.remove(role) }
+        row.store32(TableLayout.Row.roles, roles.rawValue)
+    }
+
+    /// Gives the slot back; a second call does nothing. Afterwards the row may be another's.
+    package func release() {
+        file.withLock { file in
+            guard let descriptor = file.descriptor.take(), !isInherited else { return }
+            row.store32(TableLayout.Row.process, 0)
+            table.clearWaiting(number)
+            let owner = table.owner
+            if owner.slot == number { _ = table.replaceOwner(owner, with: .free) }
+            // Not left to the closing alone: a forked child would keep the open file and with it the lock.
+            _ = SharedTable.setLock(descriptor, CPLATFORM_UNLOCK, LockByte.slotBase + Int64(number), 1)
+        }
+    }
+
+    /// Frees the byte and leaves the table as it is, as a kill does; for tests.
+    func abandon() {
+        file.withLock { file in
+            guard let descriptor = file.descriptor.take() else { return }
+            _ = SharedTable.setLock(descriptor, CPLATFORM_UNLOCK, LockByte.slotBase + Int64(number), 1)
+        }
+    }
+
+    /// Whether a slot is held by a process that lives; this one's own is.
+    func isHeld(_ slot: Int) -> Bool {
+        if slot == number { return true }
+        return file.withLock { file in
+            switch file.descriptor {
+            case .none: true
+            case .some(let file):
+                (try? SharedTable.isLocked(file, first: LockByte.slotBase + Int64(slot), count: 1)) ?? true
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+/// Where everything lies in the mapped part of the lock file; offsets count from its beginning, ``LockByte/mappedBase``.
+///
+/// Numbers are in the machine's byte order: the processes that share the file run on one machine.
+package enum TableLayout {
+    /// `CSHOLDER` as it stands in the file.
+    package static let magic: UInt64 = UInt64(littleEndian: 0x5245_444c_4f48_5343)
+    /// Raised with every change of this layout.
+    package static let version: UInt32 = 1
+
+    /// The words all holders share, each group in cache lines of its own.
+    package enum Header {
+        /// u64; written last when the table is made.
+        package static let magic = 0
+        /// u32.
+        package static let version = 8
+        /// u32; whose turn it is (``TurnWord``), 0 when nobody's.
+        package static let owner = 64
+        /// u64; the ticket of the next one who waits.
+        package static let nextTicket = 128
+        /// 1024 bits, one for each slot: its holder waits for the turn.
+        package static let waiting = 192
+        package static let waitingWords = 16
+        package static let byteCount = 4096
+    }
+
+    /// The row of one slot. It counts while the slot's byte is locked and ``process`` is not 0.
+    package enum Row {
+        /// u32; raised by each new holder of the slot.
+        package static let generation = 0
+        /// u32; the word on which the holder sleeps while it waits (``WakeWord``).
+        package static let wake = 4
+        /// u64; its place in the line: lower ones are served first.
+        package static let ticket = 8
+        /// u64, monotonic nanoseconds; since when it waits.
+        package static let waitingSince = 16
+        /// i32; written last by a new holder.
+        package static let process = 24
+        /// u32; what it is (``HolderRoles``).
+        package static let roles = 28
+        /// u64, clock ticks since the machine started; when the process began, which tells it from a later one of its
+        /// number.
+        package static let processStart = 32
+        /// u64; the inode of its pid namespace, in which the number counts.
+        package static let pidNamespace = 40
+        /// i64, milliseconds since 1970; since when it holds the slot.
+        package static let openedAt = 48
+        /// u64, monotonic nanoseconds; since when it has the turn, 0 without it.
+        package static let turnSince = 56
+        /// u64; turns it has ended.
+        package static let turnCount = 64
+        /// u64, nanoseconds; how long it had the turn, all together.
+        package static let turnTotal = 72
+        /// u64, nanoseconds; the longest turn.
+        package static let turnLongest = 80
+        /// u64, nanoseconds; how long it waited for turns, all together.
+        package static let waitTotal = 88
+        /// UTF-8 with zeros behind; the name of the connection.
+        package static let label = 96
+        package static let labelBytes = 32
+        package static let byteCount = 128
+    }
+
+    package static let slotCount = Int(LockByte.slotCount)
+    package static let byteCount = Header.byteCount + slotCount * Row.byteCount
+    /// The length of the whole file.
+    package static let fileBytes = Int(LockByte.mappedBase) + byteCount
+
+    /// Where the row of a slot begins.
+    static func row(_ slot: Int) -> Int { Header.byteCount + slot * Row.byteCount }
+}
+
+/// What a holder of a slot is.
+package struct HolderRoles: OptionSet, Sendable {
+    package let rawValue: UInt32
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// It has a connection that may write.
+    package static let writer = HolderRoles(rawValue: 1)
+    /// It has the store open as a shared store, and so a lease.
+    package static let lease = HolderRoles(rawValue: 2)
+    /// It opened the store for reading alone.
+    package static let readOnly = HolderRoles(rawValue: 4)
+    /// It is suspended.
+    package static let suspended = HolderRoles(rawValue: 8)
+}
+
+/// Whose turn it is, as one word: a slot with its generation, so that a word left by a former holder of the slot is
+/// never taken for the present one's.
+struct TurnWord: Equatable {
+    let rawValue: UInt32
+
+    private static let slotMask: UInt32 = 0x7ff
+    private static let offer: UInt32 = 0x800
+    private static let generationShift: UInt32 = 12
+
+    static let free = TurnWord(rawValue: 0)
+
+    init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// - Parameter isOffer: Whether the turn is only offered to that holder, which has to take it.
+    init(slot: Int, generation: UInt32, isOffer: Bool = false) {
+        rawValue = UInt32(slot + 1) | generation << Self.generationShift | (isOffer ? Self.offer : 0)
+    }
+
+    var isOffer: Bool { rawValue & Self.offer != 0 }
+    /// The slot; nil when nobody has the turn, or when the word makes no sense.
+    var slot: Int? {
+        let number = Int(rawValue & Self.slotMask)
+        return 1...TableLayout.slotCount ~= number ? number - 1 : nil
+    }
+
+    /// Whether the word is of this generation of its slot.
+    func belongs(to generation: UInt32) -> Bool {
+        rawValue >> Self.generationShift == (generation << Self.generationShift) >> Self.generationShift
+    }
+}
+
+/// What the word says on which a waiting holder sleeps.
+enum WakeWord {
+    /// Asleep, to be woken when the turn is free.
+    static let armed: UInt32 = 0
+    /// Asleep for a moment after it came too late: only an offer is worth waking it.
+    static let quiet: UInt32 = 1
+    /// Woken: the turn was free.
+    static let notified: UInt32 = 2
+    /// Woken: the turn was offered to it, or another thread of its process wants its attention.
+    static let called: UInt32 = 3
+}

@@ -1,0 +1,58 @@
+import StorePlatform
+
+/// Who holds a store, for people and for programs.
+enum HolderReport {
+    /// One line for each holder, the first with the heading.
+    static func lines(_ holders: StoreHolders) -> [String] {
+        holders.enumerated().map { index, holder in (index == 0 ? "holders      " : "             ") + line(holder) }
+    }
+
+    private static func line(_ holder: StoreHolder) -> String {
+        var parts = ["\(holder)" + (holder.label.map { " \"\($0)\"" } ?? "")]
+        parts += holder.uses.map(\.rawValue)
+        if let time = holder.writingFor { parts.append("writes for \(seconds(time)) s") }
+        if let time = holder.waitingFor { parts.append("waits for \(seconds(time)) s") }
+        if holder.turnCount > 0 {
+            parts.append("\(holder.turnCount) writes, the longest \(seconds(holder.longestTurn)) s")
+        }
+        return parts.joined(separator: ", ")
+    }
+
+    static func json(_ holders: StoreHolders) -> JSON {
+        .array(
+            holders.map { holder in
+                .object([
+                    "pid": .int(holder.process), "command": .optional(holder.command, JSON.string),
+                    "state": .string(holder.state.rawValue), "label": .optional(holder.label, JSON.string),
+                    "since": .optional(holder.openedAt) { .real($0 / .seconds(1)) },
+                    "uses": .array(holder.uses.map { .string($0.rawValue) }),
+                    "writing_seconds": .optional(holder.writingFor) { .real($0 / .seconds(1)) },
+                    "waiting_seconds": .optional(holder.waitingFor) { .real($0 / .seconds(1)) },
+                    "writes": .int(holder.turnCount), "write_seconds": .real(holder.turnTime / .seconds(1)),
+                    "longest_write_seconds": .real(holder.longestTurn / .seconds(1)),
+                    "wait_seconds": .real(holder.waitTime / .seconds(1)),
+                ])
+            })
+    }
+
+    /// What somebody should look at.
+    static func attention(_ holders: StoreHolders) -> [String] {
+        holders.compactMap { holder in
+            guard holder.state == .stopped || holder.state == .zombie else { return nil }
+            if holder.uses.contains(.turn) || holder.uses.contains(.writeLock) {
+                return "\(holder) holds the write lock: nobody can write until it goes on or ends"
+            }
+            if holder.uses.contains(.readLock) {
+                return "\(holder) is reading: the write-ahead log cannot shrink until it goes on or ends"
+            }
+            return nil
+        }
+    }
+
+    /// Seconds with three digits behind the point.
+    private static func seconds(_ duration: Duration) -> String {
+        let milliseconds = Int(duration / .milliseconds(1))
+        let rest = String(milliseconds % 1000)
+        return "\(milliseconds / 1000)." + String(repeating: "0", count: 3 - rest.count) + rest
+    }
+}

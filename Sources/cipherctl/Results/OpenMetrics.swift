@@ -1,0 +1,100 @@
+import StorePlatform
+
+/// Figures in the text form that monitoring systems collect.
+/// - SeeAlso: <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
+struct OpenMetrics {
+    enum Kind: String {
+        case gauge
+        case counter
+    }
+
+    private(set) var lines: [String] = []
+
+    /// Adds a figure with all of its values.
+    ///
+    /// - Parameters:
+    ///   - name: With its unit at the end, without `_total`.
+    ///   - help: What it says, in one sentence.
+    ///   - values: Each with the labels that tell it from the others.
+    mutating func add(
+        _ name: String, _ kind: Kind, help: String, _ values: [(labels: KeyValuePairs<String, String>, value: JSON)]
+    ) {
+        guard !values.isEmpty else { return }
+        lines.append("# TYPE \(name) \(kind.rawValue)")
+        lines.append("# HELP \(name) \(Self.escaped(help))")
+        for (labels, value) in values {
+            let list = labels.map { "\($0.key)=\"\(Self.escaped($0.value))\"" }.joined(separator: ",")
+            lines.append("\(name)\(kind == .counter ? "_total" : "")\(list.isEmpty ? "" : "{\(list)}") \(value.text)")
+        }
+    }
+
+    /// The whole text; a collector takes one without this end for cut.
+    var text: [String] { lines + ["# EOF"] }
+
+    private static func escaped(_ text: String) -> String {
+        text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n")
+    }
+}
+
+extension OpenMetrics {
+    /// The figures of a store.
+    init(_ found: StoreInspection) {
+        let store: KeyValuePairs = ["store": found.path]
+        gauge(store, "file_bytes", "Length of the database file.", found.fileBytes)
+        gauge(store, "pages", "Pages of the database at its last commit.", found.pages)
+        gauge(store, "wal_bytes", "Length of the write-ahead log.", found.walBytes)
+        gauge(store, "wal_frames", "Committed frames in the write-ahead log.", found.walFrames)
+        if let sidecar = found.sidecar { gauge(store, "epoch", "Data keys that the store has had.", sidecar.epoch) }
+        gauge(store, "attention", "Things that somebody should look at.", found.attention.count)
+        guard let holders = found.holders else { return }
+        gauge(store, "holders", "Connections and processes that hold the store.", holders.count)
+        gauge(
+            store, "waiting", "Connections that wait for the turn to write.",
+            holders.count { $0.uses.contains(.waiting) })
+        addHolders(holders, found.path)
+    }
+
+    private mutating func gauge(
+        _ store: KeyValuePairs<String, String>, _ name: String, _ help: String, _ value: some BinaryInteger
+    ) {
+        add("cipherstore_" + name, .gauge, help: help, [(store, .int(value))])
+    }
+
+    private mutating func addHolders(_ holders: StoreHolders, _ path: String) {
+        func values(_ value: (StoreHolder) -> JSON?) -> [(labels: KeyValuePairs<String, String>, value: JSON)] {
+            holders.compactMap { holder in
+                value(holder).map { value in
+                    (
+                        [
+                            "store": path, "pid": "\(holder.process)", "command": holder.command ?? "",
+                            "label": holder.label ?? "",
+                        ], value
+                    )
+                }
+            }
+        }
+        func seconds(_ time: (StoreHolder) -> Duration?) -> [(labels: KeyValuePairs<String, String>, value: JSON)] {
+            values { holder in
+                holder.uses.contains(.writer) ? time(holder).map { .real($0 / .seconds(1)) } : nil
+            }
+        }
+        add(
+            "cipherstore_writes", .counter, help: "Writes that a connection has ended.",
+            values { $0.uses.contains(.writer) ? .int($0.turnCount) : nil })
+        add(
+            "cipherstore_write_seconds", .counter, help: "How long a connection kept others from writing.",
+            seconds(\.turnTime))
+        add(
+            "cipherstore_write_wait_seconds", .counter, help: "How long a connection waited for the turn to write.",
+            seconds(\.waitTime))
+        add(
+            "cipherstore_longest_write_seconds", .gauge, help: "The longest write of a connection.",
+            seconds(\.longestTurn))
+        add(
+            "cipherstore_writing_seconds", .gauge, help: "How long the write under way has taken.",
+            seconds(\.writingFor))
+        add(
+            "cipherstore_holder_stopped", .gauge, help: "Whether a holder is stopped, and keeps what it holds.",
+            values { .int($0.state == .stopped ? 1 : 0) })
+    }
+}
