@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "ProcessEvents.h"
+
 /* Byte locks that belong to the open file description, not to the process. */
 enum cplatform_lock_kind {
     CPLATFORM_UNLOCK = 0,
