@@ -22,7 +22,9 @@ extension Database {
         case .immediateError: failWhenBusy()
         case .timeout(let seconds): waitForLocks(seconds: seconds)
         case .callback(let callback):
-            hooks.isBusy = { [handle] tries in !handle.isInterrupted && callback(tries) }
+            hooks.isBusy = { [handle, gate] tries in
+                !handle.isInterrupted && !gate.isWanted && callback(tries) && !gate.isWanted
+            }
             handle.installBusyHandler(hooks)
         }
     }
@@ -50,13 +52,12 @@ extension Database {
     private func waitForLocks(seconds: TimeInterval) {
         let limit = Duration.seconds(seconds.isNaN ? 0 : min(max(0, seconds), 1e9))
         var deadline = ContinuousClock.now
-        hooks.isBusy = { [handle] tries in
+        hooks.isBusy = { [handle, gate] tries in
             let now = ContinuousClock.now
             if tries == 0 { deadline = now + limit }
-            if now >= deadline || handle.isInterrupted { return false }
-            let pause = min(BusyPauses.pause(beforeTry: tries), deadline - now)
-            CurrentThread.pause(microseconds: UInt32(pause / .microseconds(1)) + 1)
-            return !handle.isInterrupted
+            if now >= deadline || handle.isInterrupted || gate.isWanted { return false }
+            gate.pause(for: min(BusyPauses.pause(beforeTry: tries), deadline - now) + .microseconds(1))
+            return !handle.isInterrupted && !gate.isWanted
         }
         handle.installBusyHandler(hooks)
     }

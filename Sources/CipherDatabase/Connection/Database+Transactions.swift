@@ -117,7 +117,7 @@ extension Database {
     /// Commits, unless the task was cancelled or the transaction is gone.
     private func commitChecked() throws {
         if let cancellation, cancellation.isSet { throw CancellationError() }
-        try requireExpectedTransaction(for: ControlStatements.Kind.commit.sql)
+        if !passesGate { try requireExpectedTransaction(for: ControlStatements.Kind.commit.sql) }
         try run(.commit)
     }
 
@@ -143,7 +143,7 @@ extension Database {
         defer { cancellation = cancelled }
         if (try? body()) != nil { return true }
         // An interruption lasts while any statement is in the middle of its rows, such as one whose cursor still lives.
-        handle.resetAllStatements()
+        gated { handle.resetAllStatements() }
         return (try? body()) != nil
     }
 
@@ -152,10 +152,27 @@ extension Database {
         requireAccess()
         if isClosed { throw DatabaseError.connectionIsClosed() }
         if let cancellation, cancellation.isSet { throw CancellationError() }
-        if control.isBegin { try requireExpectedTransaction(for: control.sql) }
+        if control.isBegin && !passesGate { try requireExpectedTransaction(for: control.sql) }
         try keying.willCompile(control.sql, on: self)
+        hooks.isCompiling = true
+        defer { hooks.isCompiling = false }
+        guard passesGate || gatesReads || (usesGate && control.call.isWrite) else {
+            return try finish(control, controls.run(control, on: handle), isSuspended: false)
+        }
+        guard try enterCall(control.call, sql: control.sql) else {
+            // A suspension has ended the transaction already, by rolling it back.
+            if control == .rollback { return didRun(control, succeeded: true) }
+            throw DatabaseError.suspended(sql: control.sql)
+        }
         let code = controls.run(control, on: handle)
-        let failure = code == .SQLITE_DONE ? nil : stepError(code, sql: control.sql)
+        let isWanted = gate.isWanted
+        let isUndone = leaveCall()
+        try finish(control, code, isSuspended: isWanted || isUndone)
+        if isUndone && control != .rollback { throw DatabaseError.suspended(sql: control.sql) }
+    }
+
+    private func finish(_ control: ControlStatements.Kind, _ code: ResultCode, isSuspended: Bool) throws {
+        let failure = code == .SQLITE_DONE ? nil : stepError(code, sql: control.sql, isSuspended: isSuspended)
         didRun(control, succeeded: failure == nil)
         if let failure { throw failure }
     }
@@ -198,6 +215,15 @@ struct ControlStatements {
         }
 
         var isBegin: Bool { rawValue <= Kind.beginExclusive.rawValue }
+
+        /// What it is to the gate of its connection.
+        var call: GatedCall {
+            switch self {
+            case .beginDeferred: .read
+            case .beginImmediate, .beginExclusive: .write
+            case .commit, .rollback: .ending
+            }
+        }
     }
 
     private var statements: [StatementHandle?] = Kind.allCases.map { _ in nil }

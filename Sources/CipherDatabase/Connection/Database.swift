@@ -45,19 +45,52 @@ public final class Database {
     /// The thread of the access under way; 0 between accesses.
     let accessThread = Atomic<UInt>(0)
 
+    // MARK: Suspension
+
+    /// Keeps a suspending thread out of calls into SQLite.
+    let gate: ConnectionGate
+    /// Whether the connection may hold locks that other processes wait for.
+    let usesGate: Bool
+    /// Whether reading takes such locks: without WAL it does.
+    var gatesReads = false
+    /// Whether the connection may hold such locks now, so that each call passes the gate.
+    @exclusivity(unchecked) @usableFromInline var isGated = false
+    /// Calls into SQLite, one inside the other.
+    @exclusivity(unchecked) var callDepth = 0
+    /// Where the gate rests between calls: `raw` once the program has SQLite's pointer.
+    @exclusivity(unchecked) var gateRest = ConnectionGate.Position.idle
+    /// Whether a suspension has rolled back and no call was told of it yet.
+    @exclusivity(unchecked) var wasRolledBack = false
+    /// The process that opened the connection, told by the forks before it.
+    let forkCount = ForkWatch.count
+    /// Whether the file must still be at its path when a write transaction begins.
+    var checksFile = false
+
     /// The pointer to the connection, for SQLite's C functions.
-    public var sqliteConnection: SQLiteConnection? { isClosed ? nil : handle.pointer }
+    ///
+    /// What these do is outside of the library's sight until the access ends: a suspension interrupts it, and refuses
+    /// writes that are compiled afterwards, but rolls an open transaction back only at the library's next call.
+    public var sqliteConnection: SQLiteConnection? {
+        if isClosed { return nil }
+        noteRawUse()
+        return handle.pointer
+    }
 
     /// Opens a file or a database in memory, without preparing it.
-    init(path: String, label: String, configuration: Configuration, keyring: Keyring) throws {
+    init(path: String, label: String, configuration: Configuration, keyring: Keyring, usesGate: Bool) throws {
         try SQLiteLibrary.requireCipher()
+        ForkWatch.begin()
         handle = try keyring.open(path, readonly: configuration.readonly)
+        gate = ConnectionGate(handle)
+        self.usesGate = usesGate
         self.path = path
         self.label = label
         self.configuration = configuration
         usesDefaultClock = configuration.transactionClock is DefaultTransactionClock
         schemaSource = configuration.schemaSource
         keying = ConnectionKeying(handle: handle, keyring: keyring, configuration: configuration)
+        hooks.gate = gate
+        if usesGate { keying.suspension.add(self) }
     }
 
     deinit { discard() }
@@ -102,6 +135,7 @@ public final class Database {
     /// Marks the connection as free, after a check that no transaction is left open.
     func endAccess(allowsOpenTransaction: Bool) {
         if !errands.isEmpty { completeTransactionIfEnded() }
+        if isGated || wasRolledBack { leaveGate() }
         if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
             ProgrammerError.trap(ProgrammerError.transactionLeftOpen)
         }
@@ -116,7 +150,9 @@ public final class Database {
     }
 
     /// Asked before each statement runs.
-    func willRun(_ statement: Statement) throws {
+    ///
+    /// - Returns: Whether the statement runs inside a bracketed call, which is to be left behind it.
+    func willRun(_ statement: Statement) throws -> Bool {
         requireAccess()
         if isClosed { throw DatabaseError.connectionIsClosed() }
         if let cancellation, cancellation.isSet { throw CancellationError() }
@@ -124,7 +160,20 @@ public final class Database {
             throw DatabaseError(
                 resultCode: .SQLITE_READONLY, message: "attempt to write a readonly database", sql: statement.sql)
         }
-        try requireExpectedTransaction(for: statement.sql)
+        if !passesGate {
+            try requireExpectedTransaction(for: statement.sql)
+            if statement.isReadonly ? !gatesReads : !usesGate { return false }
+        }
+        guard try enterCall(statement.call, sql: statement.sql) else {
+            throw DatabaseError.suspended(sql: statement.sql)
+        }
+        do {
+            try requireExpectedTransaction(for: statement.sql)
+        } catch {
+            leaveCall()
+            throw error
+        }
+        return true
     }
 
     // SQLite may have rolled back on its own; the rest of the block must not run outside of its transaction.
@@ -163,9 +212,18 @@ public final class Database {
     }
 
     /// The error of a failed step.
+    ///
+    /// - Parameter isSuspended: Whether a suspension came while the step ran.
     func stepError(
-        _ code: ResultCode, message: String? = nil, sql: String, arguments: StatementArguments? = nil
+        _ code: ResultCode, message: String? = nil, sql: String, arguments: StatementArguments? = nil,
+        isSuspended: Bool = false
     ) -> any Error {
+        // The wait for a lock was ended by the suspension, not by its own limit.
+        let hasWaited = hooks.hasWaited
+        hooks.hasWaited = false
+        let isWait =
+            code.primaryResultCode == .SQLITE_BUSY || (code.primaryResultCode == .SQLITE_INTERRUPT && hasWaited)
+        if isSuspended && isWait { return DatabaseError.suspended(sql: sql) }
         // An interruption ends the wait for a lock, and SQLite then reports the lock.
         if code.primaryResultCode == .SQLITE_BUSY && handle.isInterrupted {
             return error(.SQLITE_INTERRUPT, message: "interrupted", sql: sql, arguments: arguments)
@@ -183,20 +241,34 @@ public final class Database {
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while statements of it are alive; the connection stays open then.
     func close() throws {
-        if isClosed { return }
+        if isClosed || abandonAfterFork() { return }
         finalizeOwnStatements()
+        gate.disarm()
         let code = handle.closeStrictly()
-        guard code == .SQLITE_OK else { throw error(code, message: "unable to close: a statement is still in use") }
+        guard code == .SQLITE_OK else {
+            armGate()
+            throw error(code, message: "unable to close: a statement is still in use")
+        }
         isClosed = true
+        if usesGate { keying.suspension.remove(gate) }
     }
 
     /// Lets go of the connection. Statements of the user that live on keep it open until they are gone.
     func discard() {
-        if isClosed { return }
+        if isClosed || abandonAfterFork() { return }
         // Cached statements hold their connection: together they would stay for ever, and with them the file's locks.
         finalizeOwnStatements()
+        gate.disarm()
         handle.close()
         isClosed = true
+        if usesGate { keying.suspension.remove(gate) }
+    }
+
+    /// Lets go of the connection without closing it in a process that was forked: the parent goes on with its file.
+    private func abandonAfterFork() -> Bool {
+        guard ForkWatch.count != forkCount else { return false }
+        isClosed = true
+        return true
     }
 
     private func finalizeOwnStatements() {

@@ -31,10 +31,19 @@ final class Checkpointer {
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when another connection writes.
     func checkpoint(holding writer: Database) throws -> CheckpointResult {
         let second = try secondConnection()
+        // One call from beginning to end: a suspension interrupts the checkpoint, but must not roll the writer back while
+        // it still runs.
+        try writer.enterCall(.write, sql: "PRAGMA wal_checkpoint")
+        defer { writer.leaveCall() }
         try writer.run(.beginImmediate)
         defer { writer.rollbackIfNeeded() }
+        second.beginAccess()
+        defer { second.endAccess(allowsOpenTransaction: true) }
+        try second.enterCall(.write, sql: "PRAGMA wal_checkpoint")
         let (code, frames, copied) = second.handle.checkpointPassively()
-        guard code == .SQLITE_OK else { throw DatabaseError(resultCode: code, message: second.handle.lastMessage) }
+        let message = second.handle.lastMessage
+        second.leaveCall()
+        guard code == .SQLITE_OK else { throw DatabaseError(resultCode: code, message: message) }
         return CheckpointResult(walFrameCount: max(0, frames), checkpointedFrameCount: max(0, copied))
     }
 

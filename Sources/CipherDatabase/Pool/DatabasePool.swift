@@ -177,6 +177,14 @@ public final class DatabasePool: DatabaseWriter {
         try writer.sync { db in try db.inTransaction(kind) { try updates(db) } }
     }
 
+    // MARK: Suspension
+
+    /// The suspension of the file, for what a shared store adds to it.
+    package var suspension: DatabaseSuspension { writer.keyring.suspension }
+
+    /// Calls a function when the reads that are under way now have ended.
+    package func afterReadsUnderWay(_ tell: @escaping @Sendable () -> Void) { readers.afterReadsUnderWay(tell) }
+
     // MARK: Upkeep
 
     @discardableResult

@@ -40,11 +40,11 @@ public final class DatabaseQueue: DatabaseWriter {
     // MARK: Reading
 
     public func read<T>(_ value: (Database) throws -> T) throws -> T {
-        try writer.sync { db in try db.readOnly { try db.inReadTransaction(value) } }
+        try writer.syncRead { db in try db.readOnly { try db.inReadTransaction(value) } }
     }
 
     public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await writer.asyncAccess { db in try db.readOnly { try db.inReadTransaction(value) } }
+        try await writer.asyncAccess(isWrite: false) { db in try db.readOnly { try db.inReadTransaction(value) } }
     }
 
     public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T { try writer.sync(value) }

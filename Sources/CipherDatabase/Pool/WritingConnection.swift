@@ -21,7 +21,8 @@ final class WritingConnection: @unchecked Sendable {
             allowsOpenTransaction: configuration.allowsUnsafeTransactions)
         checkpointer = Checkpointer {
             try Database.open(
-                path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring, role: .reader,
+                path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring,
+                role: .checkpointer,
                 key: key)
         }
     }
@@ -30,19 +31,28 @@ final class WritingConnection: @unchecked Sendable {
 
     /// Runs a write access, and a checkpoint behind it when one is due.
     func sync<T>(_ body: (Database) throws -> T) throws -> T {
-        try connection.sync { db in
+        try connection.syncWrite { db in
             defer { checkpointer.checkpointIfDue(holding: db) }
             return try body(db)
         }
     }
 
+    /// Runs an access that only reads, on the connection that writes: a suspension does not end its wait.
+    func syncRead<T>(_ body: (Database) throws -> T) throws -> T { try connection.syncRead(body) }
+
     /// Runs a write access for a task.
-    func asyncAccess<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws -> T {
+    ///
+    /// - Parameter isWrite: Whether a suspension ends the wait for the connection.
+    func asyncAccess<T: Sendable>(
+        isWrite: Bool = true, _ body: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
         try await AsyncAccess.run { access in
-            connection.run(access) { [self] db in
-                defer { checkpointer.checkpointIfDue(holding: db) }
-                return try body(db)
-            }
+            connection.run(
+                access,
+                { [self] db in
+                    defer { checkpointer.checkpointIfDue(holding: db) }
+                    return try body(db)
+                }, isWrite: isWrite)
         }
     }
 
@@ -60,7 +70,7 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
-        try connection.sync { db in
+        try connection.syncWrite { db in
             guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else {
                 return CheckpointResult(walFrameCount: 0, checkpointedFrameCount: 0)
             }
