@@ -44,7 +44,9 @@ let package = Package(
         // Tests: one folder for each kind (Docs/Testing.md).
         .target(name: "TestKit", dependencies: ["KeyCustody", "StorePlatform"], path: "Tests/Support/TestKit"),
         .executableTarget(
-            name: "StoreActor", dependencies: ["CipherStore", "TestKit"], path: "Tests/Support/StoreActor"),
+            name: "StoreActor", dependencies: ["CipherStore", "StorePlatform", "TestKit", "CTestKit"],
+            path: "Tests/Support/StoreActor"),
+        .target(name: "CTestKit", path: "Tests/Support/CTestKit"),
         .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
         .testTarget(name: "StoreCryptoTests", dependencies: ["StoreCrypto"], path: "Tests/Unit/StoreCrypto"),
         .testTarget(

@@ -7,10 +7,14 @@ final class Lease: Sendable {
     private init(_ lock: HeldLock) { self.lock = lock }
 
     /// Takes a lease; nil where the process may not even read the lock file. SQLite's own locks still tell of it then.
-    static func take(for paths: StorePaths, readonly: Bool) throws -> Lease? {
+    ///
+    /// - Parameter deadline: When to give up; nil waits as long as a switch to a new key may take.
+    static func take(
+        for paths: StorePaths, readonly: Bool, deadline: ContinuousClock.Instant? = nil
+    ) throws -> Lease? {
         do {
             let file = try LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: readonly)
-            return Lease(try file.lock(.lease, .shared, deadline: .now + Limits.leaseWait))
+            return Lease(try file.lock(.lease, .shared, deadline: deadline ?? .now + Limits.leaseWait))
         } catch let error as SystemError where readonly && (error.isPermission || error.isNotFound) {
             return nil
         }

@@ -26,7 +26,7 @@ extension SharedStore {
         let keyring = Keyring(path: path, configuration: configuration)
         try keyring.requirePossiblePlace()
         let key = try KeyMaterialBox(from: source)
-        try keyring.holdOpeningLock(derivingAhead: key)
+        if try !isReadable(whileSuspended: keyring) { try keyring.holdOpeningLock(derivingAhead: key) }
         defer { keyring.releaseOpeningLock() }
         let pool = try DatabasePool(
             path: path, configuration: configuration, keyring: keyring,
@@ -36,7 +36,7 @@ extension SharedStore {
             CrashPoint.reach(.storeMigrated)
             let lease = try Lease.take(for: StorePaths(path), readonly: false)
             return try SharedStore(
-                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
+                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
         } catch {
             try? pool.close()
             throw error
@@ -82,7 +82,7 @@ extension SharedStore {
             }
             let lease = try Lease.take(for: StorePaths(path), readonly: true)
             return try SharedStore(
-                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
+                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
         } catch {
             try? pool.close()
             throw error
@@ -98,6 +98,15 @@ extension SharedStore {
     }
 
     // MARK: Steps
+
+    /// Whether the process is suspended and there is a complete store, which is opened without a lock: a process that is
+    /// about to be stopped must not hold one. A store that is still to be created is refused then.
+    private static func isReadable(whileSuspended keyring: Keyring) throws -> Bool {
+        guard keyring.suspension.isSuspended, let paths = keyring.paths else { return false }
+        let copies = SidecarFiles(databasePath: paths.database).read()
+        let states = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.state }
+        return !states.isEmpty && !states.contains(.creating)
+    }
 
     private static func migrate(_ pool: DatabasePool, with migrator: DatabaseMigrator?, path: String) throws {
         guard let migrator else { return }

@@ -33,6 +33,7 @@ private struct Actor {
     private var store: SharedStore?
     private var pool: DatabasePool?
     private let coordinator = FileCoordinator()
+    private let suspension = SuspensionCommands()
 
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
@@ -49,10 +50,10 @@ private struct Actor {
     }
 
     mutating func run(_ command: String, _ arguments: [String]) throws -> String {
+        if let answer = try suspension.run(command, arguments, store) { return answer }
         switch command {
         case "open":
-            store = try SharedStore.open(
-                at: arguments[0], unlockedBy: TestKeys.source(arguments[1]), migrator: Self.migrator)
+            store = try openStore(arguments)
             return store?.storeID.description ?? ""
         case "open-read-only":
             store = try SharedStore.openReadOnly(
@@ -95,6 +96,15 @@ private struct Actor {
         default:
             return "unknown command"
         }
+    }
+
+    /// Opens a store by path and key; with a third word, `impatient`, its writes do not wait for others.
+    private func openStore(_ arguments: [String]) throws -> SharedStore {
+        var config = Configuration()
+        if arguments.dropFirst(2).first == "impatient" { config.busyMode = .immediateError }
+        return try SharedStore.open(
+            at: arguments[0], unlockedBy: TestKeys.source(arguments[1]), configuration: config,
+            migrator: Self.migrator)
     }
 
     /// Opens a pool as users of GRDB do it.

@@ -85,6 +85,16 @@ public final class ActorProcess: @unchecked Sendable {
         return process.terminationReason == .uncaughtSignal
     }
 
+    /// Whether the process is stopped, as by Ctrl-Z.
+    public var isStopped: Bool { Self.isStopped(process.processIdentifier) }
+
+    /// Whether a process is stopped.
+    public static func isStopped(_ process: Int32) -> Bool {
+        let status = (try? String(contentsOfFile: "/proc/\(process)/stat", encoding: .utf8)) ?? ""
+        // The state stands behind the name, which may hold anything but ends with the last parenthesis.
+        return status.split(separator: ")").last?.split(separator: " ").first == "T"
+    }
+
     /// Lets the process end by itself, and kills it when it does not.
     public func end() {
         guard process.isRunning else { return }
