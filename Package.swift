@@ -50,9 +50,10 @@ let package = Package(
         .target(name: "FaultShim", path: "Tests/Support/FaultShim"),
         .executableTarget(
             name: "StoreActor",
-            dependencies: ["CipherStore", "CSQLCipher", "FaultShim", "StorePlatform", "TestKit"],
+            dependencies: ["CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "StorePlatform", "TestKit"],
             path: "Tests/Support/StoreActor"
         ),
+        .target(name: "CTestKit", path: "Tests/Support/CTestKit"),
         .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
         .testTarget(name: "StoreCryptoTests", dependencies: ["StoreCrypto"], path: "Tests/Unit/StoreCrypto"),
         .testTarget(

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -74,11 +73,3 @@ int cplatform_map(int descriptor, int64_t offset, uint64_t length, void **memory
 }
 
 void cplatform_unmap(void *memory, uint64_t length) { munmap(memory, length); }
-
-unsigned cplatform_forks;
-static pthread_once_t fork_watch = PTHREAD_ONCE_INIT;
-
-static void count_fork(void) { cplatform_forks++; }
-static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
-
-void cplatform_watch_forks(void) { pthread_once(&fork_watch, watch_forks); }

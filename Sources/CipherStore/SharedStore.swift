@@ -21,43 +21,87 @@ public final class SharedStore: DatabaseWriter {
     /// Which data key the store has; 1 at first, one more for each rotation.
     public let epoch: UInt64
     private let pool: DatabasePool
-    private let lease: Lease?
+    let keeper: LeaseKeeper
+    let suspension: DatabaseSuspension
+    private let keyring: Keyring
 
-    init(pool: DatabasePool, lease: Lease?, identity: StoreIdentity, notices: [String]) {
+    init(pool: DatabasePool, lease: Lease?, identity: StoreIdentity, keyring: Keyring) throws {
         self.pool = pool
-        self.lease = lease
-        self.notices = notices
+        self.keyring = keyring
+        notices = keyring.notices
         storeID = identity.storeID
         epoch = identity.epoch
+        suspension = keyring.suspension
+        keeper = try LeaseKeeper(
+            paths: StorePaths(pool.path), isReadonly: pool.configuration.readonly,
+            label: pool.configuration.holderLabel, identity: identity, lease: lease)
+        suspension.add(
+            DatabaseSuspension.Locks(
+                release: { [keeper, weak pool] in
+                    pool?.showSuspended(true)
+                    keeper.release { released in pool?.afterReadsUnderWay(released) ?? released() }
+                },
+                recheck: { [keeper, weak pool] mayWait in
+                    try keeper.retake(mayWait: mayWait)
+                    pool?.showSuspended(false)
+                }))
+        // A suspension that came while the store was being opened did not know of the lease yet.
+        if suspension.isSuspended { keeper.releaseNow() }
+        JobControlSuspension.add(self)
     }
+
+    /// Whether an opening of the store by this process still holds the lock for that.
+    var isOpeningLockHeld: Bool { keyring.holdsOpeningLock }
 
     public var configuration: Configuration { pool.configuration }
     public var path: String { pool.path }
 
     // MARK: Reading
 
-    public func read<T>(_ value: (Database) throws -> T) throws -> T { try open { try pool.read(value) } }
+    public func read<T>(_ value: (Database) throws -> T) throws -> T {
+        try open { try pool.read { db in try leased { try value(db) } } }
+    }
 
     public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
         try requireOpen()
-        return try await pool.read(value)
+        return try await pool.read { [self] db in try leased { try value(db) } }
     }
 
-    public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T { try open { try pool.unsafeRead(value) } }
+    public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T {
+        try open { try pool.unsafeRead { db in try leased { try value(db) } } }
+    }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
         try requireOpen()
-        return try await pool.unsafeRead(value)
+        return try await pool.unsafeRead { [self] db in try leased { try value(db) } }
     }
 
     public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T {
-        try open { try pool.unsafeReentrantRead(value) }
+        try open { try pool.unsafeReentrantRead { db in try leased { try value(db) } } }
     }
 
-    public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) { pool.asyncRead(value) }
+    public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        pool.asyncRead(leased(value))
+    }
 
     public func asyncUnsafeRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
-        pool.asyncUnsafeRead(value)
+        pool.asyncUnsafeRead(leased(value))
+    }
+
+    /// A function for a read without a thread that waits: it gets the error where the store is not to be read.
+    private func leased(
+        _ value: @escaping @Sendable (Result<Database, any Error>) -> Void
+    ) -> @Sendable (Result<Database, any Error>) -> Void {
+        { [self] outcome in
+            guard suspension.isSuspended else { return value(outcome) }
+            do {
+                try requireSameStore()
+                let db = try outcome.get()
+                try leased { value(.success(db)) }
+            } catch {
+                value(.failure(error))
+            }
+        }
     }
 
     /// A view of the last commit that stays as it is.
@@ -135,7 +179,8 @@ public final class SharedStore: DatabaseWriter {
         try pool.close()
         CrashPoint.reach(.closingConnectionsClosed)
         isClosed.withLock { $0 = true }
-        lease?.release()
+        suspension.close()
+        keeper.releaseNow()
     }
 
     // MARK: Closed stores
@@ -148,7 +193,7 @@ public final class SharedStore: DatabaseWriter {
     }
 
     private func requireOpen() throws {
-        guard isClosed.withLock({ $0 }) else { return }
+        guard isClosed.withLock({ $0 }) else { return try requireSameStore() }
         throw StoreError(
             .storeClosed,
             what: "The store \"\(path)\" was closed.",

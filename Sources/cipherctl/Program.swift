@@ -13,6 +13,8 @@ enum Program {
         do {
             // A core dump of a process that has a store open holds its key.
             try ProcessInspector.disableCoreDumps()
+            // A command that is stopped by Ctrl-Z must keep nobody from writing.
+            try JobControlSuspension.begin()
             let code = try dispatch(arguments, console)
             try console.output.flush()
             return code

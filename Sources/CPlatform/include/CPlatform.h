@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "ProcessEvents.h"
 #include "SharedMemory.h"
 
 /* Byte locks that belong to the open file description, not to the process. */

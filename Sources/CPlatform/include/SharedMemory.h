@@ -79,12 +79,4 @@ int cplatform_reserve(int descriptor, int64_t length);
 int cplatform_map(int descriptor, int64_t offset, uint64_t length, void **memory);
 void cplatform_unmap(void *memory, uint64_t length);
 
-/* Begins to count forks; once is enough. */
-void cplatform_watch_forks(void);
-
-/* How many forks lie between the process that began to count and this one: what was opened at another count was
-   inherited. */
-extern unsigned cplatform_forks;
-static inline unsigned cplatform_fork_count(void) { return __atomic_load_n(&cplatform_forks, __ATOMIC_RELAXED); }
-
 #endif

@@ -23,7 +23,9 @@ extension Database {
         case .timeout(let seconds): waitForLocks(seconds: seconds)
         case .callback(let callback):
             lockWait = .asking(callback)
-            hooks.isBusy = { [handle] tries in !handle.isInterrupted && callback(tries) }
+            hooks.isBusy = { [handle, gate] tries in
+                !handle.isInterrupted && !gate.isWanted && callback(tries) && !gate.isWanted
+            }
             handle.installBusyHandler(hooks)
         }
     }
@@ -55,14 +57,13 @@ extension Database {
         let limit = Duration.seconds(seconds.isNaN ? 0 : min(max(0, seconds), 1e9))
         lockWait = .upTo(limit)
         var deadline = ContinuousClock.now
-        hooks.isBusy = { [unowned self, handle] tries in
+        hooks.isBusy = { [unowned self, handle, gate] tries in
             let now = ContinuousClock.now
             // The wait for the turn and the one for SQLite's lock are one wait.
             if tries == 0 { deadline = lockDeadline ?? now + limit }
-            if now >= deadline || handle.isInterrupted { return false }
-            let pause = min(BusyPauses.pause(beforeTry: tries), deadline - now)
-            CurrentThread.pause(microseconds: UInt32(pause / .microseconds(1)) + 1)
-            return !handle.isInterrupted
+            if now >= deadline || handle.isInterrupted || gate.isWanted { return false }
+            gate.pause(for: min(BusyPauses.pause(beforeTry: tries), deadline - now) + .microseconds(1))
+            return !handle.isInterrupted && !gate.isWanted
         }
         handle.installBusyHandler(hooks)
     }

@@ -26,7 +26,6 @@ extension Database {
     /// Takes the turn, waiting for it as the busy mode says.
     func enterTurn(_ turn: WriteTurn, sql: @autoclosure () -> String) throws {
         if turn.isHeld { return }
-        if turn.isInherited { throw Self.usedAfterFork() }
         if turn.enterIfFree() { return }
         switch handle.mainTransactionState {
         case .writing:
@@ -40,6 +39,17 @@ extension Database {
         }
     }
 
+    /// Takes the turn inside a bracketed call, which is left when that fails.
+    func enterTurnInCall(sql: @autoclosure () -> String) throws {
+        guard let turn else { return }
+        do {
+            try enterTurn(turn, sql: sql())
+        } catch {
+            leaveCall()
+            throw error
+        }
+    }
+
     private func waitForTurn(_ turn: WriteTurn, sql: @autoclosure () -> String) throws {
         switch lockWait {
         case .never:
@@ -48,14 +58,16 @@ extension Database {
             let before = turn.interruptionCount
             var tries = 0
             while !turn.tryToEnter() {
+                if gate.isWanted { throw DatabaseError.suspended(sql: sql()) }
                 guard callback(tries) else { throw lockedOut(turn, sql: sql()) }
                 if let failure = turn.interruption(since: before) { throw turnError(failure, turn, sql: sql()) }
                 tries += 1
             }
         case .upTo(let limit):
             lockDeadline = .now + limit
-            let cancellation = cancellation
-            let failure = turn.enter(within: limit) { cancellation?.isSet ?? false }
+            let failure = turn.enter(within: limit) { [cancellation, gate] in
+                gate.isWanted || cancellation?.isSet ?? false
+            }
             if let failure { throw turnError(failure, turn, sql: sql()) }
         }
     }
@@ -94,6 +106,7 @@ extension Database {
     private func turnError(_ failure: WriteTurn.Failure, _ turn: WriteTurn, sql: String) -> any Error {
         switch failure {
         case .busy: lockedOut(turn, sql: sql)
+        case .interrupted where gate.isWanted: DatabaseError.suspended(sql: sql)
         case .interrupted: stepError(.SQLITE_INTERRUPT, message: "interrupted", sql: sql)
         case .closed: DatabaseError.connectionIsClosed()
         }
@@ -118,11 +131,5 @@ extension Database {
 
     private static func seconds(_ duration: Duration) -> String {
         String(format: "%.1f s", duration / .seconds(1))
-    }
-
-    private static func usedAfterFork() -> DatabaseError {
-        DatabaseError(
-            resultCode: .SQLITE_MISUSE,
-            message: "the database was opened before this process was forked: open it anew in the child")
     }
 }

@@ -119,15 +119,14 @@ final class WriteTurn: @unchecked Sendable {
     /// Takes down that a write did not get the turn.
     func recordTimeout() { recorder.recordTimeout() }
 
-    /// Whether the connection was inherited by a fork: the turn is the parent's.
-    var isInherited: Bool { turnstile?.slot.isInherited ?? false }
-
     // MARK: Giving back
 
     /// Gives the turn back.
     ///
-    /// - Parameter label: What the write was, for the statistics; by default its first statement.
-    func leave(label: String?) {
+    /// - Parameters:
+    ///   - label: What the write was, for the statistics; by default its first statement.
+    ///   - reporting: Whether those who asked to hear of writes are told.
+    func leave(label: String?, reporting: Bool = true) {
         guard isHeld else { return }
         isHeld = false
         let held = MonotonicTime.now &- since
@@ -138,7 +137,7 @@ final class WriteTurn: @unchecked Sendable {
             turnstile.showEnd(figures)
             turnstile.leave()
         }
-        recorder.report(held: held, waited: waited, label: label)
+        if reporting { recorder.report(held: held, waited: waited, label: label) }
     }
 
     // MARK: From other threads

@@ -114,7 +114,8 @@ public struct Configuration: Sendable {
 
     // MARK: Suspension
 
-    /// Kept for code that sets it: this version does not suspend databases yet. Default: false.
+    /// Whether the database is suspended by ``Database/suspendNotification`` and resumed by
+    /// ``Database/resumeNotification``. Default: false.
     public var observesSuspensionNotifications = false
 
     /// The early name of ``observesSuspensionNotifications``.

@@ -23,6 +23,10 @@ enum Limits {
     static let checkpointTurnWait = Duration.milliseconds(50)
     /// How long setting a connection up waits for SQLite's locks where the configuration would not wait, in seconds.
     static let setUpWait = 10.0
+    /// Pages that a backup copies between two looks for a suspension.
+    static let backupPages: CInt = 256
+    /// How long the poster of a suspension waits for connections that are inside a call into SQLite.
+    static let suspensionWait = Duration.milliseconds(500)
     /// What the write-ahead log keeps of its length when it starts anew, in bytes.
     static let keptLogBytes = 4 << 20
 }

@@ -31,8 +31,13 @@ extension Database {
         destDb.requireAccess()
         if isClosed || destDb.isClosed { throw DatabaseError.connectionIsClosed() }
         try requireSameProtection(as: destDb)
-        if let turn = destDb.turn { try destDb.enterTurn(turn, sql: "a backup") }
-        defer { destDb.leaveTurnIfDone() }
+        try destDb.enterCall(.write, sql: Self.backupName)
+        defer { destDb.leaveCall() }
+        if let turn = destDb.turn { try destDb.enterTurn(turn, sql: Self.backupName) }
+        // From a reader's view of one moment nothing has to be kept apart.
+        let isGatedSource = isGated || gatesReads
+        if isGatedSource { try enterCall(.read, sql: Self.backupName) }
+        defer { if isGatedSource { leaveCall() } }
         guard let backup = BackupHandle.begin(from: handle, to: destDb.handle) else {
             throw destDb.error(destDb.lastErrorCode)
         }
@@ -43,13 +48,25 @@ extension Database {
         try destDb.check(code)
     }
 
+    private static let backupName = "a backup"
+
     /// - Returns: Why the copy is not complete.
     private func copy(
         _ backup: borrowing BackupHandle, to destination: Database, pagesPerStep: CInt,
         progress: ((DatabaseBackupProgress) throws -> Void)?
     ) -> (any Error)? {
+        var left = pagesPerStep
         while true {
-            let code = backup.copy(pages: pagesPerStep)
+            // In pieces, between which a suspension is noticed: SQLite itself does not look for an interruption.
+            let piece = left < 0 ? Limits.backupPages : min(left, Limits.backupPages)
+            let code = backup.copy(pages: piece)
+            if gate.isWanted || destination.gate.isWanted, code == .SQLITE_OK {
+                return DatabaseError.suspended(sql: Self.backupName)
+            }
+            if pagesPerStep < 0, code == .SQLITE_OK { continue }
+            left -= piece
+            if left > 0, code == .SQLITE_OK { continue }
+            left = pagesPerStep
             guard code == .SQLITE_OK || code == .SQLITE_DONE else {
                 return DatabaseError(resultCode: code, message: SQLiteLibrary.message(of: code))
             }

@@ -8,6 +8,8 @@ enum ConnectionRole {
     case writer
     /// Reads alone, beside a writer of the same pool.
     case reader
+    /// Checkpoints alone, beside a writer of the same pool.
+    case checkpointer
 }
 
 /// Where the key of a connection comes from.
@@ -28,13 +30,17 @@ extension Database {
         key: KeyProvision = .byHand, wal: Bool = false
     ) throws -> Database {
         try SQLiteLibrary.requireCipher()
-        let db = try Database(path: path, label: label, configuration: configuration, keyring: keyring)
+        let db = try Database(
+            path: path, label: label, configuration: configuration, keyring: keyring, usesGate: role != .reader)
         db.beginAccess()
         do {
             try db.prepare(keyring: keyring, key: key)
             try db.readSchema(keyring: keyring)
             if role == .writer { try db.setUpWriter(keyring: keyring, wal: wal) }
             db.installBusyMode()
+            db.armGate()
+            db.noteJournalMode()
+            db.checksFile = db.keying.isKeyed && !keyring.isInMemory
         } catch {
             // A store that is refused is left as it is, its log included.
             db.handle.disableCheckpointOnClose()
@@ -48,6 +54,7 @@ extension Database {
     private func prepare(keyring: Keyring, key: KeyProvision) throws {
         installSetUpBusyMode()
         hooks.authorize = { [keying] in keying.authorize($0) }
+        hooks.isInternal = { [keying] in keying.isInternal }
         hooks.didCommitToLog = { [unowned self] in logFrames = $0 }
         handle.installAuthorizer(hooks)
         // Before the hook: SQLite makes its own checkpoints by the same hook, and takes it away with them.

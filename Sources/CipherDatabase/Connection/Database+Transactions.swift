@@ -123,7 +123,7 @@ extension Database {
     /// Commits, unless the task was cancelled or the transaction is gone.
     private func commitChecked() throws {
         if let cancellation, cancellation.isSet { throw CancellationError() }
-        try requireExpectedTransaction(for: ControlStatements.Kind.commit.sql)
+        if !passesGate { try requireExpectedTransaction(for: ControlStatements.Kind.commit.sql) }
         try run(.commit)
     }
 
@@ -149,7 +149,7 @@ extension Database {
         defer { cancellation = cancelled }
         if (try? body()) != nil { return true }
         // An interruption lasts while any statement is in the middle of its rows, such as one whose cursor still lives.
-        handle.resetAllStatements()
+        gated { handle.resetAllStatements() }
         return (try? body()) != nil
     }
 
@@ -158,15 +158,36 @@ extension Database {
         requireAccess()
         if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
-        if control.isBegin { try requireExpectedTransaction(for: control.sql) }
+        if control.isBegin && !passesGate { try requireExpectedTransaction(for: control.sql) }
         if hasFailedToSync && control.takesWriteLock { throw DatabaseError.syncFailed(sql: control.sql) }
         try keying.willCompile(control.sql, on: self)
-        if let turn, control.takesWriteLock { try enterTurn(turn, sql: control.sql) }
+        hooks.isCompiling = true
+        defer { hooks.isCompiling = false }
+        guard passesGate || gatesReads || (usesGate && control.call.isWrite) else {
+            return try finish(control, step(control), isSuspended: false)
+        }
+        guard try enterCall(control.call, sql: control.sql) else {
+            // A suspension has ended the transaction already, by rolling it back.
+            if control == .rollback { return didRun(control, succeeded: true) }
+            throw DatabaseError.suspended(sql: control.sql)
+        }
+        if control.takesWriteLock { try enterTurnInCall(sql: control.sql) }
+        let code = step(control)
+        let isWanted = gate.isWanted
+        let isUndone = leaveCall()
+        try finish(control, code, isSuspended: isWanted || isUndone)
+        if isUndone && control != .rollback { throw DatabaseError.suspended(sql: control.sql) }
+    }
+
+    private func step(_ control: ControlStatements.Kind) -> ResultCode {
         if control == .commit { CrashPoint.reach(.commitBegun) }
         let code = controls.run(control, on: handle)
-        let failure = code == .SQLITE_DONE ? nil : stepError(code, sql: control.sql)
-        if control == .commit && failure == nil { CrashPoint.reach(.commitDone) }
-        leaveTurnIfDone()
+        if control == .commit && code == .SQLITE_DONE { CrashPoint.reach(.commitDone) }
+        return code
+    }
+
+    private func finish(_ control: ControlStatements.Kind, _ code: ResultCode, isSuspended: Bool) throws {
+        let failure = code == .SQLITE_DONE ? nil : stepError(code, sql: control.sql, isSuspended: isSuspended)
         didRun(control, succeeded: failure == nil)
         guard let failure else { return }
         if hasFailedToSync && control != .rollback { rollbackIfNeeded() }
@@ -212,6 +233,15 @@ struct ControlStatements {
 
         var isBegin: Bool { rawValue <= Kind.beginExclusive.rawValue }
         var takesWriteLock: Bool { self == .beginImmediate || self == .beginExclusive }
+
+        /// What it is to the gate of its connection.
+        var call: GatedCall {
+            switch self {
+            case .beginDeferred: .read
+            case .beginImmediate, .beginExclusive: .write
+            case .commit, .rollback: .ending
+            }
+        }
     }
 
     private var statements: [StatementHandle?] = Kind.allCases.map { _ in nil }

@@ -7,7 +7,8 @@ extension SerialConnection {
         do {
             let db = try Database(
                 path: MemoryPath.own, label: configuration.label ?? "CipherStore.DatabaseQueue",
-                configuration: configuration, keyring: Keyring(path: MemoryPath.own, configuration: configuration))
+                configuration: configuration, keyring: Keyring(path: MemoryPath.own, configuration: configuration),
+                usesGate: false)
             db.discard()
             db.openingFailure = error
             return SerialConnection(db, qos: configuration.writeQoS, target: nil, allowsOpenTransaction: false)

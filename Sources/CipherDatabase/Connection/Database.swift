@@ -64,18 +64,51 @@ public final class Database {
     /// The thread of the access under way; 0 between accesses.
     let accessThread = Atomic<UInt>(0)
 
+    // MARK: Suspension
+
+    /// Keeps a suspending thread out of calls into SQLite.
+    let gate: ConnectionGate
+    /// Whether the connection may hold locks that other processes wait for.
+    let usesGate: Bool
+    /// Whether reading takes such locks: without WAL it does.
+    var gatesReads = false
+    /// Whether the connection may hold such locks now, so that each call passes the gate.
+    @exclusivity(unchecked) @usableFromInline var isGated = false
+    /// Calls into SQLite, one inside the other.
+    @exclusivity(unchecked) var callDepth = 0
+    /// Where the gate rests between calls: `raw` once the program has SQLite's pointer.
+    @exclusivity(unchecked) var gateRest = ConnectionGate.Position.idle
+    /// Whether a suspension has rolled back and no call was told of it yet.
+    @exclusivity(unchecked) var wasRolledBack = false
+    /// The process that opened the connection, told by the forks before it.
+    let forkCount = ForkWatch.count
+    /// Whether the file must still be at its path when a write transaction begins.
+    var checksFile = false
+
     /// The pointer to the connection, for SQLite's C functions.
-    public var sqliteConnection: SQLiteConnection? { isClosed ? nil : handle.pointer }
+    ///
+    /// What these do is outside of the library's sight until the access ends: a suspension interrupts it, and refuses
+    /// writes that are compiled afterwards, but rolls an open transaction back only at the library's next call.
+    public var sqliteConnection: SQLiteConnection? {
+        if isClosed { return nil }
+        noteRawUse()
+        return handle.pointer
+    }
 
     /// Opens a file or a database in memory, without preparing it.
-    init(path: String, label: String, configuration: Configuration, keyring: Keyring) throws {
+    init(path: String, label: String, configuration: Configuration, keyring: Keyring, usesGate: Bool) throws {
+        ForkWatch.begin()
         handle = try keyring.open(path, readonly: configuration.readonly)
+        gate = ConnectionGate(handle)
+        self.usesGate = usesGate
         self.path = path
         self.label = label
         self.configuration = configuration
         usesDefaultClock = configuration.transactionClock is DefaultTransactionClock
         schemaSource = configuration.schemaSource
         keying = ConnectionKeying(handle: handle, keyring: keyring, configuration: configuration)
+        hooks.gate = gate
+        if usesGate { keying.suspension.add(self) }
     }
 
     deinit { discard() }
@@ -128,7 +161,7 @@ public final class Database {
     func endAccess(allowsOpenTransaction: Bool) {
         if !errands.isEmpty { completeTransactionIfEnded() }
         endsWithCommit = false
-        leaveTurnIfDone(keepingForCheckpoint: false)
+        if isGated || wasRolledBack { leaveGate() } else { leaveTurnIfDone(keepingForCheckpoint: false) }
         if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
             ProgrammerError.trap(ProgrammerError.transactionLeftOpen)
         }
@@ -143,7 +176,9 @@ public final class Database {
     }
 
     /// Asked before each statement runs.
-    func willRun(_ statement: Statement) throws {
+    ///
+    /// - Returns: Whether the statement runs inside a bracketed call, which is to be left behind it.
+    func willRun(_ statement: Statement) throws -> Bool {
         requireAccess()
         if isClosed { throw DatabaseError.connectionIsClosed() }
         if let cancellation, cancellation.isSet { throw CancellationError() }
@@ -154,8 +189,21 @@ public final class Database {
         if hasFailedToSync && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError.syncFailed(sql: statement.sql)
         }
-        try requireExpectedTransaction(for: statement.sql)
-        if !statement.isReadonly, let turn { try enterTurn(turn, for: statement) }
+        if !passesGate {
+            try requireExpectedTransaction(for: statement.sql)
+            if statement.isReadonly ? !gatesReads : !usesGate { return false }
+        }
+        guard try enterCall(statement.call, sql: statement.sql) else {
+            throw DatabaseError.suspended(sql: statement.sql)
+        }
+        do {
+            try requireExpectedTransaction(for: statement.sql)
+            if !statement.isReadonly, let turn { try enterTurn(turn, for: statement) }
+        } catch {
+            leaveCall()
+            throw error
+        }
+        return true
     }
 
     // SQLite may have rolled back on its own; the rest of the block must not run outside of its transaction.
@@ -169,14 +217,12 @@ public final class Database {
     func didRun(_ statement: Statement) {
         if !statement.effects.isEmpty { note(statement.effects) }
         // Inside a transaction, what has written keeps the turn.
-        if let turn, turn.isHeld, handle.isInAutocommit { leaveTurnIfDone() }
         if !errands.isEmpty { completeTransactionIfEnded() }
     }
 
     /// Told after each statement that failed.
     func didFail(_ statement: Statement) {
         if hasFailedToSync { rollbackIfNeeded() }
-        leaveTurnIfDone()
         if errands.contains(.date) && handle.isInAutocommit { transaction.date = nil }
         if !errands.isEmpty { completeTransactionIfEnded() }
     }
@@ -199,9 +245,18 @@ public final class Database {
     }
 
     /// The error of a failed step.
+    ///
+    /// - Parameter isSuspended: Whether a suspension came while the step ran.
     func stepError(
-        _ code: ResultCode, message: String? = nil, sql: String, arguments: StatementArguments? = nil
+        _ code: ResultCode, message: String? = nil, sql: String, arguments: StatementArguments? = nil,
+        isSuspended: Bool = false
     ) -> any Error {
+        // The wait for a lock was ended by the suspension, not by its own limit.
+        let hasWaited = hooks.hasWaited
+        hooks.hasWaited = false
+        let isWait =
+            code.primaryResultCode == .SQLITE_BUSY || (code.primaryResultCode == .SQLITE_INTERRUPT && hasWaited)
+        if isSuspended && isWait { return DatabaseError.suspended(sql: sql) }
         // An interruption ends the wait for a lock, and SQLite then reports the lock.
         if code.primaryResultCode == .SQLITE_BUSY && handle.isInterrupted {
             return error(.SQLITE_INTERRUPT, message: "interrupted", sql: sql, arguments: arguments)
@@ -222,22 +277,38 @@ public final class Database {
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while statements of it are alive; the connection stays open then.
     func close() throws {
-        if isClosed { return }
+        if isClosed || abandonAfterFork() { return }
         finalizeOwnStatements()
+        gate.disarm()
         let code = handle.closeStrictly()
-        guard code == .SQLITE_OK else { throw error(code, message: "unable to close: a statement is still in use") }
+        guard code == .SQLITE_OK else {
+            armGate()
+            throw error(code, message: "unable to close: a statement is still in use")
+        }
         isClosed = true
         releaseTurn()
+        if usesGate { keying.suspension.remove(gate) }
     }
 
     /// Lets go of the connection. Statements of the user that live on keep it open until they are gone.
     func discard() {
-        if isClosed { return }
+        if isClosed || abandonAfterFork() { return }
         // Cached statements hold their connection: together they would stay for ever, and with them the file's locks.
         finalizeOwnStatements()
+        gate.disarm()
         handle.close()
         isClosed = true
         releaseTurn()
+        if usesGate { keying.suspension.remove(gate) }
+    }
+
+    /// Lets go of the connection without closing it in a process that was forked: the parent goes on with its file.
+    @discardableResult
+    func abandonAfterFork() -> Bool {
+        guard ForkWatch.count != forkCount else { return false }
+        openingFailure = DatabaseError.connectionOfParent()
+        isClosed = true
+        return true
     }
 
     private func finalizeOwnStatements() {

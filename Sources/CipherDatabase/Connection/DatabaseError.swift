@@ -77,6 +77,14 @@ extension DatabaseError: CustomNSError {
 }
 
 extension DatabaseError {
+    /// The connection was opened by the process that forked this one.
+    static func connectionOfParent() -> DatabaseError {
+        DatabaseError(
+            resultCode: .SQLITE_MISUSE,
+            message: "The database was opened before this process was forked: its locks belong to the parent. "
+                + "Open it again in the child, or start a program (exec) instead of forking")
+    }
+
     /// The connection was closed before this use of it.
     static func connectionIsClosed() -> DatabaseError {
         DatabaseError(resultCode: .SQLITE_MISUSE, message: "Connection is closed")

@@ -26,7 +26,7 @@ final class ConnectionKeying {
     private var phase = Phase.unkeyed
     private var isPrepared = false
     /// Whether the library's own statements are being compiled; they pass every check.
-    private var isInternal = false
+    private(set) var isInternal = false
     /// Pragmas that came before the key or among its settings: run at once they would touch the file too early.
     private var postponed: [String] = []
     /// What pragmas behind a settled key have asked for so far.
@@ -38,6 +38,9 @@ final class ConnectionKeying {
         self.keyring = keyring
         self.configuration = configuration
     }
+
+    /// The suspension of the file.
+    var suspension: DatabaseSuspension { keyring.suspension }
 
     /// Whether the connection encrypts what it writes.
     var isKeyed: Bool { if case .unkeyed = phase { false } else { true } }

@@ -20,6 +20,8 @@ package final class Keyring: Sendable {
     }
 
     package let paths: StorePaths?
+    /// The suspension of every connection to the file.
+    package let suspension = DatabaseSuspension()
     let isReadonly: Bool
     private let onNotice: (@Sendable (String) -> Void)?
     private let state = Mutex(State())
@@ -47,6 +49,7 @@ package final class Keyring: Sendable {
         paths = MemoryPath.names(path) ? nil : StorePaths(path)
         isReadonly = configuration.readonly
         onNotice = configuration.onNotice
+        if configuration.observesSuspensionNotifications { SuspensionCenter.shared.add(suspension) }
     }
 
     var isInMemory: Bool { paths == nil }
@@ -95,8 +98,15 @@ package final class Keyring: Sendable {
     /// Takes the opening lock, which excludes every other process that creates, migrates or opens; once is enough.
     package func holdOpeningLock(deadline: ContinuousClock.Instant? = nil) throws {
         guard let paths, !isReadonly, state.withLock({ $0.openingLock == nil }) else { return }
-        let lock = try LockFile(path: paths.lock, likeFile: paths.database)
-            .lock(.opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait)
+        if suspension.isSuspended { throw DatabaseError.suspended() }
+        let lock: HeldLock
+        do {
+            lock = try LockFile(path: paths.lock, likeFile: paths.database).lock(
+                .opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait,
+                isCancelled: { [suspension] in suspension.isSuspended })
+        } catch is CancellationError {
+            throw DatabaseError.suspended()
+        }
         state.withLock { $0.openingLock = lock }
         CrashPoint.reach(.openingLockTaken)
     }
@@ -108,7 +118,7 @@ package final class Keyring: Sendable {
         lock.release()
     }
 
-    var holdsOpeningLock: Bool { state.withLock { $0.openingLock != nil } }
+    package var holdsOpeningLock: Bool { state.withLock { $0.openingLock != nil } }
 
     // MARK: Planning
 

@@ -68,6 +68,16 @@ final class AsyncAccess<Value: Sendable>: Sendable {
         continuation?.resume(with: result)
     }
 
+    /// Ends the wait for a connection with an error; an access that runs already goes on.
+    func endWait(_ error: any Error) {
+        let continuation: Continuation? = state.withLock { state in
+            guard case .waiting(let continuation) = state else { return nil }
+            state = .over
+            return continuation
+        }
+        continuation?.resume(throwing: error)
+    }
+
     private func cancel() {
         cancellation.set()
         let (waiting, running) = state.withLock { state -> (Continuation?, SerialConnection?) in

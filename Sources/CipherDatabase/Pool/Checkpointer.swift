@@ -54,9 +54,15 @@ final class Checkpointer {
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when another connection writes.
     func checkpoint(holding writer: Database) throws -> CheckpointResult {
         let second = try secondConnection()
+        // One call from beginning to end: a suspension interrupts the checkpoint, but must not roll the writer back while
+        // it still runs.
+        try writer.enterCall(.write, sql: "PRAGMA wal_checkpoint")
+        defer { writer.leaveCall() }
         try writer.run(.beginImmediate)
         defer { writer.rollbackIfNeeded() }
         CrashPoint.reach(.checkpointLocked)
+        second.beginAccess()
+        defer { second.endAccess(allowsOpenTransaction: true) }
         let before = second.handle.walIndex?.checkpointedFrames ?? 0
         let start = ContinuousClock.now
         var result = try copyFrames(on: second, holding: writer)
@@ -71,11 +77,14 @@ final class Checkpointer {
     }
 
     private func copyFrames(on second: Database, holding writer: Database) throws -> CheckpointResult {
+        try second.enterCall(.write, sql: "PRAGMA wal_checkpoint")
         let (code, frames, copied) = second.handle.checkpointPassively()
+        let message = second.handle.lastMessage
+        second.leaveCall()
         guard code == .SQLITE_OK else {
             // Both connections are of no more use then: neither may try again what failed, not even as the last to close.
             if code.isFailedSync { second.didFailToSync() }
-            throw writer.error(code, message: second.handle.lastMessage)
+            throw writer.error(code, message: message)
         }
         return CheckpointResult(walFrameCount: max(0, frames), checkpointedFrameCount: max(0, copied))
     }

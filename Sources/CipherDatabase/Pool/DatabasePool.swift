@@ -119,7 +119,7 @@ public final class DatabasePool: DatabaseWriter {
     // MARK: Writing
 
     public func write<T>(_ updates: (Database) throws -> T) throws -> T {
-        try writer.sync { try $0.inWriteTransaction(updates) }
+        try writer.syncWrite { try $0.inWriteTransaction(updates) }
     }
 
     public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
@@ -179,7 +179,7 @@ public final class DatabasePool: DatabaseWriter {
     public func writeInTransaction(
         _ kind: Database.TransactionKind? = nil, _ updates: (Database) throws -> Database.TransactionCompletion
     ) throws {
-        try writer.sync { db in try db.inTransaction(kind) { try updates(db) } }
+        try writer.syncWrite { db in try db.inTransaction(kind) { try updates(db) } }
     }
 
     /// How the writes went since the database was opened; nothing is counted for files that are not encrypted.
@@ -187,6 +187,19 @@ public final class DatabasePool: DatabaseWriter {
 
     /// Tells others, by way of the table of holders, what this pool is.
     package func setHolderRole(_ role: HolderRoles, _ isOn: Bool) { writer.turn?.setRole(role, isOn) }
+    // MARK: Suspension
+
+    /// Tells others, by way of the table of holders, whether this store is suspended, and so has no lease.
+    package func showSuspended(_ isSuspended: Bool) {
+        setHolderRole(.suspended, isSuspended)
+        setHolderRole(.lease, !isSuspended)
+    }
+
+    /// The suspension of the file, for what a shared store adds to it.
+    package var suspension: DatabaseSuspension { writer.keyring.suspension }
+
+    /// Calls a function when the reads that are under way now have ended.
+    package func afterReadsUnderWay(_ tell: @escaping @Sendable () -> Void) { readers.afterReadsUnderWay(tell) }
 
     // MARK: Upkeep
 

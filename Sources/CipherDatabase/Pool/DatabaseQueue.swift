@@ -73,11 +73,11 @@ public final class DatabaseQueue: DatabaseWriter {
     // MARK: Reading
 
     public func read<T>(_ value: (Database) throws -> T) throws -> T {
-        try writer.sync { db in try db.readOnly { try db.inReadTransaction(value) } }
+        try writer.syncRead { db in try db.readOnly { try db.inReadTransaction(value) } }
     }
 
     public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await writer.asyncAccess { db in try db.readOnly { try db.inReadTransaction(value) } }
+        try await writer.asyncAccess(isWrite: false) { db in try db.readOnly { try db.inReadTransaction(value) } }
     }
 
     public func unsafeRead<T>(_ value: (Database) throws -> T) rethrows -> T { try access(value) }
@@ -125,7 +125,7 @@ public final class DatabaseQueue: DatabaseWriter {
     // MARK: Writing
 
     public func write<T>(_ updates: (Database) throws -> T) throws -> T {
-        try writer.sync { try $0.inWriteTransaction(updates) }
+        try writer.syncWrite { try $0.inWriteTransaction(updates) }
     }
 
     public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
@@ -185,7 +185,7 @@ public final class DatabaseQueue: DatabaseWriter {
     public func inTransaction(
         _ kind: Database.TransactionKind? = nil, _ updates: (Database) throws -> Database.TransactionCompletion
     ) throws {
-        try writer.sync { db in try db.inTransaction(kind) { try updates(db) } }
+        try writer.syncWrite { db in try db.inTransaction(kind) { try updates(db) } }
     }
 
     /// How the writes went since the database was opened; nothing is counted for files that are not encrypted.

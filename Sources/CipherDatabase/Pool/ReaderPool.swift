@@ -1,4 +1,5 @@
 import Dispatch
+import StorePlatform
 import Synchronization
 
 /// The reading connections of a pool: opened when first needed, kept, and lent to one access at a time.
@@ -9,6 +10,7 @@ final class ReaderPool: Sendable {
     private let maximumCount: Int
     private let open: @Sendable (_ number: Int) throws -> SerialConnection
     private let state = Mutex(State())
+    private let forkCount = ForkWatch.count
 
     /// Takes a connection, or nil when a place became free without a connection for it.
     private typealias Receiver = @Sendable (Result<SerialConnection?, any Error>) -> Void
@@ -18,6 +20,11 @@ final class ReaderPool: Sendable {
         let passesBarriers: Bool
         let tell: Receiver
     }
+    private struct Departure {
+        var reads: Set<ObjectIdentifier>
+        let tell: @Sendable () -> Void
+    }
+
     /// Those who are opening a connection now.
     private let openers = DispatchGroup()
 
@@ -34,8 +41,17 @@ final class ReaderPool: Sendable {
         var wasReopened = false
         /// Barriers that are waited for or under way; nothing is lent while there is one.
         var barriers = 0
+        /// Reads that somebody waits for, and what he does when they have ended.
+        var departures: [Departure] = []
         /// Called when the last connection has come back.
         var whenAllAreBack: [@Sendable () -> Void] = []
+
+        /// Those who waited for the read of this connection, and for no other any more.
+        mutating func takeDepartures(_ connection: SerialConnection) -> [@Sendable () -> Void] {
+            for index in departures.indices { departures[index].reads.remove(ObjectIdentifier(connection)) }
+            defer { departures.removeAll { $0.reads.isEmpty } }
+            return departures.filter(\.reads.isEmpty).map(\.tell)
+        }
 
         var allAreBack: Bool { lent.isEmpty && opening == 0 }
 
@@ -67,6 +83,8 @@ final class ReaderPool: Sendable {
         case wait
         case closed
         case reentrant
+        /// The pool belongs to the process that forked this one.
+        case foreign
     }
 
     /// Lends a connection, waiting for one when all are lent. Traps when this thread uses one already.
@@ -77,6 +95,7 @@ final class ReaderPool: Sendable {
         case .connection(let connection): return connection
         case .open(let number): return try openConnection(number)
         case .closed: throw DatabaseError.connectionIsClosed()
+        case .foreign: throw DatabaseError.connectionOfParent()
         case .reentrant: ProgrammerError.trap(ProgrammerError.reentrant)
         case .wait:
             let arrival = DispatchSemaphore(value: 0)
@@ -95,6 +114,7 @@ final class ReaderPool: Sendable {
         switch state.withLock({ grant(&$0, isWaitedFor: false, passesBarriers: false) }) {
         case .connection(let connection): receive(.success(connection))
         case .closed: receive(.failure(DatabaseError.connectionIsClosed()))
+        case .foreign: receive(.failure(DatabaseError.connectionOfParent()))
         case .reentrant: ProgrammerError.trap(ProgrammerError.reentrant)
         case .open(let number):
             // Opening reads files, and may derive a key: no work for the threads of tasks.
@@ -115,10 +135,11 @@ final class ReaderPool: Sendable {
         let (waiter, next, arrivals) = state.withLock {
             state -> (Receiver?, SerialConnection?, [@Sendable () -> Void]) in
             let isUsable = !state.wasReopened || connection.isOpen
-            if isUsable, let waiter = state.takeWaiter() { return (waiter, connection, []) }
+            let departures = state.departures.isEmpty ? [] : state.takeDepartures(connection)
+            if isUsable, let waiter = state.takeWaiter() { return (waiter, connection, departures) }
             state.lent.removeAll { $0 === connection }
             if isUsable && !state.isClosed { state.idle.append(connection) }
-            return (isUsable ? nil : state.takeWaiter(), nil, state.takeArrivals())
+            return (isUsable ? nil : state.takeWaiter(), nil, departures + state.takeArrivals())
         }
         waiter?(.success(next))
         for arrival in arrivals { arrival() }
@@ -129,6 +150,7 @@ final class ReaderPool: Sendable {
 
     private func grant(_ state: inout State, isWaitedFor: Bool, passesBarriers: Bool) -> Grant {
         if state.isClosed { return .closed }
+        if ForkWatch.count != forkCount { return .foreign }
         // Waiting for a second connection of the same pool inside of an access could wait for ever.
         if isWaitedFor && state.lent.contains(where: \.isAccessedHere) { return .reentrant }
         if state.barriers > 0 && !passesBarriers { return .wait }
@@ -204,6 +226,16 @@ final class ReaderPool: Sendable {
             return true
         }
         if mustWait { allAreBack.wait() }
+    }
+
+    /// Calls a function when the reads that are under way now have ended, at once where there are none.
+    func afterReadsUnderWay(_ tell: @escaping @Sendable () -> Void) {
+        let isIdle = state.withLock { state in
+            if state.lent.isEmpty { return true }
+            state.departures.append(Departure(reads: Set(state.lent.map(ObjectIdentifier.init)), tell: tell))
+            return false
+        }
+        if isIdle { tell() }
     }
 
     private func endBarrier() {

@@ -9,6 +9,8 @@ final class SerialConnection: @unchecked Sendable {
     private let queue: DispatchQueue
     private let db: Database
     private let life: Mutex<Life>
+    /// Those who wait for the connection; nil where no suspension may end their wait.
+    private let line: WaitingLine?
     /// Whether accesses may end inside a transaction.
     private let allowsOpenTransaction: Bool
 
@@ -20,12 +22,15 @@ final class SerialConnection: @unchecked Sendable {
 
     init(_ db: Database, qos: DispatchQoS, target: DispatchQueue?, allowsOpenTransaction: Bool) {
         self.db = db
+        line = db.usesGate ? WaitingLine() : nil
+        if let line { db.keying.suspension.add(line) }
         queue = DispatchQueue(label: db.label, qos: qos, target: target)
         self.allowsOpenTransaction = allowsOpenTransaction
         life = Mutex(Life())
     }
 
     deinit {
+        if ForkWatch.count != db.forkCount { return }
         db.beginAccess()
         db.rollbackIfNeeded()
         try? db.close()
@@ -48,7 +53,43 @@ final class SerialConnection: @unchecked Sendable {
     /// On a connection that was closed `body` runs too: every statement of it throws.
     func sync<T>(_ body: (Database) throws -> T) rethrows -> T {
         if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
+        // A forked child has none of the queue's threads, and would wait for them.
+        if db.abandonAfterFork() { return try access(body) }
         return try queue.sync { try access(body) }
+    }
+
+    private func requireOwnProcess() throws {
+        if ForkWatch.count != db.forkCount { throw DatabaseError.connectionOfParent() }
+    }
+
+    /// Runs an access, and waits for it, however long others write before it and whatever is suspended meanwhile.
+    func syncPatiently<T>(_ body: (Database) throws -> T) rethrows -> T {
+        _ = line?.enter()
+        defer { line?.leave() }
+        return try sync(body)
+    }
+
+    /// Runs an access that may write, and waits for it. Traps when this thread is inside one already.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension ends the wait for the connection.
+    func syncWrite<T>(_ body: (Database) throws -> T) throws -> T {
+        guard let line else { return try sync(body) }
+        if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
+        try requireOwnProcess()
+        let isFree = line.enter()
+        defer { line.leave() }
+        if isFree { return try queue.sync { try access(body) } }
+        let suspension = db.keying.suspension
+        let place = WaitingLine.Place()
+        let ticket = line.add { place.end() }
+        // Behind the addition: a suspension from here on finds the place.
+        if suspension.isSuspended { place.end() }
+        queue.async { place.offer() }
+        let isHere = place.take()
+        line.remove(ticket)
+        guard isHere else { throw suspension.refusal }
+        defer { place.leave() }
+        return try access(body)
     }
 
     /// Runs an access, or runs `body` at once when this thread is inside one already.
@@ -61,8 +102,10 @@ final class SerialConnection: @unchecked Sendable {
     ///
     /// - Parameter finally: Called behind the access, when the connection is free.
     func async(_ body: @escaping @Sendable (Database) -> Void, finally: @escaping @Sendable () -> Void = {}) {
+        _ = line?.enter()
         queue.async { [self] in
             defer { finally() }
+            defer { line?.leave() }
             db.beginAccess()
             defer { db.endAccess(allowsOpenTransaction: allowsOpenTransaction) }
             body(db)
@@ -73,11 +116,26 @@ final class SerialConnection: @unchecked Sendable {
     ///
     /// - Parameter release: Called when the connection is free again, before the task has its result: a task may need
     ///   a thread for going on that others of its kind hold while they wait for this connection.
+    ///   - isWrite: Whether a suspension ends the wait for the connection.
     func run<T: Sendable>(
-        _ asyncAccess: AsyncAccess<T>, _ body: @escaping @Sendable (Database) throws -> T,
+        _ asyncAccess: AsyncAccess<T>, _ body: @escaping @Sendable (Database) throws -> T, isWrite: Bool = false,
         release: @escaping @Sendable () -> Void = {}
     ) {
-        queue.async { [self] in
+        do {
+            try requireOwnProcess()
+        } catch {
+            release()
+            return asyncAccess.endWait(error)
+        }
+        _ = line?.enter()
+        var ticket: Int?
+        if isWrite, let line {
+            let suspension = db.keying.suspension
+            ticket = line.add { asyncAccess.endWait(suspension.refusal) }
+        }
+        queue.async { [self, ticket] in
+            defer { line?.leave() }
+            if let ticket { line?.remove(ticket) }
             guard asyncAccess.start(on: self) else { return release() }
             let result = Result { try cancellableAccess(asyncAccess.cancellation, body) }
             release()
@@ -108,13 +166,16 @@ final class SerialConnection: @unchecked Sendable {
     /// Interrupts the statement under way.
     func interrupt() {
         life.withLock { if $0.isOpen { db.interrupt() } }
+        db.gate.wake()
     }
 
     /// Interrupts the statement under way, if it still belongs to this access: a late cancellation must not hit the
     /// access that came after.
     func interrupt(only cancellation: CancellationFlag) {
         life.withLock { life in
-            if life.isOpen, life.running === cancellation { db.interrupt() }
+            guard life.isOpen, life.running === cancellation else { return }
+            db.interrupt()
+            db.gate.wake()
         }
     }
 
@@ -127,6 +188,7 @@ final class SerialConnection: @unchecked Sendable {
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while statements of it are alive; it stays open then.
     func close(willClose: () -> Void = {}) throws {
         if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
+        if (try? requireOwnProcess()) == nil { return try db.close() }
         // Who waits for the turn to write need not wait for it any more.
         db.turn?.setClosing(true)
         try queue.sync {

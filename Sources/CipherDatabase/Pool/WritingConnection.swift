@@ -26,12 +26,14 @@ final class WritingConnection: @unchecked Sendable {
             turn = nil
         }
         db.turn = turn
+        if let turn { db.gate.connect(turn) }
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.writeTargetQueue ?? configuration.targetQueue,
             allowsOpenTransaction: configuration.allowsUnsafeTransactions)
         checkpointer = Checkpointer(paths: StorePaths(path), configuration: configuration) {
             try Database.open(
-                path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring, role: .reader,
+                path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring,
+                role: .checkpointer,
                 key: key)
         }
         db.checkpointer = checkpointer
@@ -41,20 +43,41 @@ final class WritingConnection: @unchecked Sendable {
     deinit { checkpointer.close() }
 
     /// Runs a write access, and a checkpoint behind it when one is due.
+    ///
+    /// It waits for the connection even when a suspension comes; then its statements that write throw.
     func sync<T>(_ body: (Database) throws -> T) rethrows -> T {
-        try connection.sync { db in
+        try connection.syncPatiently { db in
             defer { checkpointer.checkpointIfDue(holding: db) }
             return try body(db)
         }
     }
 
+    /// Runs a write access, and a checkpoint behind it when one is due.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension ends the wait for the connection.
+    func syncWrite<T>(_ body: (Database) throws -> T) throws -> T {
+        try connection.syncWrite { db in
+            defer { checkpointer.checkpointIfDue(holding: db) }
+            return try body(db)
+        }
+    }
+
+    /// Runs an access that only reads, on the connection that writes: a suspension does not end its wait.
+    func syncRead<T>(_ body: (Database) throws -> T) throws -> T { try connection.syncPatiently(body) }
+
     /// Runs a write access for a task.
-    func asyncAccess<T: Sendable>(_ body: @escaping @Sendable (Database) throws -> T) async throws -> T {
+    ///
+    /// - Parameter isWrite: Whether a suspension ends the wait for the connection.
+    func asyncAccess<T: Sendable>(
+        isWrite: Bool = true, _ body: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
         try await AsyncAccess.run { access in
-            connection.run(access) { [self] db in
-                defer { checkpointer.checkpointIfDue(holding: db) }
-                return try body(db)
-            }
+            connection.run(
+                access,
+                { [self] db in
+                    defer { checkpointer.checkpointIfDue(holding: db) }
+                    return try body(db)
+                }, isWrite: isWrite)
         }
     }
 
@@ -72,7 +95,7 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult {
-        try connection.sync { try $0.checkpoint(mode) }
+        try connection.syncWrite { try $0.checkpoint(mode) }
     }
 
     /// Copies everything into a file that does not exist yet, without free pages, encrypted under the same key.

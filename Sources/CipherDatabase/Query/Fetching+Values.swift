@@ -25,7 +25,7 @@ extension DatabaseValueConvertible {
         guard try steps.advance() else { return nil }
         let isNull = steps.handle.isNull(at: index)
         let value: Self? = isNull ? fromDatabaseValue(.null) : try steps.value(Self.self, at: index)
-        steps.finish()
+        try steps.finish()
         return value
     }
 
@@ -105,7 +105,7 @@ extension DatabaseValueConvertible where Self: StatementColumnConvertible {
         guard try steps.advance() else { return nil }
         var value = Self(sqliteStatement: steps.handle.pointer, index: index)
         if value == nil && !steps.handle.isNull(at: index) { value = try steps.value(Self.self, at: index) }
-        steps.finish()
+        try steps.finish()
         return value
     }
 

@@ -35,7 +35,7 @@ extension Row {
         var steps = try StatementSteps(statement, arguments: arguments)
         guard try steps.advance() else { return nil }
         let row = Row.copy(of: steps.handle, columns: statement.columns)
-        steps.finish()
+        try steps.finish()
         return try adapter.map { adapting(row, to: try statement.layout(of: $0)) } ?? row
     }
 

@@ -4,11 +4,15 @@
 /// again and again. Use it only inside the access that gave the ``Database``.
 public final class Statement {
     @usableFromInline let handle: StatementHandle
-    let database: Database
+    @usableFromInline let database: Database
     /// The SQL text of this one statement.
     public let sql: String
-    /// The statement for SQLite's C functions.
-    public let sqliteStatement: SQLiteStatement
+    /// The statement for SQLite's C functions. As with ``Database/sqliteConnection``, what these do is outside of the
+    /// library's sight.
+    public var sqliteStatement: SQLiteStatement {
+        database.noteRawUse()
+        return handle.pointer
+    }
     /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE`, which takes a lock, does not.
     public let isReadonly: Bool
     let parameterCount: Int
@@ -16,6 +20,12 @@ public final class Statement {
     let effects: StatementEffects
     /// Whether it changes temporary tables and nothing else, so that it needs no lock.
     let writesTemporaryTablesOnly: Bool
+    /// What the statement is to the gate of its connection.
+    let call: GatedCall
+    /// Whether its steps pass the gate even while nothing is written.
+    @usableFromInline let isGatedAlways: Bool
+    /// Whether it runs inside a bracketed call.
+    @exclusivity(unchecked) private var isInCall = false
     private var bound = BoundArguments.arguments(StatementArguments())
     /// Whether every parameter has a value of ``arguments``.
     private var argumentsAreComplete: Bool
@@ -29,18 +39,24 @@ public final class Statement {
 
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
-        self.sqliteStatement = sqliteStatement
         effects = database.hooks.effects.subtracting(.changes)
         writesTemporaryTablesOnly = database.hooks.effects.writesTemporaryTablesOnly
         database.hooks.effects = []
         handle = StatementHandle(sqliteStatement)
         sql = handle.sql.trimmingSQL()
         isReadonly = handle.isReadonly
+        call =
+            if effects.contains(.transaction) && !effects.contains(.begin) {
+                .ending
+            } else {
+                isReadonly || Self.asksForJournalMode(sql) ? .read : .write
+            }
+        isGatedAlways = database.usesGate && (!isReadonly || database.gatesReads)
         parameterCount = handle.parameterCount
         argumentsAreComplete = parameterCount == 0
     }
 
-    deinit { handle.finalize() }
+    deinit { database.gated { handle.finalize() } }
 
     /// How many columns its rows have; 0 for statements without rows.
     public var columnCount: Int { Int(handle.columnCount) }
@@ -58,9 +74,11 @@ public final class Statement {
     }
 
     /// Whether this is the pragma that tells the journal mode; SQLite counts it as one that writes.
-    private(set) lazy var asksForJournalMode =
-        parameterCount == 0 && CipherPragma.leadingPragma(of: sql) == "journal_mode"
-        && !sql.contains { $0 == "=" || $0 == "(" }
+    private(set) lazy var asksForJournalMode = parameterCount == 0 && Self.asksForJournalMode(sql)
+
+    private static func asksForJournalMode(_ sql: String) -> Bool {
+        CipherPragma.leadingPragma(of: sql) == "journal_mode" && !sql.contains { $0 == "=" || $0 == "(" }
+    }
 
     // MARK: Arguments
 
@@ -114,7 +132,7 @@ public final class Statement {
         var positional = arguments.values[...]
         for (index, name) in parameterNames.enumerated() {
             guard let value = name.flatMap({ arguments.namedValues[$0] }) ?? positional.popFirst() else { continue }
-            _ = value.bind(to: sqliteStatement, at: CInt(index + 1))
+            _ = value.bind(to: handle.pointer, at: CInt(index + 1))
         }
         argumentsAreComplete = true
     }
@@ -162,7 +180,7 @@ public final class Statement {
     }
 
     private func bind(_ value: DatabaseValue, at index: Int) throws {
-        let code = value.bind(to: sqliteStatement, at: CInt(index + 1))
+        let code = value.bind(to: handle.pointer, at: CInt(index + 1))
         if code != 0 { throw failure(code) }
     }
 
@@ -194,22 +212,70 @@ public final class Statement {
         repeat { code = handle.step() } while code == ResultCode.SQLITE_ROW.rawValue
         if code != ResultCode.SQLITE_DONE.rawValue { throw failure(code) }
         _ = handle.reset()
-        database.didRun(self)
+        try didEnd()
     }
 
-    /// Makes the statement ready for its first step.
-    @usableFromInline
-    func start() throws {
-        try database.willRun(self)
+    /// Makes the statement ready for its first step, inside a bracketed call where the connection may write.
+    private func start() throws {
         if !argumentsAreComplete { try validateArguments(arguments) }
+        isInCall = try database.willRun(self)
         // Only a run that a cursor has not ended is left to be reset.
         if handle.isBusy { _ = handle.reset() }
         useCount &+= 1
     }
 
     private func rewind() {
-        _ = handle.reset()
+        if database.isGated && handle.isBusy { reset() } else { _ = handle.reset() }
         useCount &+= 1
+    }
+
+    /// Takes the statement out of the middle of its rows.
+    func reset() { database.gated { _ = handle.reset() } }
+
+    // MARK: Step by step
+
+    /// Makes the statement ready for the steps of a cursor, each of which is a call of its own.
+    func startSteps() throws {
+        try start()
+        guard isInCall else { return }
+        if leaveCall() { throw DatabaseError.suspended(sql: sql) }
+    }
+
+    /// Whether a step passes the gate of the connection: asked before each.
+    @usableFromInline
+    var stepsPassGate: Bool { database.isGated || isGatedAlways }
+
+    /// Takes one step as a bracketed call.
+    ///
+    /// - Returns: The code; nil when there are no more rows, and the statement has ended.
+    @usableFromInline
+    func stepThroughGate() throws -> CInt {
+        // In the middle of its rows it may hold locks, and only going on gives them back.
+        guard try database.enterCall(handle.isBusy ? .ending : call, sql: sql) else {
+            throw DatabaseError.suspended(sql: sql)
+        }
+        isInCall = true
+        let code = handle.step()
+        guard code == ResultCode.SQLITE_ROW.rawValue else { return code }
+        isInCall = false
+        if database.leaveCall(isMidway: !isReadonly) { throw DatabaseError.suspended(sql: sql) }
+        return code
+    }
+
+    /// Ends a run that came to its end.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has undone it meanwhile.
+    @usableFromInline
+    func didEnd() throws {
+        let isUndone = leaveCall()
+        database.didRun(self)
+        if isUndone { throw DatabaseError.suspended(sql: sql) }
+    }
+
+    private func leaveCall() -> Bool {
+        guard isInCall else { return false }
+        isInCall = false
+        return database.leaveCall()
     }
 
     /// The error of a failed step, after which the statement is reset: a statement left in the middle of a step would
@@ -217,8 +283,17 @@ public final class Statement {
     @usableFromInline
     func failure(_ code: CInt) -> any Error {
         let message = database.handle.lastMessage
-        _ = handle.reset()
-        let error = database.stepError(ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments)
+        if isInCall {
+            _ = handle.reset()
+            database.leaveTurnIfDone()
+        } else {
+            reset()
+        }
+        let isSuspended = isInCall && database.gate.isWanted
+        let isUndone = leaveCall()
+        let error = database.stepError(
+            ResultCode(rawValue: code), message: message, sql: sql, arguments: arguments,
+            isSuspended: isSuspended || isUndone)
         database.didFail(self)
         return error
     }

@@ -16,7 +16,7 @@ struct StatementSteps {
         self.statement = statement
         handle = statement.handle
         if let arguments { try statement.setArguments(arguments) }
-        try statement.start()
+        try statement.startSteps()
         use = statement.useCount
     }
 
@@ -26,30 +26,26 @@ struct StatementSteps {
     mutating func advance() throws -> Bool {
         if isDone { return false }
         guard statement.useCount == use else { throw statement.usedElsewhere() }
-        let code = handle.step()
+        let code = statement.stepsPassGate ? try statement.stepThroughGate() : handle.step()
         if code == 100 {  // SQLITE_ROW
             rowCount &+= 1
             return true
         }
         isDone = true
         if code != 101 { throw statement.failure(code) }  // SQLITE_DONE
-        finish()
+        try finish()
         return false
     }
 
     @usableFromInline
-    mutating func finish() {
+    mutating func finish() throws {
         isDone = true
-        _ = handle.reset()
-        statement.database.didRun(statement)
+        statement.reset()
+        try statement.didEnd()
     }
 
     /// Gives the statement back before its end, unless it has another use by now.
-    func abandon() {
-        guard !isDone && statement.useCount == use else { return }
-        _ = handle.reset()
-        statement.database.leaveTurnIfDone()
-    }
+    func abandon() { if !isDone && statement.useCount == use { statement.reset() } }
 }
 
 /// The steps that a cursor of rows shares with the row it shows: whoever lives longer gives the statement back.
@@ -174,7 +170,7 @@ extension StatementSteps {
         let error = RowDecodingError(
             column: statement.columns.names[Int(index)], index: Int(index), found: stored, row: rowCount - 1,
             wanted: Value.self)
-        finish()
+        try finish()
         throw error
     }
 }

@@ -5,6 +5,14 @@ import CSQLCipher
 final class ConnectionHooks {
     /// Decides on each action while a statement is compiled.
     var authorize: ((AuthorizerRequest) -> AuthorizerDecision)?
+    /// Whether a statement of the library's own is being compiled, which passes every check.
+    var isInternal: (() -> Bool)?
+    /// Tells of a suspension, during which the program's own calls into SQLite must not write.
+    var gate: ConnectionGate?
+    /// Whether the statement that runs has waited for a lock.
+    var hasWaited = false
+    /// Whether the library is compiling a statement, and will ask before it runs.
+    var isCompiling = false
     /// Asked while a lock is held elsewhere; returns whether to try again. The number counts earlier tries.
     var isBusy: ((Int) -> Bool)?
     /// Told of each commit in WAL mode; the number is the frames in the log.
@@ -80,7 +88,13 @@ private func authorizerCallback(
     _: UnsafePointer<CChar>?
 ) -> CInt {
     guard let hooks = hooks(at: context), let authorize = hooks.authorize else { return SQLITE_OK }
-    hooks.effects.formUnion(StatementEffects(action: action, operation: first, schema: schema))
+    let effects = StatementEffects(action: action, operation: first, detail: second, schema: schema)
+    hooks.effects.formUnion(effects.subtracting(.pragma))
+    if let gate = hooks.gate, gate.isSuspended, !hooks.isCompiling, !gate.isInCall, hooks.isInternal?() != true,
+        effects.mayWrite || StatementEffects.changesRows(action)
+    {
+        return SQLITE_DENY
+    }
     let request: AuthorizerRequest
     switch action {
     case SQLITE_PRAGMA:
@@ -98,7 +112,9 @@ private func authorizerCallback(
 }
 
 private func busyCallback(context: UnsafeMutableRawPointer?, tries: CInt) -> CInt {
-    hooks(at: context)?.isBusy?(Int(tries)) == true ? 1 : 0
+    guard let hooks = hooks(at: context) else { return 0 }
+    hooks.hasWaited = true
+    return hooks.isBusy?(Int(tries)) == true ? 1 : 0
 }
 
 private func logCallback(

@@ -14,6 +14,10 @@ struct StatementEffects: OptionSet {
     static let temporaryRows = StatementEffects(rawValue: 8)
     /// It changes rows of other tables.
     static let rows = StatementEffects(rawValue: 16)
+    /// It sets the journal mode.
+    static let journalMode = StatementEffects(rawValue: 32)
+    /// It is a pragma that may write.
+    static let pragma = StatementEffects(rawValue: 64)
     /// What only the turn to write asks about.
     static let changes: StatementEffects = [.temporaryRows, .rows]
 
@@ -25,9 +29,12 @@ struct StatementEffects: OptionSet {
     /// - Parameters:
     ///   - action: What SQLite asks the authorizer about.
     ///   - operation: Its first argument.
+    ///   - detail: Its second argument.
     ///   - schema: The name of the database it is about: `main`, `temp` or an attached one.
     /// - SeeAlso: <https://www.sqlite.org/c3ref/c_alter_table.html>
-    init(action: CInt, operation: UnsafePointer<CChar>?, schema: UnsafePointer<CChar>?) {
+    init(
+        action: CInt, operation: UnsafePointer<CChar>?, detail: UnsafePointer<CChar>?, schema: UnsafePointer<CChar>?
+    ) {
         switch action {
         case SQLITE_INSERT, SQLITE_UPDATE, SQLITE_DELETE:
             self = schema?.pointee == CChar(UInt8(ascii: "t")) ? .temporaryRows : .rows
@@ -36,6 +43,10 @@ struct StatementEffects: OptionSet {
             self = operation?.pointee == CChar(UInt8(ascii: "B")) ? [.transaction, .begin] : .transaction
         case SQLITE_SAVEPOINT:
             self = .transaction
+        case SQLITE_PRAGMA:
+            let name = operation.map { String(cString: $0) }?.lowercased()
+            self = Self.writingPragmas.contains(name ?? "") || detail != nil ? .pragma : []
+            if name == "journal_mode" && detail != nil { insert(.journalMode) }
         case SQLITE_CREATE_INDEX, SQLITE_CREATE_TABLE, SQLITE_CREATE_TRIGGER, SQLITE_CREATE_VIEW,
             SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_TABLE, SQLITE_CREATE_TEMP_TRIGGER, SQLITE_CREATE_TEMP_VIEW,
             SQLITE_CREATE_VTABLE, SQLITE_DROP_INDEX, SQLITE_DROP_TABLE, SQLITE_DROP_TRIGGER, SQLITE_DROP_VIEW,
@@ -45,6 +56,17 @@ struct StatementEffects: OptionSet {
         default:
             self = []
         }
+    }
+
+    /// Pragmas that write without being given a value.
+    private static let writingPragmas: Set<String> = ["optimize", "incremental_vacuum", "wal_checkpoint"]
+
+    /// Whether a statement with these effects may take the write lock.
+    var mayWrite: Bool { !isDisjoint(with: [.schema, .begin, .pragma]) }
+
+    /// Whether an action writes rows or statistics.
+    static func changesRows(_ action: CInt) -> Bool {
+        [SQLITE_INSERT, SQLITE_UPDATE, SQLITE_DELETE, SQLITE_ANALYZE, SQLITE_REINDEX].contains(action)
     }
 }
 

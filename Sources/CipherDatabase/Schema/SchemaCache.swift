@@ -97,7 +97,9 @@ extension Database {
         _ text: UnsafePointer<CChar>, persistent: Bool
     ) -> (code: ResultCode, statement: SQLiteStatement?, tail: UnsafePointer<CChar>?) {
         takeForeignEffects()
-        return handle.prepare(text, persistent: persistent)
+        hooks.isCompiling = true
+        defer { hooks.isCompiling = false }
+        return gated { handle.prepare(text, persistent: persistent) }
     }
 
     /// Takes in what C code has compiled, and most likely run, past this library.
@@ -116,6 +118,7 @@ extension Database {
         // SQLite compiles a statement anew while it runs when the schema has changed: its effects are noted here.
         hooks.effects = []
         if effects.contains(.schema) { schemaCache.clear() }
+        if effects.contains(.journalMode) { noteJournalMode() }
         guard effects.contains(.transaction) else { return }
         schemaCache.isCompared = false
         if handle.isInAutocommit {

@@ -13,15 +13,19 @@ final class Lease: Sendable {
 
     /// Takes a lease; nil where the process may not even read the lock file. SQLite's own locks still tell of it then.
     ///
-    /// - Parameter label: What others are told of a reader, where it may write the lock file.
-    static func take(for paths: StorePaths, label: String?, readonly: Bool) throws -> Lease? {
+    /// - Parameters:
+    ///   - label: What others are told of a reader, where it may write the lock file; nil tells nothing.
+    ///   - deadline: When to give up; nil waits as long as a switch to a new key may take.
+    static func take(
+        for paths: StorePaths, label: String?, readonly: Bool, deadline: ContinuousClock.Instant? = nil
+    ) throws -> Lease? {
         do {
             let file = try LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: readonly)
-            let lock = try file.lock(.lease, .shared, deadline: .now + Limits.leaseWait)
-            guard readonly else { return Lease(lock, nil) }
+            let lock = try file.lock(.lease, .shared, deadline: deadline ?? .now + Limits.leaseWait)
+            guard readonly, let label else { return Lease(lock, nil) }
             // Only for others to see: a reader that may not write the file, or finds no room, goes without.
             let slot = try? HolderSlot.take(
-                path: paths.lock, label: label ?? "CipherStore.SharedStore", roles: [.lease, .readOnly])
+                path: paths.lock, label: label, roles: [.lease, .readOnly])
             return Lease(lock, slot)
         } catch let error as SystemError where readonly && (error.isPermission || error.isNotFound) {
             return nil

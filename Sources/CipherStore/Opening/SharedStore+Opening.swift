@@ -26,7 +26,7 @@ extension SharedStore {
         let keyring = Keyring(path: path, configuration: configuration)
         try keyring.requirePossiblePlace()
         let key = try KeyMaterialBox(from: source)
-        try keyring.holdOpeningLock(derivingAhead: key)
+        if try !isReadable(whileSuspended: keyring) { try keyring.holdOpeningLock(derivingAhead: key) }
         defer { keyring.releaseOpeningLock() }
         let pool = try DatabasePool(
             path: path, configuration: configuration, keyring: keyring,
@@ -34,10 +34,10 @@ extension SharedStore {
         do {
             try migrate(pool, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
-            let lease = try Lease.take(for: StorePaths(path), label: configuration.label, readonly: false)
+            let lease = try Lease.take(for: StorePaths(path), label: configuration.holderLabel, readonly: false)
             pool.setHolderRole(.lease, true)
             return try SharedStore(
-                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
+                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
         } catch {
             try? pool.close()
             throw error
@@ -82,9 +82,9 @@ extension SharedStore {
                 try pool.close()
                 return nil
             }
-            let lease = try Lease.take(for: StorePaths(path), label: configuration.label, readonly: true)
+            let lease = try Lease.take(for: StorePaths(path), label: configuration.holderLabel, readonly: true)
             return try SharedStore(
-                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), notices: keyring.notices)
+                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
         } catch {
             try? pool.close()
             throw error
@@ -100,6 +100,15 @@ extension SharedStore {
     }
 
     // MARK: Steps
+
+    /// Whether the process is suspended and there is a complete store, which is opened without a lock: a process that is
+    /// about to be stopped must not hold one. A store that is still to be created is refused then.
+    private static func isReadable(whileSuspended keyring: Keyring) throws -> Bool {
+        guard keyring.suspension.isSuspended, let paths = keyring.paths else { return false }
+        let copies = SidecarFiles(databasePath: paths.database).read()
+        let states = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.state }
+        return !states.isEmpty && !states.contains(.creating)
+    }
 
     private static func migrate(_ pool: DatabasePool, with migrator: DatabaseMigrator?, path: String) throws {
         guard let migrator else { return }
@@ -175,6 +184,10 @@ struct StoreIdentity {
 }
 
 extension Configuration {
+    /// What the table of holders calls a shared store.
+    var holderLabel: String { label ?? "CipherStore.SharedStore" }
+
+
     /// What a shared store adds to its user's configuration.
     fileprivate func forSharing(readonly: Bool) -> Configuration {
         var configuration = self

@@ -131,6 +131,8 @@ package final class HeldLock: Sendable {
     package let byte: LockByte
     package let kind: LockKind
     private let file: Mutex<OpenFile>
+    /// The process that took the lock, told by the forks before it.
+    private let forkCount = ForkWatch.count
 
     private struct OpenFile: ~Copyable {
         var descriptor: FileDescriptor?
@@ -148,7 +150,9 @@ package final class HeldLock: Sendable {
     package func release() {
         file.withLock { file in
             guard let descriptor = file.descriptor.take() else { return }
-            // Not left to the closing alone: a forked child would keep the open file and with it the lock.
+            // Not left to the closing alone: a forked child would keep the open file and with it the lock. The child itself
+            // must leave it alone: it would take the lock from its parent.
+            guard ForkWatch.count == forkCount else { return }
             _ = cplatform_lock_set(descriptor.number, Int32(CPLATFORM_UNLOCK.rawValue), byte.rawValue, 1)
         }
     }

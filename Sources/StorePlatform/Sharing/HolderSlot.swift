@@ -57,8 +57,8 @@ package final class HolderSlot: Sendable {
     ) {
         self.number = number
         self.table = table
-        cplatform_watch_forks()
-        forkCount = cplatform_fork_count()
+        ForkWatch.begin()
+        forkCount = ForkWatch.count
         let row = table.row(number)
         generation = row.generation &+ 1
         self.file = Mutex(OpenFile(descriptor: consume file))
@@ -89,7 +89,7 @@ package final class HolderSlot: Sendable {
     var row: TableRow { table.row(number) }
 
     /// Whether the process was forked since the slot was taken: then the slot is the parent's.
-    package var isInherited: Bool { cplatform_fork_count() != forkCount }
+    package var isInherited: Bool { ForkWatch.count != forkCount }
 
     /// Changes what others are told.
     package func setRole(_ role: HolderRoles, _ isOn: Bool) {

@@ -60,11 +60,12 @@ struct SQLCommand: Command {
             if isWriting {
                 let store = try StoreOpening.writable(path, key, console)
                 defer { try? store.close() }
-                try store.writeWithoutTransaction { try run(text, on: $0, console) }
+                let stops = StoppedStatements(store)
+                try store.writeWithoutTransaction { try run(text, on: $0, console, stops) }
             } else {
                 let store = try StoreOpening.readOnly(path, key, console)
                 defer { try? store.close() }
-                try store.unsafeRead { try run(text, on: $0, console) }
+                try store.unsafeRead { try run(text, on: $0, console, nil) }
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_READONLY && !isWriting {
             throw CommandFailure(
@@ -74,22 +75,35 @@ struct SQLCommand: Command {
         return .ok
     }
 
-    private func run(_ text: String, on db: Database, _ console: Console) throws {
+    private func run(_ text: String, on db: Database, _ console: Console, _ stops: StoppedStatements?) throws {
         // A transaction must not outlive the access, whatever happens.
         defer { if db.isInsideTransaction { try? db.rollback() } }
         try db.forEachStatement(in: text) { statement in
-            if statement.columnCount == 0 { return try statement.execute(arguments: nil) }
-            var writer = mode.makeWriter()
-            let rows = try Row.fetchCursor(statement)
-            try writer.begin(statement.columnNames, to: console.output)
-            while let row = try rows.next() { try writer.add(row.databaseValues, to: console.output) }
-            try writer.end(to: console.output)
+            var hasPrinted = false
+            let step = { try Self.run(statement, mode, console) { hasPrinted = true } }
+            if let stops { try stops.survive(on: db, isRepeatable: { !hasPrinted }, step) } else { try step() }
         }
         if db.isInsideTransaction {
             throw CommandFailure(
                 .failed, "transactionLeftOpen", what: "The statements end inside a transaction.",
                 why: "It was rolled back.", hint: "Write COMMIT at the end.")
         }
+    }
+
+    private static func run(
+        _ statement: Statement, _ mode: ResultMode, _ console: Console, willPrint: () -> Void
+    ) throws {
+        if statement.columnCount == 0 { return try statement.execute(arguments: nil) }
+        var writer = mode.makeWriter()
+        let rows = try Row.fetchCursor(statement)
+        var row = try rows.next()
+        willPrint()
+        try writer.begin(statement.columnNames, to: console.output)
+        while let current = row {
+            try writer.add(current.databaseValues, to: console.output)
+            row = try rows.next()
+        }
+        try writer.end(to: console.output)
     }
 
     private static func standardInput() throws -> String {

@@ -26,7 +26,8 @@ struct StoreImport {
         defer { staging.remove() }
         let result = try make(at: staging.storePath)
         try Interruption.shared.check()
-        try staging.publish(to: target)
+        // With the opening lock of the store held: a stop waits for these few calls.
+        try JobControlSuspension.withoutStopping { try staging.publish(to: target) }
         return result
     }
 

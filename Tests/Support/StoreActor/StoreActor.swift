@@ -54,6 +54,7 @@ final class Actor {
     /// Work that goes on while commands are answered.
     var teller: Teller?
     var crowd: Crowd?
+    private let suspension = SuspensionCommands()
 
     /// All commands by their names. A theme adds its own here, with one line.
     static let commands: [String: Command] = [
@@ -70,6 +71,7 @@ final class Actor {
     /// Runs a command of any theme.
     func run(_ command: String, _ words: [String]) throws -> String {
         if let run = Self.commands[command] { return try run(self, words) }
+        if let answer = try suspension.run(command, words, store) { return answer }
         throw ActorError.unknown(command)
     }
 

@@ -58,6 +58,9 @@ final class Threads: Sendable {
     private let group = DispatchGroup()
     private let errors = Mutex<[String]>([])
 
+    /// Whether all that were started have ended.
+    var haveEnded: Bool { group.wait(timeout: .now()) == .success }
+
     func start(_ body: @escaping @Sendable () throws -> Void) {
         group.enter()
         Thread.detachNewThread { [self] in

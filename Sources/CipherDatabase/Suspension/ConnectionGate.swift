@@ -1,0 +1,217 @@
+import Dispatch
+import StorePlatform
+import Synchronization
+
+/// Keeps two threads apart on one connection: the one whose access it is, and one that suspends.
+///
+/// While a connection writes, each C call of its thread is bracketed by this gate: two atomic operations, no system call.
+/// Between two calls a suspending thread may take the gate and roll the transaction back, although the program's block is
+/// in the middle of its own code. Reads in WAL mode hold no lock that others wait for, so they pass the gate by.
+///
+/// Only the access's own thread goes from and to `off`, `calling`, `idle` and `raw`; only a suspending one asks and takes.
+@usableFromInline
+final class ConnectionGate: Sendable {
+    /// Who is where.
+    enum Position: UInt32, CaseIterable {
+        /// The connection does not write.
+        case off
+        /// Its thread is inside a C call.
+        case calling
+        /// Its thread is inside a C call, and a suspending one waits for the end of it.
+        case wanted
+        /// It may hold locks; its thread is in the program's own code.
+        case idle
+        /// As idle, but the program has SQLite's pointer and may be inside a C call of its own.
+        case raw
+        /// A suspending thread is rolling back.
+        case taken
+        /// A suspending thread has rolled back; the connection's thread does not know it yet.
+        case rolledBack
+    }
+
+    /// What a suspending thread has achieved on a connection.
+    enum Release: Equatable {
+        /// There was nothing to give back.
+        case nothingHeld
+        /// What ran was interrupted.
+        case interrupted
+        /// An open transaction was rolled back.
+        case rolledBack
+        /// The connection's thread gives its locks back at its next step.
+        case stillHeld
+    }
+
+    private let position = Atomic<UInt32>(Position.off.rawValue)
+    /// Whether whatever needs a lock is to be refused.
+    private let suspended = Atomic<Bool>(false)
+    private let connection: Mutex<Connection>
+    /// Ends the pause of a wait for a lock.
+    private let alarm = DispatchSemaphore(value: 0)
+    private let isPausing = Atomic<Bool>(false)
+    /// The connection's turn to write, which goes with its locks.
+    private let turn = Mutex<WriteTurn?>(nil)
+
+    // Safe because: the handle is used only under the mutex that holds it, or by the connection's own thread.
+    private struct Connection: @unchecked Sendable {
+        var handle: ConnectionHandle?
+        /// `ROLLBACK`, compiled by the connection's thread when it was opened.
+        var rollback: StatementHandle?
+    }
+
+    init(_ handle: ConnectionHandle) { connection = Mutex(Connection(handle: handle)) }
+
+    // MARK: The connection's own thread
+
+    /// Whether whatever needs a lock is to be refused.
+    var isSuspended: Bool { suspended.load(ordering: .relaxed) }
+
+    /// Whether a suspending thread waits for the call under way.
+    var isWanted: Bool { position.load(ordering: .relaxed) == Position.wanted.rawValue }
+
+    /// Goes from one position to another, unless a suspending thread has changed it.
+    @inline(__always)
+    func move(from old: Position, to new: Position) -> Bool {
+        // Sequentially consistent: whoever suspends raises the flag first and looks here then.
+        position.compareExchange(
+            expected: old.rawValue, desired: new.rawValue, ordering: .sequentiallyConsistent
+        ).exchanged
+    }
+
+    /// Whether the connection's thread is inside a bracketed call.
+    var isInCall: Bool {
+        let position = position.load(ordering: .relaxed)
+        return position == Position.calling.rawValue || position == Position.wanted.rawValue
+    }
+
+    /// Begins a call from where the gate rests, behind a suspending thread that is at work.
+    ///
+    /// - Returns: False when that one has rolled back; the gate is off then.
+    func enter(from rest: Position) -> Bool {
+        while !move(from: rest, to: .calling) {
+            switch Position(rawValue: position.load(ordering: .acquiring)) {
+            case .rolledBack:
+                position.store(Position.off.rawValue, ordering: .sequentiallyConsistent)
+                return false
+            default: CurrentThread.pause(microseconds: 20)
+            }
+        }
+        return true
+    }
+
+    /// Goes to a position when no suspending thread is at work on the connection any more.
+    func settle(at new: Position) {
+        while true {
+            let old = position.load(ordering: .acquiring)
+            if old == Position.taken.rawValue {
+                CurrentThread.pause(microseconds: 20)
+            } else if position.compareExchange(
+                expected: old, desired: new.rawValue, ordering: .sequentiallyConsistent
+            ).exchanged {
+                return
+            }
+        }
+    }
+
+    /// Lets the thread rest while it waits for a lock, until the time is over or somebody wakes it.
+    func pause(for duration: Duration) {
+        isPausing.store(true, ordering: .sequentiallyConsistent)
+        defer { isPausing.store(false, ordering: .relaxed) }
+        if isWanted { return }
+        let nanoseconds = duration / .nanoseconds(1)
+        _ = alarm.wait(timeout: .now() + .nanoseconds(Int(max(0, nanoseconds))))
+    }
+
+    /// Takes the turn to write that goes with the connection's locks.
+    func connect(_ turn: WriteTurn) { self.turn.withLock { $0 = turn } }
+
+    /// Takes what a suspending thread will roll back with.
+    func arm(_ handle: ConnectionHandle, rollback: StatementHandle?) {
+        connection.withLock { $0 = Connection(handle: handle, rollback: rollback) }
+    }
+
+    /// Lets go of the connection, which is about to be closed. A suspending thread is waited for.
+    func disarm() {
+        let rollback = connection.withLock { connection in
+            defer { connection = Connection() }
+            return connection.rollback
+        }
+        rollback?.finalize()
+    }
+
+    // MARK: Other threads
+
+    /// Ends whatever wait the connection's thread is in.
+    func wake() {
+        if isPausing.load(ordering: .sequentiallyConsistent) { alarm.signal() }
+        turn.withLock { $0 }?.interrupt()
+    }
+
+    /// Refuses whatever needs a lock, or allows it again.
+    func set(suspended isSuspended: Bool) { suspended.store(isSuspended, ordering: .sequentiallyConsistent) }
+
+    /// Makes the connection give its locks back.
+    ///
+    /// - Parameters:
+    ///   - deadline: When to stop waiting for the connection's thread.
+    ///   - isOwnThread: Whether this is that very thread, inside its own access: it cannot wait for itself.
+    func release(until deadline: ContinuousClock.Instant, isOwnThread: Bool) -> Release {
+        var didInterrupt = false
+        while true {
+            switch attempt(isFirst: !didInterrupt) {
+            case .done(let release): return didInterrupt && release == .nothingHeld ? .interrupted : release
+            case .wait: didInterrupt = true
+            }
+            if isOwnThread || ContinuousClock.now >= deadline { return .stillHeld }
+            CurrentThread.pause(microseconds: 100)
+        }
+    }
+
+    private enum Attempt {
+        case done(Release)
+        case wait
+    }
+
+    private func attempt(isFirst: Bool) -> Attempt {
+        connection.withLock { connection in
+            // A closed connection holds nothing.
+            guard let handle = connection.handle else { return .done(.nothingHeld) }
+            switch Position(rawValue: position.load(ordering: .sequentiallyConsistent)) ?? .off {
+            case .off:
+                if isFirst {
+                    handle.interrupt()
+                    wake()
+                }
+                return .done(.nothingHeld)
+            case .calling:
+                if move(from: .calling, to: .wanted) {
+                    handle.interrupt()
+                    wake()
+                }
+                return .wait
+            case .wanted, .raw:
+                // Again and again: the call may have begun another statement since.
+                handle.interrupt()
+                wake()
+                return .wait
+            case .idle: return move(from: .idle, to: .taken) ? rollBack(handle, connection.rollback) : .wait
+            case .taken: return .wait
+            case .rolledBack: return .done(.rolledBack)
+            }
+        }
+    }
+
+    /// Rolls back on behalf of the connection's thread, which stays out meanwhile.
+    private func rollBack(_ handle: ConnectionHandle, _ rollback: StatementHandle?) -> Attempt {
+        if handle.isInAutocommit, !handle.isWriting {
+            position.store(Position.idle.rawValue, ordering: .sequentiallyConsistent)
+            return .done(.nothingHeld)
+        }
+        _ = rollback?.step()
+        _ = rollback?.reset()
+        let isOver = handle.isInAutocommit && !handle.isWriting
+        // The connection's thread touches its turn only inside calls, and so not now.
+        if isOver { turn.withLock { $0 }?.leave(label: nil, reporting: false) }
+        position.store((isOver ? Position.rolledBack : .idle).rawValue, ordering: .sequentiallyConsistent)
+        return isOver ? .done(.rolledBack) : .wait
+    }
+}

@@ -1,0 +1,217 @@
+import Foundation
+import StorePlatform
+
+extension Database {
+    /// Post it before the process is stopped or goes to the background: databases whose configuration has
+    /// ``Configuration/observesSuspensionNotifications`` give their locks back, and refuse what would need one.
+    ///
+    /// What runs throws `SQLITE_INTERRUPT`; an open transaction is rolled back; what waits for a lock, a connection or its
+    /// turn throws `SQLITE_ABORT` "Database is suspended", and so does every later write. Reads go on in WAL mode, and are
+    /// refused without. A database that is opened afterwards is suspended as well.
+    public static var suspendNotification: Notification.Name {
+        _ = SuspensionCenter.shared
+        return SuspensionCenter.suspendName
+    }
+
+    /// Post it when the process goes on: databases take writes again.
+    public static var resumeNotification: Notification.Name {
+        _ = SuspensionCenter.shared
+        return SuspensionCenter.resumeName
+    }
+}
+
+/// What a call into SQLite is about to do.
+enum GatedCall {
+    /// It may take a lock that others wait for, so it is refused during a suspension.
+    case write
+    /// It reads: refused during a suspension where reading needs such a lock.
+    case read
+    /// It ends something, or touches no file: never refused.
+    case ending
+
+    var isWrite: Bool { if case .write = self { true } else { false } }
+}
+
+extension Database {
+    // MARK: The connection's own thread
+
+    /// Whether the next call passes the gate: the connection may hold locks, or is still to be told of a rollback.
+    var passesGate: Bool { isGated || wasRolledBack }
+
+    /// Begins a call into SQLite on a connection that writes, or is about to.
+    ///
+    /// - Returns: Whether the call is to go on; false for the end of a transaction that a suspension has ended already.
+    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has rolled the transaction back or refuses the call;
+    ///   `StoreError.storeMoved` when a write transaction would go to a file that is not at its path any more.
+    @discardableResult
+    func enterCall(_ call: GatedCall, sql: @autoclosure () -> String = "") throws -> Bool {
+        if callDepth > 0 {
+            callDepth += 1
+            return true
+        }
+        let begins = !isGated
+        if !gate.enter(from: begins ? .off : gateRest) {
+            noteRollback()
+            return try tellOfRollback(call, sql())
+        }
+        isGated = true
+        callDepth = 1
+        hooks.hasWaited = false
+        if wasRolledBack {
+            leaveCall()
+            return try tellOfRollback(call, sql())
+        }
+        if gate.isSuspended { try refuseIfNeeded(call, sql: sql()) }
+        if begins, checksFile, case .write = call { try requireFileInPlace() }
+        return true
+    }
+
+    /// Ends a call into SQLite.
+    ///
+    /// - Parameter isMidway: Whether a statement stays in the middle of its rows, with whatever locks it has.
+    /// - Returns: Whether a suspension came meanwhile, so that nothing is left of an open transaction.
+    @discardableResult
+    func leaveCall(isMidway: Bool = false) -> Bool {
+        callDepth -= 1
+        if callDepth > 0 { return false }
+        let isInTransaction = isMidway || !handle.isInAutocommit
+        let rests = isInTransaction || gateRest == .raw
+        if !isInTransaction { leaveTurnIfDone() }
+        if gate.move(from: .calling, to: rests ? gateRest : .off) {
+            isGated = rests
+            return false
+        }
+        // A suspending thread waits for this moment. It is still kept out, so the rollback is done here.
+        let isRolledBack = rollBackForSuspension()
+        isGated = gateRest == .raw
+        gate.settle(at: isGated ? .raw : .off)
+        return isRolledBack
+    }
+
+    /// Tells the first call behind a rollback by a suspension what has happened.
+    private func tellOfRollback(_ call: GatedCall, _ sql: String) throws -> Bool {
+        wasRolledBack = false
+        if case .ending = call { return false }
+        throw DatabaseError.suspended(sql: sql)
+    }
+
+    /// Runs a call that touches a statement's or the connection's own state, kept apart from a suspending thread.
+    func gated<T>(_ body: () -> T) -> T {
+        guard isGated, callDepth == 0 else { return body() }
+        if !gate.enter(from: gateRest) {
+            noteRollback()
+            wasRolledBack = true
+            return body()
+        }
+        callDepth = 1
+        defer { if leaveCall() { wasRolledBack = true } }
+        return body()
+    }
+
+    /// Told when the program asks for SQLite's pointer: from here on its own calls may be under way at any moment.
+    func noteRawUse() {
+        guard usesGate, gateRest != .raw, isAccessedHere else { return }
+        let old = gateRest
+        gateRest = .raw
+        if callDepth > 0 { return }
+        if !gate.enter(from: isGated ? old : .off) {
+            noteRollback()
+            wasRolledBack = true
+        }
+        isGated = true
+        gate.settle(at: .raw)
+    }
+
+    /// Called at the end of an access: whatever a suspension has left to do on this thread is done.
+    func leaveGate() {
+        wasRolledBack = false
+        let rest = gateRest
+        gateRest = .idle
+        guard isGated else { return }
+        if isClosed {
+            isGated = false
+            gate.settle(at: .off)
+        } else if gate.enter(from: rest) {
+            callDepth = 1
+            if gate.isSuspended { rollBackForSuspension() }
+            leaveCall()
+        } else {
+            noteRollback()
+        }
+    }
+
+    /// Prepares the gate for the connection's life: from here on a suspending thread can roll back.
+    func armGate() {
+        guard usesGate else { return }
+        let (_, rollback, _) = handle.prepare(ControlStatements.Kind.rollback.sql, persistent: true)
+        hooks.effects = []
+        gate.arm(handle, rollback: rollback.map { StatementHandle($0) })
+    }
+
+    /// Looks whether reading takes a lock that writers wait for: without WAL it does.
+    func noteJournalMode() {
+        gatesReads =
+            usesGate && configuration.observesSuspensionNotifications
+            && handle.pragmaValue("PRAGMA journal_mode") != "wal"
+    }
+
+    // MARK: Refusing
+
+    private func refuseIfNeeded(_ call: GatedCall, sql: String) throws {
+        switch call {
+        case .ending: return
+        case .read where !gatesReads: return
+        case .read, .write: break
+        }
+        rollBackForSuspension()
+        leaveCall()
+        let refusal = keying.suspension.refusal
+        throw refusal is DatabaseError ? DatabaseError.suspended(sql: sql) : refusal
+    }
+
+    /// Refuses a write transaction on a file that another one has replaced, or whose directory is another one by now.
+    // SQLite would go on in the old file, with a log that belongs to the new one.
+    // https://www.sqlite.org/howtocorrupt.html
+    private func requireFileInPlace() throws {
+        guard handle.hasMoved else { return }
+        leaveCall()
+        throw StoreError.moved(path)
+    }
+
+    /// Rolls an open transaction back, on the connection's own thread and inside a call.
+    @discardableResult
+    private func rollBackForSuspension() -> Bool {
+        guard !handle.isInAutocommit, handle.isWriting || gatesReads else { return false }
+        if controls.run(.rollback, on: handle) != .SQLITE_DONE {
+            // An interruption lasts while any statement is in the middle of its rows.
+            handle.resetAllStatements()
+            _ = controls.run(.rollback, on: handle)
+        }
+        leaveTurnIfDone()
+        noteRollback()
+        return true
+    }
+
+    /// Takes note of a rollback that no statement of this connection's thread has asked for.
+    private func noteRollback() {
+        isGated = false
+        transaction.date = nil
+        schemaCache.leaveTransaction(committing: false)
+        errands.subtract([.schema, .date])
+        if errands.contains(.completions) {
+            transaction.sawRollback = true
+            completeTransactionIfEnded()
+        }
+    }
+}
+
+extension StoreError {
+    /// The file of a database is not at its path any more.
+    package static func moved(_ path: String) -> StoreError {
+        StoreError(
+            .storeMoved,
+            what: "\"\(path)\" is not the file that is open.",
+            why: "It was renamed, removed or replaced, or a directory on its path was.",
+            remedy: "Close it and open it again; what was committed before is in the file that was open.")
+    }
+}

@@ -1,0 +1,262 @@
+import StorePlatform
+import Synchronization
+
+/// The suspension of one database: of all its connections that may hold a lock others wait for, and of those who wait
+/// for one of these connections.
+package final class DatabaseSuspension: Sendable {
+    /// What a suspension did.
+    package struct Outcome: Sendable {
+        /// Statements that were interrupted.
+        package var interrupted = 0
+        /// Transactions that were rolled back while their program was in code of its own.
+        package var rolledBack = 0
+        /// Connections whose threads are still to give their locks back.
+        package var stillHeld = 0
+
+        /// Adds what a later attempt did; what is still held is what that one found.
+        package mutating func add(_ later: Outcome) {
+            interrupted += later.interrupted
+            rolledBack += later.rolledBack
+            stillHeld = later.stillHeld
+        }
+    }
+
+    /// What a shared store adds: locks of its own, and the comparison with what it was.
+    package struct Locks: Sendable {
+        let release: @Sendable () -> Void
+        let recheck: @Sendable (_ mayWait: Bool) throws -> Void
+
+        /// - Parameters:
+        ///   - release: Gives the locks back. May be called again.
+        ///   - recheck: Takes them again. Throws a `StoreError` for a store that is not the same any more, and any other
+        ///     error where the locks cannot be had yet.
+        package init(
+            release: @escaping @Sendable () -> Void, recheck: @escaping @Sendable (_ mayWait: Bool) throws -> Void
+        ) {
+            self.release = release
+            self.recheck = recheck
+        }
+    }
+
+    private struct Members {
+        var state = SuspensionState.running
+        /// The error behind the state `lost`.
+        var loss: StoreError?
+        var gates: [Member] = []
+        weak var line: WaitingLine?
+        var locks: Locks?
+        /// Those who wait for the end of the suspension.
+        var waiting: [Int: @Sendable () -> Void] = [:]
+        var lastTicket = 0
+        /// Suspensions so far.
+        var count = 0
+    }
+
+    // Safe because: of the connection only the thread of its access is asked, which is atomic.
+    private struct Member: @unchecked Sendable {
+        private weak var database: Database?
+        let gate: ConnectionGate
+
+        init(_ database: Database) {
+            self.database = database
+            gate = database.gate
+        }
+
+        var isGone: Bool { database == nil }
+        /// Whether this thread is inside an access of the connection.
+        var isAccessedHere: Bool { database?.isAccessedHere == true }
+    }
+
+    private let members = Mutex(Members())
+    /// One release or recheck at a time.
+    private let work = Mutex(())
+    private let suspended = Atomic<Bool>(false)
+
+    // MARK: State
+
+    /// Whether anything but the ordinary holds: one relaxed load.
+    package var isSuspended: Bool { suspended.load(ordering: .relaxed) }
+
+    /// Suspensions so far: a write that failed while this number grew may have failed for it.
+    package var count: Int { members.withLock { $0.count } }
+
+    /// The error for what is refused now.
+    package var refusal: any Error { members.withLock { $0.loss } ?? DatabaseError.suspended() }
+
+    /// Why the store cannot be resumed; nil where it can.
+    package var loss: StoreError? { members.withLock { $0.loss } }
+
+    // MARK: Members
+
+    func add(_ database: Database) {
+        let member = Member(database)
+        members.withLock { members in
+            members.gates.removeAll(where: \.isGone)
+            members.gates.append(member)
+            member.gate.set(suspended: members.state != .running)
+        }
+    }
+
+    func remove(_ gate: ConnectionGate) { members.withLock { $0.gates.removeAll { $0.gate === gate } } }
+
+    func add(_ line: WaitingLine) { members.withLock { $0.line = line } }
+
+    package func add(_ locks: Locks) { members.withLock { $0.locks = locks } }
+
+    // MARK: Events
+
+    /// Does what the last notification said.
+    func follow(_ isSuspended: () -> Bool) {
+        let deadline = ContinuousClock.now + Limits.suspensionWait
+        let (action, suspends) = handle { isSuspended() ? .suspend : .resume }
+        perform(action, until: deadline)
+        // A suspension that has begun is waited for, whoever began it.
+        if suspends && action == nil && !isAccessedHere { work.withLock { _ in } }
+    }
+
+    /// Suspends the database; does nothing when it is.
+    @discardableResult
+    package func suspend(until deadline: ContinuousClock.Instant) -> Outcome {
+        perform(handle { .suspend }.action, until: deadline)
+    }
+
+    /// Asks connections once more that had not given their locks back.
+    package func releaseAgain(until deadline: ContinuousClock.Instant) -> Outcome {
+        guard members.withLock({ $0.state }) == .suspended else { return Outcome() }
+        return release(until: deadline)
+    }
+
+    /// Ends the suspension, where the database is what it was. Where a lock is not to be had at once, the next access
+    /// waits for it.
+    package func resume() { perform(handle { .resume }.action, until: .now) }
+
+    /// Completes a resumption that could not be completed at once.
+    ///
+    /// - Throws: Why it still cannot.
+    package func completeResumption() throws {
+        guard members.withLock({ $0.state }) == .resuming else { return }
+        try recheck(mayWait: true)
+    }
+
+    /// Ends everything: the database is being closed.
+    package func close() { perform(handle { .close }.action, until: .now) }
+
+    /// Whether this thread is inside an access of the database, so that others may be waiting for it.
+    private var isAccessedHere: Bool {
+        members.withLock { $0.gates }.contains(where: \.isAccessedHere)
+    }
+
+    private func handle(_ event: () -> SuspensionState.Event) -> (action: SuspensionState.Action?, suspends: Bool) {
+        members.withLock { members in
+            let event = event()
+            let action = members.state.handle(event)
+            if case .lost = members.state {} else { members.loss = nil }
+            if action == .release, event == .suspend { members.count += 1 }
+            let isSuspended = members.state != .running && members.state != .closed
+            suspended.store(isSuspended, ordering: .sequentiallyConsistent)
+            for member in members.gates { member.gate.set(suspended: isSuspended) }
+            return (action, event == .suspend)
+        }
+    }
+
+    @discardableResult
+    private func perform(_ action: SuspensionState.Action?, until deadline: ContinuousClock.Instant) -> Outcome {
+        switch action {
+        case .release: return release(until: deadline)
+        case .recheck: try? recheck(mayWait: false)
+        case .admit, .disappoint: wakeWaiting()
+        case nil: break
+        }
+        return Outcome()
+    }
+
+    // MARK: Actions
+
+    private func release(until deadline: ContinuousClock.Instant) -> Outcome {
+        work.withLock { _ in
+            let (gates, line, locks) = members.withLock { members in
+                (members.gates, members.line, members.locks)
+            }
+            line?.endWaits()
+            var outcome = Outcome()
+            for member in gates {
+                switch member.gate.release(until: deadline, isOwnThread: member.isAccessedHere) {
+                case .nothingHeld: break
+                case .interrupted: outcome.interrupted += 1
+                case .rolledBack: outcome.rolledBack += 1
+                case .stillHeld: outcome.stillHeld += 1
+                }
+            }
+            locks?.release()
+            _ = handle { .released }
+            return outcome
+        }
+    }
+
+    private func recheck(mayWait: Bool) throws {
+        let action = try work.withLock { _ -> SuspensionState.Action? in
+            guard members.withLock({ $0.state }) == .resuming else { return nil }
+            do {
+                try members.withLock { $0.locks }?.recheck(mayWait)
+                return handle { .rechecked(nil) }.action
+            } catch let error as StoreError where SuspensionState.Loss(error) != nil {
+                let action = handle { .rechecked(SuspensionState.Loss(error)) }.action
+                members.withLock { if case .lost = $0.state { $0.loss = error } }
+                return action
+            } catch {
+                _ = handle { .postponed }
+                throw error
+            }
+        }
+        perform(action, until: .now)
+    }
+
+    // MARK: Waiting for the end
+
+    /// Calls a function when the suspension ends or will never end, at once where there is none.
+    ///
+    /// - Returns: A ticket with which it can be forgotten.
+    package func whenResumed(_ wake: @escaping @Sendable () -> Void) -> Int? {
+        let ticket: Int? = members.withLock { members in
+            switch members.state {
+            case .running, .closed, .lost: return nil
+            case .suspending, .suspended, .resuming:
+                members.lastTicket += 1
+                members.waiting[members.lastTicket] = wake
+                return members.lastTicket
+            }
+        }
+        if ticket == nil { wake() }
+        return ticket
+    }
+
+    /// Forgets one who waits for the end of the suspension, and calls its function.
+    package func cancelWait(_ ticket: Int) {
+        members.withLock { $0.waiting.removeValue(forKey: ticket) }?()
+    }
+
+    private func wakeWaiting() {
+        let waiting = members.withLock { members in
+            defer { members.waiting.removeAll() }
+            return members.waiting.values
+        }
+        for wake in waiting { wake() }
+    }
+}
+
+extension SuspensionState.Loss {
+    fileprivate init?(_ error: StoreError) {
+        switch error.code {
+        case .storeMoved: self = .moved
+        case .keyRotated(let from, let to): self = .rotated(from: from, to: to)
+        default: return nil
+        }
+    }
+}
+
+extension DatabaseError {
+    /// The error of whatever is refused while its database is suspended.
+    static func suspended(sql: String? = nil) -> DatabaseError {
+        DatabaseError(resultCode: .SQLITE_ABORT, message: "Database is suspended", sql: sql)
+    }
+}

@@ -1,0 +1,66 @@
+import CipherDatabase
+import Foundation
+import StorePlatform
+import Synchronization
+
+/// Suspends every open store of the process before it is stopped by its terminal (Ctrl-Z, SIGTSTP), and resumes them
+/// when it goes on (SIGCONT), so that a stopped process keeps nobody from writing.
+///
+/// Call ``begin()`` once, early. A handler of SIGTSTP that the program has by then is called behind the suspension; a
+/// program that ignores the signal goes on ignoring it. Nothing can be done before SIGSTOP, the freezer of a control group
+/// or the pause of a virtual machine: they come without notice.
+public enum JobControlSuspension {
+    private static let stores = Mutex<[Entry]>([])
+
+    private struct Entry {
+        weak var store: SharedStore?
+    }
+
+    /// The longest wait for the stores before the process stops.
+    private static let longestWait = Duration.seconds(2)
+
+    /// From here on the process is suspended before it stops. Databases that observe ``Database/suspendNotification`` are
+    /// told by that.
+    ///
+    /// - Throws: `SystemError` when the signal cannot be handled.
+    public static func begin() throws {
+        guard try JobControl.begin() else { return }
+        let thread = Thread {
+            while JobControl.waitForStop() {
+                let suspended = stop()
+                for store in suspended { store.resume() }
+                NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
+            }
+        }
+        thread.name = "CipherStore.JobControlSuspension"
+        thread.start()
+    }
+
+    /// Does something in whose middle the process must not be stopped by its terminal; keep it short.
+    public static func withoutStopping<T>(_ body: () throws -> T) rethrows -> T {
+        try JobControl.withoutStopping(body)
+    }
+
+    /// - Returns: The stores that were suspended, and not by somebody else before.
+    private static func stop() -> [SharedStore] {
+        var suspended: [SharedStore] = []
+        JobControl.stop {
+            let deadline = ContinuousClock.now + longestWait
+            NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
+            for store in stores.withLock({ $0.compactMap(\.store) }) {
+                // One that observes the notification is suspended by now, and proves it here.
+                if store.isSuspended && !store.configuration.observesSuspensionNotifications { continue }
+                suspended.append(store)
+                store.suspendNow(deadline: deadline)
+            }
+        }
+        return suspended
+    }
+
+    static func add(_ store: SharedStore) {
+        stores.withLock { stores in
+            stores.removeAll { $0.store == nil }
+            stores.append(Entry(store: store))
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import CipherDatabase
+import Dispatch
+import StorePlatform
+
+extension SharedStore {
+    /// Suspends the store: gives back every lock that another process could wait for, and refuses writes until
+    /// ``resume()``.
+    ///
+    /// What runs is interrupted (`SQLITE_INTERRUPT`), an open transaction is rolled back, what waits for a lock, a
+    /// connection or its turn throws `SQLITE_ABORT` "Database is suspended", and so does every later write. Reads go on;
+    /// each holds the lease for its own length. The store is suspended whether or not it observes notifications; of
+    /// several suspensions and resumptions, the last one holds.
+    ///
+    /// - Parameter deadline: When to stop waiting for what cannot be interrupted, such as a function of the program's own
+    ///   inside SQL.
+    /// - Returns: What was done, and what is proven, by the system's own table of locks where there is one.
+    @discardableResult
+    public func suspend(deadline: ContinuousClock.Instant = .now + .seconds(5)) async -> SuspensionReport {
+        await withCheckedContinuation { continuation in
+            // Waiting for calls into SQLite is no work for the threads of tasks.
+            DispatchQueue.global(qos: .userInitiated).async { [self] in
+                continuation.resume(returning: suspendNow(deadline: deadline))
+            }
+        }
+    }
+
+    /// Suspends the store, and waits for what cannot be interrupted for as long as this.
+    @discardableResult
+    public func suspend(deadline: Duration) async -> SuspensionReport { await suspend(deadline: .now + deadline) }
+
+    /// Suspends the store on this thread; see ``suspend(deadline:)-(ContinuousClock.Instant)``.
+    @discardableResult
+    func suspendNow(deadline: ContinuousClock.Instant) -> SuspensionReport {
+        let start = ContinuousClock.now
+        var outcome = suspension.suspend(until: deadline)
+        while true {
+            let (held, proof) = heldLocks(outcome)
+            let isOver = held.allSatisfy { $0 == .lease } || ContinuousClock.now >= deadline || !suspension.isSuspended
+            if isOver {
+                return SuspensionReport(
+                    proof: proof, heldLocks: held, interruptedStatements: outcome.interrupted,
+                    rolledBackTransactions: outcome.rolledBack, duration: .now - start)
+            }
+            CurrentThread.pause(microseconds: 200)
+            outcome.add(suspension.releaseAgain(until: deadline))
+        }
+    }
+
+    private func heldLocks(_ outcome: DatabaseSuspension.Outcome) -> (
+        [SuspensionReport.HeldLock], SuspensionReport.Proof
+    ) {
+        var own: [SuspensionReport.HeldLock] = []
+        if isOpeningLockHeld { own.append(.opening) }
+        if keeper.isHeld { own.append(.lease) }
+        if let held = LockProof.heldLocks(on: path) { return (held + own, .systemLockTable) }
+        return ((outcome.stillHeld > 0 ? [.connection] : []) + own, .ownState)
+    }
+
+    /// Ends the suspension. The store takes its lease again, and is compared with what it was before any access: when
+    /// another file has its name, accesses throw `StoreError.storeMoved`, and `StoreError.keyRotated` when it has another
+    /// key by now.
+    public func resume() { suspension.resume() }
+
+    /// Whether the store is suspended.
+    public var isSuspended: Bool { suspension.isSuspended }
+
+    // MARK: Accesses meanwhile
+
+    /// Runs a read; while the store is suspended, with a lease of its own.
+    func leased<T>(_ body: () throws -> T) throws -> T {
+        guard suspension.isSuspended else { return try body() }
+        return try keeper.withLease(body)
+    }
+
+    /// Completes a resumption before an access.
+    ///
+    /// - Throws: `StoreError` when the store is not what it was.
+    func requireSameStore() throws {
+        guard suspension.isSuspended else { return }
+        try suspension.completeResumption()
+        if let loss = suspension.loss { throw loss }
+    }
+}

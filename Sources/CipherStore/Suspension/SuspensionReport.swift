@@ -1,0 +1,80 @@
+import StorePlatform
+
+/// What a suspension of a store did, and how it is known that no lock is left.
+public struct SuspensionReport: Sendable, Equatable {
+    /// How it is known.
+    public enum Proof: Sendable, Equatable {
+        /// The system's own table of locks shows none of this process on the store's files.
+        case systemLockTable
+        /// The library's own state says so; the system has no such table, or it does not show these files.
+        case ownState
+    }
+
+    /// A lock that other processes may wait for.
+    public enum HeldLock: String, Sendable, CaseIterable {
+        /// SQLite's lock for writing.
+        case write
+        /// SQLite's lock for checkpointing.
+        case checkpoint
+        /// SQLite's lock on the database file itself, as without WAL.
+        case databaseFile
+        /// A lock that a connection has by the library's own state.
+        case connection
+        /// The store is being opened, created or migrated.
+        case opening
+        /// The lease, which a read under way keeps.
+        case lease
+    }
+
+    /// Whether this process holds no lock on the store's files that a writer, a checkpoint or the opening of another
+    /// process would wait for. A read under way may keep the lease for its own length.
+    public var isReleased: Bool { heldLocks.allSatisfy { $0 == .lease } }
+    /// How it is known.
+    public let proof: Proof
+    /// What is still held.
+    public let heldLocks: [HeldLock]
+    /// Statements that were interrupted.
+    public let interruptedStatements: Int
+    /// Transactions that were rolled back between two statements of their program.
+    public let rolledBackTransactions: Int
+    /// From the call to the proof.
+    public let duration: Duration
+}
+
+extension SuspensionReport: CustomStringConvertible {
+    public var description: String {
+        let held = heldLocks.isEmpty ? "released" : "still held: " + heldLocks.map(\.rawValue).joined(separator: ", ")
+        let milliseconds = Int((duration / .milliseconds(1)).rounded())
+        let source = proof == .systemLockTable ? "by the system's lock table" : "not proven by the system"
+        return "\(held) (\(source)) after \(milliseconds) ms; \(interruptedStatements) interrupted, "
+            + "\(rolledBackTransactions) rolled back"
+    }
+}
+
+/// The locks of this process on the files of a store, as the system's table tells them.
+enum LockProof {
+    private static let writeByte: Int64 = 120
+    private static let checkpointByte: Int64 = 121
+    private static let databaseBytes: ClosedRange<Int64> = (1 << 30)...(1 << 30) + 511
+
+    /// - Returns: What is held; nil where the table cannot be had or does not show these files.
+    // https://www.sqlite.org/walformat.html#locks
+    static func heldLocks(on database: String) -> [SuspensionReport.HeldLock]? {
+        guard let onDatabase = own(database), let onIndex = own(database + "-shm") else { return nil }
+        // An open connection always has a lock on the file: without any, the table does not tell of it.
+        guard !onDatabase.isEmpty else { return nil }
+        var held: [SuspensionReport.HeldLock] = []
+        let exclusive = onIndex.filter { $0.kind == .exclusive }
+        if exclusive.contains(where: { $0.bytes.contains(writeByte) }) { held.append(.write) }
+        if exclusive.contains(where: { $0.bytes.contains(checkpointByte) }) { held.append(.checkpoint) }
+        if onDatabase.contains(where: { $0.kind == .exclusive && $0.bytes.overlaps(databaseBytes) }) {
+            held.append(.databaseFile)
+        }
+        return held
+    }
+
+    private static func own(_ path: String) -> [SystemLocks.Lock]? {
+        guard let locks = (try? SystemLocks.posixLocks(on: path)) ?? nil else { return nil }
+        return locks.filter { $0.process == ProcessInspector.currentProcess }
+    }
+}

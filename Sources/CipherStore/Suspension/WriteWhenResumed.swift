@@ -1,0 +1,58 @@
+import CipherDatabase
+import Dispatch
+
+extension SharedStore {
+    /// Writes in a transaction as soon as the store is not suspended, and once more when a suspension undoes it.
+    ///
+    /// So `updates` may run several times, each time in a new transaction; what it does beside the database has to bear
+    /// that.
+    ///
+    /// - Parameters:
+    ///   - attempts: How often `updates` may be undone by a suspension before its error is thrown on.
+    ///   - updates: Writes.
+    /// - Throws: The error of `updates`, ``DatabaseError``, `CancellationError`; `StoreError` when the store was closed,
+    ///   moved or given another key meanwhile.
+    public func writeWhenResumed<T: Sendable>(
+        attempts: Int = 5, _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
+        var left = max(1, attempts)
+        while true {
+            try await waitUntilResumed()
+            let suspensions = suspension.count
+            do {
+                return try await write(updates)
+            } catch let error as DatabaseError where error.isInterruptionError {
+                left -= 1
+                // Interrupted by something else, or undone too often.
+                if left == 0 || (suspension.count == suspensions && !suspension.isSuspended) { throw error }
+            }
+        }
+    }
+
+    /// Suspensions of the store so far.
+    package var suspensionCount: Int { suspension.count }
+
+    /// Blocks the thread until the store is not suspended.
+    package func waitUntilResumedBlocking() {
+        let isOver = DispatchSemaphore(value: 0)
+        _ = suspension.whenResumed { isOver.signal() }
+        isOver.wait()
+    }
+
+    /// Waits until the store is not suspended.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled.
+    public func waitUntilResumed() async throws {
+        if !isSuspended { return }
+        let wait = ResumptionWait()
+        let ticket = suspension.whenResumed { wait.end() }
+        // A cancelled wait would otherwise stay with the store until its resumption.
+        defer { if let ticket { suspension.cancelWait(ticket) } }
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { wait.begin($0) }
+        } onCancel: {
+            wait.end()
+        }
+        try Task.checkCancellation()
+    }
+}

@@ -1,0 +1,69 @@
+import CPlatform
+import Dispatch
+import Synchronization
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// Lets work be done between the wish that the process stops (SIGTSTP, as by Ctrl-Z) and its stop.
+package enum JobControl {
+    /// Where the handler's bytes are read; nil before the first beginning.
+    private static let reader = Mutex<Int32?>(nil)
+    /// Held around each stop, and by whoever must not be stopped in the middle of something.
+    private static let stopping = DispatchSemaphore(value: 1)
+
+    /// From here on SIGTSTP does not stop the process by itself. A signal that the program ignores stays ignored.
+    ///
+    /// - Returns: Whether this call began it, so that somebody has to wait for stops now.
+    /// - Throws: ``SystemError`` when the signal cannot be handled.
+    package static func begin() throws(SystemError) -> Bool {
+        let (hasBegun, failure) = reader.withLock { reader -> (Bool, Int32) in
+            guard reader == nil else { return (false, 0) }
+            var ends: [Int32] = [-1, -1]
+            let failure = cplatform_pipe(&ends)
+            guard failure == 0 else { return (false, failure) }
+            // A handler must never wait.
+            _ = fcntl(ends[1], F_SETFL, O_NONBLOCK)
+            let begun = cplatform_job_control_begin(ends[1])
+            guard begun == 0 else {
+                close(ends[0])
+                close(ends[1])
+                return (false, begun == ENOTSUP ? 0 : begun)
+            }
+            reader = ends[0]
+            return (true, 0)
+        }
+        guard failure == 0 else { throw SystemError(call: "sigaction", path: nil, errorNumber: failure) }
+        return hasBegun
+    }
+
+    /// Waits until the process is to stop.
+    ///
+    /// - Returns: False when no such wish can come any more.
+    package static func waitForStop() -> Bool {
+        guard let descriptor = reader.withLock({ $0 }) else { return false }
+        cplatform_job_control_listen()
+        var bytes = [UInt8](repeating: 0, count: 64)
+        return retryingInterrupts { read(descriptor, &bytes, bytes.count) } > 0
+    }
+
+    /// Lets the process stop, or the program's own handler run, and returns when it goes on.
+    ///
+    /// - Parameter prepare: Runs right before.
+    package static func stop(_ prepare: () -> Void) {
+        stopping.wait()
+        defer { stopping.signal() }
+        prepare()
+        _ = cplatform_job_stop()
+    }
+
+    /// Does something in whose middle the process must not be stopped by SIGTSTP.
+    package static func withoutStopping<T>(_ body: () throws -> T) rethrows -> T {
+        stopping.wait()
+        defer { stopping.signal() }
+        return try body()
+    }
+}

@@ -1,0 +1,31 @@
+import CipherStore
+
+/// Lets statements survive a stop of the command by Ctrl-Z, which rolls back whatever had begun.
+struct StoppedStatements {
+    private let store: SharedStore
+
+    init(_ store: SharedStore) { self.store = store }
+
+    /// Runs a statement, and once more after each stop when it is a transaction of its own.
+    ///
+    /// - Parameter isRepeatable: Asked behind a stop: whether nothing of the statement shows yet.
+    /// - Throws: The error of the statement; ``CommandFailure`` when a stop has undone a transaction of several statements.
+    func survive(on db: Database, isRepeatable: () -> Bool, _ body: () throws -> Void) throws {
+        let isWhole = !db.isInsideTransaction
+        while true {
+            let suspensions = store.suspensionCount
+            do {
+                return try body()
+            } catch let error as DatabaseError where error.isInterruptionError {
+                guard store.suspensionCount != suspensions || store.isSuspended else { throw error }
+                store.waitUntilResumedBlocking()
+                guard isWhole, !db.isInsideTransaction, isRepeatable() else { throw Self.failure }
+            }
+        }
+    }
+
+    private static let failure = CommandFailure(
+        .tryAgain, "suspended", what: "The transaction was rolled back because the command was stopped.",
+        why: "A stopped process must not keep others from writing.",
+        hint: "Run the statements again, from the BEGIN of the transaction on.")
+}

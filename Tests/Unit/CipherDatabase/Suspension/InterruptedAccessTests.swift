@@ -1,0 +1,261 @@
+import CSQLCipher
+import CipherDatabase
+import Foundation
+import TestKit
+import Testing
+
+/// What a suspension does to accesses that are under way or wait.
+@Suite(.serialized) struct InterruptedAccessTests {
+    private typealias Bench = SuspensionBench
+    private let bench = SuspensionBench()
+
+    @Test(
+        "a statement that runs throws SQLITE_INTERRUPT, and its transaction is gone",
+        arguments: SuspensionBench.Kind.allCases)
+    func running(kind: SuspensionBench.Kind) throws {
+        let writer = try bench.open(kind)
+        let started = Gate()
+        let threads = Threads()
+        threads.start {
+            let error = databaseError {
+                try writer.write { db in
+                    try db.insert(1)
+                    // From inside the statement: between two statements the transaction would be rolled back instead.
+                    db.add(
+                        function: DatabaseFunction("started", argumentCount: 0) { _ in
+                            started.open()
+                            return 1
+                        })
+                    _ = try Int.fetchOne(db, sql: endlessSQL + " WHERE started()")
+                }
+            }
+            #expect(error?.resultCode == .SQLITE_INTERRUPT)
+            #expect(error?.message == "interrupted")
+            #expect(error?.isInterruptionError == true)
+        }
+        #expect(started.wait())
+        try Bench.whileSuspended {
+            threads.join()
+            try bench.expectWritable(kind)
+        }
+        #expect(try writer.read { try $0.rowCount() } == 1)
+    }
+
+    // An idle open transaction kept its lock through a suspension.
+    @Test(
+        "an open transaction is rolled back while its program is in code of its own",
+        arguments: SuspensionBench.Kind.allCases)
+    func idle(kind: SuspensionBench.Kind) throws {
+        let writer = try bench.open(kind)
+        let (isOpen, isOver) = (Gate(), Gate())
+        let endings = Shared<[String]>([])
+        let threads = Threads()
+        threads.start {
+            let error = databaseError {
+                try writer.write { db in
+                    db.afterNextTransaction(onCommit: { _ in endings.change { $0.append("commit") } }) { _ in
+                        endings.change { $0.append("rollback") }
+                    }
+                    try db.insert(1)
+                    isOpen.open()
+                    isOver.wait()
+                    expectSuspended { try db.insert(2) }
+                    #expect(endings.value == ["rollback"])
+                    _ = try db.rowCount()
+                }
+            }
+            #expect(error?.resultCode == .SQLITE_ABORT)
+            #expect(error?.message == "Transaction was aborted")
+        }
+        #expect(isOpen.wait())
+        try Bench.whileSuspended { try bench.expectWritable(kind) }
+        isOver.open()
+        threads.join()
+        #expect(try writer.read { try $0.rowCount() } == 1)
+    }
+
+    @Test("an open transaction is rolled back when its own thread posts, and its commit throws")
+    func ownThread() throws {
+        let pool = try bench.open(.pool)
+        expectSuspended {
+            try pool.write { db in
+                try db.insert(1)
+                Bench.suspend()
+                try bench.expectWritable(.pool)
+                Bench.resume()
+            }
+        }
+        try pool.writeWithoutTransaction { db in
+            try db.beginTransaction()
+            try db.insert(1)
+            Bench.whileSuspended {}
+            expectSuspended { try db.insert(2) }
+            #expect(!db.isInsideTransaction)
+            try db.rollback()
+            try db.insert(3)
+        }
+        #expect(try pool.read { try Int.fetchAll($0, sql: "SELECT a FROM t WHERE a <> 'other'") } == [3])
+    }
+
+    @Test("a cursor that shows rows when its transaction is rolled back ends with an error")
+    func cursor() throws {
+        let pool = try bench.open(.pool)
+        try pool.write { db in for value in 0..<10 { try db.insert(value) } }
+        expectSuspended {
+            try pool.write { db in
+                try db.insert(10)
+                let rows = try Int.fetchCursor(db, sql: "SELECT a FROM t ORDER BY rowid")
+                #expect(try rows.next() == 0)
+                Bench.whileSuspended {}
+                _ = try rows.next()
+            }
+        }
+        #expect(try pool.read { try $0.rowCount() } == 10)
+    }
+
+    // A write that waited in the busy handler took the lock 1.2 seconds later, and committed.
+    @Test(
+        "a write that waits for another connection's lock is woken", arguments: SuspensionBench.Kind.allCases, [0, 1])
+    func busy(kind: SuspensionBench.Kind, way: Int) throws {
+        let called = Gate()
+        let writer = try bench.open(kind) { config in
+            config.busyMode =
+                way == 0
+                ? .timeout(60)
+                : .callback { _ in
+                    called.open(); return true
+                }
+        }
+        let other = try bench.plain(kind)
+        let (isWriting, isOver) = (Gate(), Gate())
+        let threads = Threads()
+        threads.start {
+            try other.write { db in
+                try db.insert(1)
+                isWriting.open()
+                isOver.wait()
+            }
+        }
+        #expect(isWriting.wait())
+        let waiting = Threads()
+        let isThere = Gate()
+        waiting.start {
+            let error = databaseError {
+                try writer.writeWithoutTransaction { db in
+                    isThere.open()
+                    try db.insert(2)
+                }
+            }
+            // Nothing tells that a timed wait has begun: the statement may still be on its way there.
+            #expect(error?.isInterruptionError == true)
+            if way == 1 { #expect(error?.message == "Database is suspended") }
+        }
+        #expect(isThere.wait())
+        if way == 1 { #expect(called.wait()) }
+        Bench.whileSuspended { waiting.join() }
+        isOver.open()
+        threads.join()
+        #expect(try writer.read { try $0.rowCount() } == 1)
+    }
+
+    @Test(
+        "a write that waits for the connection is woken, of a thread and of a task",
+        arguments: SuspensionBench.Kind.allCases)
+    func queue(kind: SuspensionBench.Kind) async throws {
+        let writer = try bench.open(kind)
+        let (isHeld, isOver) = (Gate(), Gate())
+        let threads = Threads()
+        threads.start {
+            writer.writeWithoutTransaction { _ in
+                isHeld.open()
+                isOver.wait()
+            }
+        }
+        #expect(await isHeld.pass())
+        let waiting = Threads()
+        waiting.start { expectSuspended { try writer.write { try $0.insert(1) } } }
+        let task = Task { try await writer.write { try $0.insert(2) } }
+        // Until both wait: each suspension ends the waits that it finds.
+        let ended = Shared(0)
+        Task {
+            _ = await task.result
+            ended.change { $0 += 1 }
+        }
+        let taskEnds = await eventually {
+            Bench.whileSuspended {}
+            return ended.value == 1
+        }
+        #expect(taskEnds)
+        let error = await #expect(throws: DatabaseError.self) { try await task.value }
+        #expect(error?.message == "Database is suspended")
+        let threadEnds = await eventually {
+            Bench.whileSuspended {}
+            return waiting.haveEnded
+        }
+        #expect(threadEnds)
+        isOver.open()
+        threads.join()
+        #expect(try await writer.read { try $0.rowCount() } == 0)
+    }
+
+    @Test("a read of a queue that waits for the connection is not ended where reads go on")
+    func queuedRead() throws {
+        let queue = try bench.open(.walQueue)
+        let (isHeld, isOver) = (Gate(), Gate())
+        let threads = Threads()
+        threads.start {
+            queue.writeWithoutTransaction { _ in
+                isHeld.open()
+                isOver.wait()
+            }
+        }
+        #expect(isHeld.wait())
+        threads.start {
+            let count = try queue.read { try $0.rowCount() }
+            #expect(count == 0)
+        }
+        Bench.whileSuspended { isOver.open() }
+        threads.join()
+    }
+
+    @Test("a backup into a suspended database is refused, one under way is taken back; from one it goes on")
+    func backup() throws {
+        let pool = try bench.open(.pool)
+        try pool.write { db in
+            try db.execute(sql: "INSERT INTO t SELECT randomblob(4000) FROM (\(Self.thousandRows))")
+        }
+        let other = TemporaryFolder()
+        let target = try Databases.pool(other) { $0.observesSuspensionNotifications = true }
+        let plain = try DatabasePool(path: other.path("plain.db"), configuration: Databases.configuration())
+        try Bench.whileSuspended {
+            expectSuspended { try pool.backup(to: target) }
+            try pool.backup(to: plain)
+        }
+        #expect(try plain.read { try $0.rowCount() } == 1000)
+        expectSuspended {
+            try pool.backup(to: target, pagesPerStep: 5) { progress in
+                if progress.completedPageCount == 5 { Bench.suspend() }
+            }
+        }
+        Bench.resume()
+        #expect(try target.read { try $0.tableExists("t") } == false)
+        try pool.backup(to: target)
+        #expect(try target.read { try $0.rowCount() } == 1000)
+    }
+
+    private static let thousandRows =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) SELECT i FROM n"
+
+    @Test("a write transaction that SQLite's own functions began is rolled back at the library's next call")
+    func rawTransaction() throws {
+        let pool = try bench.open(.pool)
+        try pool.writeWithoutTransaction { db in
+            #expect(sqlite3_exec(db.sqliteConnection, "BEGIN IMMEDIATE; INSERT INTO t VALUES (1)", nil, nil, nil) == 0)
+            try Bench.whileSuspended {
+                expectSuspended { try db.insert(2) }
+                try bench.expectWritable(.pool)
+            }
+        }
+        #expect(try pool.read { try $0.rowCount() } == 1)
+    }
+}
