@@ -39,7 +39,7 @@ public final class SharedStore: DatabaseWriter {
                 release: { [keeper, weak pool] in
                     keeper.release { released in pool?.afterReadsUnderWay(released) ?? released() }
                 },
-                recheck: { [keeper] mayWait in try keeper.retake(mayWait: mayWait) }))
+                recheck: { [keeper] wait in try keeper.retake(wait) }))
         // A suspension that came while the store was being opened did not know of the lease yet.
         if suspension.isSuspended { keeper.releaseNow() }
         JobControlSuspension.add(self)

@@ -8,13 +8,17 @@ final class Lease: Sendable {
 
     /// Takes a lease; nil where the process may not even read the lock file. SQLite's own locks still tell of it then.
     ///
-    /// - Parameter deadline: When to give up; nil waits as long as a switch to a new key may take.
+    /// - Parameters:
+    ///   - deadline: When to give up; nil waits as long as a switch to a new key may take.
+    ///   - isCancelled: Asked while it waits; true ends the wait with `CancellationError`.
     static func take(
-        for paths: StorePaths, readonly: Bool, deadline: ContinuousClock.Instant? = nil
+        for paths: StorePaths, readonly: Bool, deadline: ContinuousClock.Instant? = nil,
+        isCancelled: (() -> Bool)? = nil
     ) throws -> Lease? {
         do {
             let file = try LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: readonly)
-            return Lease(try file.lock(.lease, .shared, deadline: deadline ?? .now + Limits.leaseWait))
+            return Lease(
+                try file.lock(.lease, .shared, deadline: deadline ?? .now + Limits.leaseWait, isCancelled: isCancelled))
         } catch let error as SystemError where readonly && (error.isPermission || error.isNotFound) {
             return nil
         }
@@ -27,6 +31,8 @@ final class Lease: Sendable {
 enum Limits {
     /// How long an opening waits for a switch to a new key to end.
     static let leaseWait = Duration.seconds(30)
+    /// How long a process that is to stop waits for its stores to give their locks back.
+    static let stopWait = Duration.seconds(2)
     /// How long a shared store waits for SQLite's locks unless its configuration says otherwise, in seconds.
     static let busyWait = 5.0
 }
