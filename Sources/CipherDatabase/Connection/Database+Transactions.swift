@@ -154,17 +154,15 @@ extension Database {
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if control.isBegin && !passesGate { try requireExpectedTransaction(for: control.sql) }
         try keying.willCompile(control.sql, on: self)
-        hooks.isCompiling = true
-        defer { hooks.isCompiling = false }
         guard passesGate || gatesReads || (usesGate && control.call.isWrite) else {
-            return try finish(control, controls.run(control, on: handle), isSuspended: false)
+            return try finish(control, controls.run(control, on: handle, hooks), isSuspended: false)
         }
         guard try enterCall(control.call, sql: control.sql) else {
             // A suspension has ended the transaction already, by rolling it back.
             if control == .rollback { return didRun(control, succeeded: true) }
             throw DatabaseError.suspended(sql: control.sql)
         }
-        let code = controls.run(control, on: handle)
+        let code = controls.run(control, on: handle, hooks)
         let isWanted = gate.isWanted
         let isUndone = leaveCall()
         try finish(control, code, isSuspended: isWanted || isUndone)
@@ -230,11 +228,13 @@ struct ControlStatements {
 
     /// Runs a statement.
     /// - Returns: `SQLITE_DONE`, or the code of the failure.
-    mutating func run(_ kind: Kind, on connection: ConnectionHandle) -> ResultCode {
+    mutating func run(_ kind: Kind, on connection: ConnectionHandle, _ hooks: ConnectionHooks) -> ResultCode {
         let statement: StatementHandle
         if let compiled = statements[kind.rawValue] {
             statement = compiled
         } else {
+            hooks.isCompiling = true
+            defer { hooks.isCompiling = false }
             let (code, compiled, _) = connection.prepare(kind.sql, persistent: true)
             guard code == .SQLITE_OK, let compiled else { return code }
             statement = StatementHandle(compiled)
