@@ -41,8 +41,8 @@ public final class SharedStore: DatabaseWriter {
                     pool?.showSuspended(true)
                     keeper.release { released in pool?.afterReadsUnderWay(released) ?? released() }
                 },
-                recheck: { [keeper, weak pool] mayWait in
-                    try keeper.retake(mayWait: mayWait)
+                recheck: { [keeper, weak pool] wait in
+                    try keeper.retake(wait)
                     pool?.showSuspended(false)
                 }))
         // A suspension that came while the store was being opened did not know of the lease yet.

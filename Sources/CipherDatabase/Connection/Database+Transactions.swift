@@ -161,8 +161,6 @@ extension Database {
         if control.isBegin && !passesGate { try requireExpectedTransaction(for: control.sql) }
         if hasFailedToSync && control.takesWriteLock { throw DatabaseError.syncFailed(sql: control.sql) }
         try keying.willCompile(control.sql, on: self)
-        hooks.isCompiling = true
-        defer { hooks.isCompiling = false }
         guard passesGate || gatesReads || (usesGate && control.call.isWrite) else {
             return try finish(control, step(control), isSuspended: false)
         }
@@ -181,7 +179,7 @@ extension Database {
 
     private func step(_ control: ControlStatements.Kind) -> ResultCode {
         if control == .commit { CrashPoint.reach(.commitBegun) }
-        let code = controls.run(control, on: handle)
+        let code = controls.run(control, on: handle, hooks)
         if control == .commit && code == .SQLITE_DONE { CrashPoint.reach(.commitDone) }
         return code
     }
@@ -248,11 +246,13 @@ struct ControlStatements {
 
     /// Runs a statement.
     /// - Returns: `SQLITE_DONE`, or the code of the failure.
-    mutating func run(_ kind: Kind, on connection: ConnectionHandle) -> ResultCode {
+    mutating func run(_ kind: Kind, on connection: ConnectionHandle, _ hooks: ConnectionHooks) -> ResultCode {
         let statement: StatementHandle
         if let compiled = statements[kind.rawValue] {
             statement = compiled
         } else {
+            hooks.isCompiling = true
+            defer { hooks.isCompiling = false }
             let (code, compiled, _) = connection.prepare(kind.sql, persistent: true)
             guard code == .SQLITE_OK, let compiled else { return code }
             statement = StatementHandle(compiled)

@@ -71,7 +71,8 @@ public final class Database {
     /// Whether the connection may hold locks that other processes wait for.
     let usesGate: Bool
     /// Whether reading takes such locks: without WAL it does.
-    var gatesReads = false
+    // Unchecked, as the next ones: one thread at a time uses them, with each statement.
+    @exclusivity(unchecked) var gatesReads = false
     /// Whether the connection may hold such locks now, so that each call passes the gate.
     @exclusivity(unchecked) @usableFromInline var isGated = false
     /// Calls into SQLite, one inside the other.
@@ -83,7 +84,7 @@ public final class Database {
     /// The process that opened the connection, told by the forks before it.
     let forkCount = ForkWatch.count
     /// Whether the file must still be at its path when a write transaction begins.
-    var checksFile = false
+    @exclusivity(unchecked) var checksFile = false
 
     /// The pointer to the connection, for SQLite's C functions.
     ///

@@ -262,6 +262,15 @@ public final class Statement {
         return code
     }
 
+    /// Whether the end of a run passes the gate of the connection.
+    var passesGate: Bool { isInCall || database.isGated }
+
+    /// Ends the run of a cursor on a connection that may write.
+    func endThroughGate() throws {
+        reset()
+        try didEnd()
+    }
+
     /// Ends a run that came to its end.
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has undone it meanwhile.

@@ -40,8 +40,9 @@ struct StatementSteps {
     @usableFromInline
     mutating func finish() throws {
         isDone = true
-        statement.reset()
-        try statement.didEnd()
+        if statement.passesGate { return try statement.endThroughGate() }
+        _ = handle.reset()
+        statement.database.didRun(statement)
     }
 
     /// Gives the statement back before its end, unless it has another use by now.

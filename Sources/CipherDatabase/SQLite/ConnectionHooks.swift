@@ -10,9 +10,9 @@ final class ConnectionHooks {
     /// Tells of a suspension, during which the program's own calls into SQLite must not write.
     var gate: ConnectionGate?
     /// Whether the statement that runs has waited for a lock.
-    var hasWaited = false
+    @exclusivity(unchecked) var hasWaited = false
     /// Whether the library is compiling a statement, and will ask before it runs.
-    var isCompiling = false
+    @exclusivity(unchecked) var isCompiling = false
     /// Asked while a lock is held elsewhere; returns whether to try again. The number counts earlier tries.
     var isBusy: ((Int) -> Bool)?
     /// Told of each commit in WAL mode; the number is the frames in the log.

@@ -182,10 +182,10 @@ extension Database {
     @discardableResult
     private func rollBackForSuspension() -> Bool {
         guard !handle.isInAutocommit, handle.isWriting || gatesReads else { return false }
-        if controls.run(.rollback, on: handle) != .SQLITE_DONE {
+        if controls.run(.rollback, on: handle, hooks) != .SQLITE_DONE {
             // An interruption lasts while any statement is in the middle of its rows.
             handle.resetAllStatements()
-            _ = controls.run(.rollback, on: handle)
+            _ = controls.run(.rollback, on: handle, hooks)
         }
         leaveTurnIfDone()
         noteRollback()

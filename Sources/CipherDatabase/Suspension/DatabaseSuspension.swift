@@ -21,17 +21,25 @@ package final class DatabaseSuspension: Sendable {
         }
     }
 
+    /// How long a resumption may wait for its locks.
+    package enum Wait: Sendable {
+        /// Not at all: the next access waits.
+        case none
+        /// As long as it takes, unless another suspension has overtaken it.
+        case unless(isOvertaken: @Sendable () -> Bool)
+    }
+
     /// What a shared store adds: locks of its own, and the comparison with what it was.
     package struct Locks: Sendable {
         let release: @Sendable () -> Void
-        let recheck: @Sendable (_ mayWait: Bool) throws -> Void
+        let recheck: @Sendable (_ wait: Wait) throws -> Void
 
         /// - Parameters:
         ///   - release: Gives the locks back. May be called again.
         ///   - recheck: Takes them again. Throws a `StoreError` for a store that is not the same any more, and any other
         ///     error where the locks cannot be had yet.
         package init(
-            release: @escaping @Sendable () -> Void, recheck: @escaping @Sendable (_ mayWait: Bool) throws -> Void
+            release: @escaping @Sendable () -> Void, recheck: @escaping @Sendable (_ wait: Wait) throws -> Void
         ) {
             self.release = release
             self.recheck = recheck
@@ -197,7 +205,8 @@ package final class DatabaseSuspension: Sendable {
         let action = try work.withLock { _ -> SuspensionState.Action? in
             guard members.withLock({ $0.state }) == .resuming else { return nil }
             do {
-                try members.withLock { $0.locks }?.recheck(mayWait)
+                let wait = Wait.unless { [self] in members.withLock { $0.state } != .resuming }
+                try members.withLock { $0.locks }?.recheck(mayWait ? wait : .none)
                 return handle { .rechecked(nil) }.action
             } catch let error as StoreError where SuspensionState.Loss(error) != nil {
                 let action = handle { .rechecked(SuspensionState.Loss(error)) }.action

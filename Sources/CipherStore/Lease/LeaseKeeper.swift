@@ -46,12 +46,12 @@ final class LeaseKeeper: Sendable {
 
     /// Takes the lease again, unless it is there, and compares the store with what it was.
     ///
-    /// - Parameter mayWait: Whether to wait for a switch to a new key to end.
-    /// - Throws: As ``verify()``; `storeInUse` while the lease is not to be had.
-    func retake(mayWait: Bool) throws {
+    /// - Parameter wait: Whether to wait for a switch to a new key to end.
+    /// - Throws: As ``verify()``; `storeInUse` while the lease is not to be had, `CancellationError` when it was overtaken.
+    func retake(_ wait: DatabaseSuspension.Wait) throws {
         wanted.withLock { $0 += 1 }
         if lease.withLock({ $0 == nil }) {
-            let taken = try take(label: label, mayWait: mayWait)
+            let taken = try take(label: label, wait)
             let former = lease.withLock { lease in
                 defer { lease = taken }
                 return lease
@@ -68,16 +68,20 @@ final class LeaseKeeper: Sendable {
 
     /// Runs a read with a lease of its own.
     func withLease<T>(_ body: () throws -> T) throws -> T {
-        let own = try take(label: nil, mayWait: true)
+        let own = try take(label: nil, .unless { false })
         defer { own?.release() }
         try verify()
         return try body()
     }
 
-    private func take(label: String?, mayWait: Bool) throws -> Lease? {
+    private func take(label: String?, _ wait: DatabaseSuspension.Wait) throws -> Lease? {
         // Where the directory is gone there is no lock file either; behind the lock it is asked again.
         try verifyFile()
-        return try Lease.take(for: paths, label: label, readonly: isReadonly, deadline: mayWait ? nil : .now)
+        switch wait {
+        case .none: return try Lease.take(for: paths, label: label, readonly: isReadonly, deadline: .now)
+        case .unless(let isOvertaken):
+            return try Lease.take(for: paths, label: label, readonly: isReadonly, isCancelled: isOvertaken)
+        }
     }
 
     private func verifyFile() throws {

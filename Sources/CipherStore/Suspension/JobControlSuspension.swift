@@ -16,9 +16,6 @@ public enum JobControlSuspension {
         weak var store: SharedStore?
     }
 
-    /// The longest wait for the stores before the process stops.
-    private static let longestWait = Duration.seconds(2)
-
     /// From here on the process is suspended before it stops. Databases that observe ``Database/suspendNotification`` are
     /// told by that.
     ///
@@ -45,7 +42,7 @@ public enum JobControlSuspension {
     private static func stop() -> [SharedStore] {
         var suspended: [SharedStore] = []
         JobControl.stop {
-            let deadline = ContinuousClock.now + longestWait
+            let deadline = ContinuousClock.now + Limits.stopWait
             NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
             for store in stores.withLock({ $0.compactMap(\.store) }) {
                 // One that observes the notification is suspended by now, and proves it here.

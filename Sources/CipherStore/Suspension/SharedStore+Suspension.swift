@@ -77,7 +77,11 @@ extension SharedStore {
     /// - Throws: `StoreError` when the store is not what it was.
     func requireSameStore() throws {
         guard suspension.isSuspended else { return }
-        try suspension.completeResumption()
+        do {
+            try suspension.completeResumption()
+        } catch is CancellationError {
+            // Suspended once more: reads take a lease of their own, and writes are refused.
+        }
         if let loss = suspension.loss { throw loss }
     }
 }

@@ -1,8 +1,10 @@
 import CipherStore
 
 /// Lets statements survive a stop of the command by Ctrl-Z, which rolls back whatever had begun.
-struct StoppedStatements {
+final class StoppedStatements {
     private let store: SharedStore
+    /// Whether the statement before left a transaction open: by now a stop may have ended it.
+    private var wasInside = false
 
     init(_ store: SharedStore) { self.store = store }
 
@@ -11,7 +13,8 @@ struct StoppedStatements {
     /// - Parameter isRepeatable: Asked behind a stop: whether nothing of the statement shows yet.
     /// - Throws: The error of the statement; ``CommandFailure`` when a stop has undone a transaction of several statements.
     func survive(on db: Database, isRepeatable: () -> Bool, _ body: () throws -> Void) throws {
-        let isWhole = !db.isInsideTransaction
+        let isWhole = !wasInside
+        defer { wasInside = db.isInsideTransaction }
         while true {
             let suspensions = store.suspensionCount
             do {
