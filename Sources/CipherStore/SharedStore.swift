@@ -122,6 +122,9 @@ public final class SharedStore: DatabaseWriter {
         try open { try pool.checkpoint(mode) }
     }
 
+    /// What checkpoints of this process did since the store was opened, and what keeps the log from shrinking.
+    public var checkpointStatistics: CheckpointStatistics { pool.checkpointStatistics }
+
     public func interrupt() { pool.interrupt() }
 
     /// Closes the store after the accesses under way; later ones throw `StoreError.storeClosed`.

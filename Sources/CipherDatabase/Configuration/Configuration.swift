@@ -119,6 +119,20 @@ public struct Configuration: Sendable {
         set { observesSuspensionNotifications = newValue }
     }
 
+    // MARK: Checkpoints
+
+    /// Frames in the write-ahead log, of one page each, after which a commit is followed by a checkpoint. Default: 1000.
+    public var checkpointFrames = 1000
+
+    /// For how long readers may keep the log from shrinking before ``onOldReader`` is told. Default: 60 seconds.
+    public var readerAgeLimit = Duration.seconds(60)
+
+    /// What is told, on a queue of its own, when readers have kept the log from shrinking for longer than
+    /// ``readerAgeLimit``, and again for each such time that follows. Default: nil; then ``onNotice`` is told.
+    ///
+    /// It is noticed at checkpoints, so only while this database is written.
+    public var onOldReader: (@Sendable (LogBlockage) -> Void)?
+
     // MARK: Hooks
 
     /// What is told when something was mended or is risky although an opening succeeds, such as a sidecar that was

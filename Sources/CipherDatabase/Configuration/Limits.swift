@@ -2,8 +2,11 @@
 enum Limits {
     /// Compiled statements that one connection keeps.
     static let cachedStatements = 500
-    /// Frames in the write-ahead log after which a commit is followed by a checkpoint.
-    static let framesBeforeCheckpoint = 1000
+    /// The checkpoints that a log may go through without being used anew, before one waits for its readers.
+    static let checkpointsBeforeRestart = 4
+    /// How long such a checkpoint waits. Nobody writes meanwhile.
+    static let restartWait = Duration.milliseconds(20)
+    static let restartPauseMicroseconds: UInt32 = 100
     /// Frames after which a checkpoint that another writer prevented is tried again.
     static let framesBeforeRetry = 50
     /// How long a check of the file that fails is repeated before it is believed, in milliseconds.

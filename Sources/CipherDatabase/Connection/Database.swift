@@ -51,7 +51,7 @@ public final class Database {
     /// Whether the access under way ends with its transaction.
     @exclusivity(unchecked) var endsWithCommit = false
     /// The length of the log, in frames, at which a checkpoint follows a commit.
-    @exclusivity(unchecked) var checkpointDueFrames = Limits.framesBeforeCheckpoint
+    @exclusivity(unchecked) var checkpointDueFrames = Int.max
     /// What the write under way is, for ``WriteStatistics`` and ``WriteEvent``; nil takes its first statement. It is
     /// forgotten when the write has ended.
     @exclusivity(unchecked) public var writeLabel: String?

@@ -1,3 +1,6 @@
+import PageFormat
+import StorePlatform
+
 /// Copies the write-ahead log into the database file, in the one way that is safe among several processes.
 ///
 /// SQLite before 3.51.3 can lose committed pages when a commit restarts the log while a checkpoint runs. So a
@@ -5,27 +8,40 @@
 /// whatever program it belongs to. It waits for nobody; what readers still need stays in the log.
 /// - SeeAlso: <https://www.sqlite.org/wal.html#checkpointing>
 final class Checkpointer {
+    let recorder: CheckpointRecorder
     private let open: () throws -> Database
+    private let sharedMemory: String
     private var second: Database?
+    /// Frames in the log after which a commit is followed by a checkpoint.
+    private let interval: Int
     /// The length of the log, in frames, at which the next checkpoint is due.
-    private var dueFrames = Limits.framesBeforeCheckpoint
+    private var dueFrames: Int
     private var lastFrames = 0
 
-    /// - Parameter open: Opens the connection that checkpoints.
-    init(open: @escaping () throws -> Database) { self.open = open }
+    /// - Parameters:
+    ///   - paths: The files of the database.
+    ///   - open: Opens the connection that checkpoints.
+    init(paths: StorePaths, configuration: Configuration, open: @escaping () throws -> Database) {
+        self.open = open
+        sharedMemory = paths.sharedMemory
+        interval = max(1, configuration.checkpointFrames)
+        dueFrames = interval
+        recorder = CheckpointRecorder(path: paths.database, configuration: configuration)
+    }
 
     /// Checkpoints when the log has grown enough since the last time. A failure waits for the next commit.
     func checkpointIfDue(holding writer: Database) {
         let frames = writer.logFrames
-        if frames < lastFrames { setDueFrames(Limits.framesBeforeCheckpoint, writer) }
+        if frames < lastFrames { setDueFrames(interval, writer) }
         lastFrames = frames
         guard frames >= dueFrames, !writer.isInsideTransaction, !writer.isClosed else { return }
         // The commit before kept the turn for it, or it comes by soon; a checkpoint is never starved by other writers.
         writer.enterTurnForCheckpoint()
         // For SQLite's lock it does not wait: it comes with one of the next commits.
         let result = try? writer.withoutWaiting { try checkpoint(holding: writer) }
+        if result == nil { recorder.recordPostponed() }
         // Where a reader keeps the log from being copied whole, trying at each commit would only cost time.
-        setDueFrames(frames + (result == nil ? Limits.framesBeforeRetry : Limits.framesBeforeCheckpoint), writer)
+        setDueFrames(frames + (result == nil ? min(interval, Limits.framesBeforeRetry) : interval), writer)
     }
 
     private func setDueFrames(_ frames: Int, _ writer: Database) {
@@ -40,9 +56,38 @@ final class Checkpointer {
         let second = try secondConnection()
         try writer.run(.beginImmediate)
         defer { writer.rollbackIfNeeded() }
+        let before = second.handle.walIndex?.checkpointedFrames ?? 0
+        let start = ContinuousClock.now
+        var result = try copyFrames(on: second)
+        if result.walFrameCount >= interval * Limits.checkpointsBeforeRestart {
+            result = try awaitRestart(result, on: second)
+        }
+        recorder.record(
+            result, copied: max(0, result.checkpointedFrameCount - Int(before)), took: .now - start,
+            readers: { second.handle.walIndex.map { LogReader.blocking($0, sharedMemory: sharedMemory) } ?? [] })
+        return result
+    }
+
+    private func copyFrames(on second: Database) throws -> CheckpointResult {
         let (code, frames, copied) = second.handle.checkpointPassively()
         guard code == .SQLITE_OK else { throw DatabaseError(resultCode: code, message: second.handle.lastMessage) }
         return CheckpointResult(walFrameCount: max(0, frames), checkpointedFrameCount: max(0, copied))
+    }
+
+    /// Waits for the readers of the log to end, for a moment: SQLite uses a log anew only when nobody reads it, and
+    /// where reads overlap without a gap that never comes by itself.
+    ///
+    /// Nobody can commit meanwhile. So whoever begins to read keeps nothing from being copied, and once everything is
+    /// copied reads the database file alone: what there is to wait for is the reads under way.
+    private func awaitRestart(_ first: CheckpointResult, on second: Database) throws -> CheckpointResult {
+        var result = first
+        let deadline = ContinuousClock.now + Limits.restartWait
+        while ContinuousClock.now < deadline {
+            if !result.isComplete { result = try copyFrames(on: second) }
+            if result.isComplete && second.handle.isLogUnread { break }
+            CurrentThread.pause(microseconds: Limits.restartPauseMicroseconds)
+        }
+        return result
     }
 
     func close() {

@@ -191,6 +191,9 @@ public final class DatabasePool: DatabaseWriter {
         try writer.checkpoint(mode)
     }
 
+    /// What checkpoints did since the database was opened, and what keeps the log from shrinking.
+    public var checkpointStatistics: CheckpointStatistics { writer.checkpointStatistics }
+
     public func interrupt() {
         writer.connection.interrupt()
         readers.interrupt()

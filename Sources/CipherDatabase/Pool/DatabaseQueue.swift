@@ -162,6 +162,11 @@ public final class DatabaseQueue: DatabaseWriter {
         try writer.checkpoint(mode)
     }
 
+    /// What checkpoints did since the database was opened, and what keeps the log from shrinking.
+    public var checkpointStatistics: CheckpointStatistics {
+        (try? writer.checkpointStatistics) ?? CheckpointStatistics()
+    }
+
     public func interrupt() { try? writer.connection.interrupt() }
 
     public func close() throws { try writer.close() }

@@ -24,10 +24,11 @@ final class WritingConnection: @unchecked Sendable {
             turn = nil
         }
         db.turn = turn
+        db.checkpointDueFrames = max(1, configuration.checkpointFrames)
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.writeTargetQueue ?? configuration.targetQueue,
             allowsOpenTransaction: configuration.allowsUnsafeTransactions)
-        checkpointer = Checkpointer {
+        checkpointer = Checkpointer(paths: StorePaths(path), configuration: configuration) {
             try Database.open(
                 path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring, role: .reader,
                 key: key)
@@ -81,6 +82,8 @@ final class WritingConnection: @unchecked Sendable {
             return result
         }
     }
+
+    var checkpointStatistics: CheckpointStatistics { checkpointer.recorder.statistics }
 
     func close() throws {
         try connection.close(willClose: checkpointer.close)

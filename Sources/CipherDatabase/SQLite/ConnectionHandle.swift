@@ -95,56 +95,6 @@ struct ConnectionHandle {
         return (ResultCode(rawValue: code), Int(log), Int(done))
     }
 
-    // MARK: The file below
-
-    /// Whether another file now has the database's name.
-    var hasMoved: Bool {
-        var moved: CInt = 0
-        let code = sqlite3_file_control(pointer, "main", SQLITE_FCNTL_HAS_MOVED, &moved)
-        return code == SQLITE_OK && moved != 0
-    }
-
-    /// A number that changes with every commit of another connection.
-    var dataVersion: UInt32 {
-        var version: UInt32 = 0
-        _ = sqlite3_file_control(pointer, "main", SQLITE_FCNTL_DATA_VERSION, &version)
-        return version
-    }
-
-    /// Size of the main database file in bytes; nil when it cannot be asked.
-    var fileBytes: Int? {
-        withFile { file, methods in
-            var size: sqlite3_int64 = 0
-            return methods.xFileSize?(file, &size) == SQLITE_OK ? Int(size) : nil
-        }
-    }
-
-    /// Raw bytes of the main database file, read through the connection's own descriptor.
-    ///
-    /// A second descriptor would drop every lock of the process on the file when it is closed.
-    /// - Returns: The bytes, fewer than `count` at the end of the file; nil when they cannot be read.
-    func readFile(_ count: Int, at offset: Int) -> [UInt8]? {
-        guard let size = fileBytes else { return nil }
-        let available = max(0, min(count, size - offset))
-        guard available > 0 else { return [] }
-        return withFile { file, methods in
-            var bytes = [UInt8](repeating: 0, count: available)
-            let code = methods.xRead?(file, &bytes, CInt(available), sqlite3_int64(offset))
-            // A file that shrank in between leaves zeros behind what was read.
-            return code == SQLITE_OK || code == ResultCode.SQLITE_IOERR_SHORT_READ.rawValue ? bytes : nil
-        }
-    }
-
-    private func withFile<T>(
-        _ body: (UnsafeMutablePointer<sqlite3_file>, sqlite3_io_methods) -> T?
-    ) -> T? {
-        var file: UnsafeMutablePointer<sqlite3_file>?
-        guard sqlite3_file_control(pointer, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK,
-            let file, let methods = file.pointee.pMethods
-        else { return nil }
-        return body(file, methods.pointee)
-    }
-
     // MARK: Compiling
 
     /// Compiles the first statement of `sql`.

@@ -65,8 +65,7 @@ private struct Actor {
             try mark(count: Int(arguments[0]) ?? 0)
             return ""
         case "hold-write":
-            try holdWrite()
-            return "released"
+            return try holdWrite()
         case "count":
             return String(try number("SELECT COUNT(*) FROM mark WHERE text = ?", [arguments[0]]))
         case "total":
@@ -136,7 +135,7 @@ private struct Actor {
     }
 
     /// Holds a write transaction until the next line arrives.
-    private func holdWrite() throws {
+    private func holdWrite() throws -> String {
         try writer().write { db in
             try db.execute(
                 sql: "INSERT INTO mark (process, text) VALUES (?, 'held')",
@@ -144,6 +143,7 @@ private struct Actor {
             answer("ok held")
             _ = readLine()
         }
+        return "released"
     }
 
     /// Holds a turn until the next line arrives.

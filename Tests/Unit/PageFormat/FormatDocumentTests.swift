@@ -41,6 +41,21 @@ struct FormatDocumentTests {
         "WALFrameHeader.Offset.checksum1": WALFrameHeader.Offset.checksum1,
         "WALFrameHeader.Offset.checksum2": WALFrameHeader.Offset.checksum2,
         "WALFrameHeader.headerBytes": WALFrameHeader.headerBytes,
+        "WALIndex.Offset.formatVersion": WALIndex.Offset.formatVersion,
+        "WALIndex.Offset.isInitialized": WALIndex.Offset.isInitialized,
+        "WALIndex.Offset.frames": WALIndex.Offset.frames,
+        "WALIndex.Offset.databasePages": WALIndex.Offset.databasePages,
+        "WALIndex.Offset.checksum1": WALIndex.Offset.checksum1,
+        "WALIndex.Offset.checksum2": WALIndex.Offset.checksum2,
+        "WALIndex.Offset.salt1": WALIndex.Offset.salt1,
+        "WALIndex.Offset.salt2": WALIndex.Offset.salt2,
+        "WALIndex.Offset.headerChecksum1": WALIndex.Offset.headerChecksum1,
+        "WALIndex.Offset.headerChecksum2": WALIndex.Offset.headerChecksum2,
+        "WALIndex.Offset.copy": WALIndex.Offset.copy,
+        "WALIndex.Offset.checkpointedFrames": WALIndex.Offset.checkpointedFrames,
+        "WALIndex.Offset.readMarks": WALIndex.Offset.readMarks,
+        "WALIndex.Offset.locks": WALIndex.Offset.locks,
+        "WALIndex.headerBytes": WALIndex.headerBytes,
     ]
 
     /// The cells of all table rows.

@@ -1,0 +1,116 @@
+import Foundation
+import StorePlatform
+import Synchronization
+
+/// What the checkpoints of a database did since it was opened, and what keeps its write-ahead log from shrinking.
+public struct CheckpointStatistics: Sendable, Equatable {
+    /// Checkpoints that ran, those that were asked for included.
+    public var count = 0
+    /// Checkpoints that were due and had to be put off, because another connection wrote.
+    public var postponed = 0
+    /// Frames that were copied into the database file.
+    public var copiedFrames = 0
+    /// How long the longest one took. Nobody writes meanwhile.
+    public var longest = Duration.zero
+    /// Frames of the log at the last checkpoint.
+    public var logFrames = 0
+    /// How many of them were in the database file then.
+    public var checkpointedFrames = 0
+    /// What kept the last checkpoint from copying everything; nil when it did.
+    public var blockage: LogBlockage?
+}
+
+/// Readers that keep frames of the write-ahead log from being copied into the database file, and so the log from
+/// being used anew: it grows for as long as they read.
+public struct LogBlockage: Sendable, Equatable {
+    /// The database file.
+    public var path: String
+    /// Frames that cannot be copied.
+    public var frames: Int
+    /// For how long checkpoints have been kept from completing; the readers are at least as old.
+    public var age: Duration
+    /// The processes that read at an old moment, this one among them perhaps; empty where the system does not tell.
+    public var readers: [LogReader]
+}
+
+/// A process that reads a database at a moment that is past.
+public struct LogReader: Sendable, Hashable {
+    public var processID: Int32
+    /// The name of its program, where the system tells it.
+    public var command: String?
+}
+
+extension LogBlockage: CustomStringConvertible {
+    /// A sentence for a log.
+    public var description: String {
+        let seconds = age.components.seconds
+        let names = readers.map(\.description).joined(separator: ", ")
+        return
+            "The write-ahead log of \"\(path)\" cannot shrink: for \(seconds) s, readers have kept \(frames) frames in "
+            + "it. " + (names.isEmpty ? "Who they are cannot be told." : "They are: \(names).")
+    }
+}
+
+extension LogReader: CustomStringConvertible {
+    public var description: String {
+        let whose = processID == ProcessInspector.currentProcess ? "this process" : "process \(processID)"
+        return command.map { "\(whose) (\($0))" } ?? whose
+    }
+}
+
+/// Keeps count of checkpoints, and notices readers that last too long.
+final class CheckpointRecorder: Sendable {
+    private let path: String
+    private let ageLimit: Duration
+    private let report: (@Sendable (LogBlockage) -> Void)?
+    private let state = Mutex(State())
+
+    private struct State {
+        var statistics = CheckpointStatistics()
+        var blockedSince: ContinuousClock.Instant?
+        /// The age at which the blockage is reported next.
+        var nextReport: Duration
+        init(nextReport: Duration = .zero) { self.nextReport = nextReport }
+    }
+
+    init(path: String, configuration: Configuration) {
+        self.path = path
+        ageLimit = configuration.readerAgeLimit
+        let notice = configuration.onNotice
+        report = configuration.onOldReader ?? notice.map { notice in { @Sendable in notice($0.description) } }
+    }
+
+    var statistics: CheckpointStatistics { state.withLock(\.statistics) }
+
+    func recordPostponed() { state.withLock { $0.statistics.postponed += 1 } }
+
+    /// - Parameters:
+    ///   - copied: Frames that this checkpoint copied.
+    ///   - readers: Finds who reads at an old moment; asked only when the checkpoint is incomplete.
+    func record(_ result: CheckpointResult, copied: Int, took duration: Duration, readers: () -> [LogReader]) {
+        let left = result.walFrameCount - result.checkpointedFrameCount
+        let found = left > 0 ? readers() : []
+        let now = ContinuousClock.now
+        let due = state.withLock { state -> LogBlockage? in
+            state.statistics.count += 1
+            state.statistics.copiedFrames += copied
+            state.statistics.longest = max(state.statistics.longest, duration)
+            state.statistics.logFrames = result.walFrameCount
+            state.statistics.checkpointedFrames = result.checkpointedFrameCount
+            guard left > 0 else {
+                state.statistics.blockage = nil
+                state.blockedSince = nil
+                return nil
+            }
+            if state.blockedSince == nil { state.nextReport = ageLimit }
+            let since = state.blockedSince ?? now
+            state.blockedSince = since
+            let blockage = LogBlockage(path: path, frames: left, age: now - since, readers: found)
+            state.statistics.blockage = blockage
+            guard blockage.age >= state.nextReport else { return nil }
+            state.nextReport = blockage.age + max(ageLimit, .seconds(1))
+            return blockage
+        }
+        if let due, let report { DispatchQueue.global().async { report(due) } }
+    }
+}

@@ -1,0 +1,87 @@
+import CSQLCipher
+import PageFormat
+
+// The files below a connection, by the descriptors and the mapping that SQLite has: a descriptor of one's own would drop
+// every lock of the process on the file when it is closed.
+extension ConnectionHandle {
+    /// Whether another file now has the database's name.
+    var hasMoved: Bool {
+        var moved: CInt = 0
+        let code = sqlite3_file_control(pointer, "main", SQLITE_FCNTL_HAS_MOVED, &moved)
+        return code == SQLITE_OK && moved != 0
+    }
+
+    /// A number that changes with every commit of another connection.
+    var dataVersion: UInt32 {
+        var version: UInt32 = 0
+        _ = sqlite3_file_control(pointer, "main", SQLITE_FCNTL_DATA_VERSION, &version)
+        return version
+    }
+
+    /// Size of the main database file in bytes; nil when it cannot be asked.
+    var fileBytes: Int? {
+        withFile { file, methods in
+            var size: sqlite3_int64 = 0
+            return methods.xFileSize?(file, &size) == SQLITE_OK ? Int(size) : nil
+        }
+    }
+
+    /// Raw bytes of the main database file, read through the connection's own descriptor.
+    ///
+    /// A second descriptor would drop every lock of the process on the file when it is closed.
+    /// - Returns: The bytes, fewer than `count` at the end of the file; nil when they cannot be read.
+    func readFile(_ count: Int, at offset: Int) -> [UInt8]? {
+        guard let size = fileBytes else { return nil }
+        let available = max(0, min(count, size - offset))
+        guard available > 0 else { return [] }
+        return withFile { file, methods in
+            var bytes = [UInt8](repeating: 0, count: available)
+            let code = methods.xRead?(file, &bytes, CInt(available), sqlite3_int64(offset))
+            // A file that shrank in between leaves zeros behind what was read.
+            return code == SQLITE_OK || code == ResultCode.SQLITE_IOERR_SHORT_READ.rawValue ? bytes : nil
+        }
+    }
+
+    private func withFile<T>(
+        _ body: (UnsafeMutablePointer<sqlite3_file>, sqlite3_io_methods) -> T?
+    ) -> T? {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        guard sqlite3_file_control(pointer, "main", SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK,
+            let file, let methods = file.pointee.pMethods
+        else { return nil }
+        return body(file, methods.pointee)
+    }
+
+    // MARK: The wal-index
+
+    /// The head of the wal-index; nil when there is none, or while it is being written.
+    var walIndex: WALIndex? {
+        for _ in 0..<10 {
+            if let index = sharedMemory({ WALIndex($0) }) { return index }
+        }
+        return nil
+    }
+
+    /// Whether nobody reads the log, so that the next commit may use it anew. For a connection outside of transactions.
+    var isLogUnread: Bool {
+        let first = CInt(WALIndex.lockByte(ofReadMark: 1)) - CInt(WALIndex.Offset.locks)
+        let count = CInt(WALIndex.readMarkCount - 1)
+        return withFile { file, methods in
+            guard methods.xShmLock?(file, first, count, SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE) == SQLITE_OK else {
+                return false
+            }
+            return methods.xShmLock?(file, first, count, SQLITE_SHM_UNLOCK | SQLITE_SHM_EXCLUSIVE) == SQLITE_OK
+        } ?? false
+    }
+
+    private func sharedMemory<T>(_ body: (UnsafeRawBufferPointer) -> T?) -> T? {
+        withFile { file, methods in
+            // The size of a region is fixed in SQLite; 0: what is not there is not made.
+            let regionBytes: CInt = 32 * 1024
+            var region: UnsafeMutableRawPointer?
+            let code = withUnsafeMutablePointer(to: &region) { methods.xShmMap?(file, 0, regionBytes, 0, $0) }
+            guard code == SQLITE_OK, let region else { return nil }
+            return body(UnsafeRawBufferPointer(start: region, count: WALIndex.headerBytes))
+        }
+    }
+}

@@ -1,0 +1,104 @@
+import CipherDatabase
+import Foundation
+import Synchronization
+import TestKit
+import Testing
+
+@Suite struct CheckpointStatisticsTests {
+    let folder = TemporaryFolder()
+
+    private func logBytes() -> Int {
+        let attributes = try? FileManager.default.attributesOfItem(atPath: folder.path("app.db-wal"))
+        return (attributes?[.size] as? Int) ?? 0
+    }
+
+    private let page = String(repeating: "x", count: 3000)
+
+    @Test("checkpoints come after as many frames as the configuration says, and are counted")
+    func counting() throws {
+        let pool = try Databases.poolWithTable(folder) { $0.checkpointFrames = 100 }
+        #expect(pool.checkpointStatistics.count == 0)
+        for _ in 0..<40 { try pool.write { db in for _ in 0..<10 { try db.insert(page) } } }
+        let statistics = pool.checkpointStatistics
+        #expect(statistics.count >= 3 && statistics.copiedFrames >= 400)
+        #expect(statistics.longest > .zero && statistics.postponed == 0 && statistics.blockage == nil)
+        #expect(statistics.logFrames == statistics.checkpointedFrames)
+        #expect(logBytes() < 200 * 4120)
+        let copied = statistics.copiedFrames
+        try pool.checkpoint()
+        try pool.checkpoint()
+        // What is in the database file already is not copied, nor counted, again.
+        #expect(pool.checkpointStatistics.copiedFrames - copied < 100)
+        #expect(pool.checkpointStatistics.count == statistics.count + 2)
+    }
+
+    @Test("a reader that keeps the log from shrinking is named with its age, and reported once it is old")
+    func oldReader() throws {
+        let reports = Mutex<[LogBlockage]>([])
+        let pool = try Databases.poolWithTable(folder) {
+            $0.checkpointFrames = 50
+            $0.readerAgeLimit = .zero
+            $0.onOldReader = { report in reports.withLock { $0.append(report) } }
+        }
+        let snapshot = try pool.makeSnapshot()
+        for _ in 0..<20 { try pool.write { db in for _ in 0..<10 { try db.insert(page) } } }
+        let blockage = try #require(pool.checkpointStatistics.blockage)
+        #expect(blockage.frames > 100)
+        #expect(blockage.age > .zero)
+        #expect(blockage.readers.map(\.processID) == [getpid()])
+        #expect(logBytes() > 200 * 4096)
+        #expect(try snapshot.read { try $0.rowCount() } == 0)
+        #expect(waitUntil { reports.withLock { !$0.isEmpty } })
+        #expect(reports.withLock { $0[0].description }.contains("this process"))
+
+        try snapshot.close()
+        try pool.checkpoint()
+        #expect(pool.checkpointStatistics.blockage == nil)
+    }
+
+    @Test("a due checkpoint that meets another writer is put off, and counted as such")
+    func postponed() throws {
+        let pool = try Databases.poolWithTable(folder) { $0.checkpointFrames = 5 }
+        let other = try Databases.pool(folder) { $0.allowsUnsafeTransactions = true }
+        try pool.writeWithoutTransaction { db in
+            for _ in 0..<10 { try db.insert(page) }
+            try other.writeWithoutTransaction { try $0.beginTransaction(.immediate) }
+        }
+        #expect(pool.checkpointStatistics.postponed == 1 && pool.checkpointStatistics.count == 0)
+        try other.writeWithoutTransaction { try $0.rollback() }
+        for _ in 0..<10 where pool.checkpointStatistics.count == 0 {
+            try pool.write { db in for _ in 0..<10 { try db.insert(page) } }
+        }
+        #expect(pool.checkpointStatistics.count == 1)
+        #expect(try pool.read { try $0.rowCount() } > 10)
+    }
+
+    @Test("reads that overlap without a gap do not let the log grow without end")
+    func overlappingReads() throws {
+        let pool = try Databases.poolWithTable(folder) { $0.checkpointFrames = 100 }
+        let isDone = Atomic<Bool>(false)
+        // A read ends only when the other one has begun again: at no moment does nobody read.
+        let turns = [DispatchSemaphore(value: 0), DispatchSemaphore(value: 0)]
+        let readers = (0..<2).map { number in
+            Thread {
+                while !isDone.load(ordering: .acquiring) {
+                    _ = try? pool.read { db in
+                        _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
+                        turns[1 - number].signal()
+                        turns[number].wait()
+                    }
+                }
+            }
+        }
+        for reader in readers { reader.start() }
+        defer {
+            isDone.store(true, ordering: .releasing)
+            for reader in readers {
+                while !reader.isFinished { for turn in turns { turn.signal() } }
+            }
+        }
+        for _ in 0..<300 { try pool.write { db in for _ in 0..<20 { try db.insert(page) } } }
+        // 6,000 frames were written; those of a few checkpoints may lie in the log.
+        #expect(logBytes() < 1500 * 4120, "\(logBytes() / 4120) frames")
+    }
+}
