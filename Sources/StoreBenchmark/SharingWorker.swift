@@ -25,7 +25,7 @@ enum SharingMode: String, CaseIterable {
 /// It says `ready`, waits for a line, writes, and answers `<transactions> <longest> <99th percentile>`, the times of
 /// whole transactions, their waits included, in microseconds.
 struct SharingWorker {
-    private static let table = "CREATE TABLE w (id INTEGER PRIMARY KEY, a INTEGER)"
+    private static let table = "CREATE TABLE IF NOT EXISTS w (id INTEGER PRIMARY KEY, a INTEGER)"
     private static let insert = "INSERT INTO w (a) VALUES (?)"
     private static let key = String(repeating: "2a", count: 32)
     private static let salt = String(repeating: "17", count: 16)
@@ -83,7 +83,8 @@ struct SharingWorker {
     }
 
     private func write(_ pool: DatabasePool, _ times: inout [UInt32]) throws -> Int {
-        try pool.write { _ in }
+        // So that a worker can be run by itself, as under a profiler.
+        try pool.write { try $0.execute(sql: Self.table) }
         waitForStart()
         var count = 0
         let end = DispatchTime.now().uptimeNanoseconds + UInt64(seconds * 1e9)

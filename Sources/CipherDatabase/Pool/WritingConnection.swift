@@ -27,6 +27,7 @@ final class WritingConnection: @unchecked Sendable {
         }
         db.turn = turn
         if let turn { db.gate.connect(turn) }
+        db.checkpointDueFrames = max(1, configuration.checkpointFrames)
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.writeTargetQueue ?? configuration.targetQueue,
             allowsOpenTransaction: configuration.allowsUnsafeTransactions)
@@ -37,7 +38,6 @@ final class WritingConnection: @unchecked Sendable {
                 key: key)
         }
         db.checkpointer = checkpointer
-        db.checkpointDueFrames = max(1, configuration.checkpointFrames)
     }
 
     deinit { checkpointer.close() }
