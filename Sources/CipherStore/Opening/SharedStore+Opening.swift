@@ -187,7 +187,6 @@ extension Configuration {
     /// What the table of holders calls a shared store.
     var holderLabel: String { label ?? "CipherStore.SharedStore" }
 
-
     /// What a shared store adds to its user's configuration.
     fileprivate func forSharing(readonly: Bool) -> Configuration {
         var configuration = self
