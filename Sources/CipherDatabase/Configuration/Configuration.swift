@@ -76,6 +76,10 @@ public struct Configuration: Sendable {
     /// How many connections of a pool may read at the same time. Default: 5; at least 1.
     public var maximumReaderCount = 5
 
+    /// Whether the database gives memory back by itself: when the system warns that memory is short - on Linux by a
+    /// trigger on `/proc/pressure/memory`, where the process may have one - and when it is suspended. Default: true.
+    public var automaticMemoryManagement = true
+
     /// Whether readers stay open when memory is given back. Default: false.
     public var persistentReadOnlyConnections = false
 

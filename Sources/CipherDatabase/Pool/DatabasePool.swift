@@ -5,7 +5,7 @@ import Synchronization
 /// A database with one writing connection and several reading ones, in WAL mode: reads never wait for writes.
 ///
 /// The writer is opened at once, readers when they are first needed, up to ``Configuration/maximumReaderCount``.
-public final class DatabasePool: DatabaseWriter {
+public final class DatabasePool: DatabaseWriter, MemoryHolder {
     /// The configuration with which the database was opened.
     public let configuration: Configuration
     /// The path of the database file.
@@ -50,14 +50,24 @@ public final class DatabasePool: DatabaseWriter {
             return SerialConnection(
                 db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: false)
         }
+        if configuration.automaticMemoryManagement { MemoryPressureMonitor.shared.add(self) }
     }
 
     // MARK: Reading
 
+    @inlinable
     public func read<T>(_ value: (Database) throws -> T) throws -> T {
+        // The result stays here, where its type is known: passing on one of any type takes many more steps.
+        var result: T?
+        try performRead { result = try value($0) }
+        return try DatabaseError.require(result)
+    }
+
+    @usableFromInline
+    func performRead(_ value: (Database) throws -> Void) throws {
         let reader = try readers.acquire(isInsideWrite: writer.connection.isAccessedHere)
         defer { readers.release(reader) }
-        return try reader.sync { try $0.inReadTransaction(value) }
+        try reader.syncAlone { try $0.inReadTransaction(value) }
     }
 
     public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
@@ -67,7 +77,7 @@ public final class DatabasePool: DatabaseWriter {
     public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T {
         let reader = try readers.acquire(isInsideWrite: writer.connection.isAccessedHere)
         defer { readers.release(reader) }
-        return try reader.sync(value)
+        return try reader.syncAlone(value)
     }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
@@ -113,7 +123,15 @@ public final class DatabasePool: DatabaseWriter {
 
     // MARK: Writing
 
+    @inlinable
     public func write<T>(_ updates: (Database) throws -> T) throws -> T {
+        var result: T?
+        try performWrite { result = try updates($0) }
+        return try DatabaseError.require(result)
+    }
+
+    @usableFromInline
+    func performWrite(_ updates: (Database) throws -> Void) throws {
         try writer.sync { try $0.inWriteTransaction(updates) }
     }
 
@@ -198,7 +216,8 @@ public final class DatabasePool: DatabaseWriter {
     /// Gives memory back without waiting for accesses under way.
     public func releaseMemoryEventually() {
         writer.async { $0.releaseMemory() }
-        if !configuration.persistentReadOnlyConnections { readers.closeIdle() }
+        if !configuration.persistentReadOnlyConnections { return readers.closeIdle() }
+        DispatchQueue.global().async { [readers] in readers.releaseMemory() }
     }
 
     /// Closes the readers that are free, so that the next reads open new ones.

@@ -3,7 +3,7 @@ import KeyCustody
 /// A database with one connection: all accesses run one after another.
 ///
 /// Use it for databases in memory and for simple programs; ``DatabasePool`` lets reads go on beside writes.
-public final class DatabaseQueue: DatabaseWriter {
+public final class DatabaseQueue: DatabaseWriter, MemoryHolder {
     /// The configuration with which the database was opened.
     public let configuration: Configuration
     /// The path of the database file; ":memory:" for a database in memory.
@@ -17,6 +17,7 @@ public final class DatabaseQueue: DatabaseWriter {
         self.configuration = configuration
         self.path = path
         opening = .success(try Self.open(path, configuration))
+        manageMemory()
     }
 
     /// Opens a database in memory. It needs no key. An error of opening surfaces at the first access.
@@ -24,6 +25,11 @@ public final class DatabaseQueue: DatabaseWriter {
         self.configuration = configuration
         path = ":memory:"
         opening = Result { try Self.open(":memory:", configuration) }
+        manageMemory()
+    }
+
+    private func manageMemory() {
+        if configuration.automaticMemoryManagement { MemoryPressureMonitor.shared.add(self) }
     }
 
     private static func open(_ path: String, _ configuration: Configuration) throws -> WritingConnection {
@@ -141,6 +147,9 @@ public final class DatabaseQueue: DatabaseWriter {
 
     /// Gives memory back that the connection keeps for speed.
     public func releaseMemory() { try? writer.reentrantSync { $0.releaseMemory() } }
+
+    /// Gives memory back without waiting for accesses under way.
+    func releaseMemoryEventually() { asyncWriteWithoutTransaction { $0.releaseMemory() } }
 
     /// Runs an access without a transaction around it.
     public func inDatabase<T>(_ block: (Database) throws -> T) throws -> T { try writer.sync(block) }
