@@ -13,7 +13,7 @@ KILLS ?= 10000
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build test soak lint demo bench bench-sharing docs install clean help
+.PHONY: setup build test soak lint demo bench bench-sharing tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -42,9 +42,20 @@ demo: setup  ## encrypt a real database, share it between four processes, verify
 	$(SWIFT) build -c release --product StoreDemo
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreDemo" $(DEMO_DATABASE)
 
-bench: setup  ## measure the library beside plain C on the same SQLCipher (JSON=FILE writes the figures)
+bench: setup  ## measure the library beside plain C (JSON=FILE writes figures, REPORT=1 Docs/Performance.md, ONLY=TEXT)
 	$(SWIFT) build -c release --product StoreBenchmark
-	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" $(if $(JSON),--json $(JSON))
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" $(if $(ALLOCATIONS),--allocations) \
+		$(if $(JSON),--json "$(JSON)") $(if $(REPORT),--report Docs) $(if $(ONLY),--only "$(ONLY)")
+
+# Whole suite under a sanitizer, in a folder of its own. SUITES narrows it: make tsan SUITES=CipherDatabaseTests
+tsan: setup  ## run the tests under ThreadSanitizer (SUITES=NAME for some of them)
+	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/Support/tsan.supp $(TSAN_OPTIONS)" \
+		$(SWIFT) test --sanitize=thread --scratch-path .build/tsan --disable-xctest --no-parallel $(WARNINGS) \
+		$(if $(SUITES),--filter "$(SUITES)")
+
+asan: setup  ## run the tests under AddressSanitizer (SUITES=NAME for some of them)
+	$(SWIFT) test --sanitize=address --scratch-path .build/asan --disable-xctest --no-parallel $(WARNINGS) \
+		$(if $(SUITES),--filter "$(SUITES)")
 
 docs: setup  ## build the API reference with the toolchain's docc, without network: .build/docs/CipherStore.doccarchive
 	$(SWIFT) build $(WARNINGS)

@@ -7,6 +7,8 @@
 static int open_connection(const char *path, const char *key, const char *salt, sqlite3 **connection) {
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     int code = sqlite3_open_v2(path, connection, flags, NULL);
+    // Connections that open at the same moment find the log's index missing, and all but one of them find it locked.
+    if (code == SQLITE_OK) code = sqlite3_busy_timeout(*connection, 10 * 1000);
     if (code == SQLITE_OK) code = sqlite3_key_v2(*connection, "main", key, (int)strlen(key));
     if (code == SQLITE_OK) {
         code = sqlite3_exec(*connection, "PRAGMA cipher_plaintext_header_size = 32", NULL, NULL, NULL);

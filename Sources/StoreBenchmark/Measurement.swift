@@ -20,13 +20,12 @@ struct Measurement: Codable {
     let runs: Int
 
     var isMet: Bool { goal.map { ratio <= $0 } ?? true }
-    var libraryMicroseconds: Double { librarySeconds * 1e6 / Double(repetitions) }
-    var baselineMicroseconds: Double { baselineSeconds * 1e6 / Double(repetitions) }
 
     /// Microseconds for each row or access, or milliseconds for what is done once.
-    var times: String {
-        if repetitions == 1 { return String(format: "%.1f / %.1f ms", librarySeconds * 1000, baselineSeconds * 1000) }
-        return String(format: "%.2f / %.2f us", libraryMicroseconds, baselineMicroseconds)
+    func time(_ seconds: Double) -> String {
+        repetitions == 1
+            ? String(format: "%.1f ms", seconds * 1000)
+            : String(format: "%.2f us", seconds * 1e6 / Double(repetitions))
     }
 
     /// For the terminal.
@@ -34,7 +33,8 @@ struct Measurement: Codable {
         let name = work.padding(toLength: 64, withPad: " ", startingAt: 0)
         let verdict = goal.map { String(format: "  goal %.2fx ", $0) + (isMet ? "met   " : "missed") }
         return name + String(format: "%6.2fx", ratio) + (verdict ?? "                   ")
-            + String(format: "  quickest %.2fx", quickestRatio) + "  (\(times))"
+            + String(format: "  quickest %.2fx", quickestRatio)
+            + "  (\(time(librarySeconds)) / \(time(baselineSeconds)))"
     }
 }
 

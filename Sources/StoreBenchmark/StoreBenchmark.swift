@@ -5,7 +5,16 @@ import Foundation
 enum StoreBenchmark {
     /// `StoreBenchmark [--runs N] [--cpu] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`, or
     /// `StoreBenchmark --sharing [--runs N] [--seconds N]`
-    static func main() throws {
+    static func main() {
+        do {
+            try run()
+        } catch {
+            FileHandle.standardError.write(Data("StoreBenchmark: error: \(error)\n".utf8))
+            exit(1)
+        }
+    }
+
+    private static func run() throws {
         if let mode = option("--sharing-child") { return try SharingWorker(mode: mode).run() }
         if CommandLine.arguments.contains("--sharing") {
             return try SharingBenchmark(
@@ -13,32 +22,32 @@ enum StoreBenchmark {
                 seconds: option("--seconds").flatMap { Double($0) } ?? 2
             ).run()
         }
+        let options = try BenchmarkOptions(CommandLine.arguments.dropFirst())
         let fixture = try Fixture()
-        if CommandLine.arguments.contains("--allocations") {
+        if options.countsAllocations {
             let counts = try AllocationCount.all(fixture)
             for count in counts { print(count.line) }
-            try BenchmarkError.require(counts.allSatisfy(\.isAsPromised), "more allocations than promised")
-            return
+            return try BenchmarkError.require(counts.allSatisfy(\.isAsPromised), "more allocations than promised")
         }
-        let measurements = try measure(fixture)
-        if let file = option("--json") { try write(measurements, to: file) }
-        if let folder = option("--report") {
-            let report = try PerformanceReport(measurements: measurements, counts: AllocationCount.all(fixture))
+        let measurements = try measure(fixture, options)
+        if let file = options.jsonFile { try write(measurements, to: file) }
+        if let folder = options.reportFolder {
+            let machine = try fixture.pool(at: fixture.path).read { try Machine($0) }
+            let counts = try AllocationCount.all(fixture)
+            let report = PerformanceReport(machine: machine, measurements: measurements, counts: counts)
             try report.write(to: URL(fileURLWithPath: folder))
         }
     }
 
-    private static func measure(_ fixture: Fixture) throws -> [Measurement] {
-        let comparison = Comparison(
-            runs: option("--runs").flatMap { Int($0) } ?? 15,
-            takesProcessorTime: CommandLine.arguments.contains("--cpu"))
-        let only = option("--only") ?? ""
+    private static func measure(_ fixture: Fixture, _ options: BenchmarkOptions) throws -> [Measurement] {
+        let comparison = Comparison(runs: options.runs, takesProcessorTime: options.takesProcessorTime)
         var measurements: [Measurement] = []
-        for work in Work.all where only.isEmpty || work.name.contains(only) {
+        for work in Work.all where options.only.isEmpty || work.name.contains(options.only) {
             let measurement = try work.measure(comparison, fixture)
             print(measurement.line)
             measurements.append(measurement)
         }
+        try BenchmarkError.require(!measurements.isEmpty, "no work has this in its name: \(options.only)")
         return measurements
     }
 

@@ -90,8 +90,8 @@ public struct Configuration: Sendable {
     /// How many connections of a pool may read at the same time. Default: 5; at least 1.
     public var maximumReaderCount = 5
 
-    /// Whether memory is given back when the system lacks it: on Apple platforms when they warn, on Linux when tasks wait
-    /// for memory by `/proc/pressure/memory`. Default: true.
+    /// Whether memory is given back by itself: while the database is suspended, and when the system lacks it - on Apple
+    /// platforms when they warn, on Linux when tasks wait for memory by `/proc/pressure/memory`. Default: true.
     public var automaticMemoryManagement = true
 
     /// Whether readers stay open when memory is given back. Default: false.

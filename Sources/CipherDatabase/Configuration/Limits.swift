@@ -29,4 +29,8 @@ enum Limits {
     static let suspensionWait = Duration.milliseconds(500)
     /// What the write-ahead log keeps of its length when it starts anew, in bytes.
     static let keptLogBytes = 4 << 20
+    /// Memory that kept rows of one result share, in bytes.
+    static let rowBlockBytes = 16 << 10
+    /// The longest text or blob that stands in such memory, in bytes.
+    static let sharedValueBytes = 1 << 10
 }

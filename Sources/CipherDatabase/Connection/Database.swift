@@ -323,6 +323,7 @@ public final class Database {
 
     /// Gives memory back that SQLite keeps for speed.
     public func releaseMemory() {
+        if isClosed { return }
         clearSchemaCache()
         accessedHandle?.releaseMemory()
     }

@@ -44,3 +44,15 @@ extension Database {
         return result
     }
 }
+
+extension DatabaseError {
+    /// The result of an access that ended well, which always has one.
+    @inlinable
+    static func require<T>(_ result: T?) throws -> T {
+        guard let result else { throw withoutResult() }
+        return result
+    }
+
+    @usableFromInline
+    static func withoutResult() -> any Error { DatabaseError(resultCode: .SQLITE_INTERNAL) }
+}

@@ -55,14 +55,24 @@ public final class DatabasePool: DatabaseWriter {
         }
         guard configuration.automaticMemoryManagement else { return }
         relief.withLock { $0 = MemoryRelief { [weak self] in self?.releaseMemoryEventually() } }
+        suspension.add(relief: { [weak self] in self?.releaseMemoryEventually() })
     }
 
     // MARK: Reading
 
+    @inlinable
     public func read<T>(_ value: (Database) throws -> T) throws -> T {
+        // The result stays here, where its type is known: passing on one of any type takes many more steps.
+        var result: T?
+        try performRead { result = try value($0) }
+        return try DatabaseError.require(result)
+    }
+
+    @usableFromInline
+    func performRead(_ value: (Database) throws -> Void) throws {
         let reader = try readers.acquire(isInsideWrite: writer.connection.isAccessedHere)
         defer { readers.release(reader) }
-        return try reader.sync { try $0.inReadTransaction(value) }
+        try reader.syncAlone { try $0.inReadTransaction(value) }
     }
 
     public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
@@ -72,7 +82,7 @@ public final class DatabasePool: DatabaseWriter {
     public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T {
         let reader = try readers.acquire(isInsideWrite: writer.connection.isAccessedHere)
         defer { readers.release(reader) }
-        return try reader.sync(value)
+        return try reader.syncAlone(value)
     }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
@@ -118,7 +128,15 @@ public final class DatabasePool: DatabaseWriter {
 
     // MARK: Writing
 
+    @inlinable
     public func write<T>(_ updates: (Database) throws -> T) throws -> T {
+        var result: T?
+        try performWrite { result = try updates($0) }
+        return try DatabaseError.require(result)
+    }
+
+    @usableFromInline
+    func performWrite(_ updates: (Database) throws -> Void) throws {
         try writer.syncWrite { try $0.inWriteTransaction(updates) }
     }
 
@@ -227,7 +245,8 @@ public final class DatabasePool: DatabaseWriter {
     /// Gives memory back without waiting for accesses under way.
     public func releaseMemoryEventually() {
         writer.async { $0.releaseMemory() }
-        if !configuration.persistentReadOnlyConnections { readers.closeIdle() }
+        if !configuration.persistentReadOnlyConnections { return readers.closeIdle() }
+        DispatchQueue.global().async { [readers] in readers.releaseMemory() }
     }
 
     /// Closes the readers that are free, so that the next reads open new ones.

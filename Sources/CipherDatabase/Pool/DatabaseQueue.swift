@@ -52,9 +52,9 @@ public final class DatabaseQueue: DatabaseWriter {
 
     private func manageMemory() {
         guard configuration.automaticMemoryManagement else { return }
-        relief.withLock {
-            $0 = MemoryRelief { [weak self] in self?.asyncWriteWithoutTransaction { $0.releaseMemory() } }
-        }
+        let release: @Sendable () -> Void = { [weak self] in self?.asyncWriteWithoutTransaction { $0.releaseMemory() } }
+        relief.withLock { $0 = MemoryRelief(release) }
+        if case .success(let writer) = opening { writer.keyring.suspension.add(relief: release) }
     }
 
     private var writer: WritingConnection {

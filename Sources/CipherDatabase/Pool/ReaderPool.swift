@@ -57,13 +57,14 @@ final class ReaderPool: Sendable {
 
         /// The next of those who wait, unless a barrier keeps them waiting.
         mutating func takeWaiter() -> Receiver? {
+            if waiters.isEmpty { return nil }
             guard let index = waiters.firstIndex(where: { barriers == 0 || $0.passesBarriers }) else { return nil }
             return waiters.remove(at: index).tell
         }
 
         /// Those who wait for all connections, when all are back.
         mutating func takeArrivals() -> [@Sendable () -> Void] {
-            guard allAreBack else { return [] }
+            guard !whenAllAreBack.isEmpty, allAreBack else { return [] }
             defer { whenAllAreBack.removeAll() }
             return whenAllAreBack
         }
@@ -137,7 +138,10 @@ final class ReaderPool: Sendable {
             let isUsable = !state.wasReopened || connection.isOpen
             let departures = state.departures.isEmpty ? [] : state.takeDepartures(connection)
             if isUsable, let waiter = state.takeWaiter() { return (waiter, connection, departures) }
-            state.lent.removeAll { $0 === connection }
+            if let index = state.lent.firstIndex(where: { $0 === connection }) {
+                state.lent.swapAt(index, state.lent.count - 1)
+                state.lent.removeLast()
+            }
             if isUsable && !state.isClosed { state.idle.append(connection) }
             return (isUsable ? nil : state.takeWaiter(), nil, departures + state.takeArrivals())
         }
@@ -261,7 +265,16 @@ final class ReaderPool: Sendable {
 
     /// Gives memory back that idle connections keep for speed.
     func releaseMemory() {
-        for connection in state.withLock({ $0.idle }) { connection.sync { $0.releaseMemory() } }
+        // Lent meanwhile: nobody else may use them.
+        let connections = state.withLock { state in
+            defer { state.idle.removeAll() }
+            state.lent += state.idle
+            return state.idle
+        }
+        for connection in connections {
+            connection.sync { $0.releaseMemory() }
+            release(connection)
+        }
     }
 
     /// Interrupts every reader.
@@ -292,6 +305,7 @@ final class ReaderPool: Sendable {
         for waiter in waiters { waiter.tell(.failure(DatabaseError.connectionIsClosed())) }
         // Whoever is opening a connection now closes it when it is open.
         openers.wait()
+        waitUntilAllAreBack()
         var unclosed: [SerialConnection] = []
         var failure: (any Error)?
         for connection in connections {

@@ -13,6 +13,8 @@ final class SerialConnection: @unchecked Sendable {
     private let line: WaitingLine?
     /// Whether accesses may end inside a transaction.
     private let allowsOpenTransaction: Bool
+    /// Whether the program gave a queue of its own below this one.
+    private let hasTarget: Bool
 
     private struct Life {
         var isOpen = true
@@ -26,6 +28,7 @@ final class SerialConnection: @unchecked Sendable {
         if let line { db.keying.suspension.add(line) }
         queue = DispatchQueue(label: db.label, qos: qos, target: target)
         self.allowsOpenTransaction = allowsOpenTransaction
+        hasTarget = target != nil
         life = Mutex(Life())
     }
 
@@ -58,6 +61,19 @@ final class SerialConnection: @unchecked Sendable {
         return try queue.sync { try access(body) }
     }
 
+    /// Runs an access for a caller to whom the connection is lent: nobody else uses it, so there is no turn to wait for.
+    func syncAlone<T>(_ body: (Database) throws -> T) throws -> T {
+        try requireOwnProcess()
+        return try hasTarget ? sync(body) : access(body)
+    }
+
+    private func syncFree<T>(_ body: (Database) throws -> T) throws -> T {
+        // The queue takes many more steps for a block that returns or throws something.
+        var outcome: Result<T, any Error>?
+        queue.sync { outcome = Result { try access(body) } }
+        return try DatabaseError.require(outcome).get()
+    }
+
     private func requireOwnProcess() throws {
         if ForkWatch.count != db.forkCount { throw DatabaseError.connectionOfParent() }
     }
@@ -78,7 +94,7 @@ final class SerialConnection: @unchecked Sendable {
         try requireOwnProcess()
         let isFree = line.enter()
         defer { line.leave() }
-        if isFree { return try queue.sync { try access(body) } }
+        if isFree { return try syncFree(body) }
         let suspension = db.keying.suspension
         let place = WaitingLine.Place()
         let ticket = line.add { place.end() }

@@ -22,10 +22,8 @@ extension Row {
         var steps = try StatementSteps(statement, arguments: arguments)
         guard try steps.advance() else { return [] }
         // Asked behind the first step, which compiles the statement anew after a schema change.
-        let columns = statement.columns
-        var rows: [Row] = []
-        repeat { rows.append(Row.copy(of: steps.handle, columns: columns)) } while try steps.advance()
-        return rows
+        var keeper = RowKeeper(columns: statement.columns)
+        return try keeper.keepAll(&steps)
     }
 
     /// The first row of a statement; nil when there is none.

@@ -24,7 +24,7 @@ extension Row {
     public func dataNoCopy(atIndex index: Int) -> Data? {
         requireColumn(index)
         guard let statement else { return slowValue(at: index) }
-        let column = CInt(index) + firstColumn
+        let column = statementColumn(index)
         switch statement.storageClass(at: column) {
         case .null: return nil
         case .integer, .real: return slowValue(at: index)

@@ -9,9 +9,8 @@ extension Row {
     public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ index: Int) -> Value {
         requireColumn(index)
         if let statement {
-            let column = CInt(truncatingIfNeeded: index) &+ firstColumn
-            if let value = Value(sqliteStatement: statement.pointer, index: column) { return value }
-        } else if let value = Value.fromDatabaseValue(values[index]) {
+            if let value = Value(sqliteStatement: statement.pointer, index: statementColumn(index)) { return value }
+        } else if let value = Value(kept: StoredValue(in: address, at: index)) {
             return value
         }
         return slowValue(at: index)

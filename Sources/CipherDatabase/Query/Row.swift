@@ -9,70 +9,74 @@
 /// A text whose bytes are not UTF-8 reads with the replacement character U+FFFD in their places. `Data` read from a row
 /// of a cursor takes a text's bytes as they are stored.
 public final class Row {
-    @usableFromInline let statement: StatementHandle?
-    /// Keeps the statement at its row: a row may live longer than its cursor.
-    let run: StatementRun?
-    @usableFromInline let values: [DatabaseValue]
-    @usableFromInline let columns: RowColumns
-    /// How many columns the row has.
-    public let count: Int
+    // An object of 40 bytes: memory is what costs most about the rows of a large result.
+
+    /// The statement whose current row is shown, or where the values of a kept row begin.
+    @usableFromInline let address: UnsafeRawPointer
+    /// What the row shows. It keeps the values where they are.
+    @usableFromInline let source: RowSource
+    @usableFromInline let columnCount: Int32
     /// The column that is likely read next by name, in rows that show a statement: programs read the columns of every row
     /// in one order.
     // Unchecked: such a row is used by the one thread of its access, and the runtime's check costs as much as the column.
-    @exclusivity(unchecked) @usableFromInline var likelyColumn = 0
-    /// The column of the statement that is this row's first; 0 but for rows of an adapter.
-    @usableFromInline let firstColumn: CInt
-    /// What an adapter made this row from; nil for a plain row.
-    let adaptation: Adaptation?
+    @exclusivity(unchecked) @usableFromInline var likelyColumn: UInt16 = 0
+    /// The column of the statement that is this row's first: 0 but for rows of an adapter. -1 for kept rows.
+    @usableFromInline let firstColumn: Int16
 
-    /// The row behind an adapted one, and how it is shown.
-    final class Adaptation {
-        let base: Row
-        let layout: RowLayout
+    /// A row that shows the current row of a statement.
+    convenience init(showing run: StatementRun) {
+        self.init(UnsafeRawPointer(run.steps.handle.pointer), source: RunningSource(run), firstColumn: 0)
+    }
 
-        init(base: Row, layout: RowLayout) {
-            self.base = base
-            self.layout = layout
+    /// A row that shows neighboring columns of a row.
+    convenience init(showing base: Row, from firstColumn: Int, layout: RowLayout) {
+        let source = AdaptedSource(base: base, layout: layout)
+        if base.statement == nil {
+            self.init(StoredValue(in: base.address, at: firstColumn).address, source: source, firstColumn: -1)
+        } else {
+            self.init(base.address, source: source, firstColumn: Int16(truncatingIfNeeded: firstColumn))
         }
     }
 
-    /// A row that shows the current row of a statement.
-    init(showing run: StatementRun) {
-        statement = run.steps.handle
-        self.run = run
-        values = []
-        columns = run.steps.statement.columns
-        count = columns.count
-        firstColumn = 0
-        adaptation = nil
+    /// A row of values in a block.
+    @inline(__always)
+    convenience init(_ values: UnsafeRawPointer, of block: RowBlock) {
+        self.init(values, source: block, firstColumn: -1)
+    }
+
+    /// A row of values that stand in another order than in the statement.
+    convenience init(_ reordered: RowBlock, base: Row, layout: RowLayout) {
+        self.init(
+            reordered.firstRow, source: AdaptedSource(base: base, layout: layout, reordered: reordered), firstColumn: -1
+        )
     }
 
     /// A row of its own values.
-    @usableFromInline
     convenience init(values: [DatabaseValue], columns: RowColumns) {
-        self.init(values: values, columns: columns, adaptation: nil)
+        let block = RowBlock(values, columns: columns)
+        self.init(block.firstRow, of: block)
     }
 
-    init(values: [DatabaseValue], columns: RowColumns, adaptation: Adaptation?) {
-        statement = nil
-        run = nil
-        self.values = values
-        self.columns = columns
-        count = values.count
-        firstColumn = 0
-        self.adaptation = adaptation
+    // Of SQLite's columns there are no more than 32,767. https://www.sqlite.org/limits.html
+    @inline(__always)
+    private init(_ address: UnsafeRawPointer, source: RowSource, firstColumn: Int16) {
+        self.address = address
+        self.source = source
+        columnCount = Int32(truncatingIfNeeded: source.columns.count)
+        self.firstColumn = firstColumn
     }
 
-    /// A row that shows columns in a row of the current row of a statement.
-    init(showing base: Row, from firstColumn: Int, layout: RowLayout) {
-        statement = base.statement
-        run = base.run
-        values = []
-        columns = layout.rowColumns
-        count = columns.count
-        self.firstColumn = CInt(firstColumn)
-        adaptation = Adaptation(base: base, layout: layout)
-    }
+    /// How many columns the row has.
+    @inlinable
+    public var count: Int { Int(columnCount) }
+
+    /// The statement whose current row is shown; nil for a kept row.
+    @inlinable
+    var statement: StatementHandle? { firstColumn < 0 ? nil : StatementHandle(SQLiteStatement(address)) }
+
+    /// The column of the statement that a column of this row is.
+    @inlinable
+    func statementColumn(_ index: Int) -> CInt { CInt(truncatingIfNeeded: index) &+ CInt(firstColumn) }
 
     /// A row without columns.
     public convenience init() { self.init(values: [], columns: RowColumns(names: [])) }
@@ -101,22 +105,25 @@ public final class Row {
         return Row.copy(of: statement, columns: columns)
     }
 
-    @usableFromInline
+    /// A row of its own with the values of a statement's current row.
     static func copy(of statement: StatementHandle, columns: RowColumns) -> Row {
-        let count = columns.count
-        let values = [DatabaseValue](unsafeUninitializedCapacity: count) { buffer, initialized in
-            for index in 0..<count {
-                buffer.initializeElement(at: index, to: DatabaseValue(statement: statement, index: CInt(index)))
-            }
-            initialized = count
-        }
-        return Row(values: values, columns: columns)
+        var keeper = RowKeeper(columns: columns)
+        return keeper.keep(statement)
     }
+
+    /// What an adapter made this row from; nil for a plain row.
+    var adaptation: AdaptedSource? { source as? AdaptedSource }
+
+    /// The statement's run behind a row that shows one.
+    var run: StatementRun? { (unadapted.source as? RunningSource)?.run }
 
     // MARK: Names
 
     /// The names of the columns, from left to right.
     public var columnNames: [String] { columns.names }
+
+    @inlinable
+    var columns: RowColumns { source.columns }
 
     /// Whether there is a column of this name, in any case.
     public func hasColumn(_ name: String) -> Bool { columns.index(of: name) != nil }
@@ -124,14 +131,15 @@ public final class Row {
     /// The leftmost column of a name, in any case; nil when there is none.
     @inlinable
     func index(of name: String) -> Int? {
+        let columns = columns
         guard statement != nil else { return columns.index(of: name) }
-        let likely = likelyColumn
+        let likely = Int(likelyColumn)
         if likely < count, !columns.hasTwins, columns.names[likely] == name {
-            likelyColumn = likely &+ 1
+            likelyColumn &+= 1
             return likely
         }
         let index = columns.index(of: name)
-        likelyColumn = (index ?? -1) &+ 1
+        likelyColumn = UInt16(truncatingIfNeeded: index ?? -1) &+ 1
         return index
     }
 
@@ -140,8 +148,8 @@ public final class Row {
     /// The stored value of a column, counted from 0.
     public func databaseValue(at index: Int) -> DatabaseValue {
         requireColumn(index)
-        if let statement { return DatabaseValue(statement: statement, index: CInt(index) + firstColumn) }
-        return values[index]
+        if let statement { return DatabaseValue(statement: statement, index: statementColumn(index)) }
+        return StoredValue(in: address, at: index).value
     }
 
     /// The stored values, from left to right.
@@ -160,7 +168,8 @@ public final class Row {
     /// Whether the value of a column is NULL.
     public func hasNull(atIndex index: Int) -> Bool {
         requireColumn(index)
-        return statement?.isNull(at: CInt(index) + firstColumn) ?? values[index].isNull
+        if let statement { return statement.isNull(at: statementColumn(index)) }
+        return StoredValue(in: address, at: index).kind == .null
     }
 
     /// Whether a column of the row, or of one of its scopes, holds anything but NULL.

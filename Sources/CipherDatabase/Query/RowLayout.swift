@@ -75,12 +75,9 @@ extension RowAdapter {
 extension Row {
     /// A row as an adapter shows it.
     static func adapting(_ base: Row, to layout: RowLayout) -> Row {
-        if base.statement != nil {
-            if let first = layout.firstOfNeighbors { return Row(showing: base, from: first, layout: layout) }
-            return adapting(base.copy(), to: layout)
-        }
-        return Row(
-            values: layout.columns.map { base.values[$0.index] }, columns: layout.rowColumns,
-            adaptation: Adaptation(base: base, layout: layout))
+        if let first = layout.firstOfNeighbors { return Row(showing: base, from: first, layout: layout) }
+        if base.statement != nil { return adapting(base.copy(), to: layout) }
+        let values = layout.columns.map { base.databaseValue(at: $0.index) }
+        return Row(RowBlock(values, columns: layout.rowColumns), base: base, layout: layout)
     }
 }

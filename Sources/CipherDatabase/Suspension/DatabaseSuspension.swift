@@ -53,6 +53,8 @@ package final class DatabaseSuspension: Sendable {
         var gates: [Member] = []
         weak var line: WaitingLine?
         var locks: Locks?
+        /// Gives memory back.
+        var relief: (@Sendable () -> Void)?
         /// Those who wait for the end of the suspension.
         var waiting: [Int: @Sendable () -> Void] = [:]
         var lastTicket = 0
@@ -108,6 +110,9 @@ package final class DatabaseSuspension: Sendable {
     func remove(_ gate: ConnectionGate) { members.withLock { $0.gates.removeAll { $0.gate === gate } } }
 
     func add(_ line: WaitingLine) { members.withLock { $0.line = line } }
+
+    /// Says what gives memory back while the database is suspended.
+    func add(relief: @escaping @Sendable () -> Void) { members.withLock { $0.relief = relief } }
 
     package func add(_ locks: Locks) { members.withLock { $0.locks = locks } }
 
@@ -196,6 +201,7 @@ package final class DatabaseSuspension: Sendable {
                 }
             }
             locks?.release()
+            members.withLock { $0.relief }?()
             _ = handle { .released }
             return outcome
         }

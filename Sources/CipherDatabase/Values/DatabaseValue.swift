@@ -72,7 +72,7 @@ extension DatabaseValue: StatementColumnConvertible {
         case .integer: self.init(.int64(statement.int64(at: index)))
         case .real: self.init(.double(statement.double(at: index)))
         case .text: self.init(.string(statement.stringOrNil(at: index) ?? ""))
-        case .blob: self.init(.blob(Data(statement.bytes(at: index))))
+        case .blob: self.init(.blob(Data(copying: statement.bytes(at: index))))
         }
     }
 }

@@ -117,27 +117,27 @@ enum DateText {
     private static func plainDate(from bytes: UnsafeBufferPointer<UInt8>) -> Date? {
         guard bytes.count == plainBytes, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
             bytes[10] == UInt8(ascii: " "), bytes[13] == UInt8(ascii: ":"), bytes[16] == UInt8(ascii: ":"),
-            bytes[19] == UInt8(ascii: "."),
-            let year = number(4, in: bytes, at: 0),
-            let month = number(2, in: bytes, at: 5), (1...12).contains(month),
-            let day = number(2, in: bytes, at: 8), (1...31).contains(day),
-            let hour = number(2, in: bytes, at: 11), hour < 25,
-            let minute = number(2, in: bytes, at: 14), minute < 60,
-            let second = number(2, in: bytes, at: 17), second < 61,
-            let millisecond = number(3, in: bytes, at: 20)
+            bytes[19] == UInt8(ascii: ".")
+        else { return nil }
+        // No choice for each digit: what is no digit leaves a trace above 9, and is found at the end.
+        var highest: UInt8 = 0
+        @inline(__always)
+        func number(at start: Int, _ digits: Int) -> Int64 {
+            var value: Int64 = 0
+            for index in start..<(start &+ digits) {
+                let digit = bytes[index] &- 48
+                highest = max(highest, digit)
+                value = value &* 10 &+ Int64(digit)
+            }
+            return value
+        }
+        let (year, month, day) = (number(at: 0, 4), number(at: 5, 2), number(at: 8, 2))
+        let (hour, minute, second) = (number(at: 11, 2), number(at: 14, 2), number(at: 17, 2))
+        let millisecond = number(at: 20, 3)
+        guard highest < 10, (1...12).contains(month), (1...31).contains(day), hour < 25, minute < 60, second < 61
         else { return nil }
         let minutes = (days(fromYear: year, month: month, day: day) * 24 + hour) * 60 + minute
         return Date(timeIntervalSince1970: Double(minutes * 60 + second) + Double(millisecond) / 1000)
-    }
-
-    private static func number(_ digits: Int, in bytes: UnsafeBufferPointer<UInt8>, at start: Int) -> Int64? {
-        var value: Int64 = 0
-        for index in start..<(start + digits) {
-            let digit = bytes[index] &- 48
-            guard digit < 10 else { return nil }
-            value = value * 10 + Int64(digit)
-        }
-        return value
     }
 
     private static func padded(_ number: Int64, _ width: Int) -> String {

@@ -46,11 +46,23 @@ extension Data: DatabaseValueConvertible, StatementColumnConvertible, StatementB
         let bytes = statement.bytes(at: index)
         // An empty blob and NULL both read as no bytes.
         if bytes.isEmpty && statement.isNull(at: index) { return nil }
-        self.init(bytes)
+        self.init(copying: bytes)
     }
 
     public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
         withUnsafeBytes { StatementHandle(sqliteStatement).bind($0, at: index) }
+    }
+}
+
+extension Data {
+    /// A copy of bytes. Their number is known, so they take fewer steps than bytes of any other collection.
+    @usableFromInline
+    init(copying bytes: UnsafeRawBufferPointer) {
+        guard let start = bytes.baseAddress else {
+            self.init()
+            return
+        }
+        self.init(bytes: start, count: bytes.count)
     }
 }
 

@@ -1,0 +1,179 @@
+import Foundation
+
+/// The values of some kept rows, one row after another, in memory of their own.
+///
+/// Rows of one result share blocks, so that a row costs no more than its object and a few bytes. A block goes with the
+/// last of its rows; ``Limits/rowBlockBytes`` bounds what a row that is kept alone keeps with it. Nothing changes in a
+/// block once its rows are there: they may be read on several threads.
+final class RowBlock: RowSource {
+    /// Rows stand at the beginning, and what is too long for them at the end.
+    private let memory: UnsafeMutableRawPointer
+    /// Where the values of the next row go, counted from the beginning.
+    // Unchecked: one thread fills a block, and the runtime's check of each value would cost more than the value.
+    @exclusivity(unchecked) private var nextRow = 0
+    /// Where the row ends that is being stored.
+    @exclusivity(unchecked) private var rowEnd = 0
+    /// Where that begins which stands at the end.
+    @exclusivity(unchecked) private var farStart: Int
+    private var boxes: [UnsafeMutablePointer<DatabaseValue>] = []
+
+    init(columns: RowColumns, byteCount: Int) {
+        memory = .allocate(byteCount: byteCount, alignment: 1)
+        farStart = byteCount
+        super.init(columns: columns)
+    }
+
+    /// A block of one row.
+    convenience init(_ values: [DatabaseValue], columns: RowColumns) {
+        self.init(columns: columns, byteCount: values.count * (StoredValue.byteCount + 8))
+        rowEnd = values.count * StoredValue.byteCount
+        // There is room: nothing of this takes more than 8 bytes elsewhere.
+        for (index, value) in values.enumerated() {
+            _ = store(value, at: memory + index * StoredValue.byteCount)
+        }
+        nextRow = rowEnd
+    }
+
+    deinit {
+        for box in boxes {
+            box.deinitialize(count: 1)
+            box.deallocate()
+        }
+        memory.deallocate()
+    }
+
+    var isEmpty: Bool { nextRow == 0 }
+
+    /// Where the values of the first row begin.
+    var firstRow: UnsafeRawPointer { UnsafeRawPointer(memory) }
+
+    /// Adds the current row of a statement.
+    /// - Returns: The row; nil when there is no room for it.
+    @inline(__always)
+    func append(_ statement: StatementHandle) -> Row? {
+        let place = memory + nextRow
+        rowEnd = nextRow &+ columns.count &* StoredValue.byteCount
+        guard rowEnd <= farStart, statement.storeColumns(columns.count, at: place, in: self) else { return nil }
+        nextRow = rowEnd
+        return Row(UnsafeRawPointer(place), of: self)
+    }
+
+    /// Adds the current row and those that follow, as long as there is room.
+    /// - Returns: Whether these were the last rows; otherwise the current one found no room.
+    func append(_ steps: inout StatementSteps, to rows: inout [Row]) throws -> Bool {
+        repeat {
+            guard let row = append(steps.handle) else { return false }
+            rows.append(row)
+        } while try steps.advance()
+        return true
+    }
+
+    // MARK: Values
+
+    @inline(__always)
+    func store(small number: Int32, at place: UnsafeMutableRawPointer) { _ = store(.small, number, at: place) }
+
+    // Each of these returns false when there is no room.
+
+    func storeNull(at place: UnsafeMutableRawPointer) -> Bool { store(.null, 0, at: place) }
+
+    func store(_ number: Int64, at place: UnsafeMutableRawPointer) -> Bool {
+        Int32(exactly: number).map { store(.small, $0, at: place) } ?? store(.integer, far: number, at: place)
+    }
+
+    func store(_ number: Double, at place: UnsafeMutableRawPointer) -> Bool { store(.real, far: number, at: place) }
+
+    func store(text bytes: UnsafeRawBufferPointer, at place: UnsafeMutableRawPointer) -> Bool {
+        // Long ones become Swift's values at once, which are not copied each time they are read.
+        bytes.count > Limits.sharedValueBytes
+            ? store(box: .string(String(decoding: bytes, as: UTF8.self)), at: place)
+            : store(.text, bytes, at: place)
+    }
+
+    func store(blob bytes: UnsafeRawBufferPointer, at place: UnsafeMutableRawPointer) -> Bool {
+        bytes.count > Limits.sharedValueBytes
+            ? store(box: .blob(Data(copying: bytes)), at: place) : store(.blob, bytes, at: place)
+    }
+
+    private func store(_ value: DatabaseValue, at place: UnsafeMutableRawPointer) -> Bool {
+        switch value.storage {
+        case .null: storeNull(at: place)
+        case .int64(let number): store(number, at: place)
+        case .double(let number): store(number, at: place)
+        case .string, .blob: store(box: value.storage, at: place)
+        }
+    }
+
+    private func store(box storage: DatabaseValue.Storage, at place: UnsafeMutableRawPointer) -> Bool {
+        let box = UnsafeMutablePointer<DatabaseValue>.allocate(capacity: 1)
+        box.initialize(to: DatabaseValue(storage))
+        boxes.append(box)
+        return store(.boxed, far: UnsafePointer(box), at: place)
+    }
+
+    private func store(
+        _ kind: StoredValue.Kind, _ bytes: UnsafeRawBufferPointer, at place: UnsafeMutableRawPointer
+    ) -> Bool {
+        guard let far = takeFar(4 + bytes.count) else { return false }
+        far.storeBytes(of: Int32(truncatingIfNeeded: bytes.count), as: Int32.self)
+        if let start = bytes.baseAddress { (far + 4).copyMemory(from: start, byteCount: bytes.count) }
+        return store(kind, Int32(truncatingIfNeeded: far - place), at: place)
+    }
+
+    private func store<Value: BitwiseCopyable>(
+        _ kind: StoredValue.Kind, far value: Value, at place: UnsafeMutableRawPointer
+    ) -> Bool {
+        guard let far = takeFar(MemoryLayout<Value>.size) else { return false }
+        far.storeBytes(of: value, as: Value.self)
+        return store(kind, Int32(truncatingIfNeeded: far - place), at: place)
+    }
+
+    @inline(__always)
+    private func store(_ kind: StoredValue.Kind, _ word: Int32, at place: UnsafeMutableRawPointer) -> Bool {
+        place.storeBytes(of: kind, as: StoredValue.Kind.self)
+        place.storeBytes(of: word, toByteOffset: 1, as: Int32.self)
+        return true
+    }
+
+    private func takeFar(_ byteCount: Int) -> UnsafeMutableRawPointer? {
+        guard farStart - byteCount >= rowEnd else { return nil }
+        farStart -= byteCount
+        return memory + farStart
+    }
+}
+
+/// Keeps the rows of a result, in blocks that grow with their number.
+struct RowKeeper {
+    private let columns: RowColumns
+    private var byteCount: Int
+    private var block: RowBlock
+
+    /// - Parameter columns: Those of the statement behind its first step.
+    init(columns: RowColumns) {
+        self.columns = columns
+        // Few results have more than a row or two: the first block is for that.
+        byteCount = max(64, columns.count * 4 * StoredValue.byteCount)
+        block = RowBlock(columns: columns, byteCount: byteCount)
+    }
+
+    /// Keeps the current row of a statement.
+    mutating func keep(_ statement: StatementHandle) -> Row {
+        while true {
+            if let row = block.append(statement) { return row }
+            addBlock()
+        }
+    }
+
+    /// Keeps the current row and all that follow.
+    mutating func keepAll(_ steps: inout StatementSteps) throws -> [Row] {
+        var rows: [Row] = []
+        while try !block.append(&steps, to: &rows) { addBlock() }
+        return rows
+    }
+
+    private mutating func addBlock() {
+        // Beyond the bound only where a single row needs it.
+        byteCount = block.isEmpty ? byteCount * 4 : min(byteCount * 4, max(byteCount, Limits.rowBlockBytes))
+        block = RowBlock(columns: columns, byteCount: byteCount)
+    }
+}

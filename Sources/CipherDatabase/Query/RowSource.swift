@@ -1,0 +1,36 @@
+// What rows show. A row is one small object with one reference to what it shows, because a result has many of them.
+
+/// What a row shows: its columns, and whatever keeps its values where they are.
+@usableFromInline
+class RowSource {
+    @usableFromInline final let columns: RowColumns
+
+    init(columns: RowColumns) { self.columns = columns }
+}
+
+/// The current row of a statement.
+final class RunningSource: RowSource {
+    /// Keeps the statement at its row: a row may live longer than its cursor.
+    let run: StatementRun
+
+    init(_ run: StatementRun) {
+        self.run = run
+        super.init(columns: run.steps.statement.columns)
+    }
+}
+
+/// A row as an adapter shows it.
+final class AdaptedSource: RowSource {
+    /// The row as the statement made it, which keeps its values where they are.
+    let base: Row
+    let layout: RowLayout
+    /// The values in the order of the adapter, where that is not the order of the statement.
+    let reordered: RowBlock?
+
+    init(base: Row, layout: RowLayout, reordered: RowBlock? = nil) {
+        self.base = base
+        self.layout = layout
+        self.reordered = reordered
+        super.init(columns: layout.rowColumns)
+    }
+}

@@ -1,0 +1,38 @@
+/// What the command line asks for.
+struct BenchmarkOptions {
+    /// How often each side of a comparison is measured.
+    var runs = 15
+    var takesProcessorTime = false
+    /// Part of the names of the work to measure; empty for all.
+    var only = ""
+    var jsonFile: String?
+    var reportFolder: String?
+    var countsAllocations = false
+
+    /// - Throws: ``BenchmarkError`` for what it does not know, and where a value is missing.
+    init(_ arguments: some Sequence<String>) throws {
+        var rest = arguments.makeIterator()
+        func value(of option: String) throws -> String {
+            // A word with dashes is the next option: a file of that name would be written by mistake.
+            guard let value = rest.next(), !value.hasPrefix("--") else {
+                throw BenchmarkError(description: "\(option) needs a value")
+            }
+            return value
+        }
+        while let option = rest.next() {
+            switch option {
+            case "--runs":
+                guard let number = Int(try value(of: option)), number > 0 else {
+                    throw BenchmarkError(description: "--runs needs a number above 0")
+                }
+                runs = number
+            case "--cpu": takesProcessorTime = true
+            case "--only": only = try value(of: option)
+            case "--json": jsonFile = try value(of: option)
+            case "--report": reportFolder = try value(of: option)
+            case "--allocations": countsAllocations = true
+            default: throw BenchmarkError(description: "unknown option: \(option)")
+            }
+        }
+    }
+}
