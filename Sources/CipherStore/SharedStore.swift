@@ -20,7 +20,7 @@ public final class SharedStore: DatabaseWriter {
     public let storeID: StoreID
     /// Which data key the store has; 1 at first, one more for each rotation.
     public let epoch: UInt64
-    private let pool: DatabasePool
+    let pool: DatabasePool
     let keeper: LeaseKeeper
     let suspension: DatabaseSuspension
     private let keyring: Keyring

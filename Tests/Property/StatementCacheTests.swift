@@ -1,5 +1,6 @@
 import CipherDatabase
 import Foundation
+import TestKit
 import Testing
 
 /// Random programs that ask for cached statements, keep cursors open and change the schema, against a model: a cached

@@ -41,9 +41,17 @@ extension Database {
 
     /// Takes the turn inside a bracketed call, which is left when that fails.
     func enterTurnInCall(sql: @autoclosure () -> String) throws {
-        guard let turn else { return }
+        if let turn { try leavingCallOnError { try enterTurn(turn, sql: sql()) } }
+    }
+
+    /// Takes the turn for the first step of a statement, inside a bracketed call, which is left when that fails.
+    func enterTurnInCall(for statement: Statement) throws {
+        if let turn { try leavingCallOnError { try enterTurn(turn, for: statement) } }
+    }
+
+    private func leavingCallOnError(_ body: () throws -> Void) throws {
         do {
-            try enterTurn(turn, sql: sql())
+            try body()
         } catch {
             leaveCall()
             throw error

@@ -164,6 +164,9 @@ final class WriteTurn: @unchecked Sendable {
     /// Tells others what the holder of this connection is.
     func setRole(_ role: HolderRoles, _ isOn: Bool) { turnstile?.slot.setRole(role, isOn) }
 
+    /// Whether the turn is this connection's, as the shared table tells; for any thread.
+    var isOwner: Bool { turnstile?.isHeld ?? false }
+
     /// Who else has the turn.
     var otherHolder: StoreHolder? { turnstile?.otherHolder(lockFile: lockFile) }
 }

@@ -178,8 +178,9 @@ public final class Database {
 
     /// Asked before each statement runs.
     ///
+    /// - Parameter takesTurn: Whether it is stepped in the same call, for which it needs the turn to write.
     /// - Returns: Whether the statement runs inside a bracketed call, which is to be left behind it.
-    func willRun(_ statement: Statement) throws -> Bool {
+    func willRun(_ statement: Statement, takesTurn: Bool = true) throws -> Bool {
         requireAccess()
         if isClosed { throw DatabaseError.connectionIsClosed() }
         if let cancellation, cancellation.isSet { throw CancellationError() }
@@ -199,7 +200,7 @@ public final class Database {
         }
         do {
             try requireExpectedTransaction(for: statement.sql)
-            if !statement.isReadonly, let turn { try enterTurn(turn, for: statement) }
+            if takesTurn, !statement.isReadonly, let turn { try enterTurn(turn, for: statement) }
         } catch {
             leaveCall()
             throw error

@@ -207,6 +207,9 @@ public final class DatabasePool: DatabaseWriter {
     package func setHolderRole(_ role: HolderRoles, _ isOn: Bool) { writer.turn?.setRole(role, isOn) }
     // MARK: Suspension
 
+    /// Whether this pool has the turn to write, as the table of holders tells.
+    package var ownsTurn: Bool { writer.turn?.isOwner ?? false }
+
     /// Tells others, by way of the table of holders, whether this store is suspended, and so has no lease.
     package func showSuspended(_ isSuspended: Bool) {
         setHolderRole(.suspended, isSuspended)

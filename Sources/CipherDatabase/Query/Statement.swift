@@ -216,9 +216,9 @@ public final class Statement {
     }
 
     /// Makes the statement ready for its first step, inside a bracketed call where the connection may write.
-    private func start() throws {
+    private func start(takesTurn: Bool = true) throws {
         if !argumentsAreComplete { try validateArguments(arguments) }
-        isInCall = try database.willRun(self)
+        isInCall = try database.willRun(self, takesTurn: takesTurn)
         // Only a run that a cursor has not ended is left to be reset.
         if handle.isBusy { _ = handle.reset() }
         useCount &+= 1
@@ -236,7 +236,8 @@ public final class Statement {
 
     /// Makes the statement ready for the steps of a cursor, each of which is a call of its own.
     func startSteps() throws {
-        try start()
+        // The first step takes the turn to write: a cursor that is never stepped keeps nobody waiting.
+        try start(takesTurn: false)
         guard isInCall else { return }
         if leaveCall() { throw DatabaseError.suspended(sql: sql) }
     }
@@ -251,9 +252,11 @@ public final class Statement {
     @usableFromInline
     func stepThroughGate() throws -> CInt {
         // In the middle of its rows it may hold locks, and only going on gives them back.
-        guard try database.enterCall(handle.isBusy ? .ending : call, sql: sql) else {
+        let begins = !handle.isBusy
+        guard try database.enterCall(begins ? call : .ending, sql: sql) else {
             throw DatabaseError.suspended(sql: sql)
         }
+        if begins && !isReadonly { try database.enterTurnInCall(for: self) }
         isInCall = true
         let code = handle.step()
         guard code == ResultCode.SQLITE_ROW.rawValue else { return code }

@@ -50,6 +50,7 @@ extension SharedStore {
         [SuspensionReport.HeldLock], SuspensionReport.Proof
     ) {
         var own: [SuspensionReport.HeldLock] = []
+        if pool.ownsTurn { own.append(.turn) }
         if isOpeningLockHeld { own.append(.opening) }
         if keeper.isHeld { own.append(.lease) }
         if let held = LockProof.heldLocks(on: path) { return (held + own, .systemLockTable) }

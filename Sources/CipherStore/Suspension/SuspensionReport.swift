@@ -18,6 +18,8 @@ public struct SuspensionReport: Sendable, Equatable {
         case checkpoint
         /// SQLite's lock on the database file itself, as without WAL.
         case databaseFile
+        /// The turn to write, as the table of holders tells.
+        case turn
         /// A lock that a connection has by the library's own state.
         case connection
         /// The store is being opened, created or migrated.
