@@ -74,7 +74,9 @@ package struct WALIndex: Hashable, Sendable {
 
     /// Whether readers of a mark keep frames of the log from being copied into the database file.
     package func blocksCheckpoints(readMark index: Int) -> Bool {
-        guard index > 0, let mark = readMarks[index] else { return false }
+        // Readers of the first use no log: they read the file, which must stay as it is.
+        if index == 0 { return checkpointedFrames < frames }
+        guard let mark = readMarks[index] else { return false }
         return mark < frames
     }
 }

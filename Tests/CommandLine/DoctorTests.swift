@@ -159,6 +159,22 @@ struct DoctorTests {
         #expect(serious(outcome).contains("risk keySource"))
     }
 
+    @Test("a program that has the store open without this library is named where its SQLite could lose commits")
+    func stranger() throws {
+        let key = try place.run(["key", "reveal", place.path("s.db"), "--json", "--raw-key-file", place.key]).json
+        let keyspec = try #require(key["key"] as? String) + (try #require(key["salt"] as? String))
+        var connection: OpaquePointer?
+        #expect(sqlite3_open(place.path("s.db"), &connection) == SQLITE_OK)
+        defer { sqlite3_close(connection) }
+        #expect(sqlite3_key_v2(connection, "main", "x'\(keyspec)'", Int32(keyspec.utf8.count + 3)) == SQLITE_OK)
+        #expect(sqlite3_exec(connection, "PRAGMA cipher_plaintext_header_size = 32", nil, nil, nil) == SQLITE_OK)
+        #expect(sqlite3_exec(connection, "SELECT COUNT(*) FROM t", nil, nil, nil) == SQLITE_OK)
+        let hasBug = !KnownBug.affecting(sqlite: SQLiteLibrary.sqliteVersion, sqlCipher: nil).isEmpty
+        #expect(findings(try doctor("--no-key")).contains("note stranger") == hasBug)
+        #expect(sqlite3_exec(connection, "BEGIN IMMEDIATE", nil, nil, nil) == SQLITE_OK)
+        #expect(findings(try doctor("--no-key")).contains("risk stranger") == hasBug)
+    }
+
     // MARK: Known bugs
 
     private func names(sqlite: String, sqlCipher: String? = "4.6.1 community") -> [String] {

@@ -64,6 +64,24 @@ struct StatusTests {
         #expect(try status("--no-key").status == 2)
     }
 
+    @Test("a reader at an old moment is named, and why the log cannot shrink; doctor names it too")
+    func oldReader() throws {
+        let store = try SharedStore.open(at: place.path("s.db"), unlockedBy: .rawKeyFile(path: place.key))
+        let snapshot = try store.makeSnapshot()
+        try store.write { try $0.execute(sql: "UPDATE t SET text = 'changed' WHERE id % 100 = 0") }
+        let outcome = try withKey()
+        #expect((outcome.json["wal_readers"] as? [Int]) == [Int(getpid())])
+        #expect((outcome.json["wal_copied_frames"] as? Int ?? -1) >= 0)
+        let lines = try place.run(["status", place.path("s.db"), "--no-key"]).output
+        #expect(lines.contains("log kept by  process \(getpid())"), "\(lines)")
+        let doctor = try place.run(["doctor", place.path("s.db"), "--no-key", "--json"]).output
+        #expect(doctor.contains("\"oldReader\""), "\(doctor)")
+        try snapshot.close()
+        try store.checkpoint()
+        #expect((try withKey().json["wal_readers"] as? [Int])?.isEmpty == true)
+        try store.close()
+    }
+
     @Test("a store that is open in another process is shown as in use, with its log")
     func inUse() throws {
         let key = KeySource.rawKeyFile(path: place.key)

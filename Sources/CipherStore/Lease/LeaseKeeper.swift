@@ -84,7 +84,8 @@ final class LeaseKeeper: Sendable {
         }
     }
 
-    private func verifyFile() throws {
+    /// - Throws: `StoreError.storeMoved` when another file has the store's name, or none.
+    func verifyFile() throws {
         guard try Files.identity(paths.database) == file else { throw StoreError.moved(paths.database) }
     }
 

@@ -84,5 +84,7 @@ extension SharedStore {
             // Suspended once more: reads take a lease of their own, and writes are refused.
         }
         if let loss = suspension.loss { throw loss }
+        // Before a connection is opened for a read: it would be opened on whatever has the store's name by now.
+        if suspension.isSuspended { try keeper.verifyFile() }
     }
 }

@@ -73,7 +73,9 @@ struct StatusCommand: Command {
             "kdf_hash": .optional(settings) { .string($0.kdfHash.rawValue) },
             "hmac_hash": .optional(settings) { .string($0.hmacHash.rawValue) },
             "file_bytes": .int(found.fileBytes), "pages": .int(found.pages), "wal_bytes": .int(found.walBytes),
-            "wal_frames": .int(found.walFrames), "in_use": .optional(found.isLeased, JSON.bool),
+            "wal_frames": .int(found.walFrames), "wal_copied_frames": .optional(found.copiedFrames) { .int($0) },
+            "wal_readers": .array(found.logReaders.map { .int($0.processID) }),
+            "in_use": .optional(found.isLeased, JSON.bool),
             "holders": .optional(found.holders, HolderReport.json),
             "filesystem": .string(found.filesystem.name),
             "filesystem_is_safe": .bool(found.filesystem.isSafeForSharedWAL),
@@ -101,10 +103,15 @@ struct StatusCommand: Command {
         let use = found.isLeased.map { $0 ? "yes" : "no" } ?? "not known"
         lines += [
             "file         \(found.fileBytes) bytes, \(found.pages) pages",
-            "log          \(found.walBytes) bytes, \(found.walFrames) committed frames",
+            "log          \(found.walBytes) bytes, \(found.walFrames) committed frames"
+                + (found.copiedFrames.map { ", \($0) of them in the file" } ?? ""),
             "sidecar      " + found.copies.map { "\($0.copy.rawValue) \($0.state)" }.joined(separator: ", "),
             "in use       \(use)",
         ]
+        if !found.logReaders.isEmpty {
+            let readers = found.logReaders.map(\.description).joined(separator: ", ")
+            lines.append("log kept by  \(readers): reading at an old moment, so the log cannot shrink")
+        }
         lines += found.holders.map(HolderReport.lines) ?? []
         lines += [
             "filesystem   \(found.filesystem.name)\(found.filesystem.isSafeForSharedWAL ? "" : ", not safe")",

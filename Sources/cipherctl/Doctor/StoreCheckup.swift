@@ -10,7 +10,7 @@ struct StoreCheckup {
 
     func findings() -> [Finding] {
         let found =
-            library() + place() + state() + log() + FilePermissions(paths: paths).findings()
+            library() + place() + state() + log() + users() + FilePermissions(paths: paths).findings()
             + StrayFiles(paths: paths).findings()
         return Finding.Severity.allCases.flatMap { severity in found.filter { $0.severity == severity } }
     }
@@ -73,6 +73,27 @@ struct StoreCheckup {
                 .note, "logMissing", "\(names) missing: users who may not make files here cannot read the store",
                 remedy: "open it once for writing: cipherctl sql --write")
         ] + lockFile()
+    }
+
+    /// Who has the store open.
+    private func users() -> [Finding] {
+        let readers = inspection.logReaders.map { reader in
+            Finding(
+                .note, "oldReader", "\(reader) reads at an old moment: the write-ahead log cannot shrink meanwhile",
+                remedy: "let it end its transaction or snapshot")
+        }
+        let hasResetBug = !KnownBug.affecting(sqlite: SQLiteLibrary.sqliteVersion, sqlCipher: nil)
+            .filter { $0.name == "WAL-reset" }.isEmpty
+        guard hasResetBug, let holders = inspection.holders else { return readers }
+        let strangers = holders.filter { $0.label == nil && $0.process != ProcessInspector.currentProcess }
+        return readers
+            + strangers.map { stranger in
+                Finding(
+                    stranger.uses.contains(.writeLock) ? .risk : .note, "stranger",
+                    "\(stranger) has the store open and does not take turns with this library: if it writes with SQLite "
+                        + "before 3.51.3 and checkpoints by itself, commits can be lost",
+                    remedy: "let it write by way of this library, or run: PRAGMA wal_autocheckpoint = 0 in it")
+            }
     }
 
     private func lockFile() -> [Finding] {

@@ -24,6 +24,10 @@ struct StoreInspection {
     let walBytes: Int
     /// Committed frames in the write-ahead log.
     let walFrames: Int
+    /// Frames of the log that are in the database file already; nil when no process has the log open.
+    let copiedFrames: Int?
+    /// The processes that read at an old moment, and so keep the log from shrinking.
+    let logReaders: [LogReader]
     /// Pages at the last commit, as header and log say.
     let pages: Int
     let verdict: HeaderVerdict
@@ -52,6 +56,9 @@ struct StoreInspection {
         walFrames = Int(log.scan?.committedFrames ?? 0)
         let pagesByLog = Int(log.scan?.databasePages ?? 0)
         pages = pagesByLog > 0 ? pagesByLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
+        let index = Self.index(path)
+        copiedFrames = index.map { Int($0.checkpointedFrames) }
+        logReaders = index.map { LogReader.blocking($0, sharedMemory: StorePaths(path).sharedMemory) } ?? []
         isLeased = try? Self.isLeased(path)
         holders = try? StoreHolders(of: path)
         findRisks()
@@ -62,6 +69,15 @@ struct StoreInspection {
         guard let bytes = try Files.byteCount(wal), bytes > 0 else { return (0, nil) }
         let file = try RawFile(wal)
         return (bytes, try WALScan.scan(fileBytes: bytes) { try file.read(at: $0, into: $1) })
+    }
+
+    /// The head of the wal-index, which is right only while a process has it open.
+    private static func index(_ path: String) -> WALIndex? {
+        let file = StorePaths(path).sharedMemory
+        guard let locks = try? SystemLocks.posixLocks(on: file), !locks.isEmpty,
+            let bytes = try? RawFile(file).bytes(at: 0, count: WALIndex.headerBytes)
+        else { return nil }
+        return bytes.withUnsafeBytes { WALIndex($0) }
     }
 
     private static func isLeased(_ path: String) throws -> Bool {
@@ -128,7 +144,10 @@ struct StoreInspection {
         if let holders { attention += HolderReport.attention(holders) }
         if !filesystem.isSafeForSharedWAL { attention.append("stores are not safe on \(filesystem.name)") }
         if walBytes > Self.largeLogBytes {
-            attention.append("the write-ahead log has \(walBytes >> 20) MiB: a reader may have been open for very long")
+            let readers = logReaders.map(\.description).joined(separator: ", ")
+            attention.append(
+                "the write-ahead log has \(walBytes >> 20) MiB"
+                    + (readers.isEmpty ? "" : ", and cannot shrink while these read at an old moment: \(readers)"))
         }
     }
 }

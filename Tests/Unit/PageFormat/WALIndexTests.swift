@@ -53,6 +53,18 @@ struct WALIndexTests {
         #expect(blocking.map { head.readMarks[$0] }.contains(before))
     }
 
+    @Test("a reader that came when everything was in the file keeps what is committed later from being copied")
+    func readerOfTheFile() throws {
+        let scene = try Scene()
+        try scene.reader.run("COMMIT")
+        try scene.writer.run("PRAGMA wal_checkpoint")
+        #expect(try #require(index(try scene.head())).blocksCheckpoints(readMark: 0) == false)
+        try scene.reader.run("BEGIN; SELECT COUNT(*) FROM t")
+        try scene.writer.run("INSERT INTO t VALUES (1); PRAGMA wal_checkpoint")
+        let head = try #require(index(try scene.head()))
+        #expect(head.blocksCheckpoints(readMark: 0) && head.checkpointedFrames < head.frames)
+    }
+
     @Test("a head that is being written, of another version, or not yet made is not taken")
     func refusals() throws {
         let scene = try Scene()
