@@ -218,8 +218,7 @@ public final class Database {
     /// Told after each statement that ran to its end.
     func didRun(_ statement: Statement) {
         if !statement.effects.isEmpty { note(statement.effects) }
-        // Inside a transaction, what has written keeps the turn.
-        if !errands.isEmpty { completeTransactionIfEnded() }
+        if errands.contains(.completions) { completeTransactionIfEnded() }
     }
 
     /// Told after each statement that failed.

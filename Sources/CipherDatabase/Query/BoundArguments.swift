@@ -43,7 +43,7 @@ extension Statement {
         try bindAll(.values(values), count: values.count) {
             for index in values.indices {
                 let parameter = CInt(index + 1)
-                let code = values[index]?.bind(to: sqliteStatement, at: parameter) ?? handle.bindNull(at: parameter)
+                let code = values[index]?.bind(to: handle.pointer, at: parameter) ?? handle.bindNull(at: parameter)
                 if code != 0 { throw failure(code) }
             }
         }

@@ -11,6 +11,8 @@ public final class Statement {
     /// library's sight.
     public var sqliteStatement: SQLiteStatement {
         database.noteRawUse()
+        mayBeMidway = true
+        isShared = true
         return handle.pointer
     }
     /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE`, which takes a lock, does not.
@@ -24,6 +26,10 @@ public final class Statement {
     let call: GatedCall
     /// Whether its steps pass the gate even while nothing is written.
     @usableFromInline let isGatedAlways: Bool
+    /// Whether it may be in the middle of its rows: asking SQLite, and resetting what is reset, costs as much as a column.
+    @exclusivity(unchecked) private var mayBeMidway = false
+    /// Whether the program has SQLite's pointer to it, and may step it by itself.
+    @exclusivity(unchecked) private var isShared = false
     /// Whether it runs inside a bracketed call.
     @exclusivity(unchecked) private var isInCall = false
     private var bound = BoundArguments.arguments(StatementArguments())
@@ -211,8 +217,14 @@ public final class Statement {
         var code: CInt
         repeat { code = handle.step() } while code == ResultCode.SQLITE_ROW.rawValue
         if code != ResultCode.SQLITE_DONE.rawValue { throw failure(code) }
-        _ = handle.reset()
+        resetHandle()
         try didEnd()
+    }
+
+    @inline(__always)
+    func resetHandle() {
+        _ = handle.reset()
+        mayBeMidway = isShared
     }
 
     /// Makes the statement ready for its first step, inside a bracketed call where the connection may write.
@@ -220,17 +232,20 @@ public final class Statement {
         if !argumentsAreComplete { try validateArguments(arguments) }
         isInCall = try database.willRun(self, takesTurn: takesTurn)
         // Only a run that a cursor has not ended is left to be reset.
-        if handle.isBusy { _ = handle.reset() }
+        if mayBeMidway && handle.isBusy { resetHandle() }
+        mayBeMidway = true
         useCount &+= 1
     }
 
     private func rewind() {
-        if database.isGated && handle.isBusy { reset() } else { _ = handle.reset() }
+        if mayBeMidway {
+            if database.isGated && handle.isBusy { reset() } else { resetHandle() }
+        }
         useCount &+= 1
     }
 
     /// Takes the statement out of the middle of its rows.
-    func reset() { database.gated { _ = handle.reset() } }
+    func reset() { database.gated { resetHandle() } }
 
     // MARK: Step by step
 
@@ -296,7 +311,7 @@ public final class Statement {
     func failure(_ code: CInt) -> any Error {
         let message = database.handle.lastMessage
         if isInCall {
-            _ = handle.reset()
+            resetHandle()
             database.leaveTurnIfDone()
         } else {
             reset()

@@ -41,7 +41,7 @@ struct StatementSteps {
     mutating func finish() throws {
         isDone = true
         if statement.passesGate { return try statement.endThroughGate() }
-        _ = handle.reset()
+        statement.resetHandle()
         statement.database.didRun(statement)
     }
 

@@ -44,7 +44,19 @@ extension Database {
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has rolled the transaction back or refuses the call;
     ///   `StoreError.storeMoved` when a write transaction would go to a file that is not at its path any more.
     @discardableResult
+    @inline(__always)
     func enterCall(_ call: GatedCall, sql: @autoclosure () -> String = "") throws -> Bool {
+        // The most frequent case first: the next statement of a transaction, and nobody suspends.
+        if isGated && callDepth == 0 && !wasRolledBack && gate.move(from: gateRest, to: .calling) {
+            callDepth = 1
+            hooks.hasWaited = false
+            if gate.isSuspended { try refuseIfNeeded(call, sql: sql()) }
+            return true
+        }
+        return try enterCallSlowly(call, sql: sql())
+    }
+
+    private func enterCallSlowly(_ call: GatedCall, sql: @autoclosure () -> String) throws -> Bool {
         if callDepth > 0 {
             callDepth += 1
             return true

@@ -74,6 +74,32 @@ import Testing
         #expect(try writer.read { try $0.rowCount() } == 1)
     }
 
+    // Binding values of several types went by the pointer that programs may ask for, and from then on the suspending
+    // thread took the connection for one that the program uses by C code of its own.
+    @Test("an open transaction is rolled back also after values of several types were bound")
+    func idleAfterValues() throws {
+        let writer = try bench.open(.pool)
+        let (isOpen, isOver) = (Gate(), Gate())
+        let threads = Threads()
+        threads.start {
+            let error = databaseError {
+                try writer.write { db in
+                    let statement = try db.makeStatement(sql: "INSERT INTO t SELECT ? WHERE ? IS NOT NULL")
+                    try statement.setArguments([1, "two"] as [(any DatabaseValueConvertible)?])
+                    try statement.execute()
+                    isOpen.open()
+                    isOver.wait()
+                    try db.insert(2)
+                }
+            }
+            #expect(error?.resultCode == .SQLITE_ABORT)
+        }
+        #expect(isOpen.wait())
+        try Bench.whileSuspended { try bench.expectWritable(.pool) }
+        isOver.open()
+        threads.join()
+    }
+
     @Test("an open transaction is rolled back when its own thread posts, and its commit throws")
     func ownThread() throws {
         let pool = try bench.open(.pool)
