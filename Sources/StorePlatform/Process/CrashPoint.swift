@@ -3,11 +3,12 @@
 #else
     import Glibc
 #endif
+import Synchronization
 
 /// A named place at which tests let a process die as if it had been killed or the power had gone.
 ///
 /// Release builds have none of it. In debug builds a process dies by SIGKILL at the place that the environment variable
-/// `CIPHERSTORE_CRASH_AT` names.
+/// `CIPHERSTORE_CRASH_AT` names: `fileRenamed`, or `fileRenamed:2` for the second time that it comes there.
 package enum CrashPoint: String, CaseIterable, Sendable {
     /// The opening lock is held, nothing is written yet.
     case openingLockTaken
@@ -41,20 +42,36 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// The sidecar says that the store is ready.
     case adoptionEnded
 
+    /// The locks of a change of keys are held, and the sidecar was read under them.
+    case keyChangeLocked
+    /// The new version of the sidecar is made and proved; nothing is written.
+    case keyChangeProved
+    /// Both copies are the new version, and nothing beside the store keeps what was removed.
+    case keyChangeEnded
+
     /// The places that the creation of a store passes.
-    package static let ofCreation = allCases.filter { !$0.rawValue.hasPrefix("adoption") }
+    package static let ofCreation = allCases.filter { !ofAdoption.contains($0) && !ofKeyChange.contains($0) }
+    /// The places of its own that a change of keys passes.
+    package static let ofKeyChange = allCases.filter { $0.rawValue.hasPrefix("keyChange") }
     /// The places of their own that an adoption passes.
     package static let ofAdoption = allCases.filter { $0.rawValue.hasPrefix("adoption") }
 
     #if DEBUG
-        private static let chosen = getenv("CIPHERSTORE_CRASH_AT").flatMap { CrashPoint(rawValue: String(cString: $0)) }
+        private static let chosen: (point: CrashPoint, time: Int)? = {
+            guard let variable = getenv("CIPHERSTORE_CRASH_AT") else { return nil }
+            let parts = String(cString: variable).split(separator: ":")
+            guard let point = parts.first.flatMap({ CrashPoint(rawValue: String($0)) }) else { return nil }
+            return (point, parts.count > 1 ? Int(parts[1]) ?? 1 : 1)
+        }()
+        private static let passed = Atomic(0)
     #endif
 
     /// Ends the process here if this is the chosen place.
     @inline(__always)
     package static func reach(_ point: CrashPoint) {
         #if DEBUG
-            if point == chosen { kill(getpid(), SIGKILL) }
+            guard let chosen, chosen.point == point else { return }
+            if passed.add(1, ordering: .relaxed).newValue == chosen.time { kill(getpid(), SIGKILL) }
         #endif
     }
 }

@@ -1,0 +1,15 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// The time of day, for records that people read. Nothing is ordered or waited for by it.
+package enum WallClock {
+    /// Whole seconds since 1970, in UTC.
+    package static var secondsSince1970: UInt64 {
+        var now = timespec()
+        guard clock_gettime(CLOCK_REALTIME, &now) == 0 else { return 0 }
+        return UInt64(max(now.tv_sec, 0))
+    }
+}
