@@ -52,13 +52,10 @@ struct SidecarJudge {
         let found = SidecarCopy.allCases.compactMap { copy in copies[copy].parsed.map { (copy, $0) } }
         let isSwapped = found.count == 2 && found[1].1.claimed.generation > found[0].1.claimed.generation
         var judged = try (isSwapped ? found.reversed() : found).map { try judge.judge($0, $1, unlock) }
-        // What the second copy gave may tell about the first one.
-        if judged.count == 2, let keys = judged[1].keys {
-            judged[0] = try judged[0].reconsidered(with: keys, judged[1])
-        }
-        if let keys = judged[0].keys, judged.count == 2 {
-            judged[1] = try judged[1].reconsidered(with: keys, judged[0])
-        }
+        guard judged.count == 2 else { return judged }
+        // What one copy gave may tell about the other.
+        if let keys = judged[1].keys { judged[0] = try judged[0].reconsidered(with: keys, judged[1]) }
+        if let keys = judged[0].keys { judged[1] = try judged[1].reconsidered(with: keys, judged[0]) }
         return isSwapped ? judged.reversed() : judged
     }
 

@@ -56,7 +56,7 @@ struct SidecarParser {
     mutating func recordName(_ expected: String?) throws(SidecarSyntaxError) {
         try scanner.literal("{\"record\":\"")
         let name = try scanner.word("record")
-        if Sidecar.reservedRecords.contains(name) { throw .featureAhead(name) }
+        if name != expected, Sidecar.reservedRecords.contains(name) { throw .featureAhead(name) }
         guard name == expected else { throw scanner.malformed(expected.map { "record \($0)" } ?? "the mac") }
         try scanner.literal("\"")
     }
