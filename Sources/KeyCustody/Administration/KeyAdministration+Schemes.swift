@@ -20,13 +20,14 @@ extension KeyAdministration {
             }
             return (try founding.sidecar(from: sidecar, dataKey: dataKey, origin: .direct), founding.keys)
         }
-        return KeyAdministration(databasePath: databasePath, keys: founding.keys)
+        return holding(founding.keys)
     }
 
     /// Turns a store with slots into a direct one. Its data key stays, so the key that opens it from now on is the data
     /// key itself, or the passphrase from which it was once derived.
     ///
     /// - Parameter material: That key; it is proved before the slots go.
+    /// - Returns: The administration of the direct store.
     /// - Throws: ``StoreError`` `wrongKey` when it does not give the data key, `settingsConflict` when the store is direct
     ///   already; what changing throws.
     package func convertToDirect(provedBy material: borrowing KeyMaterial) throws -> KeyAdministration {
@@ -47,7 +48,7 @@ extension KeyAdministration {
             next.scheme = .direct
             return (next, direct)
         }
-        return KeyAdministration(databasePath: databasePath, keys: direct)
+        return holding(direct)
     }
 
     private func conflict(_ why: String, _ remedy: String) -> StoreError {

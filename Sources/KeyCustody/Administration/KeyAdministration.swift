@@ -9,7 +9,7 @@ import StorePlatform
 package struct KeyAdministration: Sendable {
     package let databasePath: String
     /// What proves the sidecar.
-    package let keys: SidecarKeys
+    package private(set) var keys: SidecarKeys
     /// The longest wait for other changes, rotations and openings.
     package var wait = Duration.seconds(60)
     /// Asked while waiting; true ends the wait with `CancellationError`.
@@ -31,7 +31,6 @@ package struct KeyAdministration: Sendable {
         databasePath: String, with material: borrowing KeyMaterial
     ) throws -> KeyAdministration {
         let files = SidecarFiles(databasePath: databasePath)
-        // Not a closure over the material, which cannot be captured: each readable copy is asked about once.
         guard let choice = try files.choose(files.read(), unlock: { try material.unlock($0) }) else {
             throw noSidecar(databasePath)
         }
@@ -50,6 +49,13 @@ package struct KeyAdministration: Sendable {
         return choice
     }
 
+    /// The same, with the keys that a change of the scheme made.
+    func holding(_ keys: SidecarKeys) -> KeyAdministration {
+        var other = self
+        other.keys = keys
+        return other
+    }
+
     // MARK: Changing
 
     /// Makes a new version of the sidecar.
@@ -66,12 +72,14 @@ package struct KeyAdministration: Sendable {
         let current = try choice()
         CrashPoint.reach(.keyChangeLocked)
         try requireChangeable(current)
+        // As an opening does: a copy that an earlier change left behind is brought up to date, whatever becomes of this
+        // one, and what was damaged or forged is kept aside.
+        try files.repair(current, keyOpensDatabase: false)
         var (next, nextKeys) = try edit(current.sidecar)
         next.generation = current.sidecar.generation + 1
-        // What was damaged or forged is kept aside, as by an opening.
-        try files.repair(current, keyOpensDatabase: false)
+        let bytes = try next.encoded(keys: nextKeys)
         CrashPoint.reach(.keyChangeProved)
-        try files.write(next, keys: nextKeys)
+        try files.write(bytes)
         if removesSecrets { try files.removeFormerCopies() }
         CrashPoint.reach(.keyChangeEnded)
     }

@@ -155,14 +155,17 @@ extension SidecarFiles {
                 why: "The key fits, but the authentication code of \"\(mainPath)\" does not (\(state(copies))).",
                 remedy: "Restore the sidecar from a backup of the store, and find out who changed it.")
         }
+        if judged.contains(where: { $0.sidecar.slotted != nil }) {
+            return StoreError(
+                .wrongKey, what: "The key does not open \"\(databasePath)\".",
+                why: "It opens no key slot of the sidecar (\(state(copies))).",
+                remedy: "Check the key. If it is right, its slot was changed: restore the sidecar.")
+        }
         if !judged.isEmpty {
             return StoreError(
                 .wrongKey, what: "The key does not open \"\(databasePath)\".",
-                why: judged.contains { !$0.sidecar.slots.isEmpty }
-                    ? "It opens no key slot of the sidecar (\(state(copies)))."
-                    : "It does not fit the key check of the sidecar (\(state(copies))).",
-                remedy: "Check the key. If it is right, the sidecar was changed: restore it from a backup of the store."
-            )
+                why: "It does not fit the key check of the sidecar (\(state(copies))).",
+                remedy: "Check the key. If it is right, the salt in the sidecar was changed: restore the sidecar.")
         }
         for copy in SidecarCopy.allCases {
             if case .unreadable(let error) = copies[copy] { return error }

@@ -93,7 +93,11 @@ package struct SidecarFiles: Sendable {
     /// - Throws: ``SystemError``, `CryptoError` or ``StoreError`` `settingsConflict`. When the main copy could not be
     ///   written, nothing changed; when only the backup could not, the change has happened all the same.
     package func write(_ sidecar: Sidecar, keys: SidecarKeys) throws {
-        let bytes = try sidecar.encoded(keys: keys)
+        try write(sidecar.encoded(keys: keys))
+    }
+
+    /// Makes bytes, which are a sidecar, durable in both files, the main copy first.
+    func write(_ bytes: [UInt8]) throws(SystemError) {
         try write(bytes, to: .main)
         CrashPoint.reach(.sidecarMainWritten)
         try write(bytes, to: .backup)

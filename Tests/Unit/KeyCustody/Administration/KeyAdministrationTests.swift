@@ -48,6 +48,17 @@ struct KeyAdministrationTests {
         #expect(code { try bench.administration.remove(1) } == .slotNotFound)
     }
 
+    // A removal that was killed between the two files, and is asked for again: the slot is gone, and the backup has it.
+    @Test("a removal that was cut is completed by the next one, which finds nothing to remove")
+    func removeAgain() throws {
+        let bench = try KeyBench()
+        let before = try bench.content(.main)
+        try bench.administration.remove(1)
+        try bench.files.write(before, to: .backup)
+        #expect(code { try bench.administration.remove(1) } == .slotNotFound)
+        #expect(try bench.openedFromAnyFile("first") == [])
+    }
+
     @Test("a changed slot keeps its number and label, and its former secret opens nothing")
     func change() throws {
         let bench = try KeyBench([SlotFixture.passphrase("first", label: "laptop"), SlotFixture.keyFile(0)])
