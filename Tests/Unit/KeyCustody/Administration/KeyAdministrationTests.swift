@@ -106,6 +106,17 @@ struct KeyAdministrationTests {
         #expect(try bench.opened(SlotFixture.rawKey(0)) == nil)
     }
 
+    @Test("of several slots with one secret the one that costs nothing opens, and otherwise the newest")
+    func order() throws {
+        let words = String(repeating: "0f", count: 32)
+        let bench = try KeyBench([SlotFixture.passphrase(words), SlotFixture.passphrase(words), SlotFixture.keyFile(0)])
+        #expect(try bench.opened(words) == 2)
+        let slot = try bench.administration.add(NewSlot(SlotFixture.material(words), kind: .command))
+        try bench.administration.add(SlotFixture.passphrase(words))
+        #expect(slot.derivation == .hkdf)
+        #expect(try bench.opened(words) == slot.id)
+    }
+
     @Test("a slot that this library cannot derive is passed over, and named when nothing else opens")
     func unavailableDerivation() throws {
         let bench = try KeyBench()

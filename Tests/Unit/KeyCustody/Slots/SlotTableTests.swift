@@ -110,6 +110,9 @@ struct SlotTableTests {
         let hexadecimal = String(repeating: "0f", count: 32)
         #expect(try NewSlot(SlotFixture.material(hexadecimal), kind: .command).derivation == .hkdf)
         #expect(try NewSlot(SlotFixture.material(hexadecimal)).derivation == .standard)
+        for short in ["123456", "deadbeef", String(hexadecimal.dropLast()), String(repeating: "A1b", count: 14)] {
+            #expect(try NewSlot(SlotFixture.material(short), kind: .command).derivation == .standard)
+        }
         let base64 = "hHq3v9y0Xc1bTn5zLw8kRj2sUf7gAe4dMi6pOoZqYtE="
         #expect(try NewSlot(SlotFixture.material(base64), kind: .credential).derivation == .hkdf)
         let sentence = "four score and seven years ago our fathers brought forth"
