@@ -2,7 +2,7 @@
 """Writes Keys/fixtures/ with the `sqlcipher` shell of the system, and Keys/manifest.json about fixtures and vectors.
 
 Vectors of pages and keys that SQLCipher draws differ at every run, so run this only to change the fixtures.
-Usage: Keys/generators/make_fixtures.py (after make_vectors.py; needs SQLCipher 4's shell)
+Usage: Keys/generators/make_fixtures.py (after make_vectors.py and make_slots.py; needs SQLCipher 4's shell)
 """
 
 import hashlib
@@ -93,6 +93,10 @@ def vectors() -> list:
         "hmac.json": "HMAC with SHA-1, SHA-256 and SHA-512",
         "cipher.json": "AES-256-CBC without padding",
         "pages.json": "whole pages of every size, both header forms and all three hashes",
+        "gcm.json": "AES-256-GCM",
+        "scrypt.json": "scrypt",
+        "argon2id.json": "Argon2id, where the library has it",
+        "slots.json": "sidecars with key slots, their keys and a page of each; recovery keys as text",
     }
     return [
         {"kind": "vector", "file": f"vectors/{name}", "what": text, "expected": "every value is reproduced"}

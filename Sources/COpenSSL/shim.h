@@ -49,4 +49,23 @@ static inline int copenssl_hkdf_derive(EVP_KDF_CTX *context, const char *digest,
     return EVP_KDF_derive(context, output, output_bytes, params);
 }
 
+// The names are written out because the headers of OpenSSL before 3.2 lack them; such a library has no algorithm for the
+// context either.
+static inline int copenssl_argon2id_derive(EVP_KDF_CTX *context, const void *password, size_t password_bytes,
+                                           const void *salt, size_t salt_bytes, uint32_t memory_kib,
+                                           uint32_t iterations, uint32_t lanes, unsigned char *output,
+                                           size_t output_bytes) {
+    uint32_t threads = 1;
+    OSSL_PARAM params[] = {
+        OSSL_PARAM_construct_octet_string("pass", (void *)password, password_bytes),
+        OSSL_PARAM_construct_octet_string("salt", (void *)salt, salt_bytes),
+        OSSL_PARAM_construct_uint32("memcost", &memory_kib),
+        OSSL_PARAM_construct_uint32("iter", &iterations),
+        OSSL_PARAM_construct_uint32("lanes", &lanes),
+        OSSL_PARAM_construct_uint32("threads", &threads),
+        OSSL_PARAM_construct_end(),
+    };
+    return EVP_KDF_derive(context, output, output_bytes, params);
+}
+
 #endif

@@ -11,4 +11,26 @@ extension Limits {
     package static let pageBytes = 512...65_536
     /// Digits of a counter in a sidecar; the largest has room for growth and cannot overflow.
     static let counterDigits = 18
+
+    /// Key slots of one store.
+    package static let keySlots = 32
+    /// Characters of a slot's label.
+    package static let slotLabelCharacters = 64
+    /// log2 N of scrypt: 16 MiB to 1 GiB of memory with the block size below.
+    package static let scryptLog2Rounds = 14...20
+    /// r of scrypt; other values bring nothing on today's processors.
+    package static let scryptBlockSize = 8
+    /// p of scrypt.
+    package static let scryptLanes = 1...4
+    /// Memory of Argon2id in KiB: 16 MiB to 1 GiB.
+    package static let argon2MemoryKiB = 16 * 1024...1024 * 1024
+    /// Passes of Argon2id over its memory.
+    package static let argon2Iterations = 1...16
+    /// Lanes of Argon2id.
+    package static let argon2Lanes = 1...8
+    /// Memory that one derivation may take, in bytes; a key slot that asks for more is refused unread.
+    package static let slotMemoryBytes = 1 << 30
+    /// Memory that the derivations of all slots of a store fill one after another, in bytes: what a wrong passphrase
+    /// can cost. It is that of 32 slots with the usual cost, about ten seconds.
+    package static let slotWorkBytes = 4 << 30
 }

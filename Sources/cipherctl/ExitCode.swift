@@ -64,7 +64,7 @@ enum ExitCode: Int32, CaseIterable {
             case .keyRotated, .storeMoved: .tryAgain
             case .storeInUse, .rotationPending: .storeInUse
             case .slotNotFound: .usage
-            case .storeClosed, .lastSlot: .failed
+            case .storeClosed, .lastSlot, .tooManySlots: .failed
             }
     }
 

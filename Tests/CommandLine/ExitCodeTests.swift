@@ -12,7 +12,7 @@ struct ExitCodeTests {
         .sidecarDamaged, .sidecarForged, .sidecarAhead, .foreignSidecar, .settingsConflict, .notEncrypted,
         .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind,
-        .slotNotFound, .lastSlot,
+        .slotNotFound, .lastSlot, .tooManySlots,
     ]
 
     private static func isListed(_ code: StoreError.Code) -> Bool {
@@ -21,7 +21,8 @@ struct ExitCodeTests {
             .sidecarDamaged, .sidecarForged, .sidecarAhead, .foreignSidecar, .settingsConflict, .notEncrypted,
             .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated,
             .rotationPending,
-            .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot:
+            .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot,
+            .tooManySlots:
             codes.contains { $0.name == code.name }
         }
     }

@@ -3,23 +3,40 @@ import StorePlatform
 
 extension Sidecar {
     static let formatName = "cipherstore-sidecar"
-    static let formatVersion: UInt64 = 1
-    /// Records that later versions of the format will have; this one refuses them by name.
-    static let reservedRecords: Set<String> = ["slot", "master-key", "data-key", "pending"]
-    static let reservedSchemes: Set<String> = ["slots"]
+    /// The version of the format for direct stores.
+    static let directVersion: UInt64 = 1
+    /// The version of the format for stores with key slots.
+    static let slotsVersion: UInt64 = 2
+    /// Records that later versions of the format may have; today's refuse them by name. (`pending` has its one place in
+    /// version 2.)
+    static let reservedRecords: Set<String> = ["pending", "pending-slot", "pending-master"]
 
-    /// The bytes of the file, sealed with the key.
+    var formatVersion: UInt64 {
+        switch scheme {
+        case .direct: Self.directVersion
+        case .slots: Self.slotsVersion
+        }
+    }
+
+    /// The bytes of the file of a direct store, sealed with its data key.
+    package func encoded(dataKey: DataKey) throws -> [UInt8] { try encoded(keys: .direct(dataKey)) }
+
+    /// The bytes of the file, sealed with the keys.
     ///
     /// - Throws: `StoreError` `settingsConflict` when the value could not be read back; `CryptoError`.
-    package func encoded(dataKey: DataKey) throws -> [UInt8] {
-        let keyCheck = try SidecarSeal.keyCheck(storeID: storeID, dataKey: dataKey)
-        let body = body(keyCheck: keyCheck)
-        let mac = try SidecarSeal.mac(of: body, storeID: storeID, dataKey: dataKey)
-        let bytes = body + Array("{\"mac\":\"\(Hex.text(mac))\"}\n".utf8)
-        // A sidecar that cannot be read back is a lost salt: rather no sidecar at all.
+    package func encoded(keys: SidecarKeys) throws -> [UInt8] {
+        let keyCheck = try SidecarSeal.keyCheck(storeID: storeID, keys: keys)
+        var bytes = body(keyCheck: keyCheck)
+        if let pending = try keys.pendingDataKey(of: self) {
+            let mac = try SidecarSeal.pendingMac(of: bytes, storeID: storeID, dataKey: pending)
+            bytes += Self.pendingMacLine(mac)
+        }
+        bytes += Self.macLine(try SidecarSeal.mac(of: bytes, storeID: storeID, keys: keys))
+        // A sidecar that cannot be read back is a lost salt, or a lost key: rather no sidecar at all.
         do {
-            guard try UnauthenticatedSidecar.parse(bytes).claimed == self else { throw SidecarSyntaxError.empty }
-        } catch {
+            let isGenuine = try UnauthenticatedSidecar.parse(bytes).authenticate(keys) == .genuine(self)
+            guard isGenuine else { throw SidecarSyntaxError.malformed(line: 1, expected: "what its keys open") }
+        } catch let error as SidecarSyntaxError {
             throw StoreError(
                 .settingsConflict, what: "The sidecar of the store cannot be written.",
                 why: "Its values are outside what the format allows: \(error).",
@@ -29,17 +46,62 @@ extension Sidecar {
         return bytes
     }
 
-    /// Every line before the authentication code.
+    static func macLine(_ mac: [UInt8]) -> [UInt8] { Array("{\"mac\":\"\(Hex.text(mac))\"}\n".utf8) }
+
+    static func pendingMacLine(_ mac: [UInt8]) -> [UInt8] { Array("{\"pending-mac\":\"\(Hex.text(mac))\"}\n".utf8) }
+
+    /// Every line before the authentication codes.
     func body(keyCheck: [UInt8]) -> [UInt8] {
-        let lines = [
-            "{\"format\":\"\(Self.formatName)\",\"version\":\(Self.formatVersion)}",
+        var lines = [
+            "{\"format\":\"\(Self.formatName)\",\"version\":\(formatVersion)}",
             "{\"record\":\"store\",\"id\":\"\(Hex.text(storeID.bytes))\",\"state\":\"\(state.rawValue)\","
-                + "\"epoch\":\(epoch),\"generation\":\(generation),\"scheme\":\"\(scheme.rawValue)\"}",
+                + "\"epoch\":\(epoch),\"generation\":\(generation),\"scheme\":\"\(scheme.name)\"}",
             "{\"record\":\"cipher\",\"salt\":\"\(salt.hex)\",\"page_bytes\":\(settings.pageBytes),"
                 + "\"plaintext_header_bytes\":\(settings.plaintextHeaderBytes),\"kdf_rounds\":\(settings.kdfRounds),"
                 + "\"kdf_hash\":\"\(settings.kdfHash.rawValue)\",\"hmac_hash\":\"\(settings.hmacHash.rawValue)\"}",
-            "{\"record\":\"key-check\",\"value\":\"\(Hex.text(keyCheck))\"}",
         ]
+        if let slotted { lines += slotted.lines(epoch: epoch) }
+        lines.append("{\"record\":\"key-check\",\"value\":\"\(Hex.text(keyCheck))\"}")
         return lines.flatMap { Array($0.utf8) + [UInt8(ascii: "\n")] }
     }
+}
+
+extension SlottedKeys {
+    /// The lines between the cipher record and the key check.
+    fileprivate func lines(epoch: UInt64) -> [String] {
+        var lines = ["{\"record\":\"slots\",\"next_id\":\(table.nextID)}"]
+        lines += table.slots.map(\.line)
+        lines.append(
+            "{\"record\":\"data-key\",\"epoch\":\(epoch),\"created\":\(dataKey.created),"
+                + "\"origin\":\"\(dataKey.origin.rawValue)\",\(dataKey.wrapped.fields)}")
+        if let pending {
+            lines.append(
+                "{\"record\":\"pending\",\"epoch\":\(epoch + 1),\"created\":\(pending.created),"
+                    + "\"salt\":\"\(pending.salt.hex)\",\(pending.wrapped.fields)}")
+        }
+        return lines
+    }
+}
+
+extension KeySlot {
+    fileprivate var line: String {
+        "{\"record\":\"slot\",\"id\":\(id),\"kind\":\"\(kind.rawValue)\",\"created\":\(created),"
+            + "\"label\":\"\(label.text)\",\(derivation.fields),\"salt\":\"\(salt.hex)\",\(wrapped.fields)}"
+    }
+}
+
+extension SlotDerivation {
+    fileprivate var fields: String {
+        switch self {
+        case .hkdf: "\"kdf\":\"hkdf\""
+        case .scrypt(let log2Rounds, let blockSize, let lanes):
+            "\"kdf\":\"scrypt\",\"log2_n\":\(log2Rounds),\"r\":\(blockSize),\"p\":\(lanes)"
+        case .argon2id(let memoryKiB, let iterations, let lanes):
+            "\"kdf\":\"argon2id\",\"memory_kib\":\(memoryKiB),\"iterations\":\(iterations),\"lanes\":\(lanes)"
+        }
+    }
+}
+
+extension WrappedKey {
+    fileprivate var fields: String { "\"nonce\":\"\(Hex.text(nonce))\",\"wrapped\":\"\(Hex.text(sealed))\"" }
 }

@@ -18,9 +18,19 @@ package struct Sidecar: Hashable, Sendable {
     }
 
     /// How the data key is kept.
-    package enum Scheme: String, Hashable, Sendable {
+    package enum Scheme: Hashable, Sendable {
         /// SQLCipher's own derivation from the passphrase, or a raw key: nothing is kept.
         case direct
+        /// A random data key, wrapped by a master key, which each key slot wraps.
+        case slots(SlottedKeys)
+
+        /// What the sidecar calls it.
+        package var name: String {
+            switch self {
+            case .direct: "direct"
+            case .slots: "slots"
+            }
+        }
     }
 
     /// The store's name for life.

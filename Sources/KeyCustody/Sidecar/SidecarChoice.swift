@@ -43,70 +43,62 @@ extension SidecarNote: CustomStringConvertible {
     }
 }
 
-/// The sidecar that counts, and the key that proved it.
+/// The sidecar that counts, and the keys that proved it.
 package struct SidecarChoice: Sendable {
     package let sidecar: Sidecar
+    package let keys: SidecarKeys
     package let dataKey: DataKey
     /// Which file it came from.
     package let copy: SidecarCopy
     package let notes: [SidecarNote]
     /// The bytes of the chosen file.
     let bytes: [UInt8]
+    /// A copy with key slots that this direct key cannot judge and that claims to be newer: a conversion that was cut. The
+    /// database proves nothing about it, because its data key is the same.
+    let unjudged: SidecarCopy?
 }
 
 extension SidecarFiles {
-    /// Finds the version that counts: of the files that the key proves genuine the one with the highest generation.
+    /// Finds the version of a direct store that counts.
     ///
     /// - Parameter deriveKey: Makes the data key for a salt and settings; asked once for each pair of them.
-    /// - Returns: The choice, or nil when there is no file at all.
-    /// - Throws: `StoreError` `wrongKey`, `sidecarForged`, `sidecarDamaged`, `sidecarAhead` or `foreignSidecar`;
-    ///   ``SystemError`` when the files that matter cannot be read; what `deriveKey` throws.
     package func choose(
         _ copies: SidecarCopies, deriveKey: (Salt, CipherSettings) throws -> DataKey
     ) throws -> SidecarChoice? {
-        if copies.areAbsent { return nil }
-        try refuseLaterVersions(copies)
-        let judged = try judge(copies, deriveKey)
-        guard let best = try best(of: judged) else { throw failure(copies, judged) }
-        let notes = notes(copies, judged, best: best)
-        return SidecarChoice(
-            sidecar: best.sidecar, dataKey: best.dataKey, copy: best.copy, notes: notes, bytes: best.bytes)
-    }
-
-    /// A copy that could be held against a key.
-    fileprivate struct Judged {
-        let copy: SidecarCopy
-        let sidecar: Sidecar
-        let bytes: [UInt8]
-        let dataKey: DataKey
-        let verdict: UnauthenticatedSidecar.Verdict
-
-        var isGenuine: Bool { verdict == .genuine(sidecar) }
-    }
-
-    private struct Ingredients: Hashable {
-        let salt: Salt
-        let settings: CipherSettings
-    }
-
-    private func judge(
-        _ copies: SidecarCopies, _ deriveKey: (Salt, CipherSettings) throws -> DataKey
-    ) throws -> [Judged] {
-        var keys: [Ingredients: DataKey] = [:]
-        return try SidecarCopy.allCases.compactMap { copy in
-            guard let parsed = copies[copy].parsed else { return nil }
-            let claimed = parsed.claimed
-            let ingredients = Ingredients(salt: claimed.salt, settings: claimed.settings)
-            let dataKey = try keys[ingredients] ?? deriveKey(claimed.salt, claimed.settings)
-            keys[ingredients] = dataKey
-            return Judged(
-                copy: copy, sidecar: claimed, bytes: parsed.bytes, dataKey: dataKey,
-                verdict: try parsed.authenticate(dataKey: dataKey))
+        try choose(copies) { claimed in
+            guard case .direct = claimed.scheme else { return nil }
+            return .direct(try deriveKey(claimed.salt, claimed.settings))
         }
     }
 
+    /// Finds the version that counts: of the files that the keys prove genuine the one with the highest generation.
+    ///
+    /// It counts even when only another copy could be opened: a slot that was removed opens nothing as soon as the main
+    /// copy is without it, though the backup may still have it.
+    ///
+    /// - Parameter unlock: Makes the keys for what a copy claims, or nil when it opens no slot of it
+    ///   (``KeyMaterial/unlock(_:)``). It is not asked twice for the same ingredients.
+    /// - Returns: The choice, or nil when there is no file at all.
+    /// - Throws: ``StoreError`` `wrongKey`, `sidecarForged`, `sidecarDamaged`, `sidecarAhead` or `foreignSidecar`;
+    ///   ``SystemError`` when the files that matter cannot be read; what `unlock` throws.
+    package func choose(
+        _ copies: SidecarCopies, unlock: (Sidecar) throws -> SidecarKeys?
+    ) throws -> SidecarChoice? {
+        if copies.areAbsent { return nil }
+        try refuseLaterVersions(copies)
+        let judged = try SidecarJudge.judge(copies, unlock)
+        guard let best = try best(of: judged) else { throw failure(copies, judged) }
+        guard let keys = best.keys, best.isOpened, let dataKey = try keys.dataKey(of: best.sidecar) else {
+            throw slotGone(best)
+        }
+        return SidecarChoice(
+            sidecar: best.sidecar, keys: keys, dataKey: dataKey, copy: best.copy,
+            notes: notes(copies, judged, best: best), bytes: best.bytes,
+            unjudged: judged.first { $0.mayReplace(best) }?.copy)
+    }
+
     /// The genuine copy with the highest generation; the main one when they are equal.
-    private func best(of judged: [Judged]) throws(StoreError) -> Judged? {
+    private func best(of judged: [JudgedSidecar]) throws(StoreError) -> JudgedSidecar? {
         let genuine = judged.filter(\.isGenuine)
         guard let first = genuine.first, let last = genuine.last else { return nil }
         guard first.sidecar.storeID == last.sidecar.storeID else {
@@ -119,7 +111,7 @@ extension SidecarFiles {
         return last.sidecar.generation > first.sidecar.generation ? last : first
     }
 
-    private func notes(_ copies: SidecarCopies, _ judged: [Judged], best: Judged) -> [SidecarNote] {
+    private func notes(_ copies: SidecarCopies, _ judged: [JudgedSidecar], best: JudgedSidecar) -> [SidecarNote] {
         var notes: [SidecarNote] = best.copy == .backup ? [.restoredFromBackup] : []
         let other = best.copy.other
         switch copies[other] {
@@ -156,12 +148,18 @@ extension SidecarFiles {
     }
 
     /// What to say when no copy is genuine.
-    private func failure(_ copies: SidecarCopies, _ judged: [Judged]) -> any Error {
+    private func failure(_ copies: SidecarCopies, _ judged: [JudgedSidecar]) -> any Error {
         if judged.contains(where: { $0.verdict == .forged }) {
             return StoreError(
                 .sidecarForged, what: "The sidecar of \"\(databasePath)\" is not what the holder of the key wrote.",
                 why: "The key fits, but the authentication code of \"\(mainPath)\" does not (\(state(copies))).",
                 remedy: "Restore the sidecar from a backup of the store, and find out who changed it.")
+        }
+        if judged.contains(where: { $0.sidecar.slotted != nil }) {
+            return StoreError(
+                .wrongKey, what: "The key does not open \"\(databasePath)\".",
+                why: "It opens no key slot of the sidecar (\(state(copies))).",
+                remedy: "Check the key. If it is right, its slot was changed: restore the sidecar.")
         }
         if !judged.isEmpty {
             return StoreError(
@@ -176,6 +174,15 @@ extension SidecarFiles {
             .sidecarDamaged, what: "No copy of the sidecar of \"\(databasePath)\" can be used.",
             why: "State of its files: \(state(copies)).",
             remedy: "Restore \"\(mainPath)\" from a backup of the store. Without it a passphrase opens nothing.")
+    }
+
+    /// What to say when the key opens a copy, but not the one that counts.
+    private func slotGone(_ best: JudgedSidecar) -> StoreError {
+        StoreError(
+            .wrongKey, what: "The key does not open \"\(databasePath)\" any more.",
+            why: "Its slot was removed or changed, and only an older copy of the sidecar still has it "
+                + "(generation \(best.sidecar.generation) counts).",
+            remedy: "Give the key of another slot.")
     }
 
     private func state(_ copies: SidecarCopies) -> String {

@@ -84,12 +84,20 @@ package struct SidecarFiles: Sendable {
         }
     }
 
-    /// Makes a new version durable in both files. The caller holds the opening or the admin lock.
+    /// Makes a new version of a direct store's sidecar durable in both files.
+    package func write(_ sidecar: Sidecar, dataKey: DataKey) throws { try write(sidecar, keys: .direct(dataKey)) }
+
+    /// Makes a new version durable in both files. The caller holds the opening lock; whoever changes keys holds the admin
+    /// lock as well.
     ///
     /// - Throws: ``SystemError``, `CryptoError` or `StoreError` `settingsConflict`. When the main copy could not be
     ///   written, nothing changed; when only the backup could not, the change has happened all the same.
-    package func write(_ sidecar: Sidecar, dataKey: DataKey) throws {
-        let bytes = try sidecar.encoded(dataKey: dataKey)
+    package func write(_ sidecar: Sidecar, keys: SidecarKeys) throws {
+        try write(sidecar.encoded(keys: keys))
+    }
+
+    /// Makes bytes, which are a sidecar, durable in both files, the main copy first.
+    func write(_ bytes: [UInt8]) throws(SystemError) {
         try write(bytes, to: .main)
         CrashPoint.reach(.sidecarMainWritten)
         try write(bytes, to: .backup)

@@ -4,7 +4,7 @@ import StorePlatform
 /// The grammar of the sidecar (`Docs/Formats/Sidecar.md`), line by line.
 struct SidecarParser {
     private let bytes: [UInt8]
-    private var scanner: SidecarScanner
+    var scanner: SidecarScanner
 
     init(_ bytes: [UInt8]) {
         self.bytes = bytes
@@ -18,47 +18,57 @@ struct SidecarParser {
     }
 
     /// Reads everything behind the number of the version.
-    mutating func records() throws(SidecarSyntaxError) -> UnauthenticatedSidecar {
+    mutating func records(version: UInt64) throws(SidecarSyntaxError) -> UnauthenticatedSidecar {
+        guard version == Sidecar.directVersion || version == Sidecar.slotsVersion else { throw .versionAhead(version) }
         try endOfObject("}")
-        let store = try storeRecord()
+        let store = try storeRecord(scheme: version == Sidecar.directVersion ? "direct" : "slots")
         let (salt, settings) = try cipherRecord()
+        let scheme = version == Sidecar.directVersion ? .direct : try slotsScheme(store)
         let keyCheck = try keyCheckRecord()
         if scanner.startsWith("{\"record\":") { try recordName(nil) }
-        let authenticatedCount = scanner.position
-        try scanner.literal("{\"mac\":\"")
-        let mac = try scanner.hex(byteCount: SidecarSeal.macBytes, "mac")
-        try endOfObject("\"}")
+        var isPending = false
+        if case .slots(let slotted) = scheme { isPending = slotted.pending != nil }
+        let pending = isPending ? try code("pending-mac") : nil
+        let mac = try code("mac")
         guard scanner.isAtEnd else { throw scanner.malformed("the end of the file") }
         let sidecar = Sidecar(
             storeID: store.id, state: store.state, epoch: store.epoch, generation: store.generation,
-            scheme: store.scheme, salt: salt, settings: settings)
-        return UnauthenticatedSidecar(
-            claimed: sidecar, bytes: bytes, keyCheck: keyCheck, mac: mac, authenticatedCount: authenticatedCount)
+            scheme: scheme, salt: salt, settings: settings)
+        let seal = UnauthenticatedSidecar.Seal(keyCheck: keyCheck, pending: pending, mac: mac)
+        return UnauthenticatedSidecar(claimed: sidecar, bytes: bytes, seal: seal)
     }
 
-    private mutating func endOfObject(_ text: String) throws(SidecarSyntaxError) {
+    /// Reads a line that authenticates all before it.
+    private mutating func code(_ name: String) throws(SidecarSyntaxError) -> UnauthenticatedSidecar.Code {
+        let coveredBytes = scanner.position
+        try scanner.literal("{\"\(name)\":\"")
+        let value = try scanner.hex(byteCount: SidecarSeal.macBytes, name)
+        try endOfObject("\"}")
+        return UnauthenticatedSidecar.Code(value: value, coveredBytes: coveredBytes)
+    }
+
+    mutating func endOfObject(_ text: String) throws(SidecarSyntaxError) {
         try scanner.literal(text)
         try scanner.endOfLine()
     }
 
     /// Reads the beginning of a record; one that is reserved for later versions is named in the error.
-    private mutating func recordName(_ expected: String?) throws(SidecarSyntaxError) {
+    mutating func recordName(_ expected: String?) throws(SidecarSyntaxError) {
         try scanner.literal("{\"record\":\"")
         let name = try scanner.word("record")
-        if Sidecar.reservedRecords.contains(name) { throw .featureAhead(name) }
+        if name != expected, Sidecar.reservedRecords.contains(name) { throw .featureAhead(name) }
         guard name == expected else { throw scanner.malformed(expected.map { "record \($0)" } ?? "the mac") }
         try scanner.literal("\"")
     }
 
-    private struct StoreRecord {
+    struct StoreRecord {
         let id: StoreID
         let state: Sidecar.State
         let epoch: UInt64
         let generation: UInt64
-        let scheme: Sidecar.Scheme
     }
 
-    private mutating func storeRecord() throws(SidecarSyntaxError) -> StoreRecord {
+    private mutating func storeRecord(scheme: String) throws(SidecarSyntaxError) -> StoreRecord {
         try recordName("store")
         try scanner.literal(",\"id\":\"")
         let idBytes = try scanner.hex(byteCount: StoreID.byteCount, "id")
@@ -70,20 +80,15 @@ struct SidecarParser {
         let epoch = try scanner.number("epoch")
         try scanner.literal(",\"generation\":")
         let generation = try scanner.number("generation")
-        try scanner.literal(",\"scheme\":\"")
-        let schemeName = try scanner.word("scheme")
-        if Sidecar.reservedSchemes.contains(schemeName) { throw .featureAhead(schemeName) }
-        guard let scheme = Sidecar.Scheme(rawValue: schemeName) else { throw scanner.malformed("scheme") }
+        try scanner.literal(",\"scheme\":\"\(scheme)")
         try endOfObject("\"}")
-        return StoreRecord(id: id, state: state, epoch: epoch, generation: generation, scheme: scheme)
+        return StoreRecord(id: id, state: state, epoch: epoch, generation: generation)
     }
 
     private mutating func cipherRecord() throws(SidecarSyntaxError) -> (Salt, CipherSettings) {
         try recordName("cipher")
-        try scanner.literal(",\"salt\":\"")
-        let saltBytes = try scanner.hex(byteCount: Salt.byteCount, "salt")
-        guard let salt = try? Salt(bytes: saltBytes) else { throw scanner.malformed("salt") }
-        try scanner.literal("\",\"page_bytes\":")
+        let salt = try salt()
+        try scanner.literal(",\"page_bytes\":")
         let pageBytes = try integer("page_bytes") { Limits.pageBytes.contains($0) && $0.nonzeroBitCount == 1 }
         try scanner.literal(",\"plaintext_header_bytes\":")
         let headerBytes = try integer("plaintext_header_bytes") { $0 == 0 || $0 == 32 }
@@ -100,6 +105,14 @@ struct SidecarParser {
         return (salt, settings)
     }
 
+    mutating func salt() throws(SidecarSyntaxError) -> Salt {
+        try scanner.literal(",\"salt\":\"")
+        let bytes = try scanner.hex(byteCount: Salt.byteCount, "salt")
+        guard let salt = try? Salt(bytes: bytes) else { throw scanner.malformed("salt") }
+        try scanner.literal("\"")
+        return salt
+    }
+
     private mutating func keyCheckRecord() throws(SidecarSyntaxError) -> [UInt8] {
         try recordName("key-check")
         try scanner.literal(",\"value\":\"")
@@ -108,7 +121,7 @@ struct SidecarParser {
         return keyCheck
     }
 
-    private mutating func integer(
+    mutating func integer(
         _ field: String, _ isAllowed: (Int) -> Bool
     ) throws(SidecarSyntaxError) -> Int {
         let value = Int(try scanner.number(field, atLeast: 0))

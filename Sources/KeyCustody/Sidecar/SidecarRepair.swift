@@ -4,7 +4,8 @@ extension SidecarFiles {
     /// Makes both files the chosen version again. The caller holds the opening lock and may write the folder.
     ///
     /// A damaged or forged file is kept beside as `.damaged`. A file that only fits another key is replaced when the
-    /// key has been proved by the database itself, because it might be the newer truth of a rotation.
+    /// key has been proved by the database itself, because it might be the newer truth of a rotation; and not at all when it
+    /// may be what a change of the scheme made of this one.
     ///
     /// - Parameter keyOpensDatabase: Whether page 1 of the database was authenticated with the chosen key and salt.
     /// - Returns: The copies that were rewritten.
@@ -27,7 +28,7 @@ extension SidecarFiles {
         switch note {
         case .missing(let copy), .stale(let copy, _, _): (copy, false)
         case .damaged(let copy, _), .forged(let copy): (copy, true)
-        case .otherKey(let copy): keyOpensDatabase ? (copy, true) : nil
+        case .otherKey(let copy): keyOpensDatabase && choice.unjudged != copy ? (copy, true) : nil
         case .differing: keyOpensDatabase ? (choice.copy.other, true) : nil
         // Nothing is known about it, so nothing is done to it.
         case .unreadable, .restoredFromBackup: nil

@@ -63,4 +63,14 @@ struct SidecarScanner {
         position += letters.count
         return String(decoding: letters, as: UTF8.self)
     }
+
+    /// Reads a label: printable characters that need no escaping, ended by a quote, which is left.
+    mutating func label() throws(SidecarSyntaxError) -> SlotLabel {
+        let text = bytes[position...].prefix { SlotLabel.isAllowed($0) }
+        guard let label = try? SlotLabel(String(decoding: text, as: UTF8.self)) else {
+            throw malformed("label: printable characters")
+        }
+        position += text.count
+        return label
+    }
 }

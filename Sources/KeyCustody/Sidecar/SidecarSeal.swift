@@ -1,29 +1,36 @@
 import StoreCrypto
 
-/// The two values by which the holder of the key knows his sidecar.
+/// The values by which the holder of the keys knows his sidecar.
 enum SidecarSeal {
     static let macBytes = 32
     static let keyCheckBytes = 16
     static let macLabel = "cipherstore sidecar mac v1"
     static let keyCheckLabel = "cipherstore key check v1"
+    static let pendingMacLabel = "cipherstore pending mac v2"
 
     /// The authentication code of everything before the last line.
-    static func mac(of bytes: [UInt8], storeID: StoreID, dataKey: DataKey) throws(CryptoError) -> [UInt8] {
-        try dataKey.withSecret { (secret) throws(CryptoError) -> [UInt8] in
-            let key = try KeyDerivation.hkdf(key: secret, salt: storeID.bytes, label: macLabel, keyBytes: 32)
-            return try MessageAuthentication.hmac(.sha256, key: key, bytes)
-        }
+    static func mac(of bytes: [UInt8], storeID: StoreID, keys: SidecarKeys) throws(CryptoError) -> [UInt8] {
+        let key = try keys.derived((macLabel, MasterKey.macLabel), storeID, keyBytes: 32)
+        return try MessageAuthentication.hmac(.sha256, key: key, bytes)
     }
 
     /// A value that the key gives and that does not give the key: it tells a wrong key from a changed sidecar.
     ///
     /// It depends on nothing but key and store, so that a change of any other field leaves it right and is seen as
     /// what it is.
-    static func keyCheck(storeID: StoreID, dataKey: DataKey) throws(CryptoError) -> [UInt8] {
+    static func keyCheck(storeID: StoreID, keys: SidecarKeys) throws(CryptoError) -> [UInt8] {
+        let check = try keys.derived((keyCheckLabel, MasterKey.keyCheckLabel), storeID, keyBytes: keyCheckBytes)
+        return check.withBytes { Array($0) }
+    }
+
+    /// The authentication code of everything before its line, under the data key to come.
+    ///
+    /// While a rotation is pending the sidecar is sealed under the old and the new key, so that the holder of one alone
+    /// cannot make a store take up a rotation that nobody began (CVE-2021-4122).
+    static func pendingMac(of bytes: [UInt8], storeID: StoreID, dataKey: DataKey) throws(CryptoError) -> [UInt8] {
         try dataKey.withSecret { (secret) throws(CryptoError) -> [UInt8] in
-            let check = try KeyDerivation.hkdf(
-                key: secret, salt: storeID.bytes, label: keyCheckLabel, keyBytes: keyCheckBytes)
-            return check.withBytes { Array($0) }
+            let key = try KeyDerivation.hkdf(key: secret, salt: storeID.bytes, label: pendingMacLabel, keyBytes: 32)
+            return try MessageAuthentication.hmac(.sha256, key: key, bytes)
         }
     }
 }

@@ -3,14 +3,25 @@ import StorePlatform
 
 /// A sidecar as it was read: well-formed, but nobody has shown yet that the holder of the key wrote it.
 package struct UnauthenticatedSidecar: Hashable, Sendable {
-    /// What the file says. Use it only to make the key that ``authenticate(dataKey:)`` needs.
+    /// What the file says. Use it only to make the keys that ``authenticate(_:)`` needs.
     package let claimed: Sidecar
     /// The whole file.
     package let bytes: [UInt8]
-    let keyCheck: [UInt8]
-    let mac: [UInt8]
-    /// Length of the part that the authentication code covers.
-    let authenticatedCount: Int
+    let seal: Seal
+
+    /// What stands in the file to authenticate it.
+    struct Seal: Hashable, Sendable {
+        let keyCheck: [UInt8]
+        /// Under the data key of the next epoch, while one is pending.
+        let pending: Code?
+        let mac: Code
+    }
+
+    /// An authentication code, and the length of the part of the file that it covers.
+    struct Code: Hashable, Sendable {
+        let value: [UInt8]
+        let coveredBytes: Int
+    }
 
     /// Reads the bytes of a file.
     ///
@@ -20,29 +31,50 @@ package struct UnauthenticatedSidecar: Hashable, Sendable {
         guard !bytes.isEmpty else { throw .empty }
         var parser = SidecarParser(bytes)
         let version = try parser.version()
-        if version == Sidecar.formatVersion { return try parser.records() }
-        // Every version changes the lines as well: what differs from this version in nothing but the number is damage.
-        if (try? parser.records()) != nil { throw .malformed(line: 1, expected: "version 1") }
-        throw .versionAhead(version)
+        // Every version changes the lines as well: what differs from one of them in nothing but the number is damage.
+        for other in [Sidecar.directVersion, Sidecar.slotsVersion] where other != version {
+            var attempt = parser
+            if (try? attempt.records(version: other)) != nil {
+                throw .malformed(line: 1, expected: "version \(other)")
+            }
+        }
+        return try parser.records(version: version)
     }
 
-    /// What a key shows about the file.
+    /// What keys show about the file.
     package enum Verdict: Hashable, Sendable {
-        /// The holder of the key wrote it.
+        /// The holder of the keys wrote it, and they open its data keys.
         case genuine(Sidecar)
-        /// The key is not the one of this sidecar; or salt, settings or identifier, of which the key is made, were
-        /// changed.
+        /// The key is not the one of this sidecar; or what the key is made of was changed: the identifier, in a direct
+        /// store also salt and settings.
         case wrongKey
         /// The key is right, and somebody without it changed the file.
         case forged
     }
 
-    /// Holds the file against a key.
-    package func authenticate(dataKey: DataKey) throws(CryptoError) -> Verdict {
-        let check = try SidecarSeal.keyCheck(storeID: claimed.storeID, dataKey: dataKey)
-        let body = Array(bytes[..<authenticatedCount])
-        let code = try SidecarSeal.mac(of: body, storeID: claimed.storeID, dataKey: dataKey)
-        if !MessageAuthentication.isEqual(check, keyCheck) { return .wrongKey }
-        return MessageAuthentication.isEqual(code, mac) ? .genuine(claimed) : .forged
+    /// Holds the file of a direct store against its data key.
+    package func authenticate(dataKey: DataKey) throws -> Verdict { try authenticate(.direct(dataKey)) }
+
+    /// Holds the file against keys.
+    package func authenticate(_ keys: SidecarKeys) throws -> Verdict {
+        guard keys.fit(claimed) else { return .wrongKey }
+        let check = try SidecarSeal.keyCheck(storeID: claimed.storeID, keys: keys)
+        let code = try SidecarSeal.mac(of: covered(by: seal.mac), storeID: claimed.storeID, keys: keys)
+        if !MessageAuthentication.isEqual(check, seal.keyCheck) { return .wrongKey }
+        guard MessageAuthentication.isEqual(code, seal.mac.value), try keys.dataKey(of: claimed) != nil else {
+            return .forged
+        }
+        return try isPendingAuthentic(keys) ? .genuine(claimed) : .forged
     }
+
+    /// Whether the holder of the next data key wrote the file as well, where one is pending.
+    private func isPendingAuthentic(_ keys: SidecarKeys) throws -> Bool {
+        guard let pending = seal.pending else { return true }
+        guard let dataKey = try keys.pendingDataKey(of: claimed) else { return false }
+        let code = try SidecarSeal.pendingMac(
+            of: covered(by: pending), storeID: claimed.storeID, dataKey: dataKey)
+        return MessageAuthentication.isEqual(code, pending.value)
+    }
+
+    private func covered(by code: Code) -> [UInt8] { Array(bytes[..<code.coveredBytes]) }
 }

@@ -68,6 +68,8 @@ public struct StoreError: Error, Sendable {
         case slotNotFound
         /// The last key slot cannot be removed.
         case lastSlot
+        /// The store has as many key slots as it can have, or as trying them all may cost.
+        case tooManySlots
     }
 
     /// What kind of error this is.
@@ -126,6 +128,7 @@ extension StoreError {
     public static var schemaBehind: Code { .schemaBehind }
     public static var slotNotFound: Code { .slotNotFound }
     public static var lastSlot: Code { .lastSlot }
+    public static var tooManySlots: Code { .tooManySlots }
 }
 
 extension StoreError.Code {

@@ -58,6 +58,16 @@ package enum AtomicFile {
         try Files.synchronize(directory: Files.directory(of: newPath))
     }
 
+    /// Removes the temporary files of writers of `path` that were killed, however young they are. Whoever calls knows that
+    /// nobody is writing that file now.
+    package static func removeLeftovers(of path: String) throws(SystemError) {
+        let folder = Files.directory(of: path)
+        for name in try Files.names(inDirectory: folder)
+        where LeftoverFiles.writer(ofName: name, base: Files.name(of: path)) != nil {
+            try Files.remove(LeftoverFiles.file(name, in: folder))
+        }
+    }
+
     /// Writes a durable file under a name of its own and returns that name.
     private static func stage(
         _ bytes: [UInt8], for path: String, likeFile reference: String?
@@ -85,6 +95,8 @@ enum LeftoverFiles {
     /// After this time it is nobody's if its process is gone. It is not zero because the process may live where this
     /// one cannot see it, in another container that shares the folder.
     static let orphanedAfter = Duration.seconds(60)
+
+    static func file(_ name: String, in folder: String) -> String { folder == "/" ? "/\(name)" : "\(folder)/\(name)" }
 
     static func newName(for path: String) -> String {
         let digits = String(UInt32.random(in: .min ... .max), radix: 16)
@@ -116,7 +128,7 @@ enum LeftoverFiles {
         let now = Duration.seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
         for name in names {
             guard let writer = writer(ofName: name, base: base) else { continue }
-            let leftover = folder == "/" ? "/\(name)" : "\(folder)/\(name)"
+            let leftover = file(name, in: folder)
             guard let status = try? Files.status(of: leftover) else { continue }
             if isAbandoned(age: now - status.modified, isWriterAlive: ProcessInspector.isAlive(writer)) {
                 try? Files.remove(leftover)

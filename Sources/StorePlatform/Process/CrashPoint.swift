@@ -5,11 +5,13 @@ import Synchronization
 #else
     import Glibc
 #endif
+import Synchronization
 
 /// A named place at which tests let a process die as if it had been killed or the power had gone.
 ///
 /// Release builds have none of it. In debug builds a process dies by SIGKILL at the place that the environment variable
-/// `CIPHERSTORE_CRASH_AT` names, or that ``choose(_:passing:)`` names later.
+/// `CIPHERSTORE_CRASH_AT` names, or that ``choose(_:passing:)`` names later: `fileRenamed`, or `fileRenamed:2` for the
+/// second time that it comes there.
 package enum CrashPoint: String, CaseIterable, Sendable {
     /// The opening lock is held, nothing is written yet.
     case openingLockTaken
@@ -63,6 +65,13 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// The sidecar says that the store is ready.
     case adoptionEnded
 
+    /// The locks of a change of keys are held, and the sidecar was read under them.
+    case keyChangeLocked
+    /// The new version of the sidecar is made and proved; nothing is written.
+    case keyChangeProved
+    /// Both copies are the new version, and nothing beside the store keeps what was removed.
+    case keyChangeEnded
+
     /// The places that the creation of a store passes first of all.
     package static let ofCreation: [CrashPoint] = [
         .openingLockTaken, .temporaryFileWritten, .fileRenamed, .sidecarMainWritten, .sidecarWritten, .databaseKeyed,
@@ -75,6 +84,8 @@ package enum CrashPoint: String, CaseIterable, Sendable {
         .commitBegun, .commitDone, .checkpointLocked, .checkpointEnded, .closingReadersClosed,
         .closingConnectionsClosed,
     ]
+    /// The places of its own that a change of keys passes.
+    package static let ofKeyChange = allCases.filter { $0.rawValue.hasPrefix("keyChange") }
     /// The places of their own that an adoption passes.
     package static let ofAdoption = allCases.filter { $0.rawValue.hasPrefix("adoption") }
 
@@ -84,8 +95,13 @@ package enum CrashPoint: String, CaseIterable, Sendable {
             var passes = 0
         }
 
-        private static let named = getenv("CIPHERSTORE_CRASH_AT").flatMap { CrashPoint(rawValue: String(cString: $0)) }
-        private static let chosen = Mutex(named.map { Choice(point: $0) })
+        private static let named: Choice? = {
+            guard let variable = getenv("CIPHERSTORE_CRASH_AT") else { return nil }
+            let parts = String(cString: variable).split(separator: ":")
+            guard let point = parts.first.flatMap({ CrashPoint(rawValue: String($0)) }) else { return nil }
+            return Choice(point: point, passes: parts.count > 1 ? (Int(parts[1]) ?? 1) - 1 : 0)
+        }()
+        private static let chosen = Mutex(named)
 
         /// Lets the process die at a place from now on.
         ///

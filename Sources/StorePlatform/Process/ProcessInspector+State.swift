@@ -48,12 +48,3 @@ extension ProcessInspector {
         return String(decoding: bytes[(end + 1)...], as: UTF8.self).split { $0 == " " || $0 == "\n" }
     }
 }
-
-/// The time of day.
-enum WallClock {
-    static var millisecondsSince1970: Int {
-        var now = timespec()
-        clock_gettime(CLOCK_REALTIME, &now)
-        return Int(now.tv_sec) * 1000 + Int(now.tv_nsec) / 1_000_000
-    }
-}

@@ -63,7 +63,7 @@ struct StatusCommand: Command {
         return .object([
             "store": .string(path), "authenticated": .bool(found.isAuthenticated),
             "state": .optional(found.sidecar) { .string($0.state.rawValue) },
-            "scheme": .optional(found.sidecar) { .string($0.scheme.rawValue) },
+            "scheme": .optional(found.sidecar) { .string($0.scheme.name) },
             "store_id": .optional(found.sidecar) { .string("\($0.storeID)") },
             "epoch": .optional(found.sidecar) { .int($0.epoch) },
             "generation": .optional(found.sidecar) { .int($0.generation) },
@@ -94,7 +94,7 @@ struct StatusCommand: Command {
             lines += [
                 "state        \(sidecar.state.rawValue)\(found.isAuthenticated ? "" : " (not authenticated)")",
                 "store id     \(sidecar.storeID)",
-                "scheme       \(sidecar.scheme.rawValue), epoch \(sidecar.epoch), generation \(sidecar.generation)",
+                "scheme       \(sidecar.scheme.name), epoch \(sidecar.epoch), generation \(sidecar.generation)",
                 "cipher       AES-256, HMAC-\(settings.hmacHash.rawValue.uppercased()), PBKDF2-"
                     + "\(settings.kdfHash.rawValue.uppercased()) x \(settings.kdfRounds), \(settings.pageBytes)-byte pages, "
                     + "\(settings.plaintextHeaderBytes) plain header bytes",

@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import Synchronization
 import TestKit
 
 extension Actor {
@@ -21,10 +22,12 @@ extension Actor {
             guard words.count > 4, let store = actor.store, let worker = Int(words[1]), let life = Int(words[2]),
                 let seed = UInt64(words[3])
             else { throw ActorError.badArguments(words) }
-            let teller = try Teller(store, in: Bank(folder: words[0]), worker: worker, life: life, key: words[4])
-            actor.teller = teller
-            // The teller may open the store anew.
+            // The teller opens the store anew, now and then.
+            try store.close()
             actor.store = nil
+            let teller = try Teller(
+                path: store.path, in: Bank(folder: words[0]), worker: worker, life: life, key: words[4])
+            actor.teller = teller
             teller.start(Seed(value: seed).numbers(worker &* 1_000_000 &+ life))
             return ""
         },
@@ -32,7 +35,8 @@ extension Actor {
     ]
 }
 
-/// One worker of the bank: moves money, asks for sums, checkpoints, closes and opens the store.
+/// One worker of the bank: moves money, asks for sums, checkpoints, closes and opens the store, and is suspended all the
+/// while by another thread of its process.
 // Safe because: `store` belongs to the thread of the work until that has ended; the rest is constant.
 final class Teller: @unchecked Sendable {
     private let bank: Bank
@@ -43,17 +47,20 @@ final class Teller: @unchecked Sendable {
     private var store: SharedStore
     private let stopped = Flag()
     private let done = DispatchSemaphore(value: 0)
+    private let doneSuspending = DispatchSemaphore(value: 0)
+    private let suspensions = Atomic(0)
+    private var interruptions = 0
     private var transfers = 0
     private var sums = 0
     private var checkpoints = 0
     private var openings = 0
     private var refusals = 0
 
-    init(_ store: SharedStore, in bank: Bank, worker: Int, life: Int, key: String) throws {
-        self.store = store
+    init(path: String, in bank: Bank, worker: Int, life: Int, key: String) throws {
+        store = try Self.open(path, key)
         self.bank = bank
         self.key = key
-        path = store.path
+        self.path = path
         firstTransfer = Bank.firstTransfer(worker: worker, life: life)
         acknowledged = try Acknowledgements(bank.acknowledgements(worker: worker, life: life))
     }
@@ -67,20 +74,48 @@ final class Teller: @unchecked Sendable {
                 } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
                     // So many processes may keep one of them waiting for longer than it is ready to.
                     refusals += 1
+                } catch DatabaseError.SQLITE_ABORT, DatabaseError.SQLITE_INTERRUPT {
+                    interruptions += 1
                 } catch {
                     bank.report("unexpected error: \(error)")
                 }
             }
             done.signal()
         }
+        Thread.detachNewThread { [self] in
+            var numbers = numbers
+            while !stopped.isSet {
+                usleep(UInt32.random(in: 20_000...300_000, using: &numbers))
+                NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
+                usleep(UInt32.random(in: 0...20_000, using: &numbers))
+                NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
+                suspensions.add(1, ordering: .relaxed)
+            }
+            doneSuspending.signal()
+        }
     }
 
     func end() throws -> String {
         stopped.set()
+        doneSuspending.wait()
         done.wait()
         try store.close()
         return "\(transfers) transfers, \(sums) sums, \(checkpoints) checkpoints, \(openings) openings, "
-            + "\(refusals) refusals"
+            + "\(refusals) refusals, \(suspensions.load(ordering: .relaxed)) suspensions, \(interruptions) interruptions"
+    }
+
+    private static func open(_ path: String, _ key: String) throws -> SharedStore {
+        var config = Configuration()
+        config.busyMode = .timeout(30)
+        config.observesSuspensionNotifications = true
+        while true {
+            do {
+                return try SharedStore.open(at: path, unlockedBy: TestKeys.source(key), configuration: config)
+            } catch DatabaseError.SQLITE_ABORT, DatabaseError.SQLITE_INTERRUPT {
+                // Suspended in the middle of it: once more.
+                usleep(1000)
+            }
+        }
     }
 
     private func act(_ numbers: inout RandomNumbers) throws {
@@ -93,7 +128,7 @@ final class Teller: @unchecked Sendable {
         case 98: try withdrawAndChangeMind(&numbers)
         default:
             try store.close()
-            store = try SharedStore.open(at: path, unlockedBy: TestKeys.source(key))
+            store = try Self.open(path, key)
             openings += 1
         }
     }

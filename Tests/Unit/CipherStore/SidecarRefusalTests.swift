@@ -126,7 +126,7 @@ import Testing
     func ahead() throws {
         let bench = try StoreBench()
         let whole = try bench.bytes(bench.sidecar)
-        let text = "{\"format\":\"cipherstore-sidecar\",\"version\":2}\n{\"record\":\"news\"}\n{\"mac\":\"00\"}\n"
+        let text = "{\"format\":\"cipherstore-sidecar\",\"version\":3}\n{\"record\":\"news\"}\n{\"mac\":\"00\"}\n"
         try bench.write(Data(text.utf8), to: bench.sidecar)
         bench.expectRefusal(.sidecarAhead, mentions: ["newer version"])
         try bench.write(whole, to: bench.sidecar)

@@ -1,0 +1,118 @@
+import StoreCrypto
+import StorePlatform
+
+extension KeyAdministration {
+    /// Gives a direct store key slots. Its data key stays, so not a byte of the database changes.
+    ///
+    /// **The former passphrase still opens the database** with any SQLCipher, with the salt that the sidecar shows, until
+    /// the data key is rotated (``SlottedKeys/Origin/direct``).
+    /// - Parameter first: The slots to begin with, at least one.
+    /// - Returns: The administration of the store with slots.
+    /// - Throws: ``StoreError`` `settingsConflict` when it has slots already; what ``add(_:)-(NewSlot)`` throws.
+    package func convertToSlots(_ first: [NewSlot]) throws -> KeyAdministration {
+        guard case .direct(let dataKey) = keys, try sidecar().slotted == nil else {
+            throw conflict("The store has key slots already.", "Add a slot instead.")
+        }
+        let founding = try SlotFounding(first)
+        try change(removesSecrets: false) { sidecar in
+            guard case .direct = sidecar.scheme else {
+                throw conflict("Somebody else gave it key slots meanwhile.", "Look at its slots.")
+            }
+            return (try founding.sidecar(from: sidecar, dataKey: dataKey, origin: .direct), founding.keys)
+        }
+        return holding(founding.keys)
+    }
+
+    /// Turns a store with slots into a direct one. Its data key stays, so the key that opens it from now on is the data
+    /// key itself, or the passphrase from which it was once derived.
+    ///
+    /// - Parameter material: That key; it is proved before the slots go.
+    /// - Returns: The administration of the direct store.
+    /// - Throws: ``StoreError`` `wrongKey` when it does not give the data key, `settingsConflict` when the store is direct
+    ///   already; what changing throws.
+    package func convertToDirect(provedBy material: borrowing KeyMaterial) throws -> KeyAdministration {
+        let present = try choice()
+        guard present.sidecar.slotted != nil else {
+            throw conflict("The store is direct already.", "Nothing is to be done.")
+        }
+        let derived = try material.dataKey(salt: present.sidecar.salt, settings: present.sidecar.settings)
+        let direct = SidecarKeys.direct(derived)
+        try change(removesSecrets: true) { sidecar in
+            guard let dataKey = try keys.dataKey(of: sidecar), dataKey.isEqual(to: derived) else {
+                throw StoreError(
+                    .wrongKey, what: "\"\(databasePath)\" was not turned into a direct store.",
+                    why: "The key is not the one with which its pages are encrypted.",
+                    remedy: "Give the raw data key, or rotate the store to a passphrase.")
+            }
+            var next = sidecar
+            next.scheme = .direct
+            return (next, direct)
+        }
+        return holding(direct)
+    }
+
+    private func conflict(_ why: String, _ remedy: String) -> StoreError {
+        StoreError(
+            .settingsConflict, what: "The scheme of \"\(databasePath)\" was not changed.", why: why, remedy: remedy)
+    }
+}
+
+/// A new master key with the slots that open it, before there is a sidecar for them.
+struct SlotFounding {
+    let keys: SidecarKeys
+    private let master: MasterKey
+    private let storeSlots: @Sendable (StoreID) throws -> SlotTable
+
+    /// Derives the keys of the slots.
+    ///
+    /// - Throws: ``StoreError`` `lastSlot` when there is none, `tooManySlots`; what preparing a slot throws.
+    init(_ first: [NewSlot]) throws {
+        guard !first.isEmpty else {
+            throw StoreError(
+                .lastSlot, what: "A store cannot be without a key slot.", why: "None was given.",
+                remedy: "Give at least one key.")
+        }
+        let master = try MasterKey.random()
+        let prepared = try first.map { PreparedSlotBox(try PreparedSlot($0)) }
+        self.master = master
+        keys = .slots(master, openedBy: nil)
+        storeSlots = { storeID in
+            var table = SlotTable()
+            for box in prepared { try table.add(box.slot.slot(table.nextID, of: storeID, holding: master)) }
+            return table
+        }
+    }
+
+    private final class PreparedSlotBox: Sendable {
+        let slot: PreparedSlot
+        init(_ slot: consuming PreparedSlot) { self.slot = slot }
+    }
+
+    /// A sidecar with these slots around a data key.
+    func sidecar(
+        from sidecar: Sidecar, dataKey: DataKey, origin: SlottedKeys.Origin, now: UInt64 = WallClock.secondsSince1970
+    ) throws -> Sidecar {
+        let wrapped = try sidecar.wrap(dataKey, epoch: sidecar.epoch, salt: sidecar.salt, under: master)
+        let current = SlottedKeys.Current(created: now, origin: origin, wrapped: wrapped)
+        var founded = sidecar
+        founded.scheme = .slots(SlottedKeys(table: try storeSlots(sidecar.storeID), dataKey: current))
+        return founded
+    }
+}
+
+extension Sidecar {
+    /// The sidecar of a store with key slots that is about to be made, with a new identifier, master key and data key.
+    ///
+    /// - Parameters:
+    ///   - salt: The salt to use; a new one when it is nil.
+    ///   - slots: The slots to begin with, at least one; their keys are derived here.
+    /// - Returns: The sidecar in state `creating`, and the keys that seal it, which also give the data key.
+    package static func creating(
+        settings: CipherSettings, salt: Salt? = nil, slots: [NewSlot]
+    ) throws -> (sidecar: Sidecar, keys: SidecarKeys) {
+        let founding = try SlotFounding(slots)
+        let dataKey = try DataKey(SecretBytes.random(count: CipherSettings.keyBytes))
+        let bare = try Sidecar.creating(settings: settings, salt: salt)
+        return (try founding.sidecar(from: bare, dataKey: dataKey, origin: .random), founding.keys)
+    }
+}

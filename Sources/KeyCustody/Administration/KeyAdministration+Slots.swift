@@ -1,0 +1,99 @@
+import StoreCrypto
+import StorePlatform
+
+extension KeyAdministration {
+    /// Adds a slot.
+    ///
+    /// - Returns: The slot with its number.
+    /// - Throws: ``StoreError`` `tooManySlots`, `slotNotFound` when the store has no slots at all, `rotationPending`,
+    ///   `storeInUse`, `unsupportedLibrary`; ``SystemError``.
+    @discardableResult
+    package func add(_ new: NewSlot) throws -> KeySlot {
+        // Told before a derivation that would be in vain.
+        _ = try slotted(sidecar())
+        let prepared = try PreparedSlot(new)
+        return try changeSlots(removesSecrets: false) { table, master, storeID in
+            let slot = try prepared.slot(table.nextID, of: storeID, holding: master)
+            try table.add(slot)
+            return slot
+        }
+    }
+
+    /// Adds a slot for a recovery key, which must have been shown by then: nobody can show it again.
+    @discardableResult
+    package func add(_ recovery: borrowing RecoveryKey, label: SlotLabel = .none) throws -> KeySlot {
+        // What is proved is what was printed.
+        let printed = recovery.text()
+        let read = try printed.withBytes { try RecoveryKey(reading: $0) }
+        return try add(NewSlot(.rawKey(RawKey(read.key.secret.copy())), kind: .recovery, label: label))
+    }
+
+    /// Gives a slot another secret; its number stays, and its label unless the new one has one.
+    ///
+    /// - Throws: ``StoreError`` `slotNotFound`, and what ``add(_:)-(NewSlot)`` throws.
+    @discardableResult
+    package func change(_ id: UInt64, to new: NewSlot) throws -> KeySlot {
+        _ = try slotted(sidecar()).table.find(id)
+        let prepared = try PreparedSlot(new)
+        return try changeSlots(removesSecrets: true) { table, master, storeID in
+            let former = try table.find(id)
+            var slot = try prepared.slot(id, of: storeID, holding: master)
+            if new.label == .none { slot = slot.labelled(former.label) }
+            try table.replace(slot)
+            return slot
+        }
+    }
+
+    /// Gives a slot another label.
+    ///
+    /// - Throws: ``StoreError`` `slotNotFound`, and what changing throws.
+    package func label(_ id: UInt64, _ label: SlotLabel) throws {
+        try changeSlots(removesSecrets: false) { table, _, _ in
+            try table.replace(table.find(id).labelled(label))
+        }
+    }
+
+    /// Removes a slot: when this returns, its secret opens nothing that the library keeps beside the store.
+    ///
+    /// Copies of sidecar and database that somebody has taken still open with it; and whoever opened the slot may know
+    /// the master key. Rotate the keys when a secret has leaked.
+    /// - Throws: ``StoreError`` `lastSlot`, `slotNotFound`, and what changing throws.
+    package func remove(_ id: UInt64) throws {
+        try changeSlots(removesSecrets: true) { table, _, _ in try table.remove(id) }
+    }
+
+    private func changeSlots<Result>(
+        removesSecrets: Bool, _ edit: (inout SlotTable, MasterKey, StoreID) throws -> Result
+    ) throws -> Result {
+        var result: Result?
+        try change(removesSecrets: removesSecrets) { sidecar in
+            var next = sidecar
+            var slotted = try slotted(sidecar)
+            guard case .slots(let master, _) = keys else { throw noSlots() }
+            result = try edit(&slotted.table, master, sidecar.storeID)
+            next.scheme = .slots(slotted)
+            return (next, keys)
+        }
+        guard let result else { throw noSlots() }
+        return result
+    }
+
+    private func slotted(_ sidecar: Sidecar) throws(StoreError) -> SlottedKeys {
+        guard let slotted = sidecar.slotted else { throw noSlots() }
+        return slotted
+    }
+
+    private func noSlots() -> StoreError {
+        StoreError(
+            .slotNotFound, what: "\"\(databasePath)\" has no key slots.",
+            why: "Its key is derived from its passphrase directly, as SQLCipher does.",
+            remedy: "Turn it into a store with key slots first.")
+    }
+}
+
+extension KeySlot {
+    fileprivate func labelled(_ label: SlotLabel) -> KeySlot {
+        KeySlot(
+            id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt, wrapped: wrapped)
+    }
+}

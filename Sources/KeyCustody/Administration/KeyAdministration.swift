@@ -1,0 +1,124 @@
+import StoreCrypto
+import StorePlatform
+
+/// The keys of a store, for whoever can open it: its slots are listed, added, changed and removed here.
+///
+/// Every change is one new version of the sidecar, made under ``KeyLocks`` from what both copies say at that moment,
+/// proved before it is written, and written as `SidecarFiles` writes: the main copy, then the backup. It has happened
+/// when the main copy is in its place; from then on the former secret opens nothing.
+package struct KeyAdministration: Sendable {
+    package let databasePath: String
+    /// What proves the sidecar.
+    package private(set) var keys: SidecarKeys
+    /// The longest wait for other changes, rotations and openings.
+    package var wait = Duration.seconds(60)
+    /// Asked while waiting; true ends the wait with `CancellationError`.
+    package var isCancelled: (@Sendable () -> Bool)?
+
+    var files: SidecarFiles { SidecarFiles(databasePath: databasePath) }
+
+    /// - Parameter keys: Those of an opened store.
+    package init(databasePath: String, keys: SidecarKeys) {
+        self.databasePath = databasePath
+        self.keys = keys
+    }
+
+    /// Opens the sidecar of a store with a key; the database itself is not touched.
+    ///
+    /// The slot that opened is ``SidecarKeys/openedBy``: this is also how a key is tested.
+    /// - Throws: ``StoreError`` `wrongKey`, `noSuchStore`, and what choosing a sidecar throws.
+    package static func unlock(
+        databasePath: String, with material: borrowing KeyMaterial
+    ) throws -> KeyAdministration {
+        let files = SidecarFiles(databasePath: databasePath)
+        guard let choice = try files.choose(files.read(), unlock: { try material.unlock($0) }) else {
+            throw noSidecar(databasePath)
+        }
+        return KeyAdministration(databasePath: databasePath, keys: choice.keys)
+    }
+
+    /// The sidecar as it is now, authenticated.
+    ///
+    /// - Throws: ``StoreError`` `wrongKey` when its master key is another one by now, and what choosing a sidecar throws.
+    package func sidecar() throws -> Sidecar { try choice().sidecar }
+
+    func choice() throws -> SidecarChoice {
+        guard let choice = try files.choose(files.read(), unlock: { _ in keys }) else {
+            throw Self.noSidecar(databasePath)
+        }
+        return choice
+    }
+
+    /// The same, with the keys that a change of the scheme made.
+    func holding(_ keys: SidecarKeys) -> KeyAdministration {
+        var other = self
+        other.keys = keys
+        return other
+    }
+
+    // MARK: Changing
+
+    /// Makes a new version of the sidecar.
+    ///
+    /// - Parameters:
+    ///   - removesSecrets: Whether something that opened the store must not do so any more: then no file that the library
+    ///     left beside the store keeps it.
+    ///   - edit: Makes the new version, and the keys that prove it, from the present one. The generation is counted here.
+    func change(
+        removesSecrets: Bool, _ edit: (Sidecar) throws -> (Sidecar, SidecarKeys)
+    ) throws {
+        let locks = try KeyLocks.take(databasePath, wait: wait, isCancelled: isCancelled)
+        defer { locks.release() }
+        let current = try choice()
+        CrashPoint.reach(.keyChangeLocked)
+        try requireChangeable(current)
+        // As an opening does: a copy that an earlier change left behind is brought up to date, whatever becomes of this
+        // one, and what was damaged or forged is kept aside.
+        try files.repair(current, keyOpensDatabase: false)
+        var (next, nextKeys) = try edit(current.sidecar)
+        next.generation = current.sidecar.generation + 1
+        let bytes = try next.encoded(keys: nextKeys)
+        CrashPoint.reach(.keyChangeProved)
+        try files.write(bytes)
+        if removesSecrets { try files.removeFormerCopies() }
+        CrashPoint.reach(.keyChangeEnded)
+    }
+
+    private func requireChangeable(_ current: SidecarChoice) throws(StoreError) {
+        switch current.sidecar.state {
+        case .ready: break
+        case .creating:
+            throw StoreError(
+                .noSuchStore, what: "The keys of \"\(databasePath)\" cannot be changed yet.",
+                why: "Its creation was not completed.", remedy: "Open the store once, which completes it.")
+        case .rotating, .switching:
+            throw StoreError(
+                .rotationPending, what: "The keys of \"\(databasePath)\" cannot be changed now.",
+                why: "A rotation of its data key is pending.", remedy: "Finish the rotation or end it first.")
+        }
+        for case .otherKey(let copy) in current.notes {
+            throw StoreError(
+                .foreignSidecar, what: "The keys of \"\(databasePath)\" cannot be changed.",
+                why: "\"\(files.path(of: copy))\" fits another key, and may be newer.",
+                remedy: "Open the store, which keeps that file aside if the database proves the key.")
+        }
+    }
+
+    static func noSidecar(_ databasePath: String) -> StoreError {
+        StoreError(
+            .noSuchStore, what: "\"\(databasePath)\" has no sidecar.", why: "No copy of it was found.",
+            remedy: "Check the path. The keys of a database that is no store are not kept anywhere.")
+    }
+}
+
+extension SidecarFiles {
+    /// Removes what former versions of the sidecar left behind: copies that were set aside, and temporary files of
+    /// writers that were killed. The caller holds both key locks, so nobody else is writing.
+    func removeFormerCopies() throws(SystemError) {
+        for copy in SidecarCopy.allCases {
+            try Files.remove(setAsidePath(of: copy))
+            try AtomicFile.removeLeftovers(of: path(of: copy))
+        }
+        try Files.synchronize(directory: Files.directory(of: databasePath))
+    }
+}

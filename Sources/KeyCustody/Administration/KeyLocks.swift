@@ -1,0 +1,29 @@
+import StorePlatform
+
+/// The two locks under which the keys of a store change.
+///
+/// `admin` excludes other changes and rotations. `opening` excludes openers, which may be writing a copy of the sidecar:
+/// to complete a creation, or to bring a copy up to date. Both are held for milliseconds; keys are derived before.
+struct KeyLocks {
+    private let opening: HeldLock
+    private let admin: HeldLock
+
+    /// Waits until both are free, and never holds one while it waits for the other.
+    ///
+    /// - Throws: ``StoreError`` `storeInUse` when that takes too long, `CancellationError`, ``SystemError``.
+    static func take(_ databasePath: String, wait: Duration, isCancelled: (() -> Bool)?) throws -> KeyLocks {
+        let file = try LockFile(path: databasePath + "-lock", likeFile: databasePath)
+        let deadline = ContinuousClock.now + wait
+        while true {
+            let opening = try file.lock(.opening, .exclusive, deadline: deadline, isCancelled: isCancelled)
+            if let admin = try file.tryLock(.admin, .exclusive) { return KeyLocks(opening: opening, admin: admin) }
+            opening.release()
+            try file.lock(.admin, .exclusive, deadline: deadline, isCancelled: isCancelled).release()
+        }
+    }
+
+    func release() {
+        admin.release()
+        opening.release()
+    }
+}

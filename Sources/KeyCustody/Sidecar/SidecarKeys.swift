@@ -1,0 +1,51 @@
+import StoreCrypto
+import StorePlatform
+
+/// The keys that prove a sidecar: of either scheme the one from which its seal is made.
+package enum SidecarKeys: Sendable {
+    /// Of a direct store: the data key is all there is.
+    case direct(DataKey)
+    /// Of a store with slots: the master key, and the slot that gave it; nil when it was at hand already.
+    case slots(MasterKey, openedBy: KeySlot?)
+
+    /// The data key of a sidecar that these keys have authenticated; nil when they do not open it.
+    package func dataKey(of sidecar: Sidecar) throws -> DataKey? {
+        switch (self, sidecar.scheme) {
+        case (.direct(let key), .direct): key
+        case (.slots(let master, _), .slots): try sidecar.unwrapDataKey(under: master)
+        case (.direct, .slots), (.slots, .direct): nil
+        }
+    }
+
+    /// The data key of the next epoch; nil when no rotation is pending.
+    package func pendingDataKey(of sidecar: Sidecar) throws -> DataKey? {
+        guard case .slots(let master, _) = self else { return nil }
+        return try sidecar.unwrapPendingDataKey(under: master)
+    }
+
+    /// Whether these are keys for the scheme of a sidecar.
+    func fit(_ sidecar: Sidecar) -> Bool {
+        switch (self, sidecar.scheme) {
+        case (.direct, .direct), (.slots, .slots): true
+        case (.direct, .slots), (.slots, .direct): false
+        }
+    }
+
+    /// The slot that gave the master key.
+    package var openedBy: KeySlot? {
+        if case .slots(_, let slot) = self { slot } else { nil }
+    }
+
+    /// Derives a key of one purpose for a store.
+    func derived(
+        _ label: (direct: String, slots: String), _ storeID: StoreID, keyBytes: Int
+    ) throws(CryptoError) -> SecretBytes {
+        switch self {
+        case .direct(let key):
+            try key.withSecret { (secret) throws(CryptoError) -> SecretBytes in
+                try KeyDerivation.hkdf(key: secret, salt: storeID.bytes, label: label.direct, keyBytes: keyBytes)
+            }
+        case .slots(let master, _): try master.derived(label.slots, storeID, keyBytes: keyBytes)
+        }
+    }
+}

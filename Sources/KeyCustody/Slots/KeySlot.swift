@@ -1,0 +1,80 @@
+import StorePlatform
+
+/// One way to open a store: the master key, wrapped by a key that a secret gives.
+///
+/// It holds no secret. The bytes on disk are described in `Docs/Formats/Sidecar.md`.
+package struct KeySlot: Hashable, Sendable, Identifiable {
+    /// Where the secret of a slot comes from.
+    package enum Kind: String, Hashable, Sendable, CaseIterable {
+        /// Something that a person remembers, however it reaches the program.
+        case passphrase
+        /// A file of 32 random bytes.
+        case keyFile = "key-file"
+        /// What a program prints.
+        case command
+        /// A credential that systemd hands to a service.
+        case credential
+        /// A random key that was printed and put away.
+        case recovery
+
+        /// Whether the secret is a key of full strength by its nature.
+        var isAlwaysRandom: Bool { self == .keyFile || self == .recovery }
+
+        /// Whether a secret of this kind may be derived in this way: guessable ones are never left to HKDF alone, and
+        /// random ones are never slowed down.
+        func allows(_ derivation: SlotDerivation) -> Bool {
+            switch self {
+            case .passphrase: derivation.isMemoryHard
+            case .keyFile, .recovery: !derivation.isMemoryHard
+            case .command, .credential: true
+            }
+        }
+    }
+
+    /// The slot's number, from 1; a number is never given twice.
+    package let id: UInt64
+    package let kind: Kind
+    /// When its secret was set, in seconds since 1970.
+    package let created: UInt64
+    package let label: SlotLabel
+    package let derivation: SlotDerivation
+    /// Of the derivation; new whenever the secret is.
+    package let salt: Salt
+    /// The master key.
+    let wrapped: WrappedKey
+}
+
+/// What an owner calls a slot: up to 64 characters that need no escaping anywhere.
+package struct SlotLabel: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+
+    /// No label.
+    package static let none = SlotLabel(checked: "")
+
+    private init(checked text: String) { self.text = text }
+
+    /// - Throws: ``StoreError`` `invalidKey` when it is too long, begins or ends with a blank, or has characters other than
+    ///   printable ASCII without `"` and `\`.
+    package init(_ text: String) throws(StoreError) {
+        guard Self.isAllowed(text.utf8) else {
+            throw StoreError(
+                .invalidKey, what: "The label of the key slot cannot be used.",
+                why: "It is too long, begins or ends with a blank, or has characters that are not allowed.",
+                remedy: "Use up to \(Limits.slotLabelCharacters) letters, digits and signs of ASCII, without \" and \\."
+            )
+        }
+        self.text = text
+    }
+
+    static func isAllowed(_ text: some BidirectionalCollection<UInt8>) -> Bool {
+        let blank = UInt8(ascii: " ")
+        return text.count <= Limits.slotLabelCharacters && text.first != blank && text.last != blank
+            && text.allSatisfy(isAllowed)
+    }
+
+    static func isAllowed(_ character: UInt8) -> Bool {
+        (0x20...0x7e).contains(character) && character != UInt8(ascii: "\"") && character != UInt8(ascii: "\\")
+    }
+
+    package var description: String { text }
+}

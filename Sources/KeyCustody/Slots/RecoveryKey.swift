@@ -1,0 +1,91 @@
+import StoreCrypto
+import StorePlatform
+
+/// A random key of 256 bits as text to print: four lines of sixteen characters, each with a check of its own.
+///
+/// A line holds 64 bits of the key and 16 bits that check them and the number of the line, in Crockford's base 32, as in
+/// `0009-0014-R1MS-Q4VF` (`Docs/Formats/Sidecar.md`). Whoever types it may use small letters, blanks and hyphens at
+/// will, and I, L and O for 1, 1 and 0.
+package struct RecoveryKey: ~Copyable, Sendable {
+    static let lineCount = 4
+    static let lineCharacters = 16
+    static let groupCharacters = 4
+    static let lineDataBytes = RawKey.byteCount / lineCount
+    static let alphabet = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
+
+    package let key: RawKey
+
+    /// Makes a new one.
+    package static func random() throws -> RecoveryKey { RecoveryKey(try RawKey.random()) }
+
+    init(_ key: consuming RawKey) { self.key = key }
+
+    /// The four lines in groups of four characters, each line ended by a line feed: ASCII in locked memory.
+    package borrowing func text() -> SecretBytes {
+        // After each group comes a hyphen or the end of the line.
+        let lineBytes = Self.lineCharacters + Self.lineCharacters / Self.groupCharacters
+        return key.secret.withBytes { key in
+            SecretBytes(count: Self.lineCount * lineBytes) { output in
+                for line in 0..<Self.lineCount {
+                    let bytes = key[line * Self.lineDataBytes..<(line + 1) * Self.lineDataBytes]
+                    let data = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+                    let check = Self.check(data, line: line + 1)
+                    for position in 0..<Self.lineCharacters {
+                        let offset = line * lineBytes + position + position / Self.groupCharacters
+                        output[offset] = Self.alphabet[Self.symbol(position, data, check)]
+                        output[offset + 1] = UInt8(ascii: "-")
+                    }
+                    output[(line + 1) * lineBytes - 1] = UInt8(ascii: "\n")
+                }
+            }
+        }
+    }
+
+    /// The symbol at a position of a line: twelve of data, one of its last four bits and the first one of the check, and
+    /// three of the rest of the check.
+    private static func symbol(_ position: Int, _ data: UInt64, _ check: UInt16) -> Int {
+        switch position {
+        case ..<12: Int(data >> UInt64(59 - 5 * position) & 31)
+        case 12: Int(data & 15) << 1 | Int(check >> 15)
+        default: Int(check >> UInt16(10 - 5 * (position - 13)) & 31)
+        }
+    }
+
+    /// Reads the symbols of a line, from 1; false when they do not fit its check.
+    static func read(
+        _ symbols: Slice<UnsafeRawBufferPointer>, line: Int, into output: Slice<UnsafeMutableRawBufferPointer>
+    ) -> Bool {
+        var output = output
+        var data = UInt64(0)
+        var found = UInt16(0)
+        for (position, symbol) in symbols.enumerated() {
+            switch position {
+            case ..<12: data = data << 5 | UInt64(symbol)
+            case 12:
+                data = data << 4 | UInt64(symbol >> 1)
+                found = UInt16(symbol & 1)
+            default: found = found << 5 | UInt16(symbol)
+            }
+        }
+        for (index, shift) in zip(output.indices, stride(from: 56, through: 0, by: -8)) {
+            output[index] = UInt8(truncatingIfNeeded: data >> UInt64(shift))
+        }
+        return check(data, line: line) == found
+    }
+
+    /// CRC-16 (polynomial 0x1021, first value 0xFFFF) of the line's number and its data: it finds every single wrong
+    /// character, every two neighbours in the wrong order, and every line in the wrong place.
+    private static func check(_ data: UInt64, line: Int) -> UInt16 {
+        var crc = UInt16(0xFFFF)
+        func take(_ byte: UInt8) {
+            crc ^= UInt16(byte) << 8
+            for _ in 0..<8 { crc = crc & 0x8000 != 0 ? crc << 1 ^ 0x1021 : crc << 1 }
+        }
+        take(UInt8(line))
+        for shift in stride(from: 56, through: 0, by: -8) { take(UInt8(truncatingIfNeeded: data >> UInt64(shift))) }
+        return crc
+    }
+
+    /// What may be printed where the key itself must not be.
+    package borrowing func describe() -> String { "RecoveryKey(256 bits)" }
+}

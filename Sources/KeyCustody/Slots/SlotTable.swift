@@ -1,0 +1,86 @@
+import StorePlatform
+
+/// The key slots of a store: at most 32, in the order of their numbers.
+package struct SlotTable: Hashable, Sendable {
+    /// In the order of their numbers.
+    package private(set) var slots: [KeySlot] = []
+    /// The number of the next slot; the number of a removed one is not given again, so that a log stays unambiguous.
+    package private(set) var nextID: UInt64 = 1
+
+    init() {}
+
+    /// Takes what a sidecar says; nil when there is no slot, when there are too many, when numbers are not ascending and
+    /// below the next one, or when trying all slots would take too long.
+    init?(slots: [KeySlot], nextID: UInt64) {
+        guard (1...Limits.keySlots).contains(slots.count) else { return nil }
+        guard zip(slots, slots.dropFirst()).allSatisfy({ $0.id < $1.id }) else { return nil }
+        guard slots.allSatisfy({ (1..<nextID).contains($0.id) }), Self.isAffordable(slots) else { return nil }
+        self.slots = slots
+        self.nextID = nextID
+    }
+
+    /// Whether a wrong passphrase, which is tried on every slot, costs no more than a bounded time.
+    static func isAffordable(_ slots: [KeySlot]) -> Bool {
+        slots.reduce(0) { $0 + $1.derivation.workBytes } <= Limits.slotWorkBytes
+    }
+
+    /// - Throws: ``StoreError`` `slotNotFound`.
+    package func find(_ id: UInt64) throws(StoreError) -> KeySlot { slots[try index(of: id)] }
+
+    /// Adds a slot, which must have the number ``nextID``.
+    ///
+    /// - Throws: ``StoreError`` `tooManySlots`.
+    mutating func add(_ slot: KeySlot) throws(StoreError) {
+        guard slots.count < Limits.keySlots else {
+            throw Self.tooMany("It has \(slots.count) slots, which is the most.", "Remove a slot that nobody needs.")
+        }
+        try checkCost(slots + [slot])
+        slots.append(slot)
+        nextID = slot.id + 1
+    }
+
+    /// Puts a slot in the place of the one with its number.
+    ///
+    /// - Throws: ``StoreError`` `slotNotFound`, `tooManySlots`.
+    mutating func replace(_ slot: KeySlot) throws(StoreError) {
+        var changed = slots
+        changed[try index(of: slot.id)] = slot
+        try checkCost(changed)
+        slots = changed
+    }
+
+    /// Removes a slot.
+    ///
+    /// - Throws: ``StoreError`` `slotNotFound`; `lastSlot` when no other could be used on this machine.
+    mutating func remove(_ id: UInt64) throws(StoreError) {
+        let position = try index(of: id)
+        guard slots.contains(where: { $0.id != id && $0.derivation.isAvailable }) else {
+            throw StoreError(
+                .lastSlot, what: "Key slot \(id) cannot be removed.",
+                why: "No other slot of the store could be used: nothing would open it any more.",
+                remedy: "Add a slot first, or change this one.")
+        }
+        slots.remove(at: position)
+    }
+
+    private func index(of id: UInt64) throws(StoreError) -> Int {
+        guard let position = slots.firstIndex(where: { $0.id == id }) else {
+            let numbers = slots.map { String($0.id) }.joined(separator: ", ")
+            throw StoreError(
+                .slotNotFound, what: "There is no key slot \(id).", why: "The store has these: \(numbers).",
+                remedy: "Give the number of one of them.")
+        }
+        return position
+    }
+
+    private func checkCost(_ slots: [KeySlot]) throws(StoreError) {
+        guard !Self.isAffordable(slots) else { return }
+        throw Self.tooMany(
+            "Trying all its slots would take too long for an opener with a wrong passphrase.",
+            "Choose a cheaper derivation, or remove a slot that nobody needs.")
+    }
+
+    private static func tooMany(_ why: String, _ remedy: String) -> StoreError {
+        StoreError(.tooManySlots, what: "The store cannot have this key slot.", why: why, remedy: remedy)
+    }
+}

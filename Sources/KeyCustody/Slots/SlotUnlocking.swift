@@ -1,0 +1,61 @@
+import StoreCrypto
+import StorePlatform
+
+extension KeyMaterial {
+    /// Makes the keys of a sidecar from what it claims: of a direct store by its derivation, of one with slots by the
+    /// first slot that opens.
+    ///
+    /// - Returns: The keys, or nil when no slot opens. Nothing is authenticated yet.
+    package borrowing func unlock(_ claimed: Sidecar) throws -> SidecarKeys? {
+        switch claimed.scheme {
+        case .direct: .direct(try dataKey(salt: claimed.salt, settings: claimed.settings))
+        case .slots(let slotted): try unlock(slotted.table, storeID: claimed.storeID)
+        }
+    }
+
+    /// Tries the slots that may fit: what costs nothing first, then what was made last.
+    ///
+    /// A raw key is tried on the slots of key files and recovery keys. A passphrase is tried on all others, and when it
+    /// reads as a printed recovery key also on those.
+    borrowing func unlock(_ table: SlotTable, storeID: StoreID) throws -> SidecarKeys? {
+        switch self {
+        case .rawKey(let key):
+            return try key.secret.firstSlot(of: table.slots.filter(\.kind.isAlwaysRandom), storeID)
+        case .passphrase(let passphrase):
+            if let recovery = passphrase.secret.withBytes({ try? RecoveryKey(reading: $0) }),
+                let keys = try recovery.key.secret.firstSlot(of: table.slots.filter { $0.kind == .recovery }, storeID)
+            {
+                return keys
+            }
+            let candidates = table.slots.filter { !$0.kind.isAlwaysRandom }.sorted { $0.isTried(before: $1) }
+            return try passphrase.secret.firstSlot(of: candidates, storeID)
+        }
+    }
+}
+
+extension KeySlot {
+    fileprivate func isTried(before other: KeySlot) -> Bool {
+        if derivation.isMemoryHard != other.derivation.isMemoryHard { return !derivation.isMemoryHard }
+        return (created, id) > (other.created, other.id)
+    }
+
+    /// The master key, or nil when the secret is not this slot's.
+    func open(_ secret: borrowing SecretBytes, _ storeID: StoreID) throws -> MasterKey? {
+        let wrappingKey = try derivation.wrappingKey(secret: secret, salt: salt)
+        guard let master = try wrapped.unwrap(with: wrappingKey, context(storeID)) else { return nil }
+        return MasterKey(master)
+    }
+}
+
+extension SecretBytes {
+    /// The first of the slots that the secret opens.
+    ///
+    /// - Throws: ``StoreError`` `unsupportedLibrary` when none opens and one could not be tried.
+    fileprivate borrowing func firstSlot(of slots: [KeySlot], _ storeID: StoreID) throws -> SidecarKeys? {
+        for slot in slots where slot.derivation.isAvailable {
+            if let master = try slot.open(self, storeID) { return .slots(master, openedBy: slot) }
+        }
+        if slots.contains(where: { !$0.derivation.isAvailable }) { throw SlotDerivation.missingArgon2id() }
+        return nil
+    }
+}

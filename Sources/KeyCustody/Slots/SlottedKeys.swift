@@ -1,0 +1,75 @@
+import StoreCrypto
+import StorePlatform
+
+/// What a sidecar of the slots scheme keeps: the slots, and the data key that their master key wraps.
+package struct SlottedKeys: Hashable, Sendable {
+    /// Where a data key comes from.
+    package enum Origin: String, Hashable, Sendable, CaseIterable {
+        /// It was drawn for this store and has never been anything else.
+        case random
+        /// It was the key of a direct store. **Its former passphrase still opens the database**, with the salt of the
+        /// sidecar and without any slot, until the data key is rotated.
+        case direct
+    }
+
+    /// The data key of the present epoch.
+    package struct Current: Hashable, Sendable {
+        /// In seconds since 1970.
+        package let created: UInt64
+        package let origin: Origin
+        let wrapped: WrappedKey
+    }
+
+    /// The data key and salt of the next epoch, while a rotation runs.
+    package struct Pending: Hashable, Sendable {
+        /// In seconds since 1970.
+        package let created: UInt64
+        package let salt: Salt
+        let wrapped: WrappedKey
+    }
+
+    package internal(set) var table: SlotTable
+    package internal(set) var dataKey: Current
+    package internal(set) var pending: Pending?
+}
+
+extension Sidecar {
+    /// The slots and what belongs to them; nil in a direct store.
+    package var slotted: SlottedKeys? {
+        if case .slots(let keys) = scheme { keys } else { nil }
+    }
+
+    /// The key slots in the order of their numbers; none in a direct store.
+    package var slots: [KeySlot] { slotted?.table.slots ?? [] }
+
+    /// What the data key of an epoch is bound to.
+    func context(epoch: UInt64, salt: Salt) -> WrappingContext {
+        .dataKey(epoch: epoch, salt: salt, settings: settings, storeID: storeID)
+    }
+
+    /// Wraps a data key for an epoch and a salt of this store.
+    func wrap(_ dataKey: DataKey, epoch: UInt64, salt: Salt, under master: MasterKey) throws -> WrappedKey {
+        let wrappingKey = try master.derived(MasterKey.dataKeyWrappingLabel, storeID)
+        return try dataKey.withSecret { secret throws(CryptoError) in
+            try WrappedKey(secret, under: wrappingKey, context(epoch: epoch, salt: salt))
+        }
+    }
+
+    /// The data key that the master key opens; nil when it does not.
+    func unwrapDataKey(under master: MasterKey) throws -> DataKey? {
+        guard let slotted else { return nil }
+        return try unwrap(slotted.dataKey.wrapped, context(epoch: epoch, salt: salt), under: master)
+    }
+
+    /// The data key of the next epoch; nil when none is pending or the master key does not open it.
+    func unwrapPendingDataKey(under master: MasterKey) throws -> DataKey? {
+        guard let pending = slotted?.pending else { return nil }
+        return try unwrap(pending.wrapped, context(epoch: epoch + 1, salt: pending.salt), under: master)
+    }
+
+    private func unwrap(_ wrapped: WrappedKey, _ context: WrappingContext, under master: MasterKey) throws -> DataKey? {
+        let wrappingKey = try master.derived(MasterKey.dataKeyWrappingLabel, storeID)
+        guard let secret = try wrapped.unwrap(with: wrappingKey, context) else { return nil }
+        return try DataKey(secret)
+    }
+}

@@ -1,0 +1,74 @@
+import COpenSSL
+
+/// Derivations from what people remember that need much memory, so that guessing on special hardware pays less.
+extension KeyDerivation {
+    /// Derives a key from a passphrase with scrypt.
+    ///
+    /// It takes 128 * `blockSize` * 2^`log2Rounds` bytes of memory: 128 MiB and about 300 ms with 17, 8 and 1.
+    ///
+    /// - Parameters:
+    ///   - log2Rounds: log2 N, 1 or more.
+    ///   - blockSize: r, 1 or more.
+    ///   - lanes: p, 1 or more; computed one after another.
+    ///   - memoryLimitBytes: More than this is refused before anything is allocated.
+    /// - SeeAlso: RFC 7914.
+    package static func scrypt(
+        password: UnsafeRawBufferPointer, salt: [UInt8], log2Rounds: Int, blockSize: Int, lanes: Int,
+        memoryLimitBytes: Int, keyBytes: Int
+    ) throws(CryptoError) -> SecretBytes {
+        let operation = "EVP_PBE_scrypt"
+        guard (1...63).contains(log2Rounds), blockSize > 0, lanes > 0, memoryLimitBytes > 0, keyBytes > 0 else {
+            throw CryptoError(operation, reason: "parameters out of range")
+        }
+        var status: Int32 = 0
+        let key = SecretBytes(count: keyBytes) { output in
+            // libcrypto takes a nil password for "not given", which is not the same as an empty one.
+            let start = password.baseAddress ?? UnsafeRawPointer(output.baseAddress)
+            status = EVP_PBE_scrypt(
+                start?.assumingMemoryBound(to: CChar.self), password.count, salt, salt.count, UInt64(1) << log2Rounds,
+                UInt64(blockSize), UInt64(lanes), UInt64(memoryLimitBytes), output.bytes, output.count)
+        }
+        try CryptoError.check(status == 1, operation)
+        return key
+    }
+
+    /// Whether libcrypto has Argon2id: OpenSSL does since 3.2.
+    package static let hasArgon2id: Bool = {
+        let algorithm = EVP_KDF_fetch(nil, "ARGON2ID", nil)
+        defer { EVP_KDF_free(algorithm) }
+        ERR_clear_error()
+        return algorithm != nil
+    }()
+
+    /// Derives a key from a passphrase with Argon2id.
+    ///
+    /// - Parameters:
+    ///   - memoryKiB: Memory, at least 8 KiB for each lane.
+    ///   - iterations: Passes over that memory, 1 or more.
+    ///   - lanes: Independent parts of the memory; computed one after another, by one thread.
+    /// - Throws: ``CryptoError``, also when the library has no Argon2id (``hasArgon2id``).
+    /// - SeeAlso: RFC 9106.
+    package static func argon2id(
+        password: UnsafeRawBufferPointer, salt: [UInt8], memoryKiB: Int, iterations: Int, lanes: Int, keyBytes: Int
+    ) throws(CryptoError) -> SecretBytes {
+        guard let memory = UInt32(exactly: memoryKiB), let passes = UInt32(exactly: iterations),
+            let parts = UInt32(exactly: lanes), memory > 0, passes > 0, parts > 0, keyBytes > 0
+        else {
+            throw CryptoError("ARGON2ID", reason: "parameters out of range")
+        }
+        let algorithm = EVP_KDF_fetch(nil, "ARGON2ID", nil)
+        defer { EVP_KDF_free(algorithm) }
+        try CryptoError.check(algorithm != nil, "EVP_KDF_fetch(ARGON2ID)")
+        let context = EVP_KDF_CTX_new(algorithm)
+        defer { EVP_KDF_CTX_free(context) }
+        try CryptoError.check(context != nil, "EVP_KDF_CTX_new")
+        var status: Int32 = 0
+        let key = SecretBytes(count: keyBytes) { output in
+            let start = password.baseAddress ?? UnsafeRawPointer(output.baseAddress)
+            status = copenssl_argon2id_derive(
+                context, start, password.count, salt, salt.count, memory, passes, parts, output.bytes, output.count)
+        }
+        try CryptoError.check(status == 1, "EVP_KDF_derive(ARGON2ID)")
+        return key
+    }
+}

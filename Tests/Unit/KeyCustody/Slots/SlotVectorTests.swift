@@ -1,0 +1,116 @@
+import Foundation
+import StoreCrypto
+import StorePlatform
+import Testing
+
+@testable import KeyCustody
+
+/// Sidecars that another implementation wrote from the document alone.
+@Suite("Key slots of another implementation")
+struct SlotVectorTests {
+    @Test(
+        "every slot opens with its secret, and the data key with the master key", arguments: SlotVectors.load().vectors)
+    func opens(vector: SlotVectors.Store) throws {
+        let parsed = try UnauthenticatedSidecar.parse(vector.sidecar.bytes)
+        let sidecar = parsed.claimed
+        #expect(sidecar.slots.map(\.id) == vector.slots.map(\.id))
+        for (slot, expected) in zip(sidecar.slots, vector.slots) {
+            #expect(slot.kind.rawValue == expected.kind)
+            #expect(Hex.text(slot.context(sidecar.storeID).additionalData) == expected.additionalData)
+            let secret = SecretBytes(copying: try expected.secret.hexBytes)
+            let wrappingKey = try slot.derivation.wrappingKey(secret: secret, salt: slot.salt)
+            #expect(wrappingKey.hex() == expected.slotKey)
+            let master = try #require(try slot.open(secret, sidecar.storeID))
+            #expect(master.withSecret { $0.hex() } == vector.master)
+        }
+        let master = MasterKey(SecretBytes(copying: try vector.master.hexBytes))
+        let keys = SidecarKeys.slots(master, openedBy: nil)
+        #expect(try parsed.authenticate(keys) == .genuine(sidecar))
+        #expect(
+            Hex.text(sidecar.context(epoch: sidecar.epoch, salt: sidecar.salt).additionalData) == vector.dataKeyContext)
+        let dataKey = try #require(try keys.dataKey(of: sidecar))
+        #expect(dataKey.hex == vector.dataKey)
+        if sidecar.slotted?.pending != nil { #expect(try keys.pendingDataKey(of: sidecar)?.hex == vector.nextKey) }
+        #expect(try sidecar.encoded(keys: keys).text == vector.sidecar)
+        try checkPage(vector, dataKey, sidecar)
+    }
+
+    /// The data key is that of a page of SQLCipher's.
+    private func checkPage(_ vector: SlotVectors.Store, _ dataKey: DataKey, _ sidecar: Sidecar) throws {
+        let page = try vector.page.hexBytes
+        let macKey = try dataKey.withSecret { try sidecar.settings.deriveMacKey(dataKey: $0, salt: sidecar.salt.bytes) }
+        var authenticator = try PageAuthenticator(hash: sidecar.settings.hmacHash, key: macKey)
+        let isAuthentic = try page.withUnsafeBytes { bytes in
+            try authenticator.verify(
+                UnsafeRawBufferPointer(rebasing: bytes[32..<4032]), number: 1,
+                code: UnsafeRawBufferPointer(rebasing: bytes[4032..<4096]))
+        }
+        #expect(isAuthentic)
+    }
+
+    @Test("a secret opens its own slot among all others, as a source would give it")
+    func unlocks() throws {
+        let vector = try #require(SlotVectors.load().vectors.first { $0.name == "every kind" })
+        let claimed = try UnauthenticatedSidecar.parse(vector.sidecar.bytes).claimed
+        for slot in vector.slots {
+            let secret = try slot.secret.hexBytes
+            let isRaw = slot.kind == "key-file" || slot.kind == "recovery"
+            let material: KeyMaterial =
+                isRaw ? .rawKey(try RawKey(bytes: secret)) : .passphrase(try Passphrase(bytes: secret))
+            #expect(try material.unlock(claimed)?.openedBy?.id == slot.id)
+        }
+        // What was printed works wherever a passphrase does.
+        let recovery = try #require(vector.slots.last)
+        let printed = RecoveryKey(try RawKey(bytes: recovery.secret.hexBytes)).text()
+        let typed = KeyMaterial.passphrase(try Passphrase(printed.copy()))
+        #expect(try typed.unlock(claimed)?.openedBy?.id == recovery.id)
+    }
+
+    @Test("the example of the document holds, value for value")
+    func document() throws {
+        let page = try String(contentsOf: SlotVectors.root.appending(path: "Docs/Formats/Sidecar.md"), encoding: .utf8)
+        let vector = try #require(SlotVectors.load().vectors.last)
+        #expect(page.contains("```\n\(vector.sidecar)```\n"))
+        let sidecar = try UnauthenticatedSidecar.parse(vector.sidecar.bytes).claimed
+        let recovery = RecoveryKey(try RawKey(bytes: vector.slots[2].secret.hexBytes)).text()
+        #expect(page.contains("```\n\(recovery.withBytes { Array($0).text })```\n"))
+        let master = MasterKey(SecretBytes(copying: try vector.master.hexBytes))
+        let next = try #require(try sidecar.unwrapPendingDataKey(under: master))
+        let pendingMacKey = try next.withSecret { secret in
+            try KeyDerivation.hkdf(
+                key: secret, salt: sidecar.storeID.bytes, label: SidecarSeal.pendingMacLabel, keyBytes: 32
+            ).hex()
+        }
+        let rows = [
+            ("master key", vector.master), ("data key of epoch 1", vector.dataKey), ("data key of epoch 2", next.hex),
+            ("slot key of slot 1", vector.slots[0].slotKey), ("slot key of slot 2", vector.slots[1].slotKey),
+            ("slot key of slot 3", vector.slots[2].slotKey),
+            ("additional data of slot 1", vector.slots[0].additionalData),
+            ("additional data of the data key of epoch 1", vector.dataKeyContext),
+            ("wrap key", try master.derived(MasterKey.dataKeyWrappingLabel, sidecar.storeID).hex()),
+            ("mac key", try master.derived(MasterKey.macLabel, sidecar.storeID).hex()),
+            ("pending mac key", pendingMacKey),
+        ]
+        for (name, value) in rows { #expect(page.contains("| \(name) | `\(value)` |"), "\(name)") }
+    }
+
+    @Test("the document names every label, kind, derivation, origin and bound")
+    func names() throws {
+        let page = try String(contentsOf: SlotVectors.root.appending(path: "Docs/Formats/Sidecar.md"), encoding: .utf8)
+        for label in [
+            SlotDerivation.wrappingLabel, MasterKey.dataKeyWrappingLabel, MasterKey.macLabel, MasterKey.keyCheckLabel,
+            SidecarSeal.pendingMacLabel,
+        ] { #expect(page.contains("\"\(label)\"")) }
+        for kind in KeySlot.Kind.allCases { #expect(page.contains("`\"\(kind.rawValue)\"`")) }
+        for origin in SlottedKeys.Origin.allCases { #expect(page.contains("`\"\(origin.rawValue)\"`")) }
+        func bounds(_ range: ClosedRange<Int>) -> String { "\(range.lowerBound) to \(range.upperBound)" }
+        for text in [
+            "`log2_n` \(bounds(Limits.scryptLog2Rounds)), `r` \(Limits.scryptBlockSize), `p` \(bounds(Limits.scryptLanes))",
+            "`memory_kib` \(bounds(Limits.argon2MemoryKiB)), `iterations` \(bounds(Limits.argon2Iterations)), "
+                + "`lanes` \(bounds(Limits.argon2Lanes))",
+            "1 to \(Limits.keySlots) of these lines", "0 to \(Limits.slotLabelCharacters) characters",
+            "The\nadditional data are \(WrappingContext.byteCount) bytes", "ASCII `\(WrappingContext.magic)`",
+        ] { #expect(page.contains(text), "\(text)") }
+        #expect(page.contains("at most 4,294,967,296 bytes") && Limits.slotWorkBytes == 4_294_967_296)
+    }
+}

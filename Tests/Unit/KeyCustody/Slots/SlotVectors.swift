@@ -1,0 +1,51 @@
+import Foundation
+import Testing
+
+@testable import KeyCustody
+
+/// What Keys/generators/make_slots.py wrote, from the document alone.
+struct SlotVectors: Decodable {
+    struct Store: Decodable, Sendable, CustomTestStringConvertible {
+        var name: String
+        var sidecar: String
+        var master: String
+        var dataKey: String
+        var dataKeyContext: String
+        var nextKey: String
+        var slots: [Slot]
+        var page: String
+
+        var testDescription: String { name }
+    }
+
+    struct Slot: Decodable, Sendable {
+        var id: UInt64
+        var kind: String
+        var secret: String
+        var slotKey: String
+        var additionalData: String
+    }
+
+    struct Recovery: Decodable, Sendable, CustomTestStringConvertible {
+        var key: String
+        var text: String
+
+        var testDescription: String { text }
+    }
+
+    var vectors: [Store]
+    var recovery: [Recovery]
+
+    /// The root of the repository.
+    static let root = (0..<5).reduce(URL(filePath: #filePath)) { url, _ in url.deletingLastPathComponent() }
+
+    static func load() -> SlotVectors {
+        let file = root.appending(path: "Keys/vectors/slots.json")
+        return try! JSONDecoder().decode(SlotVectors.self, from: Data(contentsOf: file))
+    }
+}
+
+extension String {
+    /// The bytes that hexadecimal text stands for.
+    var hexBytes: [UInt8] { get throws { try #require(Hex.bytes(utf8)) } }
+}
