@@ -16,7 +16,7 @@ public enum JobControlSuspension {
         weak var store: SharedStore?
     }
 
-    /// From here on the process is suspended before it stops. Databases that observe ``Database/suspendNotification`` are
+    /// From here on the process is suspended before it stops. Databases that observe `Database.suspendNotification` are
     /// told by that.
     ///
     /// - Throws: `SystemError` when the signal cannot be handled.

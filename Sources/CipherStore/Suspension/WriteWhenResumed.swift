@@ -10,7 +10,7 @@ extension SharedStore {
     /// - Parameters:
     ///   - attempts: How often `updates` may be undone by a suspension before its error is thrown on.
     ///   - updates: Writes.
-    /// - Throws: The error of `updates`, ``DatabaseError``, `CancellationError`; `StoreError` when the store was closed,
+    /// - Throws: The error of `updates`, `DatabaseError`, `CancellationError`; `StoreError` when the store was closed,
     ///   moved or given another key meanwhile.
     public func writeWhenResumed<T: Sendable>(
         attempts: Int = 5, _ updates: @escaping @Sendable (Database) throws -> T
