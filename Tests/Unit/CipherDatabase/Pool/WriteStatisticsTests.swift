@@ -28,9 +28,10 @@ import Testing
         #expect(found.longestLabel == "import" && found.longest > longest && found.count == 12)
         #expect(found.p50 <= found.p99 && found.p99 <= found.longest && found.p50 > .zero)
         #expect(found.waitCount == 0 && found.timeWaited == .zero && found.timeoutCount == 0 && found.takesTurns)
-        // A label is for one write.
+        // A label is for one write, even should that one take longer still.
         try pool.write { try $0.insert(1) }
-        #expect(pool.writeStatistics.longestLabel == "import")
+        let last = pool.writeStatistics
+        #expect(last.longestLabel == (last.longest == found.longest ? "import" : "INSERT INTO t VALUES (?)"))
     }
 
     @Test("time that was waited is told, and stands in the table of holders for others")
