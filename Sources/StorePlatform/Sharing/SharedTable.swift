@@ -105,6 +105,12 @@ package final class SharedTable: @unchecked Sendable {
         cplatform_replace32(memory + TableLayout.Header.owner, expected.rawValue, word.rawValue)
     }
 
+    /// When the turn was last handed over to one who waited.
+    var handedOverAt: UInt64 {
+        get { cplatform_load64(memory + TableLayout.Header.handedOverAt) }
+        set { cplatform_store64(memory + TableLayout.Header.handedOverAt, newValue) }
+    }
+
     // MARK: Those who wait
 
     func takeTicket() -> UInt64 { cplatform_add64(memory + TableLayout.Header.nextTicket, 1) }

@@ -15,6 +15,8 @@ package enum TableLayout {
         package static let version = 8
         /// u32; whose turn it is (``TurnWord``), 0 when nobody's.
         package static let owner = 64
+        /// u64, monotonic nanoseconds; when the turn was last handed over.
+        package static let handedOverAt = 72
         /// u64; the ticket of the next one who waits.
         package static let nextTicket = 128
         /// 1024 bits, one for each slot: its holder waits for the turn.

@@ -5,8 +5,9 @@ import Synchronization
 ///
 /// Whoever comes while the turn is free takes it, before those who wait, so that one process writes several times in a
 /// row with what it has in its caches; but only until the first of those who wait has waited
-/// ``Limits/overtakingTime``: then the turn is handed to it, in the order of arrival. Strict order alone would cost
-/// more than half of the throughput, no order at all lets some wait for a second.
+/// ``Limits/overtakingTime``: then the turn is handed to it, in the order of arrival. It has as much time to write several
+/// times in a row before the turn is handed on; otherwise, once all who wait have waited that long, the turn would go round
+/// write by write. Strict order alone costs more than half of the throughput, no order at all lets some wait for a second.
 ///
 /// Entering and leaving are one atomic operation each while nobody else comes, and make no system call. A holder that
 /// dies is noticed by its slot; one that is stopped keeps the turn, as it keeps SQLite's lock. One that is stopped
@@ -148,8 +149,10 @@ package final class Turnstile: @unchecked Sendable {
     private func handOver() -> Bool {
         while let first = firstWaiter() {
             // A time in the future is another clock's, as of another time namespace: order matters more than speed.
-            let waited = MonotonicTime.now &- table.row(first).waitingSince
-            guard waited >= overtakingNanoseconds else { return false }
+            let now = MonotonicTime.now
+            guard now &- table.row(first).waitingSince >= overtakingNanoseconds,
+                now &- table.handedOverAt >= overtakingNanoseconds
+            else { return false }
             guard slot.isHeld(first) else {
                 table.clearWaiting(first)
                 continue
@@ -157,6 +160,7 @@ package final class Turnstile: @unchecked Sendable {
             let offered = TurnWord(slot: first, generation: table.row(first).generation, isOffer: true)
             guard table.replaceOwner(mine, with: offered) else { return true }
             if table.isWaiting(first) {
+                table.handedOverAt = now
                 table.row(first).call()
                 return true
             }

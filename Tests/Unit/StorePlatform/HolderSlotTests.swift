@@ -44,6 +44,7 @@ struct HolderSlotTests {
         typealias Row = TableLayout.Row
         let constants: [String: Int] = [
             "TableLayout.Header.magic": Header.magic, "TableLayout.Header.version": Header.version,
+            "TableLayout.Header.handedOverAt": Header.handedOverAt,
             "TableLayout.Header.owner": Header.owner, "TableLayout.Header.nextTicket": Header.nextTicket,
             "TableLayout.Header.waiting": Header.waiting, "TableLayout.Header.byteCount": Header.byteCount,
             "TableLayout.Row.generation": Row.generation, "TableLayout.Row.wake": Row.wake,
