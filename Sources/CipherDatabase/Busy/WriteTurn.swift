@@ -4,8 +4,10 @@ import Synchronization
 /// The turn to write of one connection: taken before its first statement that writes, given back when its transaction
 /// has ended.
 ///
-/// It is used by one thread at a time, the one that uses the connection; ``interrupt()`` and ``close()`` are for all.
-// Safe because: what changes is used by the thread of the access alone, or is atomic.
+/// It is used by one thread at a time: the one that uses the connection, or a suspending one that has taken the gate of
+/// the connection. ``interrupt()``, ``setClosing(_:)`` and ``isOwner`` are for all.
+// Safe because: what changes is used inside bracketed calls or while the gate is off, by the thread of the access, or by
+// a thread that keeps it out of both; the rest is atomic.
 final class WriteTurn: @unchecked Sendable {
     /// How a wait for the turn failed.
     enum Failure {

@@ -182,7 +182,7 @@ public final class Database {
     /// - Returns: Whether the statement runs inside a bracketed call, which is to be left behind it.
     func willRun(_ statement: Statement, takesTurn: Bool = true) throws -> Bool {
         requireAccess()
-        if isClosed { throw DatabaseError.connectionIsClosed() }
+        if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError(
