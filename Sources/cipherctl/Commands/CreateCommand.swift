@@ -39,7 +39,7 @@ struct CreateCommand: Command {
         try console.report(
             json: .object([
                 "store": .string(path), "store_id": .string("\(store.storeID)"), "epoch": .int(store.epoch),
-                "scheme": .string("direct"), "completed_earlier_creation": .bool(isTakenUp),
+                "scheme": .string(store.keys.summary().scheme.rawValue), "completed_earlier_creation": .bool(isTakenUp),
             ]),
             lines: [
                 "\(isTakenUp ? "completed" : "created") \(path)", "store id  \(store.storeID)",
