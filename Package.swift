@@ -32,7 +32,9 @@ let package = Package(
         ),
         .target(
             name: "CipherStore",
-            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "StoreCrypto", "CSQLCipher"]
+            dependencies: [
+                "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto", "CSQLCipher",
+            ]
         ),
         .target(
             name: "KeyRotation",
