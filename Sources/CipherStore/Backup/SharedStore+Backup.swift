@@ -26,7 +26,7 @@ extension SharedStore {
         isCancelled: @escaping @Sendable () -> Bool = { false }
     ) throws -> BackupReport {
         try StoreBackup(
-            pool: pool, target: BackupBundle(folder),
+            pool: pool, keyring: keyring, target: BackupBundle(folder),
             watch: BackupWatch(progress: progress, isCancelled: isCancelled)
         ).run()
     }
