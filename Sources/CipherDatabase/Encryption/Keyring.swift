@@ -21,10 +21,10 @@ package final class Keyring: Sendable {
 
     package let paths: StorePaths?
     /// The suspension of every connection to the file.
-    package let suspension = DatabaseSuspension()
+    package let suspension: DatabaseSuspension
     let isReadonly: Bool
     private let onNotice: (@Sendable (String) -> Void)?
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
     private struct State {
         var derivations: [Derivation] = []
@@ -49,7 +49,32 @@ package final class Keyring: Sendable {
         paths = MemoryPath.names(path) ? nil : StorePaths(path)
         isReadonly = configuration.readonly
         onNotice = configuration.onNotice
+        suspension = DatabaseSuspension()
+        state = Mutex(State())
         if configuration.observesSuspensionNotifications { SuspensionCenter.shared.add(suspension) }
+    }
+
+    private init(successorOf former: Keyring) {
+        paths = former.paths
+        isReadonly = former.isReadonly
+        onNotice = former.onNotice
+        suspension = former.suspension
+        state = Mutex(
+            former.state.withLock { State(derivations: $0.derivations, notices: $0.notices) })
+    }
+
+    /// A keyring for the file that has the name now, after a rotation or a pause: it has the keys in memory, the suspension
+    /// and the notices of this one, and looks at sidecar and file anew.
+    package func successor() -> Keyring { Keyring(successorOf: self) }
+
+    /// Forgets what was found out about a file that lost its name.
+    func forgetFile() {
+        state.withLock { state in
+            state.settled = nil
+            state.isVerified = false
+            state.sidecar = nil
+            state.unmended = nil
+        }
     }
 
     var isInMemory: Bool { paths == nil }

@@ -26,20 +26,23 @@ extension SharedStore {
         let keyring = Keyring(path: path, configuration: configuration)
         try keyring.requirePossiblePlace()
         let key = try KeyMaterialBox(from: source)
-        if try !isReadable(whileSuspended: keyring) { try keyring.holdOpeningLock(derivingAhead: key) }
         defer { keyring.releaseOpeningLock() }
-        let pool = try DatabasePool(
-            path: path, configuration: configuration, keyring: keyring,
-            key: .material(key, creatingWith: .plaintextHeader))
+        let lease = try takeLocks(keyring, key, StorePaths(path))
+        let provision = KeyProvision.material(key, creatingWith: .plaintextHeader)
+        var pool: DatabasePool?
         do {
-            try migrate(pool, with: migrator, path: path)
+            let opened = try DatabasePool(
+                path: path, configuration: configuration, keyring: keyring, key: provision)
+            pool = opened
+            try migrate(opened, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
-            let lease = try Lease.take(for: StorePaths(path), label: configuration.holderLabel, readonly: false)
-            pool.setHolderRole(.lease, true)
+            opened.heritage.setHolderRole(.lease, true)
             return try SharedStore(
-                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
+                pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring,
+                key: provision)
         } catch {
-            try? pool.close()
+            try? pool?.close()
+            lease?.release()
             throw error
         }
     }
@@ -73,20 +76,29 @@ extension SharedStore {
         guard try isCreated(StorePaths(path)) else { return nil }
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
+        try keyring.requirePossiblePlace()
         let key = try KeyMaterialBox(from: source)
-        let pool = try DatabasePool(
-            path: path, configuration: configuration, keyring: keyring,
-            key: .material(key, creatingWith: .plaintextHeader))
+        let provision = KeyProvision.material(key, creatingWith: .plaintextHeader)
+        let paths = StorePaths(path)
+        // Before the sidecar is read for its keys; without a lock file nobody asks for the store.
+        var lease = try Files.identity(paths.lock) == nil ? nil : takeLease(paths, configuration)
+        var pool: DatabasePool?
         do {
-            guard keyring.sidecar?.state != .creating, try hasExactSchema(pool, migrator) else {
-                try pool.close()
+            let opened = try DatabasePool(
+                path: path, configuration: configuration, keyring: keyring, key: provision)
+            pool = opened
+            guard keyring.sidecar?.state != .creating, try hasExactSchema(opened, migrator) else {
+                try opened.close()
+                lease?.release()
                 return nil
             }
-            let lease = try Lease.take(for: StorePaths(path), label: configuration.holderLabel, readonly: true)
+            if lease == nil { lease = try takeLease(paths, configuration) }
             return try SharedStore(
-                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
+                pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring,
+                key: provision)
         } catch {
-            try? pool.close()
+            try? pool?.close()
+            lease?.release()
             throw error
         }
     }
@@ -100,6 +112,24 @@ extension SharedStore {
     }
 
     // MARK: Steps
+
+    /// Takes the opening lock, and the lease before any connection: nobody puts another file in the store's place then.
+    ///
+    /// An opener that meets a switch to a new key gives the opening lock back while it waits, and reads everything anew.
+    private static func takeLocks(_ keyring: Keyring, _ key: KeyMaterialBox, _ paths: StorePaths) throws -> Lease? {
+        let deadline = ContinuousClock.now + Limits.leaseWait
+        while true {
+            if try !isReadable(whileSuspended: keyring) { try keyring.holdOpeningLock(derivingAhead: key) }
+            if case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) { return lease }
+            keyring.releaseOpeningLock()
+            // Nothing is held meanwhile, so a suspension need not end it.
+            try Lease.take(for: paths, label: nil, readonly: false, deadline: deadline)?.release()
+        }
+    }
+
+    private static func takeLease(_ paths: StorePaths, _ configuration: Configuration) throws -> Lease? {
+        try Lease.take(for: paths, label: configuration.holderLabel, readonly: true)
+    }
 
     /// Whether the process is suspended and there is a complete store, which is opened without a lock: a process that is
     /// about to be stopped must not hold one. A store that is still to be created is refused then.
@@ -171,6 +201,8 @@ extension SharedStore {
 struct StoreIdentity {
     let storeID: StoreID
     let epoch: UInt64
+    /// Whether its data key comes from its user, so that nobody who has an old one finds a new one.
+    let isDirect: Bool
 
     init(_ keyring: Keyring, path: String) throws(StoreError) {
         guard let sidecar = keyring.sidecar else {
@@ -180,6 +212,7 @@ struct StoreIdentity {
         }
         storeID = sidecar.storeID
         epoch = sidecar.epoch
+        isDirect = sidecar.slotted == nil
     }
 }
 
