@@ -22,7 +22,7 @@ public final class SharedStore: DatabaseWriter {
     let connections: StoreConnections
 
     init(
-        pool: DatabasePool, lease: Lease?, identity: StoreIdentity, keyring: Keyring, key: KeyProvision
+        pool: DatabasePool, lease: Lease?, identity: StoreIdentity, keyring: Keyring
     ) throws {
         configuration = pool.configuration
         path = pool.path
@@ -31,7 +31,7 @@ public final class SharedStore: DatabaseWriter {
             paths: StorePaths(pool.path), isReadonly: pool.configuration.readonly,
             label: pool.configuration.holderLabel, identity: identity, lease: lease)
         connections = StoreConnections(
-            pool: pool, keyring: keyring, key: key, keeper: keeper, listens: lease != nil)
+            pool: pool, keyring: keyring, keeper: keeper, listens: lease != nil)
         suspension.add(
             DatabaseSuspension.Locks(
                 release: { [weak connections] in connections?.suspend() },
@@ -48,6 +48,13 @@ public final class SharedStore: DatabaseWriter {
     public var epoch: UInt64 { connections.keeper.identity.epoch }
 
     var suspension: DatabaseSuspension { connections.suspension }
+    /// The keys of the store, for their administration.
+    var keyring: Keyring { connections.keyring }
+
+    /// Looks whether the store can be used, without an access of it.
+    ///
+    /// - Throws: `StoreError` when it was closed, moved or given another key.
+    func requireOpen() throws { try connections.requireOpen() }
 
     /// Whether an opening of the store by this process still holds the lock for that.
     var isOpeningLockHeld: Bool { connections.keyring.holdsOpeningLock }

@@ -8,7 +8,8 @@ extension SharedStore {
     /// Opens a store, creating and migrating it when it is the first to come.
     ///
     /// However many processes call it at the same moment, exactly one creates the store and one runs each migration.
-    /// A creation that was cut anywhere, by a kill or a power cut, is taken up with the same salt.
+    /// A creation that was cut anywhere, by a kill or a power cut, is taken up with the same keys by whoever has the same
+    /// secret.
     ///
     /// - Parameters:
     ///   - path: The database file. Its sidecar and lock file stand beside it under the same name with endings.
@@ -25,21 +26,22 @@ extension SharedStore {
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
         try keyring.requirePossiblePlace()
+        // Before there is a key in memory.
+        try configuration.forbidDumpsIfAsked()
         let key = try KeyMaterialBox(from: source)
         defer { keyring.releaseOpeningLock() }
         let lease = try takeLocks(keyring, key, StorePaths(path))
-        let provision = KeyProvision.material(key, creatingWith: .plaintextHeader)
         var pool: DatabasePool?
         do {
             let opened = try DatabasePool(
-                path: path, configuration: configuration, keyring: keyring, key: provision)
+                path: path, configuration: configuration, keyring: keyring,
+                key: .material(key, creatingWith: .plaintextHeader))
             pool = opened
             try migrate(opened, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
             opened.heritage.setHolderRole(.lease, true)
             return try SharedStore(
-                pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring,
-                key: provision)
+                pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
         } catch {
             try? pool?.close()
             lease?.release()
@@ -75,17 +77,35 @@ extension SharedStore {
         let configuration = configuration.forSharing(readonly: true)
         guard try isCreated(StorePaths(path)) else { return nil }
         try requireSafeFilesystem(path, configuration)
+        try configuration.forbidDumpsIfAsked()
         let keyring = Keyring(path: path, configuration: configuration)
+        let key = KeyProvision.material(try KeyMaterialBox(from: source), creatingWith: .plaintextHeader)
+        return try openReadOnly(path, configuration, migrator, keyring, key)
+    }
+
+    /// Opens a store for reading alone with the keys of its sidecar, which are at hand already.
+    package static func openReadOnly(
+        at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration()
+    ) throws -> SharedStore? {
+        let configuration = configuration.forSharing(readonly: true)
+        guard try isCreated(StorePaths(path)) else { return nil }
+        try requireSafeFilesystem(path, configuration)
+        let keyring = Keyring(path: path, configuration: configuration, holding: keys)
+        return try openReadOnly(path, configuration, nil, keyring, .held)
+    }
+
+    private static func openReadOnly(
+        _ path: String, _ configuration: Configuration, _ migrator: DatabaseMigrator?, _ keyring: Keyring,
+        _ key: KeyProvision
+    ) throws -> SharedStore? {
         try keyring.requirePossiblePlace()
-        let key = try KeyMaterialBox(from: source)
-        let provision = KeyProvision.material(key, creatingWith: .plaintextHeader)
         let paths = StorePaths(path)
         // Before the sidecar is read for its keys; without a lock file nobody asks for the store.
         var lease = try Files.identity(paths.lock) == nil ? nil : takeLease(paths, configuration)
         var pool: DatabasePool?
         do {
             let opened = try DatabasePool(
-                path: path, configuration: configuration, keyring: keyring, key: provision)
+                path: path, configuration: configuration, keyring: keyring, key: key)
             pool = opened
             guard keyring.sidecar?.state != .creating, try hasExactSchema(opened, migrator) else {
                 try opened.close()
@@ -94,8 +114,7 @@ extension SharedStore {
             }
             if lease == nil { lease = try takeLease(paths, configuration) }
             return try SharedStore(
-                pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring,
-                key: provision)
+                pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
         } catch {
             try? pool?.close()
             lease?.release()

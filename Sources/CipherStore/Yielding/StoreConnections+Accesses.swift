@@ -132,6 +132,19 @@ extension StoreConnections {
         }
     }
 
+    /// Looks whether the store can be used, without an access of it.
+    ///
+    /// - Throws: `StoreError` when it was closed, moved or given another key.
+    func requireOpen() throws {
+        try completeResumption()
+        let (connections, failure) = state.withLock { ($0.connections, $0.failure) }
+        switch connections {
+        case .closed: throw storeClosed
+        case .failed: throw failure ?? storeClosed
+        default: return
+        }
+    }
+
     /// A lease for an access during a suspension, in which the store has none.
     private func leaseForAccess() throws -> Lease? {
         let lease = try keeper.takeForAccess(.unless { [self] in isEnding.load(ordering: .acquiring) })

@@ -99,26 +99,15 @@ extension StoreConnections {
         try keeper.verify()
         let keyring = keyring.successor()
         defer { keyring.releaseOpeningLock() }
+        let pool = try DatabasePool(
+            path: path, configuration: configuration, keyring: keyring, key: .held, heritage: heritage)
         do {
-            let pool = try DatabasePool(
-                path: path, configuration: configuration, keyring: keyring, key: key, heritage: heritage)
-            do {
-                try keeper.adopt(StoreIdentity(keyring, path: path))
-            } catch {
-                try? pool.close(isPause: true)
-                throw error
-            }
-            return (pool, keyring)
-        } catch let error as StoreError where error.code == .wrongKey {
-            // Its keys were renewed altogether: what this process has in memory opens nothing any more.
-            let epoch = keeper.identity.epoch
-            throw StoreError.rotated(path, from: epoch, to: max(epoch + 1, recordedEpoch))
+            try keeper.adopt(StoreIdentity(keyring, path: path))
+        } catch {
+            try? pool.close(isPause: true)
+            throw error
         }
-    }
-
-    private var recordedEpoch: UInt64 {
-        let copies = SidecarFiles(databasePath: StorePaths(path).database).read()
-        return SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.epoch }.max() ?? 0
+        return (pool, keyring)
     }
 
     private func fail(_ error: any Error) {

@@ -21,7 +21,6 @@ final class StoreConnections: @unchecked Sendable {
     let isEnding = Atomic<Bool>(false)
     let configuration: Configuration
     let path: String
-    let key: KeyProvision
     private let watcher: YieldWatcher?
     /// The pool, for those whom the gate has let in.
     @exclusivity(unchecked) var current: DatabasePool?
@@ -50,9 +49,8 @@ final class StoreConnections: @unchecked Sendable {
         var isEnding = false
     }
 
-    init(pool: DatabasePool, keyring: Keyring, key: KeyProvision, keeper: LeaseKeeper, listens: Bool) {
+    init(pool: DatabasePool, keyring: Keyring, keeper: LeaseKeeper, listens: Bool) {
         self.keeper = keeper
-        self.key = key
         path = pool.path
         configuration = pool.configuration
         suspension = keyring.suspension
