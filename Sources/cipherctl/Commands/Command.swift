@@ -13,7 +13,8 @@ enum Catalogue {
     static var all: [any Command.Type] {
         [
             CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, StatusCommand.self,
-            DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyRevealCommand.self, ExportCommand.self, BackupCommand.self, RestoreCommand.self,
+            DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyRevealCommand.self, ExportCommand.self,
+            BackupCommand.self, RestoreCommand.self,
             CompletionsCommand.self, ManCommand.self,
         ]
     }
