@@ -52,7 +52,8 @@ struct ParsedArguments: Equatable {
     }
 
     private static func unknown(_ name: String, _ syntax: CommandSyntax) -> UsageError {
-        let looksLikeKey = ["--key", "--passphrase", "--password", "--raw-key", "-k", "-p"].contains(name)
+        let stem = name.hasPrefix("--new-") ? "--" + name.dropFirst(6) : name
+        let looksLikeKey = ["--key", "--passphrase", "--password", "--raw-key", "-k", "-p"].contains(stem)
         if looksLikeKey {
             return UsageError(
                 "Keys are never taken from the command line, where every user of the machine can read them.",

@@ -13,7 +13,10 @@ enum Catalogue {
     static var all: [any Command.Type] {
         [
             CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, StatusCommand.self,
-            DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyRevealCommand.self, ExportCommand.self,
+            DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyListCommand.self, KeyAddCommand.self,
+            KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
+            KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyLogCommand.self,
+            ExportCommand.self,
             CompletionsCommand.self, ManCommand.self,
         ]
     }

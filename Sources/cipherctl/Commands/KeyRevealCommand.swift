@@ -40,6 +40,7 @@ struct KeyRevealCommand: Command {
         }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let choice = try SidecarUnlocking.choose(path, key, console)
+        if let notice = KeyLog(databasePath: StorePaths(path).database).note(.keyRevealed) { console.note(notice) }
         let digits = choice.dataKey.withBytes { Hex.text(Array($0)) }
         try console.report(json: json(choice.sidecar, digits), lines: pragmas(choice.sidecar, digits))
         return .ok
@@ -70,7 +71,11 @@ struct KeyRevealCommand: Command {
             more.append("PRAGMA cipher_kdf_algorithm = PBKDF2_HMAC_\(settings.kdfHash.rawValue.uppercased());")
         }
         let salt = "PRAGMA cipher_salt = \"x'\(sidecar.salt.hex)'\";"
-        return ["PRAGMA key = \"x'\(digits)\(sidecar.salt.hex)'\";"] + more + ["PRAGMA wal_autocheckpoint = 0;"]
+        let revealed =
+            ["PRAGMA key = \"x'\(digits)\(sidecar.salt.hex)'\";"] + more + ["PRAGMA wal_autocheckpoint = 0;"]
+        // Passphrases of slots mean nothing to SQLCipher.
+        guard sidecar.slotted == nil else { return revealed }
+        return revealed
             + ["-- With the passphrase instead of the key:", "-- PRAGMA key = 'the passphrase';"]
             + (more + [salt]).map { "-- \($0)" }
     }

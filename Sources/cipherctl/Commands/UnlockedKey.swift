@@ -15,6 +15,12 @@ final class UnlockedKey: Sendable {
         material = try source.read()
     }
 
+    /// A recovery key as a program that reads it gets it.
+    init(_ recovery: borrowing RecoveryKey) throws {
+        name = "recovery key"
+        material = .passphrase(try Passphrase(recovery.text()))
+    }
+
     /// A key that is known already, to be used without derivation.
     init(raw key: DataKey) throws {
         name = "data key"
@@ -25,6 +31,29 @@ final class UnlockedKey: Sendable {
     var source: KeySource {
         material.isPassphrase
             ? .custom(name) { [self] in try passphraseCopy() } : .customRawKey(name) { [self] in try rawKeyCopy() }
+    }
+
+    /// The keys of a sidecar that this key opens, or nil when it opens none of its slots.
+    func unlock(_ claimed: Sidecar) throws -> SidecarKeys? { try material.unlock(claimed) }
+
+    /// Whether it is a passphrase, and no raw key.
+    var isPassphrase: Bool { material.isPassphrase }
+
+    /// A key slot that this key opens.
+    func newSlot(kind: KeySlot.Kind, label: SlotLabel, derivation: SlotDerivation?) throws -> NewSlot {
+        try NewSlot(copy(), kind: kind, label: label, derivation: derivation)
+    }
+
+    /// Lends the key.
+    func withMaterial<Result>(_ body: (borrowing KeyMaterial) throws -> Result) rethrows -> Result {
+        try body(material)
+    }
+
+    private func copy() throws -> KeyMaterial {
+        switch material {
+        case .passphrase(let passphrase): .passphrase(try Passphrase(passphrase.secret.copy()))
+        case .rawKey(let key): .rawKey(try RawKey(key.secret.copy()))
+        }
     }
 
     /// The data key under a salt; a passphrase is derived.
