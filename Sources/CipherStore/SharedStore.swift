@@ -23,7 +23,7 @@ public final class SharedStore: DatabaseWriter {
     let pool: DatabasePool
     let keeper: LeaseKeeper
     let suspension: DatabaseSuspension
-    private let keyring: Keyring
+    let keyring: Keyring
 
     init(pool: DatabasePool, lease: Lease?, identity: StoreIdentity, keyring: Keyring) throws {
         self.pool = pool
@@ -192,7 +192,7 @@ public final class SharedStore: DatabaseWriter {
         return try body()
     }
 
-    private func requireOpen() throws {
+    func requireOpen() throws {
         guard isClosed.withLock({ $0 }) else { return try requireSameStore() }
         throw StoreError(
             .storeClosed,

@@ -19,6 +19,8 @@ package enum KeyDerivation {
         else {
             throw CryptoError(operation, reason: "rounds or lengths out of range")
         }
+        // SQLCipher's MAC key takes two rounds.
+        if rounds > 2 { DerivationCount.add() }
         var status: Int32 = 0
         let key = SecretBytes(count: keyBytes) { output in
             // libcrypto takes a nil password for "not given", which is not the same as an empty one.

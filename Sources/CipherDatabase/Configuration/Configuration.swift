@@ -1,5 +1,6 @@
 import Dispatch
 import Foundation
+import StorePlatform
 
 /// How a database is opened and used.
 ///
@@ -17,6 +18,15 @@ public struct Configuration: Sendable {
     /// Whether a file may be opened without a key, and so stand readable on disk. Default: false; then a file without
     /// a key is refused with `StoreError.keyMissing`.
     public var allowsUnencrypted = false
+
+    /// How a store keeps its key that `SharedStore.open` creates. Default: in key slots. A store that exists is opened by
+    /// the scheme that it has; a database that is made by hand, in ``prepareDatabase(_:)``, is direct whatever this says.
+    public var keyScheme = KeyScheme.slots
+
+    /// Whether opening forbids core dumps of this process, and reading its memory by other processes of the same user, for
+    /// good. Default: false. The memory of an open store holds its keys. Debuggers and profilers cannot attach then, and
+    /// programs that write crash reports from another process cannot do so.
+    public var disablesCoreDumps = false
 
     /// The journal mode that opening sets. Default: WAL for pools, whatever the file has for queues.
     public var journalMode: JournalModeConfiguration = .default
@@ -147,6 +157,11 @@ public struct Configuration: Sendable {
     var preparations: [@Sendable (Database) throws -> Void] = []
 
     public init() {}
+
+    /// Does what ``disablesCoreDumps`` says.
+    package func forbidDumpsIfAsked() throws {
+        if disablesCoreDumps { try ProcessInspector.disableCoreDumps() }
+    }
 
     /// Adds a function that prepares each new connection; functions run in the order in which they were added.
     ///

@@ -4,11 +4,14 @@ import StorePlatform
 extension Database {
     /// Copies everything into a file that does not exist yet, without free pages.
     ///
-    /// - Parameter key: Where the key of this database came from; the copy gets it from there, too.
-    func copy(into path: String, key: KeyProvision) throws {
+    /// - Parameters:
+    ///   - key: Where the key of this database came from; the copy gets it from there, too.
+    ///   - scheme: How a copy that gets a sidecar keeps its key.
+    func copy(into path: String, key: KeyProvision, scheme: KeyScheme) throws {
         guard try Files.byteCount(path) ?? 0 == 0 else { throw DatabaseError(message: "output file already exists") }
         var configuration = configuration
         configuration.readonly = false
+        configuration.keyScheme = scheme
         let copy = try WritingConnection(
             path: path, label: label + ".copy", configuration: configuration,
             keyring: Keyring(path: path, configuration: configuration), key: key, wal: false)

@@ -18,6 +18,8 @@ package enum KeyProvision: Sendable {
     case byHand
     /// From a key source that was asked already; a store that does not exist is created with these settings.
     case material(KeyMaterialBox, creatingWith: CipherSettings)
+    /// From the keyring, which has the keys of a former opening (``Keyring/successor()``); nothing is created.
+    case held
 }
 
 extension Database {
@@ -65,8 +67,12 @@ extension Database {
         try addBuiltInFunctions()
         // Sorts and temporary tables would otherwise reach the disk in readable form.
         try runInternally("PRAGMA temp_store = MEMORY")
-        if case .material(let box, let settings) = key, try !keying.giveKnownKey() {
-            try keying.give(box, creatingWith: settings, on: self)
+        switch key {
+        case .byHand: break
+        case .material(let box, let settings):
+            if try !keying.giveKnownKey() { try keying.give(box, creatingWith: settings, on: self) }
+        case .held:
+            if try !keying.giveKnownKey() { try keying.giveHeldKey() }
         }
         for prepare in configuration.preparations { try prepare(self) }
         try keying.finish(on: self)

@@ -13,9 +13,10 @@ final class ConnectionKeying {
         /// No key was given yet.
         case unkeyed
         /// A key was given; settings may follow.
-        case given(PendingKey)
-        /// The key has gone to SQLCipher for good; more pragmas may follow if they agree with it.
-        case settled(KeyMaterialBox, Salt, CipherSettings)
+        case given(KeyMaterialBox, PendingKey)
+        /// The key has gone to SQLCipher for good; more pragmas may follow if they agree with it. The secret behind it is
+        /// nil when the keyring had the keys from a former opening.
+        case settled(KeyMaterialBox?, Salt, CipherSettings)
         /// As before, but only SQLCipher knows the derived key.
         case leftToSQLCipher
     }
@@ -60,7 +61,7 @@ final class ConnectionKeying {
     func give(_ box: KeyMaterialBox, creatingWith settings: CipherSettings? = nil, on db: Database) throws {
         switch phase {
         case .unkeyed, .given: break
-        case .settled(let known, _, _) where !isPrepared && known.isEqual(to: box): return
+        case .settled(let known?, _, _) where !isPrepared && known.isEqual(to: box): return
         case .settled, .leftToSQLCipher: throw misuse("the key of this connection is already in use")
         }
         if isPrepared { throw misuse("a key is given in prepareDatabase, before the database is used") }
@@ -79,7 +80,7 @@ final class ConnectionKeying {
                 // Set before any pragma can follow, so that nothing is ever written under a salt that is not known.
                 try check(runInternally("PRAGMA cipher_salt = \"x'\(salt.hex)'\""))
             }
-            phase = .given(pending)
+            phase = .given(box, pending)
             try runPostponed(on: db)
         }
     }
@@ -91,8 +92,16 @@ final class ConnectionKeying {
         return true
     }
 
+    /// Gives the key that the keyring has from a former opening of the file: without a derivation, and without a source.
+    ///
+    /// - Throws: `StoreError` `keyRotated` when that key is not the store's any more.
+    func giveHeldKey() throws {
+        let (key, salt, settings) = try keyring.planWithHeldKeys(file: handle)
+        try settle(keyring.heldBox, key: key, salt: salt, settings: settings)
+    }
+
     /// Keys the connection raw, and checks page 1 before SQLite reads it.
-    private func settle(_ box: KeyMaterialBox, key: DataKey, salt: Salt, settings: CipherSettings) throws {
+    private func settle(_ box: KeyMaterialBox?, key: DataKey, salt: Salt, settings: CipherSettings) throws {
         isInternal = true
         defer { isInternal = false }
         try check(handle.setRawKey(key, salt: salt, settings: settings))
@@ -108,12 +117,12 @@ final class ConnectionKeying {
         phase = .settled(box, salt, settings)
     }
 
-    private func settlePending(_ pending: PendingKey, on db: Database) throws {
-        try settlePending(pending)
+    private func settlePending(_ box: KeyMaterialBox, _ pending: PendingKey, on db: Database) throws {
+        try settlePending(box, pending)
         try runPostponed(on: db)
     }
 
-    private func settlePending(_ pending: PendingKey) throws {
+    private func settlePending(_ box: KeyMaterialBox, _ pending: PendingKey) throws {
         if pending.needsSidecar && !pending.isModelled {
             throw keyring.settingsConflict(
                 "a plaintext header together with settings of SQLCipher 1 to 3 cannot be recorded")
@@ -124,8 +133,8 @@ final class ConnectionKeying {
         }
         guard let salt = pending.salt else { throw keyring.saltMissing() }
         if pending.saltOrigin == .file && pending.needsSidecar { throw keyring.standardFile() }
-        let key = try keyring.dataKey(for: pending.material, salt: salt, settings: pending.settings)
-        try settle(pending.material, key: key, salt: salt, settings: pending.settings)
+        let key = try keyring.dataKey(for: box, salt: salt, settings: pending.settings)
+        try settle(box, key: key, salt: salt, settings: pending.settings)
         if pending.needsSidecar && !pending.isNewFile {
             // An existing file whose salt the user brought: proved by page 1, so it is worth keeping.
             try keyring.recordFound(salt: salt, settings: pending.settings, key: key)
@@ -142,8 +151,8 @@ final class ConnectionKeying {
         case .unkeyed:
             if keyring.isInMemory || configuration.allowsUnencrypted { return }
             if !CipherPragma.comesBeforeFileAccess(sql()) { throw keyring.keyMissing() }
-        case .given(let pending):
-            if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(pending, on: db) }
+        case .given(let box, let pending):
+            if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(box, pending, on: db) }
         }
     }
 
@@ -182,7 +191,7 @@ final class ConnectionKeying {
     func finish(on db: Database) throws {
         switch phase {
         case .unkeyed where !keyring.isInMemory && !configuration.allowsUnencrypted: throw keyring.keyMissing()
-        case .given(let pending): try settlePending(pending, on: db)
+        case .given(let box, let pending): try settlePending(box, pending, on: db)
         default: break
         }
         if case .settled(_, _, let settings) = phase, let asked, !asked.isModelled || asked.settings != settings {
@@ -247,8 +256,8 @@ final class ConnectionKeying {
             postponed.append("PRAGMA \(name) = \"\(value)\"")
         case .leftToSQLCipher:
             break
-        case .settled(let box, let salt, let settings):
-            var known = asked ?? PendingKey(settled: box, salt: salt, settings: settings)
+        case .settled(_, let salt, let settings):
+            var known = asked ?? PendingKey(settled: salt, settings: settings)
             if let reason = known.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
             asked = known
             // One pragma sets several at once, and others may follow that put it right: `finish` compares those.
@@ -257,12 +266,12 @@ final class ConnectionKeying {
             }
             // SQLCipher has its settings already; what compatibility sets in passing would make it misread the file.
             return .ignore
-        case .given(var pending):
+        case .given(let box, var pending):
             if let reason = pending.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
-            phase = .given(pending)
+            phase = .given(box, pending)
             if pending.needsSidecar, pending.isNewFile, pending.isModelled, let salt = pending.salt {
                 // The salt must be safe on disk before the first page can be written under it.
-                let key = try keyring.dataKey(for: pending.material, salt: salt, settings: pending.settings)
+                let key = try keyring.dataKey(for: box, salt: salt, settings: pending.settings)
                 try keyring.record(salt: salt, settings: pending.settings, key: key, state: .creating)
             }
         }

@@ -49,8 +49,8 @@ extension Database {
     public func changePassphrase(_ passphrase: String) throws {
         throw DatabaseError(
             resultCode: .SQLITE_MISUSE,
-            message: "a key is not changed in place, where a failure destroys the file: copy the content into a new "
-                + "store under the new key")
+            message: "a key is not changed in place, where a failure destroys the file: use store.keys.change of a "
+                + "SharedStore with key slots, or rotate a direct store to its new key")
     }
 
     /// Refused: changing the key in place loses data.

@@ -1,3 +1,4 @@
+import KeyCustody
 import StorePlatform
 
 // What is missing or contradictory about a key, as errors.
@@ -47,5 +48,24 @@ extension Keyring {
                 "Leave the settings out: those on record are used. For a new file give them directly behind the key, "
                 + "before statements that use it."
         )
+    }
+
+    /// The store has another key than the one that this process holds.
+    func keyRotated(from: UInt64, to: UInt64) -> StoreError {
+        StoreError(
+            .keyRotated(from: from, to: to),
+            what: "\(name) has another key than it had when it was opened (epoch \(from) -> \(to)).",
+            why:
+                "It was re-encrypted by another process, and the keys that this process holds do not open it any more.",
+            remedy: "Reopen the store; the key source will be asked again.")
+    }
+
+    func switching(_ path: String) -> StoreError {
+        StoreError(
+            .rotationPending,
+            what: "\"\(path)\" cannot be opened at this moment.",
+            why: "A rotation of its data key was about to exchange the file, and may have been cut there.",
+            remedy:
+                "Try again; if it stays so, open it once for writing as a SharedStore, which completes the rotation.")
     }
 }

@@ -1,7 +1,7 @@
 import KeyCustody
 import StoreCrypto
 
-/// A key that was given to a connection, with the cipher settings gathered so far: a value without any I/O.
+/// The salt and the cipher settings gathered so far for a key that was given to a connection: a value without any I/O.
 ///
 /// It grows by the pragmas that follow the key and ends when the file is first touched. SQLCipher honours those pragmas
 /// in any order, so nothing is derived before.
@@ -18,7 +18,6 @@ struct PendingKey {
         case unknown
     }
 
-    let material: KeyMaterialBox
     /// Whether the file has no bytes yet.
     let isNewFile: Bool
     private(set) var salt: Salt?
@@ -28,10 +27,8 @@ struct PendingKey {
     private(set) var isModelled = true
 
     init(
-        material: KeyMaterialBox, isNewFile: Bool, salt: Salt?, saltOrigin: SaltOrigin,
-        settings: CipherSettings = .sqlCipher4
+        isNewFile: Bool, salt: Salt?, saltOrigin: SaltOrigin, settings: CipherSettings = .sqlCipher4
     ) {
-        self.material = material
         self.isNewFile = isNewFile
         self.salt = salt
         self.saltOrigin = saltOrigin
@@ -104,8 +101,8 @@ struct PendingKey {
 
 extension PendingKey {
     /// What is asked for behind a key that has its settings already: at first, the same.
-    init(settled material: KeyMaterialBox, salt: Salt, settings: CipherSettings) {
-        self.init(material: material, isNewFile: false, salt: salt, saltOrigin: .user, settings: settings)
+    init(settled salt: Salt, settings: CipherSettings) {
+        self.init(isNewFile: false, salt: salt, saltOrigin: .user, settings: settings)
     }
 
     /// Whether one setting is as it is on record.
@@ -119,34 +116,6 @@ extension PendingKey {
         case .hmacHash: settings.hmacHash == recorded.hmacHash
         case .compatibility: settings == recorded
         case .fastRounds, .usesHMAC, .saltMask, .pageNumberOrder, .cipher: false
-        }
-    }
-}
-
-/// Key material that several connections of a pool refer to.
-package final class KeyMaterialBox: Sendable {
-    let material: KeyMaterial
-
-    package init(_ material: consuming KeyMaterial) { self.material = material }
-
-    /// Asks a key source.
-    package convenience init(from source: KeySource) throws { self.init(try source.read()) }
-
-    /// Whether both hold the same key, in a time that does not depend on it.
-    func isEqual(to other: KeyMaterialBox) -> Bool {
-        if self === other { return true }
-        switch (material.isPassphrase, other.material.isPassphrase) {
-        case (true, true), (false, false):
-            return withSecret { mine in other.withSecret { mine.isEqual(to: $0) } }
-        default: return false
-        }
-    }
-
-    /// Lends the passphrase's bytes, or the raw key's.
-    func withSecret<Result>(_ body: (borrowing SecretBytes) -> Result) -> Result {
-        switch material {
-        case .passphrase(let passphrase): body(passphrase.secret)
-        case .rawKey(let key): body(key.secret)
         }
     }
 }

@@ -20,14 +20,7 @@ extension ConnectionHandle {
     func setRawKey(_ box: KeyMaterialBox, salt: Salt?) -> ResultCode { box.withSecret { setKeyspec($0, salt: salt) } }
 
     private func setKeyspec(_ key: borrowing SecretBytes, salt: Salt?) -> ResultCode {
-        let keyspec = SecretBytes(count: salt == nil ? 67 : 99) { text in
-            text[0] = UInt8(ascii: "x")
-            text[1] = UInt8(ascii: "'")
-            key.withBytes { Self.writeHex($0, into: text, at: 2) }
-            salt?.bytes.withUnsafeBytes { Self.writeHex($0, into: text, at: 66) }
-            text[text.count - 1] = UInt8(ascii: "'")
-        }
-        return keyspec.withBytes { setKey($0) }
+        key.keyspec(salt: salt).withBytes { setKey($0) }
     }
 
     /// Runs a pragma of the library's own, to its end.
@@ -48,17 +41,6 @@ extension ConnectionHandle {
         let statement = StatementHandle(compiled)
         defer { statement.finalize() }
         return statement.step() == ResultCode.SQLITE_ROW.rawValue ? statement.stringOrNil(at: 0) : nil
-    }
-
-    // Written into locked memory byte by byte: a String of the digits would stay behind in ordinary memory.
-    private static func writeHex(
-        _ bytes: UnsafeRawBufferPointer, into text: UnsafeMutableRawBufferPointer, at start: Int
-    ) {
-        func digit(_ value: UInt8) -> UInt8 { value < 10 ? value + 48 : value + 87 }
-        for (index, byte) in bytes.enumerated() {
-            text[start + 2 * index] = digit(byte >> 4)
-            text[start + 2 * index + 1] = digit(byte & 15)
-        }
     }
 }
 

@@ -23,6 +23,14 @@ public final class DatabaseQueue: DatabaseWriter {
         manageMemory()
     }
 
+    /// Opens a file with a keyring and a key of its own.
+    package init(path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision) throws {
+        self.configuration = configuration
+        self.path = path
+        opening = .success(try Self.open(path, configuration, keyring, key))
+        manageMemory()
+    }
+
     /// Opens a database in memory. It needs no key. An error of opening surfaces at the first access.
     public init(configuration: Configuration = Configuration()) {
         self.configuration = configuration
@@ -44,10 +52,16 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     private static func open(_ path: String, _ configuration: Configuration) throws -> WritingConnection {
+        try open(path, configuration, Keyring(path: path, configuration: configuration), .byHand)
+    }
+
+    private static func open(
+        _ path: String, _ configuration: Configuration, _ keyring: Keyring, _ key: KeyProvision
+    ) throws -> WritingConnection {
         let wal = if case .wal = configuration.journalMode { true } else { false }
         return try WritingConnection(
             path: path, label: configuration.label ?? "CipherStore.DatabaseQueue", configuration: configuration,
-            keyring: Keyring(path: path, configuration: configuration), key: .byHand, wal: wal)
+            keyring: keyring, key: key, wal: wal)
     }
 
     private func manageMemory() {

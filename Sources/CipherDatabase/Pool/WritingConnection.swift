@@ -14,6 +14,7 @@ final class WritingConnection: @unchecked Sendable {
     init(
         path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, wal: Bool
     ) throws {
+        try configuration.forbidDumpsIfAsked()
         self.keyring = keyring
         self.key = key
         let holdsLock = keyring.holdsOpeningLock
@@ -98,9 +99,11 @@ final class WritingConnection: @unchecked Sendable {
         try connection.syncWrite { try $0.checkpoint(mode) }
     }
 
-    /// Copies everything into a file that does not exist yet, without free pages, encrypted under the same key.
+    /// Copies everything into a file that does not exist yet, without free pages. The same secret opens it; of the slots
+    /// of a store the copy has the one with which this was opened.
     func vacuum(into path: String) throws {
-        try sync { try $0.copy(into: path, key: key) }
+        let scheme: KeyScheme = keyring.sidecar?.slotted == nil ? .direct : .slots
+        try sync { try $0.copy(into: path, key: keyring.provisionOfCopies(key), scheme: scheme) }
     }
 
     var checkpointStatistics: CheckpointStatistics { checkpointer.recorder.statistics }

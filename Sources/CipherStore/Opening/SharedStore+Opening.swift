@@ -8,7 +8,8 @@ extension SharedStore {
     /// Opens a store, creating and migrating it when it is the first to come.
     ///
     /// However many processes call it at the same moment, exactly one creates the store and one runs each migration.
-    /// A creation that was cut anywhere, by a kill or a power cut, is taken up with the same salt.
+    /// A creation that was cut anywhere, by a kill or a power cut, is taken up with the same keys by whoever has the same
+    /// secret.
     ///
     /// - Parameters:
     ///   - path: The database file. Its sidecar and lock file stand beside it under the same name with endings.
@@ -25,6 +26,8 @@ extension SharedStore {
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
         try keyring.requirePossiblePlace()
+        // Before there is a key in memory.
+        try configuration.forbidDumpsIfAsked()
         let key = try KeyMaterialBox(from: source)
         if try !isReadable(whileSuspended: keyring) { try keyring.holdOpeningLock(derivingAhead: key) }
         defer { keyring.releaseOpeningLock() }
@@ -72,11 +75,28 @@ extension SharedStore {
         let configuration = configuration.forSharing(readonly: true)
         guard try isCreated(StorePaths(path)) else { return nil }
         try requireSafeFilesystem(path, configuration)
+        try configuration.forbidDumpsIfAsked()
         let keyring = Keyring(path: path, configuration: configuration)
-        let key = try KeyMaterialBox(from: source)
-        let pool = try DatabasePool(
-            path: path, configuration: configuration, keyring: keyring,
-            key: .material(key, creatingWith: .plaintextHeader))
+        let key = KeyProvision.material(try KeyMaterialBox(from: source), creatingWith: .plaintextHeader)
+        return try openReadOnly(path, configuration, migrator, keyring, key)
+    }
+
+    /// Opens a store for reading alone with the keys of its sidecar, which are at hand already.
+    package static func openReadOnly(
+        at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration()
+    ) throws -> SharedStore? {
+        let configuration = configuration.forSharing(readonly: true)
+        guard try isCreated(StorePaths(path)) else { return nil }
+        try requireSafeFilesystem(path, configuration)
+        let keyring = Keyring(path: path, configuration: configuration, holding: keys)
+        return try openReadOnly(path, configuration, nil, keyring, .held)
+    }
+
+    private static func openReadOnly(
+        _ path: String, _ configuration: Configuration, _ migrator: DatabaseMigrator?, _ keyring: Keyring,
+        _ key: KeyProvision
+    ) throws -> SharedStore? {
+        let pool = try DatabasePool(path: path, configuration: configuration, keyring: keyring, key: key)
         do {
             guard keyring.sidecar?.state != .creating, try hasExactSchema(pool, migrator) else {
                 try pool.close()

@@ -77,7 +77,8 @@ extension KeyMaterial {
 extension KeySource {
     /// The kind of slot that a secret from this source gets.
     package var slotKind: KeySlot.Kind {
-        switch kind {
+        if let givenSlotKind { return givenSlotKind }
+        return switch kind {
         case .rawKey, .rawKeyFile, .customRawKey: .keyFile
         case .command: .command
         case .systemdCredential: .credential

@@ -6,6 +6,17 @@ import StorePlatform
 /// A description names the kind of the source and its file or variable, never the key.
 public struct KeySource: Sendable {
     let kind: Kind
+    /// The kind of slot that its secret gets, where that is not to be seen from the source itself.
+    private(set) var givenSlotKind: KeySlot.Kind?
+
+    init(kind: Kind) { self.kind = kind }
+
+    /// The same source on behalf of another one, which was asked already.
+    package func answering(for slotKind: KeySlot.Kind) -> KeySource {
+        var source = self
+        source.givenSlotKind = slotKind
+        return source
+    }
 
     enum Kind: Sendable {
         case passphrase(SecretBox)

@@ -63,14 +63,15 @@ struct StoreAdoption {
         if version == 4, let found { return try prepareByFirstPage(file, source, found, at: path) }
         var firstPage: [UInt8] = []
         let copied = try StoreImport(
-            source: source.opened(), target: ImportTarget(path: target.path), key: key, progress: progress
+            source: source.opened(), target: ImportTarget(path: target.path), key: key, scheme: .direct,
+            progress: progress
         ).make(at: path) { firstPage = try file.beginning(1024) }
         try lock(file, source, unchangedSince: firstPage)
         let staged = try FileDescriptor(opening: path, .readWrite)
         try FileAttributes(of: target.path)?.apply(to: staged)
         try staged.synchronize()
         let files = SidecarFiles(databasePath: path)
-        guard let made = try files.choose(files.read(), deriveKey: key.dataKey) else {
+        guard let made = try files.choose(files.read(), unlock: key.unlock) else {
             throw SystemError(call: "open", path: files.mainPath, errorNumber: ENOENT)
         }
         return Replacement(sidecar: made.sidecar, dataKey: made.dataKey, hash: copied.hash)

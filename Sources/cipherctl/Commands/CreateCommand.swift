@@ -36,10 +36,11 @@ struct CreateCommand: Command {
         let store = try SharedStore.open(at: path, unlockedBy: key.source)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
+        let scheme = try store.keys.summary().scheme
         try console.report(
             json: .object([
                 "store": .string(path), "store_id": .string("\(store.storeID)"), "epoch": .int(store.epoch),
-                "scheme": .string("direct"), "completed_earlier_creation": .bool(isTakenUp),
+                "scheme": .string(scheme.rawValue), "completed_earlier_creation": .bool(isTakenUp),
             ]),
             lines: [
                 "\(isTakenUp ? "completed" : "created") \(path)", "store id  \(store.storeID)",

@@ -52,7 +52,12 @@ struct StatusCommand: Command {
     }
 
     /// Of the library's bugs the one that concerns how other programs write; `doctor` tells all.
-    private var notes: [String] {
+    private func notes(_ found: StoreInspection) -> [String] {
+        let origin = found.sidecar?.slotted?.dataKey.origin == .direct ? [StoreInspection.formerPassphrase] : []
+        return origin + libraryNotes
+    }
+
+    private var libraryNotes: [String] {
         KnownBug.affecting(sqlite: SQLiteLibrary.sqliteVersion, sqlCipher: nil).filter { $0.name == "WAL-reset" }.map {
             "SQLite \(SQLiteLibrary.sqliteVersion) has the \($0.name) bug (fixed in \($0.fixedIn)): \($0.what)"
         }
@@ -65,6 +70,8 @@ struct StatusCommand: Command {
             "state": .optional(found.sidecar) { .string($0.state.rawValue) },
             "scheme": .optional(found.sidecar) { .string($0.scheme.name) },
             "store_id": .optional(found.sidecar) { .string("\($0.storeID)") },
+            "slots": .optional(found.sidecar?.slotted) { .array($0.table.slots.map(json)) },
+            "data_key_origin": .optional(found.sidecar?.slotted) { .string($0.dataKey.origin.rawValue) },
             "epoch": .optional(found.sidecar) { .int($0.epoch) },
             "generation": .optional(found.sidecar) { .int($0.generation) },
             "page_bytes": .optional(settings) { .int($0.pageBytes) },
@@ -83,7 +90,7 @@ struct StatusCommand: Command {
             "cipherctl_version": .string(Program.version),
             "sqlcipher_version": .optional(SQLiteLibrary.cipherVersion, JSON.string),
             "sqlite_version": .string(SQLiteLibrary.sqliteVersion),
-            "attention": .array(found.attention.map(JSON.string)), "notes": .array(notes.map(JSON.string)),
+            "attention": .array(found.attention.map(JSON.string)), "notes": .array(notes(found).map(JSON.string)),
         ])
     }
 
@@ -95,9 +102,12 @@ struct StatusCommand: Command {
                 "state        \(sidecar.state.rawValue)\(found.isAuthenticated ? "" : " (not authenticated)")",
                 "store id     \(sidecar.storeID)",
                 "scheme       \(sidecar.scheme.name), epoch \(sidecar.epoch), generation \(sidecar.generation)",
+            ]
+            lines += sidecar.slots.map(line)
+            lines += [
                 "cipher       AES-256, HMAC-\(settings.hmacHash.rawValue.uppercased()), PBKDF2-"
                     + "\(settings.kdfHash.rawValue.uppercased()) x \(settings.kdfRounds), \(settings.pageBytes)-byte pages, "
-                    + "\(settings.plaintextHeaderBytes) plain header bytes",
+                    + "\(settings.plaintextHeaderBytes) plain header bytes"
             ]
         }
         let use = found.isLeased.map { $0 ? "yes" : "no" } ?? "not known"
@@ -117,6 +127,18 @@ struct StatusCommand: Command {
             "filesystem   \(found.filesystem.name)\(found.filesystem.isSafeForSharedWAL ? "" : ", not safe")",
             "library      SQLCipher \(SQLiteLibrary.cipherVersion ?? "not found"), SQLite \(SQLiteLibrary.sqliteVersion)",
         ]
-        return lines + notes.map { "note         \($0)" } + found.attention.map { "attention    \($0)" }
+        return lines + notes(found).map { "note         \($0)" } + found.attention.map { "attention    \($0)" }
+    }
+
+    private func json(_ slot: KeySlot) -> JSON {
+        .object([
+            "number": .int(slot.id), "kind": .string(slot.kind.rawValue), "label": .string(slot.label.text),
+            "derivation": .string(slot.derivation.description), "created": .int(slot.created),
+        ])
+    }
+
+    private func line(_ slot: KeySlot) -> String {
+        "slot         \(slot.id) \(slot.kind.rawValue)" + (slot.label.text.isEmpty ? "" : " \"\(slot.label)\"")
+            + ", \(slot.derivation)"
     }
 }

@@ -1,4 +1,5 @@
 import CipherStore
+import KeyCustody
 import StorePlatform
 
 /// Opening existing stores, as the commands do it.
@@ -7,9 +8,20 @@ enum StoreOpening {
     ///
     /// - Throws: What `SharedStore.openReadOnly` throws; `StoreError` `noSuchStore` when there is none yet.
     static func readOnly(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SharedStore {
+        try readOnly(path, console) { try SharedStore.openReadOnly(at: path, unlockedBy: key.source) }
+    }
+
+    /// Opens a store for reading alone with keys that its sidecar has proved already, which costs no derivation.
+    static func readOnly(_ path: String, holding keys: SidecarKeys, _ console: Console) throws -> SharedStore {
+        try readOnly(path, console) { try SharedStore.openReadOnly(at: path, holding: keys) }
+    }
+
+    private static func readOnly(
+        _ path: String, _ console: Console, _ open: () throws -> SharedStore?
+    ) throws -> SharedStore {
         let opened: SharedStore?
         do {
-            opened = try SharedStore.openReadOnly(at: path, unlockedBy: key.source)
+            opened = try open()
         } catch let error as DatabaseError where [.SQLITE_READONLY, .SQLITE_CANTOPEN].contains(error.resultCode) {
             throw needsLog(path)
         }

@@ -7,11 +7,14 @@ import StoreCrypto
 final class UnlockedKey: Sendable {
     private let material: KeyMaterial
     private let name: String
+    /// The kind of slot that the key gets in a new store.
+    private let slotKind: KeySlot.Kind?
 
     /// - Throws: What the source throws.
     init(_ source: KeySource, _ console: Console) throws {
         if let warning = source.warning { console.warn(warning) }
         name = source.description
+        slotKind = source.slotKind
         material = try source.read()
     }
 
@@ -24,13 +27,16 @@ final class UnlockedKey: Sendable {
     /// A key that is known already, to be used without derivation.
     init(raw key: DataKey) throws {
         name = "data key"
+        slotKind = nil
         material = .rawKey(try RawKey(key.withSecret { $0.copy() }))
     }
 
     /// The same key as a source that answers as often as it is asked.
     var source: KeySource {
-        material.isPassphrase
+        let source: KeySource =
+            material.isPassphrase
             ? .custom(name) { [self] in try passphraseCopy() } : .customRawKey(name) { [self] in try rawKeyCopy() }
+        return slotKind.map { source.answering(for: $0) } ?? source
     }
 
     /// The keys of a sidecar that this key opens, or nil when it opens none of its slots.
@@ -60,6 +66,9 @@ final class UnlockedKey: Sendable {
     func dataKey(salt: Salt, settings: CipherSettings) throws -> DataKey {
         try material.dataKey(salt: salt, settings: settings)
     }
+
+    /// The keys of what a sidecar claims; nil when the key opens no slot of it.
+    func unlock(_ claimed: Sidecar) throws -> SidecarKeys? { try material.unlock(claimed) }
 
     /// Gives the key to a connection that is being prepared by hand.
     func give(to db: Database) throws {

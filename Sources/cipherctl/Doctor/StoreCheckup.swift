@@ -10,7 +10,7 @@ struct StoreCheckup {
 
     func findings() -> [Finding] {
         let found =
-            library() + place() + state() + log() + users() + FilePermissions(paths: paths).findings()
+            library() + place() + state() + keys() + log() + users() + FilePermissions(paths: paths).findings()
             + StrayFiles(paths: paths).findings()
         return Finding.Severity.allCases.flatMap { severity in found.filter { $0.severity == severity } }
     }
@@ -60,6 +60,24 @@ struct StoreCheckup {
                     "no copy of the sidecar is there: without its salt nothing opens the store",
                     remedy: "put it back from a backup; a file that never was a store is adopted with `cipherctl adopt`"
                 ))
+        }
+        return findings
+    }
+
+    /// What the sidecar says of the keys.
+    private func keys() -> [Finding] {
+        guard let slotted = inspection.sidecar?.slotted else { return [] }
+        var findings: [Finding] = []
+        if slotted.dataKey.origin == .direct {
+            findings.append(
+                Finding(
+                    .risk, "formerPassphrase", StoreInspection.formerPassphrase, remedy: "rotate the data key"))
+        }
+        if slotted.table.slots.count == 1 {
+            findings.append(
+                Finding(
+                    .note, "oneSlot", "one key slot is all that opens the store: a key that is lost loses everything",
+                    remedy: "add a recovery key, print it, and put it away"))
         }
         return findings
     }

@@ -9,6 +9,7 @@ struct StoreImport {
     let source: DatabaseQueue
     let target: ImportTarget
     let key: UnlockedKey
+    var scheme = KeyScheme.slots
     let progress: ProgressBar
 
     struct Result {
@@ -35,20 +36,25 @@ struct StoreImport {
     ///
     /// - Parameter atEnd: Runs in the transaction that read the source.
     func make(at path: String, atEnd: () throws -> Void = {}) throws -> Result {
-        let result = try source.read { db in
+        let (result, keys) = try source.read { db in
             let result = try copy(db, into: path)
             try atEnd()
             return result
         }
-        try verify(path, expecting: result.hash)
+        try verify(path, keys, expecting: result.hash)
         return result
     }
 
     // MARK: Copying
 
-    private func copy(_ source: Database, into path: String) throws -> Result {
+    /// - Returns: What was copied, and the keys of the sidecar that was made.
+    private func copy(_ source: Database, into path: String) throws -> (Result, SidecarKeys?) {
         let layout = try SourceLayout(source)
-        let queue = try DatabaseQueue(path: path, configuration: configuration(layout))
+        let configuration = configuration(layout)
+        let keyring = Keyring(path: path, configuration: configuration)
+        let queue = try DatabaseQueue(
+            path: path, configuration: configuration, keyring: keyring,
+            key: .material(KeyMaterialBox(from: key.source), creatingWith: layout.settings))
         let rows: Int
         do {
             rows = try queue.inDatabase { db in
@@ -67,9 +73,10 @@ struct StoreImport {
         }
         // In the same transaction as the copy: another process may be writing to the source.
         let hash = try ContentHash.of(source) { try tick("reading again") }
-        return Result(
+        let result = Result(
             rowCount: rows, pageBytes: layout.storePageBytes,
             didEnlargePages: layout.storePageBytes != layout.pageBytes, hash: hash)
+        return (result, keyring.keys)
     }
 
     private func copyRows(_ source: Database, _ db: Database) throws -> Int {
@@ -86,15 +93,11 @@ struct StoreImport {
     private func configuration(_ layout: SourceLayout) -> Configuration {
         var configuration = Configuration()
         configuration.label = "cipherctl.import"
+        configuration.keyScheme = scheme
         configuration.foreignKeysEnabled = false
         // Old schemas quote strings so; they are taken over as they are.
         configuration.acceptsDoubleQuotedStringLiterals = true
-        configuration.prepareDatabase { [key] db in
-            try key.give(to: db)
-            if layout.storePageBytes != CipherSettings.plaintextHeader.pageBytes {
-                try db.execute(sql: "PRAGMA cipher_page_size = \(layout.storePageBytes)")
-            }
-            try db.execute(sql: "PRAGMA cipher_plaintext_header_size = 32")
+        configuration.prepareDatabase { db in
             try db.execute(sql: "PRAGMA encoding = '\(layout.encoding)'")
             try db.execute(sql: "PRAGMA auto_vacuum = \(layout.autoVacuum)")
             // Nobody else sees the file, and a copy that fails is thrown away as a whole.
@@ -108,14 +111,14 @@ struct StoreImport {
     // MARK: Verifying
 
     /// Reads everything back from the file, through a new connection, and compares.
-    private func verify(_ path: String, expecting hash: ContentHash) throws {
+    private func verify(_ path: String, _ keys: SidecarKeys?, expecting hash: ContentHash) throws {
         var configuration = Configuration()
         configuration.label = "cipherctl.verify"
         let copied: ContentHash
         // A pool: opening it turns the file to write-ahead logging, as every store has it; closing it removes the log.
         let pool = try DatabasePool(
-            path: path, configuration: configuration, keyring: Keyring(path: path, configuration: configuration),
-            key: .material(KeyMaterialBox(key.source.read()), creatingWith: .plaintextHeader))
+            path: path, configuration: configuration,
+            keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)
         do {
             copied = try pool.read { db in try ContentHash.of(db) { try tick("verifying") } }
             try pool.close()
@@ -151,4 +154,10 @@ private struct SourceLayout: Sendable {
 
     /// Each page of a store carries 80 bytes of its own, too much for the small pages of old databases.
     var storePageBytes: Int { max(pageBytes, CipherSettings.plaintextHeader.pageBytes) }
+
+    var settings: CipherSettings {
+        var settings = CipherSettings.plaintextHeader
+        settings.pageBytes = storePageBytes
+        return settings
+    }
 }

@@ -121,6 +121,11 @@ struct StoreInspection {
 
     // MARK: Risks
 
+    /// What a store says of itself that was direct before it got slots, and still has that key.
+    static let formerPassphrase =
+        "the former passphrase still opens the database until the data key is rotated: the store was direct before it "
+        + "got key slots"
+
     private static let largeLogBytes = 256 << 20
 
     private mutating func findRisks() {

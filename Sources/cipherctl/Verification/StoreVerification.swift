@@ -32,7 +32,7 @@ struct StoreVerification {
                 path: path, file: file, dataKey: choice.dataKey, sidecar: choice.sidecar, progress: progress)
             let store: SharedStore
             do {
-                store = try StoreOpening.readOnly(path, UnlockedKey(raw: choice.dataKey), console)
+                store = try StoreOpening.readOnly(path, holding: choice.keys, console)
             } catch  where Self.isDamage(error) {
                 return try withoutSQLite(scan, error, file)
             }

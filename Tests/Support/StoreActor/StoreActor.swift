@@ -66,6 +66,7 @@ final class Actor {
         checkpointCommands,
         bankCommands,
         crowdCommands,
+        keyCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }
 
     /// Runs a command of any theme.

@@ -40,11 +40,14 @@ public enum StoreProof {
 
     /// Authenticates every page of the file and every committed frame of the log.
     private static func damagedPages(_ path: String) throws -> [String] {
-        guard let sidecar = SidecarFiles(databasePath: path).read().main.parsed?.claimed else {
+        let files = SidecarFiles(databasePath: path)
+        guard let choice = try files.choose(files.read(), unlock: { try TestKeys.material("raw").unlock($0) }) else {
             return ["the sidecar cannot be read"]
         }
-        let secret = SecretBytes(copying: TestKeys.rawKey)
-        let keys = try PageKeys(dataKey: secret, salt: sidecar.salt.bytes, settings: sidecar.settings)
+        let sidecar = choice.sidecar
+        let keys = try choice.dataKey.withSecret { secret in
+            try PageKeys(dataKey: secret, salt: sidecar.salt.bytes, settings: sidecar.settings)
+        }
         let file = FileBytes(path)
         let log = FileBytes(path + "-wal")
         var superseded: Set<UInt32> = []

@@ -1,4 +1,6 @@
+import CipherStore
 import KeyCustody
+import StoreCrypto
 
 /// Keys as `StoreActor` names them.
 public enum TestKeys {
@@ -7,4 +9,21 @@ public enum TestKeys {
 
     /// `raw` stands for a fixed raw key, which costs no derivation; everything else is a passphrase.
     public static func source(_ word: String) -> KeySource { word == "raw" ? .rawKey(rawKey) : .passphrase(word) }
+
+    /// The key that a word stands for.
+    package static func material(_ word: String) throws -> KeyMaterial { try source(word).read() }
+
+    /// The cheapest derivation that the format of the sidecar allows, for passphrases whose cost is not the question.
+    public static let cheap = StoreKeys.Derivation.scrypt(log2Rounds: 14, lanes: 1)
+
+    /// Reads hexadecimal digits; wrong ones give nothing.
+    public static func bytes(_ hex: String) -> [UInt8] { Hex.bytes(hex.utf8) ?? [] }
+
+    /// Writes bytes as hexadecimal digits.
+    public static func hex(_ bytes: [UInt8]) -> String { Hex.text(bytes) }
+}
+
+/// How often this process derived a key from a passphrase.
+public enum Derivations {
+    public static var count: Int { DerivationCount.current }
 }

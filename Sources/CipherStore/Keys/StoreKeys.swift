@@ -1,0 +1,180 @@
+import CipherDatabase
+import KeyCustody
+import StoreCrypto
+import StorePlatform
+
+/// The keys of an open store: its slots are listed, added, changed and removed here, while it stays in use.
+///
+/// ```swift
+/// try store.keys.change(1, to: .prompt("New passphrase: ", confirmation: "Once more: "))
+/// let recovery = try store.keys.addRecoveryKey(label: "safe")
+/// try recovery.show { FileHandle.standardOutput.write(Data($0)) }
+/// ```
+///
+/// A change takes the time of its derivations and a few milliseconds in which nobody can open the store; nothing of the
+/// database is written, and other processes that have it open go on. It has happened, in both copies of the sidecar, when
+/// the call returns, and a crash at any instant leaves a store that opens by the former keys or by the new ones.
+///
+/// What a change of slots does **not** undo: whoever opened a slot may know the keys behind it, and copies of the sidecar
+/// open with the slots that they have. After a leak the keys are rotated.
+public struct StoreKeys: Sendable {
+    let store: SharedStore
+
+    // MARK: Looking
+
+    /// How the store keeps its key, and what opens it.
+    ///
+    /// - Throws: `StoreError`: `wrongKey` when another process has given the store another master key; what reading the
+    ///   sidecar throws.
+    public func summary() throws -> Summary { Summary(try administration().sidecar()) }
+
+    /// The slots in the order of their numbers; none in a direct store.
+    ///
+    /// - Throws: As ``summary()``.
+    public func list() throws -> [Slot] { try summary().slots }
+
+    /// Tries a key.
+    ///
+    /// - Parameter source: Asked once.
+    /// - Returns: The slot that it opens; nil in a direct store, which has none.
+    /// - Throws: `StoreError.wrongKey` when it does not open the store; what the source throws.
+    @discardableResult
+    public func test(_ source: KeySource) throws -> Slot? {
+        try store.requireOpen()
+        let opened = try KeyAdministration.unlock(databasePath: databasePath, with: source.read())
+        return opened.keys.openedBy.map(Slot.init)
+    }
+
+    /// The key of the pages and what else any SQLCipher 4 needs to open the database.
+    ///
+    /// Whoever has it reads and writes the store without any slot, until the data key is rotated.
+    /// - Throws: As ``summary()``.
+    public func reveal() throws -> RevealedKey {
+        let administration = try administration()
+        let sidecar = try administration.sidecar()
+        guard let key = try administration.keys.dataKey(of: sidecar) else { throw notOpened() }
+        return RevealedKey(key: key, sidecar: sidecar)
+    }
+
+    // MARK: Changing slots
+
+    /// Adds a slot, so that one more key opens the store.
+    ///
+    /// - Parameters:
+    ///   - source: The new key. It is asked once; a prompt with a confirmation asks for both.
+    ///   - label: What the owner calls it: up to 64 characters of printable ASCII without `"` and `\`.
+    ///   - derivation: How it is derived; nil leaves random keys to HKDF and everything else to scrypt.
+    /// - Returns: The slot with its number.
+    /// - Throws: `StoreError`: `slotNotFound` in a direct store, `tooManySlots`, `invalidKey`, `rotationPending`,
+    ///   `storeInUse` when another change of keys or an opening takes too long; `CancellationError` when the store is
+    ///   suspended meanwhile; what the source throws.
+    @discardableResult
+    public func add(_ source: KeySource, label: String = "", derivation: Derivation? = nil) throws -> Slot {
+        let administration = try administration(changing: true)
+        return Slot(try administration.add(newSlot(source, label, derivation)))
+    }
+
+    /// Gives a slot another key; its number stays. From then on the former key opens nothing that the library keeps
+    /// beside the store.
+    ///
+    /// - Parameters:
+    ///   - number: The slot.
+    ///   - source: The new key. It is asked once; a prompt with a confirmation asks for both.
+    ///   - label: A new label; the former one stays when it is empty.
+    ///   - derivation: How it is derived; nil leaves random keys to HKDF and everything else to scrypt.
+    /// - Throws: As ``add(_:label:derivation:)``; `slotNotFound` when there is no such slot.
+    @discardableResult
+    public func change(
+        _ number: UInt64, to source: KeySource, label: String = "", derivation: Derivation? = nil
+    ) throws -> Slot {
+        let administration = try administration(changing: true)
+        return Slot(try administration.change(number, to: newSlot(source, label, derivation)))
+    }
+
+    /// Gives a slot another label.
+    ///
+    /// - Throws: As ``change(_:to:label:derivation:)``.
+    public func label(_ number: UInt64, _ label: String) throws {
+        try administration(changing: true).label(number, SlotLabel(label))
+    }
+
+    /// Removes a slot: its key opens nothing any more that the library keeps beside the store.
+    ///
+    /// - Throws: `StoreError.lastSlot` when no other slot could be used; as ``change(_:to:label:derivation:)``.
+    public func remove(_ number: UInt64) throws { try administration(changing: true).remove(number) }
+
+    /// Makes a random key to print, and adds a slot for it.
+    ///
+    /// - Returns: The key, whose text can be shown once. If it could not be shown, remove its slot.
+    /// - Throws: As ``add(_:label:derivation:)``.
+    public func addRecoveryKey(label: String = "") throws -> NewRecoveryKey {
+        let administration = try administration(changing: true)
+        let key = try RecoveryKey.random()
+        let slot = try administration.add(key, label: SlotLabel(label))
+        return NewRecoveryKey(slot: Slot(slot), text: key.text())
+    }
+
+    // MARK: Changing the scheme
+
+    /// Gives a direct store key slots. Not a byte of the database changes.
+    ///
+    /// **The former passphrase still opens the database** with any SQLCipher until the data key is rotated, because the
+    /// pages stay encrypted with what it gives (``Summary/formerPassphraseOpensPages``).
+    /// - Parameters: As ``add(_:label:derivation:)``, for the first slot.
+    /// - Throws: `StoreError.settingsConflict` when it has slots already; as ``add(_:label:derivation:)``.
+    public func convertToSlots(
+        _ source: KeySource, label: String = "", derivation: Derivation? = nil
+    ) throws {
+        let administration = try administration(changing: true)
+        try take(administration.convertToSlots([newSlot(source, label, derivation)]))
+    }
+
+    /// Turns a store with slots into a direct one. Its data key stays, so from then on the data key itself opens it, or
+    /// the passphrase from which that was once derived.
+    ///
+    /// - Parameter source: That key; it is proved before the slots go.
+    /// - Throws: `StoreError`: `wrongKey` when it is not the key of the pages, `settingsConflict` when the store is direct
+    ///   already; as ``change(_:to:label:derivation:)``.
+    public func convertToDirect(provedBy source: KeySource) throws {
+        let administration = try administration(changing: true)
+        try take(administration.convertToDirect(provedBy: source.read()))
+    }
+
+    // MARK: Steps
+
+    private var databasePath: String { StorePaths(store.path).database }
+
+    private func administration(changing: Bool = false) throws -> KeyAdministration {
+        try store.requireOpen()
+        if changing && store.configuration.readonly {
+            throw DatabaseError(
+                resultCode: .SQLITE_READONLY, message: "the keys of a store that was opened for reading do not change")
+        }
+        guard let keys = store.keyring.keys else { throw notOpened() }
+        var administration = KeyAdministration(databasePath: databasePath, keys: keys)
+        administration.isCancelled = { [suspension = store.suspension] in suspension.isSuspended }
+        return administration
+    }
+
+    /// Goes on with the keys that a change of the scheme has made.
+    private func take(_ administration: KeyAdministration) throws {
+        store.keyring.changeKeys(administration.keys, try administration.sidecar())
+    }
+
+    private func newSlot(_ source: KeySource, _ label: String, _ derivation: Derivation?) throws -> NewSlot {
+        // Before anybody is asked for a key in vain.
+        let label = try SlotLabel(label)
+        return try NewSlot(source.read(), kind: source.slotKind, label: label, derivation: derivation?.slotDerivation)
+    }
+
+    private func notOpened() -> StoreError {
+        StoreError(
+            .wrongKey, what: "The keys of \"\(store.path)\" are not known.",
+            why: "The store was opened without the keys of its sidecar.", remedy: "Open it again.")
+    }
+}
+
+extension SharedStore {
+    /// The keys of the store.
+    public var keys: StoreKeys { StoreKeys(store: self) }
+}
