@@ -7,6 +7,7 @@ let package = Package(
     platforms: [.macOS(.v15), .iOS(.v18)],
     products: [
         .library(name: "CipherStore", targets: ["CipherStore"]),
+        .library(name: "KeyRotation", targets: ["KeyRotation"]),
         .executable(name: "cipherctl", targets: ["cipherctl"]),
     ],
     targets: [
@@ -31,14 +32,22 @@ let package = Package(
         ),
         .target(
             name: "CipherStore",
-            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "StoreCrypto", "CSQLCipher"]
+            dependencies: [
+                "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto", "CSQLCipher",
+            ]
+        ),
+        .target(
+            name: "KeyRotation",
+            dependencies: [
+                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
+            ]
         ),
         .executableTarget(
             name: "cipherctl",
-            dependencies: ["CipherStore", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto"]
+            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StorePlatform", "StoreCrypto"]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
-        .executableTarget(name: "StoreBenchmark", dependencies: ["CipherStore", "CBaseline"]),
+        .executableTarget(name: "StoreBenchmark", dependencies: ["CBaseline", "CipherStore", "KeyRotation"]),
         .target(name: "CBaseline", dependencies: ["CSQLCipher"]),
 
         // Tests: one folder for each kind (Docs/Testing.md).
@@ -50,7 +59,9 @@ let package = Package(
         .target(name: "FaultShim", path: "Tests/Support/FaultShim"),
         .executableTarget(
             name: "StoreActor",
-            dependencies: ["CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "StorePlatform", "TestKit"],
+            dependencies: [
+                "CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "KeyRotation", "StorePlatform", "TestKit",
+            ],
             path: "Tests/Support/StoreActor"
         ),
         .target(name: "CTestKit", path: "Tests/Support/CTestKit"),
@@ -75,6 +86,11 @@ let package = Package(
             name: "CipherStoreTests",
             dependencies: ["CipherStore", "StorePlatform", "TestKit"],
             path: "Tests/Unit/CipherStore"
+        ),
+        .testTarget(
+            name: "KeyRotationTests",
+            dependencies: ["KeyRotation", "CipherStore", "PageFormat", "StoreCrypto", "StorePlatform", "TestKit"],
+            path: "Tests/Unit/KeyRotation"
         ),
         .testTarget(
             name: "MultiProcessTests",

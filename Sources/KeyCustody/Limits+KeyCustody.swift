@@ -9,6 +9,8 @@ extension Limits {
     package static let kdfRounds = 1...10_000_000
     /// Page sizes that SQLite knows, all of them powers of two.
     package static let pageBytes = 512...65_536
+    /// The most pages that a database can have. <https://www.sqlite.org/limits.html#max_page_count>
+    static let databasePages = 4_294_967_294
     /// Digits of a counter in a sidecar; the largest has room for growth and cannot overflow.
     static let counterDigits = 18
 

@@ -16,3 +16,15 @@ package enum WallClock {
         return max(0, Int(now.tv_sec)) * 1000 + Int(now.tv_nsec) / 1_000_000
     }
 }
+
+extension WallClock {
+    /// A time as file names have it: `20261121T223319Z`.
+    package static func compactUTC(_ seconds: UInt64) -> String {
+        var time = time_t(clamping: seconds)
+        var parts = tm()
+        gmtime_r(&time, &parts)
+        var text = [CChar](repeating: 0, count: 32)
+        strftime(&text, text.count, "%Y%m%dT%H%M%SZ", &parts)
+        return String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+}

@@ -59,12 +59,12 @@ enum ExitCode: Int32, CaseIterable {
                 .unsupported
             case .invalidKey, .wrongKey, .keyMissing, .logMissing: .notPermitted
             case .saltMissing, .sidecarDamaged, .sidecarForged, .foreignSidecar, .settingsConflict, .notEncrypted,
-                .headerDamaged, .pageDamaged, .truncated, .emptyFile:
+                .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logDamaged, .backupDamaged:
                 .damagedData
             case .noSuchStore: .noSuchStore
             case .keyRotated, .storeMoved: .tryAgain
             case .storeInUse, .rotationPending: .storeInUse
-            case .slotNotFound: .usage
+            case .slotNotFound, .alreadyExists: .usage
             case .storeClosed, .lastSlot, .tooManySlots: .failed
             }
     }

@@ -12,7 +12,7 @@ struct ExitCodeTests {
         .sidecarDamaged, .sidecarForged, .sidecarAhead, .foreignSidecar, .settingsConflict, .notEncrypted,
         .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind,
-        .slotNotFound, .lastSlot, .tooManySlots,
+        .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged,
     ]
 
     private static func isListed(_ code: StoreError.Code) -> Bool {
@@ -22,7 +22,7 @@ struct ExitCodeTests {
             .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated,
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot,
-            .tooManySlots:
+            .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged:
             codes.contains { $0.name == code.name }
         }
     }

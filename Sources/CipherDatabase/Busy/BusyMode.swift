@@ -47,6 +47,13 @@ extension Database {
         return try body()
     }
 
+    /// Runs a block in which the connection waits for locks so long, whatever its configuration says.
+    func waiting<T>(upTo limit: Duration, _ body: () throws -> T) rethrows -> T {
+        waitForLocks(seconds: limit / .seconds(1))
+        defer { installBusyMode() }
+        return try body()
+    }
+
     private func failWhenBusy() {
         lockWait = .never
         handle.installBusyHandler(nil)

@@ -9,7 +9,7 @@ extension StoreError {
         case .wrongKey, .keyMissing, .saltMissing, .sidecarDamaged, .sidecarForged, .foreignSidecar, .settingsConflict,
             .notEncrypted, .headerDamaged:
             .SQLITE_NOTADB
-        case .pageDamaged, .truncated, .emptyFile: .SQLITE_CORRUPT
+        case .pageDamaged, .truncated, .emptyFile, .logDamaged: .SQLITE_CORRUPT
         case .storeInUse: .SQLITE_BUSY
         case .noSuchStore, .logMissing: .SQLITE_CANTOPEN
         case .storeClosed: .SQLITE_MISUSE

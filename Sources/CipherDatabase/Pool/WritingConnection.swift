@@ -6,7 +6,7 @@ final class WritingConnection: @unchecked Sendable {
     let connection: SerialConnection
     let keyring: Keyring
     private let checkpointer: Checkpointer
-    private let key: KeyProvision
+    let key: KeyProvision
     /// The turn to write; nil where the file is not encrypted, or not written.
     let turn: WriteTurn?
 

@@ -48,4 +48,8 @@ enum Limits {
     static let stopWait = Duration.seconds(2)
     /// How long a shared store waits for SQLite's locks unless its configuration says otherwise, in seconds.
     static let busyWait = 5.0
+    /// The longest manifest or sidecar of a backup, in bytes.
+    static let manifestBytes = 64 * 1024
+    /// How long a restoration waits for changes of keys, openings and rotations under way.
+    static let restorationWait = Duration.seconds(10)
 }

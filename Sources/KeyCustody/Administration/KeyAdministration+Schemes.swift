@@ -116,7 +116,7 @@ extension Sidecar {
         settings: CipherSettings, salt: Salt? = nil, slots: [NewSlot]
     ) throws -> (sidecar: Sidecar, keys: SidecarKeys) {
         let founding = try SlotFounding(slots)
-        let dataKey = try DataKey(SecretBytes.random(count: CipherSettings.keyBytes))
+        let dataKey = try DataKey.random()
         let bare = try Sidecar.creating(settings: settings, salt: salt)
         return (try founding.sidecar(from: bare, dataKey: dataKey, origin: .random), founding.keys)
     }

@@ -7,9 +7,6 @@ extension Sidecar {
     static let directVersion: UInt64 = 1
     /// The version of the format for stores with key slots.
     static let slotsVersion: UInt64 = 2
-    /// Records that later versions of the format may have; today's refuse them by name. (`pending` has its one place in
-    /// version 2.)
-    static let reservedRecords: Set<String> = ["pending", "pending-slot", "pending-master"]
 
     var formatVersion: UInt64 {
         switch scheme {
@@ -23,19 +20,28 @@ extension Sidecar {
 
     /// The bytes of the file, sealed with the keys.
     ///
+    /// - Parameter next: The keys of the next epoch, where a rotation is pending; nil leaves them to what the present ones
+    ///   open.
     /// - Throws: `StoreError` `settingsConflict` when the value could not be read back; `CryptoError`.
-    package func encoded(keys: SidecarKeys) throws -> [UInt8] {
+    package func encoded(keys: SidecarKeys, next: SidecarKeys? = nil) throws -> [UInt8] {
         let keyCheck = try SidecarSeal.keyCheck(storeID: storeID, keys: keys)
-        var bytes = body(keyCheck: keyCheck)
-        if let pending = try keys.pendingDataKey(of: self) {
-            let mac = try SidecarSeal.pendingMac(of: bytes, storeID: storeID, dataKey: pending)
+        let next = try pending == nil ? nil : next ?? keys.successor(of: self)
+        let hasOwnKeys = successorHasOwnKeys
+        var bytes = body(
+            keyCheck: keyCheck,
+            pendingKeyCheck: try hasOwnKeys ? next.map { try SidecarSeal.keyCheck(storeID: storeID, keys: $0) } : nil)
+        if let next, let mac = try SidecarSeal.pendingMac(of: bytes, sidecar: self, next: next) {
             bytes += Self.pendingMacLine(mac)
         }
         bytes += Self.macLine(try SidecarSeal.mac(of: bytes, storeID: storeID, keys: keys))
         // A sidecar that cannot be read back is a lost salt, or a lost key: rather no sidecar at all.
         do {
-            let isGenuine = try UnauthenticatedSidecar.parse(bytes).authenticate(keys) == .genuine(self)
-            guard isGenuine else { throw SidecarSyntaxError.malformed(line: 1, expected: "what its keys open") }
+            let parsed = try UnauthenticatedSidecar.parse(bytes)
+            var verdicts = [try parsed.authenticate(keys)]
+            if let next, hasOwnKeys { verdicts.append(try parsed.authenticateSuccessor(next)) }
+            guard verdicts.allSatisfy({ $0 == .genuine(self) }) else {
+                throw SidecarSyntaxError.malformed(line: 1, expected: "what its keys open")
+            }
         } catch let error as SidecarSyntaxError {
             throw StoreError(
                 .settingsConflict, what: "The sidecar of the store cannot be written.",
@@ -51,7 +57,7 @@ extension Sidecar {
     static func pendingMacLine(_ mac: [UInt8]) -> [UInt8] { Array("{\"pending-mac\":\"\(Hex.text(mac))\"}\n".utf8) }
 
     /// Every line before the authentication codes.
-    func body(keyCheck: [UInt8]) -> [UInt8] {
+    func body(keyCheck: [UInt8], pendingKeyCheck: [UInt8]? = nil) -> [UInt8] {
         var lines = [
             "{\"format\":\"\(Self.formatName)\",\"version\":\(formatVersion)}",
             "{\"record\":\"store\",\"id\":\"\(Hex.text(storeID.bytes))\",\"state\":\"\(state.rawValue)\","
@@ -61,31 +67,40 @@ extension Sidecar {
                 + "\"kdf_hash\":\"\(settings.kdfHash.rawValue)\",\"hmac_hash\":\"\(settings.hmacHash.rawValue)\"}",
         ]
         if let slotted { lines += slotted.lines(epoch: epoch) }
+        if let pending { lines += pending.lines(epoch: epoch + 1) }
         lines.append("{\"record\":\"key-check\",\"value\":\"\(Hex.text(keyCheck))\"}")
+        if let pendingKeyCheck {
+            lines.append("{\"record\":\"pending-key-check\",\"value\":\"\(Hex.text(pendingKeyCheck))\"}")
+        }
         return lines.flatMap { Array($0.utf8) + [UInt8(ascii: "\n")] }
     }
 }
 
 extension SlottedKeys {
-    /// The lines between the cipher record and the key check.
+    /// The lines behind the cipher record.
     fileprivate func lines(epoch: UInt64) -> [String] {
         var lines = ["{\"record\":\"slots\",\"next_id\":\(table.nextID)}"]
-        lines += table.slots.map(\.line)
+        lines += table.slots.map { $0.line("slot") }
         lines.append(
             "{\"record\":\"data-key\",\"epoch\":\(epoch),\"created\":\(dataKey.created),"
                 + "\"origin\":\"\(dataKey.origin.rawValue)\",\(dataKey.wrapped.fields)}")
-        if let pending {
-            lines.append(
-                "{\"record\":\"pending\",\"epoch\":\(epoch + 1),\"created\":\(pending.created),"
-                    + "\"salt\":\"\(pending.salt.hex)\",\(pending.wrapped.fields)}")
-        }
         return lines
     }
 }
 
+extension PendingEpoch {
+    /// The lines before the key check.
+    fileprivate func lines(epoch: UInt64) -> [String] {
+        let pending =
+            "{\"record\":\"pending\",\"epoch\":\(epoch),\"created\":\(created),\"pages\":\(pages),"
+            + "\"salt\":\"\(salt.hex)\",\(wrapped.fields)}"
+        return [pending] + (table?.slots ?? []).map { $0.line("pending-slot") }
+    }
+}
+
 extension KeySlot {
-    fileprivate var line: String {
-        "{\"record\":\"slot\",\"id\":\(id),\"kind\":\"\(kind.rawValue)\",\"created\":\(created),"
+    fileprivate func line(_ record: String) -> String {
+        "{\"record\":\"\(record)\",\"id\":\(id),\"kind\":\"\(kind.rawValue)\",\"created\":\(created),"
             + "\"label\":\"\(label.text)\",\(derivation.fields),\"salt\":\"\(salt.hex)\",\(wrapped.fields)}"
     }
 }

@@ -1,40 +1,61 @@
 import StoreCrypto
 import StorePlatform
 
-/// The versions of a sidecar that a rotation of the data key passes. Each counts one generation on; no slot changes.
+/// The versions of a sidecar that a rotation passes. Each counts one generation on.
 extension Sidecar {
-    /// The version in state `rotating`, with the next data key and salt.
-    package func rotating(
-        to dataKey: DataKey, salt: Salt, keys: SidecarKeys, now: UInt64 = WallClock.secondsSince1970
+    /// The version in state `rotating`, with the next data key and salt, and the slots of the next master key if there is
+    /// a new one.
+    ///
+    /// - Parameters:
+    ///   - next: The keys of the next epoch.
+    ///   - table: The slots of its master key; nil when that stays.
+    func rotating(
+        to dataKey: DataKey, salt: Salt, keys: SidecarKeys, next: SidecarKeys, table: SlotTable? = nil,
+        now: UInt64 = WallClock.secondsSince1970
     ) throws -> Sidecar {
-        guard state == .ready, case .slots(let master, _) = keys, var slotted else { throw notRotatable() }
-        let wrapped = try wrap(dataKey, epoch: epoch + 1, salt: salt, under: master)
-        slotted.pending = SlottedKeys.Pending(created: now, salt: salt, wrapped: wrapped)
-        return next(.rotating, slotted)
+        guard state == .ready else { throw notRotatable() }
+        let wrapped: WrappedKey
+        switch (scheme, keys, next) {
+        case (.direct, .direct(let present), .direct): wrapped = try wrapSuccessor(dataKey, salt: salt, under: present)
+        case (.slots, .slots, .slots(let master, _)):
+            wrapped = try wrap(dataKey, epoch: epoch + 1, salt: salt, under: master)
+        default: throw notRotatable()
+        }
+        var rotating = self.next(.rotating)
+        rotating.pending = PendingEpoch(created: now, pages: 0, salt: salt, wrapped: wrapped, table: table)
+        return rotating
+    }
+
+    /// The version in state `switching`: the copy is complete and takes the database's place.
+    package func announcingSwitch(pages: UInt32) throws(StoreError) -> Sidecar {
+        guard state == .rotating, pages > 0, var pending else { throw notRotatable() }
+        pending.pages = pages
+        var switching = next(.switching)
+        switching.pending = pending
+        return switching
+    }
+
+    /// The version in state `rotating` again, when the switch could not be announced in both copies.
+    func withdrawingSwitch() throws(StoreError) -> Sidecar {
+        guard state == .switching, var pending else { throw notRotatable() }
+        pending.pages = 0
+        var rotating = next(.rotating)
+        rotating.pending = pending
+        return rotating
     }
 
     /// The version in state `ready` with the former key still in use: the rotation is given up before the switch.
     package func abandoningRotation() throws(StoreError) -> Sidecar {
-        guard state == .rotating, var slotted else { throw notRotatable() }
-        slotted.pending = nil
-        return next(.ready, slotted)
+        guard state == .rotating else { throw notRotatable() }
+        var ready = next(.ready)
+        ready.pending = nil
+        return ready
     }
 
     /// The version in state `ready` with the next key in use.
     package func completingRotation() throws(StoreError) -> Sidecar {
-        guard state == .switching, var slotted, let pending = slotted.pending else { throw notRotatable() }
-        slotted.dataKey = SlottedKeys.Current(created: pending.created, origin: .random, wrapped: pending.wrapped)
-        slotted.pending = nil
-        var rotated = next(.ready, slotted)
-        rotated.epoch += 1
-        rotated.salt = pending.salt
-        return rotated
-    }
-
-    private func next(_ state: State, _ slotted: SlottedKeys) -> Sidecar {
-        var next = next(state)
-        next.scheme = .slots(slotted)
-        return next
+        guard state == .switching, let successor else { throw notRotatable() }
+        return successor
     }
 
     private func notRotatable() -> StoreError {

@@ -43,6 +43,8 @@ package struct Sidecar: Hashable, Sendable {
     package var scheme: Scheme
     package var salt: Salt
     package var settings: CipherSettings
+    /// The next epoch; exactly in the states `rotating` and `switching`.
+    package internal(set) var pending: PendingEpoch?
 
     package init(
         storeID: StoreID, state: State, epoch: UInt64, generation: UInt64, scheme: Scheme = .direct, salt: Salt,

@@ -51,10 +51,19 @@ package struct SidecarChoice: Sendable {
     /// Which file it came from.
     package let copy: SidecarCopy
     package let notes: [SidecarNote]
+    let standing: SidecarStanding
+
     /// The bytes of the chosen file.
-    let bytes: [UInt8]
-    /// A copy with key slots that this direct key cannot judge and that claims to be newer: a conversion that was cut. The
-    /// database proves nothing about it, because its data key is the same.
+    var bytes: [UInt8] { standing.best.bytes }
+}
+
+/// What the two files of a sidecar were found to be.
+struct SidecarStanding: Sendable {
+    /// The genuine copy that counts.
+    let best: JudgedSidecar
+    let notes: [SidecarNote]
+    /// A copy that this key cannot judge and that claims to be newer: what a change of the scheme or a rotation that was cut
+    /// made of the best one.
     let unjudged: SidecarCopy?
 }
 
@@ -76,25 +85,42 @@ extension SidecarFiles {
     /// It counts even when only another copy could be opened: a slot that was removed opens nothing as soon as the main
     /// copy is without it, though the backup may still have it.
     ///
-    /// - Parameter unlock: Makes the keys for what a copy claims, or nil when it opens no slot of it
-    ///   (``KeyMaterial/unlock(_:)``). It is not asked twice for the same ingredients.
+    /// - Parameters:
+    ///   - allowsSwitching: Whether a version in state `switching` may be chosen: it does not tell whose key the pages of
+    ///     the database have.
+    ///   - unlock: Makes the keys for what a copy claims, or nil when it opens no slot of it
+    ///     (``KeyMaterial/unlock(_:)``). It is not asked twice for the same ingredients.
     /// - Returns: The choice, or nil when there is no file at all.
     /// - Throws: ``StoreError`` `wrongKey`, `sidecarForged`, `sidecarDamaged`, `sidecarAhead` or `foreignSidecar`;
+    ///   `rotationPending` when the switch to another key was not completed, or the key is the one to come;
     ///   ``SystemError`` when the files that matter cannot be read; what `unlock` throws.
     package func choose(
-        _ copies: SidecarCopies, unlock: (Sidecar) throws -> SidecarKeys?
+        _ copies: SidecarCopies, allowsSwitching: Bool = false, unlock: (Sidecar) throws -> SidecarKeys?
     ) throws -> SidecarChoice? {
+        try examine(copies, unlock: unlock).map { try choice($0, allowsSwitching: allowsSwitching) }
+    }
+
+    /// Judges the copies; nil when there is none.
+    func examine(_ copies: SidecarCopies, unlock: (Sidecar) throws -> SidecarKeys?) throws -> SidecarStanding? {
         if copies.areAbsent { return nil }
         try refuseLaterVersions(copies)
         let judged = try SidecarJudge.judge(copies, unlock)
         guard let best = try best(of: judged) else { throw failure(copies, judged) }
+        return SidecarStanding(
+            best: best, notes: notes(copies, judged, best: best),
+            unjudged: judged.first { $0.mayReplace(best) }?.copy)
+    }
+
+    func choice(_ standing: SidecarStanding, allowsSwitching: Bool) throws -> SidecarChoice {
+        let best = standing.best
+        if best.isBySuccessor { throw keyToCome(best) }
         guard let keys = best.keys, best.isOpened, let dataKey = try keys.dataKey(of: best.sidecar) else {
             throw slotGone(best)
         }
+        if best.sidecar.state == .switching, !allowsSwitching { throw switchPending(best) }
         return SidecarChoice(
-            sidecar: best.sidecar, keys: keys, dataKey: dataKey, copy: best.copy,
-            notes: notes(copies, judged, best: best), bytes: best.bytes,
-            unjudged: judged.first { $0.mayReplace(best) }?.copy)
+            sidecar: best.sidecar, keys: keys, dataKey: dataKey, copy: best.copy, notes: standing.notes,
+            standing: standing)
     }
 
     /// The genuine copy with the highest generation; the main one when they are equal.
@@ -177,12 +203,34 @@ extension SidecarFiles {
     }
 
     /// What to say when the key opens a copy, but not the one that counts.
-    private func slotGone(_ best: JudgedSidecar) -> StoreError {
-        StoreError(
+    func slotGone(_ best: JudgedSidecar) -> StoreError {
+        let why =
+            best.sidecar.slotted == nil
+            ? "A rotation has given the store another key" : "Its slot was removed or changed"
+        return StoreError(
             .wrongKey, what: "The key does not open \"\(databasePath)\" any more.",
-            why: "Its slot was removed or changed, and only an older copy of the sidecar still has it "
+            why: "\(why), and only an older copy of the sidecar still has it "
                 + "(generation \(best.sidecar.generation) counts).",
-            remedy: "Give the key of another slot.")
+            remedy: best.sidecar.slotted == nil ? "Give the new key." : "Give the key of another slot.")
+    }
+
+    /// What to say to the holder of the next key alone.
+    private func keyToCome(_ best: JudgedSidecar) -> StoreError {
+        let epochs = "from epoch \(best.sidecar.epoch) to \(best.sidecar.epoch + 1)"
+        return StoreError(
+            .rotationPending, what: "The key does not open \"\(databasePath)\" yet.",
+            why: "It is the one of a rotation \(epochs) that is not complete.",
+            remedy: best.sidecar.state == .switching
+                ? "Open it once as a shared store, for example with `cipherctl status`: that completes the rotation."
+                : "Let the rotation end, or open the store once with its present key, which undoes one that was cut.")
+    }
+
+    private func switchPending(_ best: JudgedSidecar) -> StoreError {
+        StoreError(
+            .rotationPending, what: "\"\(databasePath)\" cannot be opened at this moment.",
+            why: "The switch to the key of epoch \(best.sidecar.epoch + 1) is under way, or was cut.",
+            remedy: "Try again in a moment. If that does not help, open it once as a shared store with a key that the "
+                + "rotation kept, for example with `cipherctl status`: that completes it.")
     }
 
     private func state(_ copies: SidecarCopies) -> String {

@@ -2,7 +2,7 @@ import StoreCrypto
 import StorePlatform
 
 /// A copy of a sidecar that was held against keys.
-struct JudgedSidecar {
+struct JudgedSidecar: Sendable {
     let copy: SidecarCopy
     let sidecar: Sidecar
     let bytes: [UInt8]
@@ -10,14 +10,18 @@ struct JudgedSidecar {
     let keys: SidecarKeys?
     /// Whether the key that was given opens it itself, and not only by what it found in the other copy.
     let isOpened: Bool
+    /// Whether the keys are those of the next epoch, which a rotation is about to bring.
+    let isBySuccessor: Bool
     let verdict: UnauthenticatedSidecar.Verdict
 
     var isGenuine: Bool { verdict == .genuine(sidecar) }
 
-    /// Whether it may be what came of a direct store when it was given slots, which the direct key cannot tell.
+    /// Whether it may be what came of the best one by a change that its key cannot tell: a direct store was given slots, or
+    /// a rotation brought keys that the old ones do not open.
     func mayReplace(_ best: JudgedSidecar) -> Bool {
-        verdict == .wrongKey && sidecar.slotted != nil && best.sidecar.slotted == nil
-            && sidecar.storeID == best.sidecar.storeID && sidecar.generation > best.sidecar.generation
+        let mayBeUntold = sidecar.slotted != nil && best.sidecar.slotted == nil || best.sidecar.successorHasOwnKeys
+        return verdict == .wrongKey && mayBeUntold && sidecar.storeID == best.sidecar.storeID
+            && sidecar.generation > best.sidecar.generation
     }
 }
 
@@ -68,38 +72,66 @@ struct SidecarJudge {
             let verdict = try read.authenticate(keys)
             if verdict != .wrongKey { return JudgedSidecar(copy, read, keys, isOpened: true, verdict) }
         }
+        let keys = try keys(for: claimed, unlock)
+        if let keys {
+            let verdict = try read.authenticate(keys)
+            if verdict != .wrongKey { return JudgedSidecar(copy, read, keys, isOpened: true, verdict) }
+        }
+        // It may be the key that a rotation is about to bring.
+        if claimed.successorHasOwnKeys, let next = try claimed.successor.flatMap({ try self.keys(for: $0, unlock) }) {
+            let verdict = try read.authenticateSuccessor(next)
+            if verdict != .wrongKey {
+                return JudgedSidecar(copy, read, next, isOpened: true, isBySuccessor: true, verdict)
+            }
+        }
+        return JudgedSidecar(copy, read, keys, isOpened: keys != nil, .wrongKey)
+    }
+
+    private mutating func keys(
+        for claimed: Sidecar, _ unlock: (Sidecar) throws -> SidecarKeys?
+    ) throws -> SidecarKeys? {
         let ingredients = Ingredients(claimed)
-        let known = attempts.first { $0.ingredients == ingredients }
-        let keys = try known.map(\.keys) ?? unlock(claimed)
-        if known == nil { attempts.append(Attempt(ingredients: ingredients, keys: keys)) }
-        guard let keys else { return JudgedSidecar(copy, read, nil, isOpened: false, .wrongKey) }
-        return JudgedSidecar(copy, read, keys, isOpened: true, try read.authenticate(keys))
+        if let known = attempts.first(where: { $0.ingredients == ingredients }) { return known.keys }
+        let keys = try unlock(claimed)
+        attempts.append(Attempt(ingredients: ingredients, keys: keys))
+        return keys
     }
 }
 
 extension JudgedSidecar {
     fileprivate init(
         _ copy: SidecarCopy, _ read: UnauthenticatedSidecar, _ keys: SidecarKeys?, isOpened: Bool,
-        _ verdict: UnauthenticatedSidecar.Verdict
+        isBySuccessor: Bool = false, _ verdict: UnauthenticatedSidecar.Verdict
     ) {
         self.init(
-            copy: copy, sidecar: read.claimed, bytes: read.bytes, keys: keys, isOpened: isOpened, verdict: verdict)
+            copy: copy, sidecar: read.claimed, bytes: read.bytes, keys: keys, isOpened: isOpened,
+            isBySuccessor: isBySuccessor, verdict: verdict)
     }
 
     /// Looks at a copy that its own key did not open with the keys that opened the other one.
     ///
     /// Only the keys of a genuine copy count: its master key for another table of slots, its data key for a copy from
-    /// before or after a change between the schemes.
+    /// before or after a change between the schemes, and the keys of the next epoch, where it has them, for one from behind
+    /// the switch. The keys of the next epoch prove in turn a copy from before it.
     fileprivate func reconsidered(with keys: SidecarKeys, _ other: JudgedSidecar) throws -> JudgedSidecar {
         guard verdict == .wrongKey, other.isGenuine, sidecar.storeID == other.sidecar.storeID else { return self }
-        var candidate = keys
-        if case .direct = sidecar.scheme, !keys.fit(sidecar) {
-            guard let dataKey = try keys.dataKey(of: other.sidecar) else { return self }
-            candidate = .direct(dataKey)
+        var candidates = [keys]
+        if !other.isBySuccessor {
+            if let next = try keys.successor(of: other.sidecar) { candidates.append(next) }
+            if case .direct = sidecar.scheme, !keys.fit(sidecar), let dataKey = try keys.dataKey(of: other.sidecar) {
+                candidates.append(.direct(dataKey))
+            }
         }
         let read = try UnauthenticatedSidecar.parse(bytes)
-        let verdict = try read.authenticate(candidate)
-        return verdict == .wrongKey ? self : JudgedSidecar(copy, read, candidate, isOpened: false, verdict)
+        for keys in candidates {
+            let verdict = try read.authenticate(keys)
+            if verdict != .wrongKey { return JudgedSidecar(copy, read, keys, isOpened: false, verdict) }
+            let next = try read.authenticateSuccessor(keys)
+            if next != .wrongKey {
+                return JudgedSidecar(copy, read, keys, isOpened: false, isBySuccessor: true, next)
+            }
+        }
+        return self
     }
 }
 

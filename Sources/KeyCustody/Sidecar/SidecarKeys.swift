@@ -17,10 +17,20 @@ package enum SidecarKeys: Sendable {
         }
     }
 
-    /// The data key of the next epoch; nil when no rotation is pending.
+    /// The keys of the next epoch, as far as these of the present one give them; nil when no rotation is pending, when it
+    /// renews the master key, or when these are not keys of the sidecar.
+    package func successor(of sidecar: Sidecar) throws -> SidecarKeys? {
+        guard let pending = sidecar.pending, let next = sidecar.successor else { return nil }
+        switch self {
+        case .direct(let present): return try sidecar.unwrapSuccessor(under: present).map { .direct($0) }
+        case .slots: return try pending.table == nil && dataKey(of: next) != nil ? self : nil
+        }
+    }
+
+    /// The data key of the next epoch; nil where ``successor(of:)`` is.
     package func pendingDataKey(of sidecar: Sidecar) throws -> DataKey? {
-        guard case .slots(let master, _) = self else { return nil }
-        return try sidecar.unwrapPendingDataKey(under: master)
+        guard let next = sidecar.successor else { return nil }
+        return try successor(of: sidecar)?.dataKey(of: next)
     }
 
     /// Whether these are keys for the scheme of a sidecar.

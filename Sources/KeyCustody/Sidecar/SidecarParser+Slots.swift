@@ -2,15 +2,11 @@ import StorePlatform
 
 /// The records of the slots scheme, version 2 of the format.
 extension SidecarParser {
-    /// Reads the slots, the data key, and the pending one where a rotation is under way.
+    /// Reads the slots and the data key.
     mutating func slotsScheme(_ store: StoreRecord) throws(SidecarSyntaxError) -> Sidecar.Scheme {
         let table = try slotTable()
         let dataKey = try dataKeyRecord(epoch: store.epoch)
-        var pending: SlottedKeys.Pending?
-        if scanner.startsWith("{\"record\":\"pending\"") { pending = try pendingRecord(epoch: store.epoch + 1) }
-        let isRotating = store.state == .rotating || store.state == .switching
-        guard isRotating == (pending != nil) else { throw scanner.malformed("a pending record, or another state") }
-        return .slots(SlottedKeys(table: table, dataKey: dataKey, pending: pending))
+        return .slots(SlottedKeys(table: table, dataKey: dataKey))
     }
 
     private mutating func slotTable() throws(SidecarSyntaxError) -> SlotTable {
@@ -18,23 +14,28 @@ extension SidecarParser {
         try scanner.literal(",\"next_id\":")
         let nextID = try scanner.number("next_id")
         try endOfObject("}")
+        return try slotRecords("slot", nextID: nextID)
+    }
+
+    /// Reads the slots of a master key.
+    mutating func slotRecords(_ record: String, nextID: UInt64) throws(SidecarSyntaxError) -> SlotTable {
         var slots: [KeySlot] = []
-        while scanner.startsWith("{\"record\":\"slot\"") {
+        while scanner.startsWith("{\"record\":\"\(record)\"") {
             let line = scanner.line
-            guard slots.count < Limits.keySlots else { throw .outOfRange(line: line, field: "slot") }
-            let slot = try slotRecord()
+            guard slots.count < Limits.keySlots else { throw .outOfRange(line: line, field: record) }
+            let slot = try slotRecord(record)
             let isAscending = slot.id < nextID && slots.last.map { $0.id < slot.id } ?? true
             guard isAscending else { throw .outOfRange(line: line, field: "id") }
             slots.append(slot)
             // Each slot may be within its bounds, and all of them together still keep an opener busy for minutes.
             guard SlotTable.isAffordable(slots) else { throw .outOfRange(line: line, field: "kdf") }
         }
-        guard let table = SlotTable(slots: slots, nextID: nextID) else { throw scanner.malformed("record slot") }
+        guard let table = SlotTable(slots: slots, nextID: nextID) else { throw scanner.malformed("record \(record)") }
         return table
     }
 
-    private mutating func slotRecord() throws(SidecarSyntaxError) -> KeySlot {
-        try recordName("slot")
+    private mutating func slotRecord(_ record: String) throws(SidecarSyntaxError) -> KeySlot {
+        try recordName(record)
         try scanner.literal(",\"id\":")
         let id = try scanner.number("id")
         try scanner.literal(",\"kind\":\"")
@@ -92,22 +93,12 @@ extension SidecarParser {
         return SlottedKeys.Current(created: created, origin: origin, wrapped: wrapped)
     }
 
-    private mutating func pendingRecord(epoch: UInt64) throws(SidecarSyntaxError) -> SlottedKeys.Pending {
-        try recordName("pending")
-        try scanner.literal(",\"epoch\":\(epoch)")
-        let created = try creation()
-        let salt = try salt()
-        let wrapped = try wrappedKey()
-        try endOfObject("}")
-        return SlottedKeys.Pending(created: created, salt: salt, wrapped: wrapped)
-    }
-
-    private mutating func creation() throws(SidecarSyntaxError) -> UInt64 {
+    mutating func creation() throws(SidecarSyntaxError) -> UInt64 {
         try scanner.literal(",\"created\":")
         return try scanner.number("created", atLeast: 0)
     }
 
-    private mutating func wrappedKey() throws(SidecarSyntaxError) -> WrappedKey {
+    mutating func wrappedKey() throws(SidecarSyntaxError) -> WrappedKey {
         try scanner.literal(",\"nonce\":\"")
         let nonce = try scanner.hex(byteCount: WrappedKey.nonceBytes, "nonce")
         try scanner.literal("\",\"wrapped\":\"")

@@ -24,17 +24,17 @@ struct SidecarParser {
         let store = try storeRecord(scheme: version == Sidecar.directVersion ? "direct" : "slots")
         let (salt, settings) = try cipherRecord()
         let scheme = version == Sidecar.directVersion ? .direct : try slotsScheme(store)
-        let keyCheck = try keyCheckRecord()
-        if scanner.startsWith("{\"record\":") { try recordName(nil) }
-        var isPending = false
-        if case .slots(let slotted) = scheme { isPending = slotted.pending != nil }
-        let pending = isPending ? try code("pending-mac") : nil
-        let mac = try code("mac")
-        guard scanner.isAtEnd else { throw scanner.malformed("the end of the file") }
-        let sidecar = Sidecar(
+        var sidecar = Sidecar(
             storeID: store.id, state: store.state, epoch: store.epoch, generation: store.generation,
             scheme: scheme, salt: salt, settings: settings)
-        let seal = UnauthenticatedSidecar.Seal(keyCheck: keyCheck, pending: pending, mac: mac)
+        sidecar.pending = try pendingEpoch(of: sidecar)
+        let keyCheck = try keyCheckRecord("key-check")
+        let pendingKeyCheck = sidecar.successorHasOwnKeys ? try keyCheckRecord("pending-key-check") : nil
+        let pending = sidecar.pending == nil ? nil : try code("pending-mac")
+        let mac = try code("mac")
+        guard scanner.isAtEnd else { throw scanner.malformed("the end of the file") }
+        let seal = UnauthenticatedSidecar.Seal(
+            keyCheck: keyCheck, pendingKeyCheck: pendingKeyCheck, pending: pending, mac: mac)
         return UnauthenticatedSidecar(claimed: sidecar, bytes: bytes, seal: seal)
     }
 
@@ -52,12 +52,10 @@ struct SidecarParser {
         try scanner.endOfLine()
     }
 
-    /// Reads the beginning of a record; one that is reserved for later versions is named in the error.
-    mutating func recordName(_ expected: String?) throws(SidecarSyntaxError) {
+    /// Reads the beginning of a record.
+    mutating func recordName(_ expected: String) throws(SidecarSyntaxError) {
         try scanner.literal("{\"record\":\"")
-        let name = try scanner.word("record")
-        if name != expected, Sidecar.reservedRecords.contains(name) { throw .featureAhead(name) }
-        guard name == expected else { throw scanner.malformed(expected.map { "record \($0)" } ?? "the mac") }
+        guard try scanner.word("record") == expected else { throw scanner.malformed("record \(expected)") }
         try scanner.literal("\"")
     }
 
@@ -113,8 +111,8 @@ struct SidecarParser {
         return salt
     }
 
-    private mutating func keyCheckRecord() throws(SidecarSyntaxError) -> [UInt8] {
-        try recordName("key-check")
+    private mutating func keyCheckRecord(_ record: String) throws(SidecarSyntaxError) -> [UInt8] {
+        try recordName(record)
         try scanner.literal(",\"value\":\"")
         let keyCheck = try scanner.hex(byteCount: SidecarSeal.keyCheckBytes, "value")
         try endOfObject("\"}")

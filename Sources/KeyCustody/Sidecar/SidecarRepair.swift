@@ -11,11 +11,16 @@ extension SidecarFiles {
     /// - Returns: The copies that were rewritten.
     @discardableResult
     package func repair(_ choice: SidecarChoice, keyOpensDatabase: Bool) throws(SystemError) -> [SidecarCopy] {
+        try repair(choice.standing, keyOpensDatabase: keyOpensDatabase)
+    }
+
+    @discardableResult
+    func repair(_ standing: SidecarStanding, keyOpensDatabase: Bool) throws(SystemError) -> [SidecarCopy] {
         var rewritten: [SidecarCopy] = []
-        for note in choice.notes {
-            guard let (copy, isKept) = Self.action(for: note, choice, keyOpensDatabase) else { continue }
+        for note in standing.notes {
+            guard let (copy, isKept) = Self.action(for: note, standing, keyOpensDatabase) else { continue }
             if isKept { try AtomicFile.move(path(of: copy), to: setAsidePath(of: copy)) }
-            try write(choice.bytes, to: copy)
+            try write(standing.best.bytes, to: copy)
             rewritten.append(copy)
         }
         return rewritten
@@ -23,13 +28,13 @@ extension SidecarFiles {
 
     /// Which copy a note calls to rewrite, and whether its present content is kept beside.
     private static func action(
-        for note: SidecarNote, _ choice: SidecarChoice, _ keyOpensDatabase: Bool
+        for note: SidecarNote, _ standing: SidecarStanding, _ keyOpensDatabase: Bool
     ) -> (SidecarCopy, isKept: Bool)? {
         switch note {
         case .missing(let copy), .stale(let copy, _, _): (copy, false)
         case .damaged(let copy, _), .forged(let copy): (copy, true)
-        case .otherKey(let copy): keyOpensDatabase && choice.unjudged != copy ? (copy, true) : nil
-        case .differing: keyOpensDatabase ? (choice.copy.other, true) : nil
+        case .otherKey(let copy): keyOpensDatabase && standing.unjudged != copy ? (copy, true) : nil
+        case .differing: keyOpensDatabase ? (standing.best.copy.other, true) : nil
         // Nothing is known about it, so nothing is done to it.
         case .unreadable, .restoredFromBackup: nil
         }

@@ -6,7 +6,9 @@ enum SidecarSeal {
     static let keyCheckBytes = 16
     static let macLabel = "cipherstore sidecar mac v1"
     static let keyCheckLabel = "cipherstore key check v1"
+    static let directPendingMacLabel = "cipherstore pending mac v1"
     static let pendingMacLabel = "cipherstore pending mac v2"
+    static let pendingSlotsMacLabel = "cipherstore pending slots mac v2"
 
     /// The authentication code of everything before the last line.
     static func mac(of bytes: [UInt8], storeID: StoreID, keys: SidecarKeys) throws(CryptoError) -> [UInt8] {
@@ -23,14 +25,26 @@ enum SidecarSeal {
         return check.withBytes { Array($0) }
     }
 
-    /// The authentication code of everything before its line, under the data key to come.
+    /// The authentication code of everything before its line, under the keys to come.
     ///
     /// While a rotation is pending the sidecar is sealed under the old and the new key, so that the holder of one alone
     /// cannot make a store take up a rotation that nobody began (CVE-2021-4122).
-    static func pendingMac(of bytes: [UInt8], storeID: StoreID, dataKey: DataKey) throws(CryptoError) -> [UInt8] {
-        try dataKey.withSecret { (secret) throws(CryptoError) -> [UInt8] in
-            let key = try KeyDerivation.hkdf(key: secret, salt: storeID.bytes, label: pendingMacLabel, keyBytes: 32)
-            return try MessageAuthentication.hmac(.sha256, key: key, bytes)
+    /// - Returns: nil when these are not the keys of the next epoch.
+    static func pendingMac(of bytes: [UInt8], sidecar: Sidecar, next: SidecarKeys) throws -> [UInt8]? {
+        guard let key = try pendingMacKey(of: sidecar, next: next) else { return nil }
+        return try MessageAuthentication.hmac(.sha256, key: key, bytes)
+    }
+
+    /// The key of that code: made from the next data key, or from the next master key where that is a new one too.
+    static func pendingMacKey(of sidecar: Sidecar, next: SidecarKeys) throws -> SecretBytes? {
+        // That the master key opens the next data key is a part of the proof.
+        guard let successor = sidecar.successor, let dataKey = try next.dataKey(of: successor) else { return nil }
+        if case .slots(let master, _) = next, sidecar.pending?.table != nil {
+            return try master.derived(pendingSlotsMacLabel, sidecar.storeID)
+        }
+        let label = sidecar.slotted == nil ? directPendingMacLabel : pendingMacLabel
+        return try dataKey.withSecret { (secret) throws(CryptoError) -> SecretBytes in
+            try KeyDerivation.hkdf(key: secret, salt: sidecar.storeID.bytes, label: label, keyBytes: 32)
         }
     }
 }

@@ -10,13 +10,11 @@ package enum SidecarSyntaxError: Error, Hashable, Sendable {
     case outOfRange(line: Int, field: String)
     /// The file has a format of a later version.
     case versionAhead(UInt64)
-    /// The file uses a part of the format that is reserved for later versions.
-    case featureAhead(String)
 
     /// Whether a newer version of the library would read the file: it is then not damaged and must not be replaced.
     package var isAhead: Bool {
         switch self {
-        case .versionAhead, .featureAhead: true
+        case .versionAhead: true
         case .tooLong, .empty, .malformed, .outOfRange: false
         }
     }
@@ -30,7 +28,6 @@ extension SidecarSyntaxError: CustomStringConvertible {
         case .malformed(let line, let expected): "line \(line) is not as the format says (expected \(expected))"
         case .outOfRange(let line, let field): "\(field) in line \(line) is out of range"
         case .versionAhead(let version): "it has format version \(version)"
-        case .featureAhead(let name): "it uses \"\(name)\", which this version does not know"
         }
     }
 }

@@ -12,7 +12,9 @@ package struct UnauthenticatedSidecar: Hashable, Sendable {
     /// What stands in the file to authenticate it.
     struct Seal: Hashable, Sendable {
         let keyCheck: [UInt8]
-        /// Under the data key of the next epoch, while one is pending.
+        /// Of the next epoch, where that has keys that prove the file by themselves.
+        let pendingKeyCheck: [UInt8]?
+        /// Under the keys of the next epoch, while one is pending.
         let pending: Code?
         let mac: Code
     }
@@ -67,12 +69,34 @@ package struct UnauthenticatedSidecar: Hashable, Sendable {
         return try isPendingAuthentic(keys) ? .genuine(claimed) : .forged
     }
 
-    /// Whether the holder of the next data key wrote the file as well, where one is pending.
+    /// Holds the file against keys of the next epoch, where these prove it by themselves: what a rotation of a direct store
+    /// or of a master key leaves to the holder of the new key alone.
+    ///
+    /// Genuine says that whoever wrote the pending part has the new key. It takes the present key to say that of the rest.
+    func authenticateSuccessor(_ keys: SidecarKeys) throws -> Verdict {
+        guard let keyCheck = seal.pendingKeyCheck, keys.fit(claimed) else { return .wrongKey }
+        let check = try SidecarSeal.keyCheck(storeID: claimed.storeID, keys: keys)
+        guard MessageAuthentication.isEqual(check, keyCheck) else { return .wrongKey }
+        return try hasPendingCode(of: keys) ? .genuine(claimed) : .forged
+    }
+
+    /// Whether the holder of the next keys wrote the file as well, where there are some.
+    ///
+    /// A new master key is not to be had from the present one: its holder takes the word of the present key alone.
     private func isPendingAuthentic(_ keys: SidecarKeys) throws -> Bool {
-        guard let pending = seal.pending else { return true }
-        guard let dataKey = try keys.pendingDataKey(of: claimed) else { return false }
-        let code = try SidecarSeal.pendingMac(
-            of: covered(by: pending), storeID: claimed.storeID, dataKey: dataKey)
+        guard let pending = claimed.pending, pending.table == nil else { return true }
+        guard let next = try keys.successor(of: claimed) else { return false }
+        if let keyCheck = seal.pendingKeyCheck {
+            let check = try SidecarSeal.keyCheck(storeID: claimed.storeID, keys: next)
+            guard MessageAuthentication.isEqual(check, keyCheck) else { return false }
+        }
+        return try hasPendingCode(of: next)
+    }
+
+    private func hasPendingCode(of next: SidecarKeys) throws -> Bool {
+        guard let pending = seal.pending,
+            let code = try SidecarSeal.pendingMac(of: covered(by: pending), sidecar: claimed, next: next)
+        else { return false }
         return MessageAuthentication.isEqual(code, pending.value)
     }
 

@@ -15,12 +15,25 @@ struct PreparedSlot: ~Copyable {
     /// - Parameter now: Seconds since 1970.
     init(_ new: NewSlot, now: UInt64 = WallClock.secondsSince1970) throws {
         let salt = try Salt.random()
-        wrappingKey = try Self.derive(new, salt)
+        let derivation = new.derivation
+        wrappingKey = try Self.derive(derivation, salt) { try new.material.withSlotSecret($0) }
         self.salt = salt
         kind = new.kind
         label = new.label
-        derivation = new.derivation
+        self.derivation = derivation
         created = now
+    }
+
+    /// The same slot with a salt of its own for another master key.
+    init(renewing slot: KeySlot, with secret: RotationSecret) throws {
+        let salt = try Salt.random()
+        let derivation = slot.derivation
+        wrappingKey = try Self.derive(derivation, salt) { try secret.material.withSlotSecret($0) }
+        self.salt = salt
+        kind = slot.kind
+        label = slot.label
+        self.derivation = derivation
+        created = slot.created
     }
 
     /// The slot with a number of a store, shown to open.
@@ -40,13 +53,16 @@ struct PreparedSlot: ~Copyable {
 
     /// Derives the wrapping key twice, side by side, and compares: 128 MiB of memory with one wrong bit would make a slot
     /// that its secret never opens again.
-    private static func derive(_ new: NewSlot, _ salt: Salt) throws -> SecretBytes {
+    ///
+    /// - Parameter lend: Lends the secret to its argument.
+    private static func derive(
+        _ derivation: SlotDerivation, _ salt: Salt,
+        _ lend: @Sendable ((borrowing SecretBytes) throws -> DerivedKey) throws -> DerivedKey
+    ) throws -> SecretBytes {
         let results = Mutex<[Result<DerivedKey, any Error>]>([])
         DispatchQueue.concurrentPerform(iterations: 2) { _ in
             let result = Result {
-                try new.material.withSlotSecret { secret in
-                    DerivedKey(try new.derivation.wrappingKey(secret: secret, salt: salt))
-                }
+                try lend { secret in DerivedKey(try derivation.wrappingKey(secret: secret, salt: salt)) }
             }
             results.withLock { $0.append(result) }
         }
@@ -60,7 +76,7 @@ struct PreparedSlot: ~Copyable {
         init(_ secret: consuming SecretBytes) { self.secret = secret }
     }
 
-    private static func unproved() -> StoreError {
+    static func unproved() -> StoreError {
         StoreError(
             .invalidKey, what: "The new key slot does not open.",
             why: "Deriving its key twice gave two keys: the memory of this machine cannot be relied on.",

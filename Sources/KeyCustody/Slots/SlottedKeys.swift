@@ -20,17 +20,8 @@ package struct SlottedKeys: Hashable, Sendable {
         let wrapped: WrappedKey
     }
 
-    /// The data key and salt of the next epoch, while a rotation runs.
-    package struct Pending: Hashable, Sendable {
-        /// In seconds since 1970.
-        package let created: UInt64
-        package let salt: Salt
-        let wrapped: WrappedKey
-    }
-
     package internal(set) var table: SlotTable
     package internal(set) var dataKey: Current
-    package internal(set) var pending: Pending?
 }
 
 extension Sidecar {
@@ -58,18 +49,9 @@ extension Sidecar {
     /// The data key that the master key opens; nil when it does not.
     func unwrapDataKey(under master: MasterKey) throws -> DataKey? {
         guard let slotted else { return nil }
-        return try unwrap(slotted.dataKey.wrapped, context(epoch: epoch, salt: salt), under: master)
-    }
-
-    /// The data key of the next epoch; nil when none is pending or the master key does not open it.
-    func unwrapPendingDataKey(under master: MasterKey) throws -> DataKey? {
-        guard let pending = slotted?.pending else { return nil }
-        return try unwrap(pending.wrapped, context(epoch: epoch + 1, salt: pending.salt), under: master)
-    }
-
-    private func unwrap(_ wrapped: WrappedKey, _ context: WrappingContext, under master: MasterKey) throws -> DataKey? {
         let wrappingKey = try master.derived(MasterKey.dataKeyWrappingLabel, storeID)
-        guard let secret = try wrapped.unwrap(with: wrappingKey, context) else { return nil }
+        let context = context(epoch: epoch, salt: salt)
+        guard let secret = try slotted.dataKey.wrapped.unwrap(with: wrappingKey, context) else { return nil }
         return try DataKey(secret)
     }
 }

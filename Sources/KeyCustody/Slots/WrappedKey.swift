@@ -47,6 +47,7 @@ struct WrappingContext: Hashable, Sendable {
     private enum Purpose: UInt8 {
         case masterKeyInSlot = 1
         case dataKey = 2
+        case nextDataKey = 3
     }
 
     /// The master key in a key slot.
@@ -65,7 +66,20 @@ struct WrappingContext: Hashable, Sendable {
 
     /// The data key of an epoch, under the master key.
     static func dataKey(epoch: UInt64, salt: Salt, settings: CipherSettings, storeID: StoreID) -> WrappingContext {
-        var writer = FieldWriter(.dataKey, storeID)
+        WrappingContext(FieldWriter(.dataKey, storeID), epoch, salt, settings)
+    }
+
+    /// The data key of the next epoch of a direct store, under the present one.
+    static func nextDataKey(
+        epoch: UInt64, salt: Salt, settings: CipherSettings, storeID: StoreID
+    ) -> WrappingContext {
+        WrappingContext(FieldWriter(.nextDataKey, storeID), epoch, salt, settings)
+    }
+
+    private init(additionalData: [UInt8]) { self.additionalData = additionalData }
+
+    private init(_ start: FieldWriter, _ epoch: UInt64, _ salt: Salt, _ settings: CipherSettings) {
+        var writer = start
         writer.number(epoch)
         writer.bytes(salt.bytes)
         writer.word(settings.pageBytes)
@@ -73,14 +87,15 @@ struct WrappingContext: Hashable, Sendable {
         writer.word(settings.kdfRounds)
         writer.byte(settings.kdfHash.wrappingCode)
         writer.byte(settings.hmacHash.wrappingCode)
-        return WrappingContext(additionalData: writer.output)
+        additionalData = writer.output
     }
 
     private struct FieldWriter {
         private(set) var output: [UInt8]
 
         init(_ purpose: Purpose, _ storeID: StoreID) {
-            output = Array(magic.utf8) + [UInt8(Sidecar.slotsVersion), purpose.rawValue] + storeID.bytes
+            let version = purpose == .nextDataKey ? Sidecar.directVersion : Sidecar.slotsVersion
+            output = Array(magic.utf8) + [UInt8(version), purpose.rawValue] + storeID.bytes
         }
 
         mutating func byte(_ value: UInt8) { output.append(value) }

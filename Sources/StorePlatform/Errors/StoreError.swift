@@ -46,8 +46,14 @@ public struct StoreError: Error, Sendable {
         case emptyFile
         /// The write-ahead log or its index is missing, and a process that only reads may not make it.
         case logMissing
+        /// The write-ahead log does not hold what its index tells of.
+        case logDamaged
         /// There is no store at this path.
         case noSuchStore
+        /// A file or folder that would have to be written over is there already.
+        case alreadyExists
+        /// A backup is not complete, or not what was written as one.
+        case backupDamaged
         /// The data key changed; numbers are epochs.
         case keyRotated(from: UInt64, to: UInt64)
         /// A rotation was cut and must be finished or undone first.
@@ -117,6 +123,9 @@ extension StoreError {
     public static var truncated: Code { .truncated }
     public static var emptyFile: Code { .emptyFile }
     public static var logMissing: Code { .logMissing }
+    public static var logDamaged: Code { .logDamaged }
+    public static var alreadyExists: Code { .alreadyExists }
+    public static var backupDamaged: Code { .backupDamaged }
     public static var noSuchStore: Code { .noSuchStore }
     public static func keyRotated(from: UInt64, to: UInt64) -> Code { .keyRotated(from: from, to: to) }
     public static var rotationPending: Code { .rotationPending }

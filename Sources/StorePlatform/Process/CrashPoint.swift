@@ -72,6 +72,28 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// Both copies are the new version, and nothing beside the store keeps what was removed.
     case keyChangeEnded
 
+    /// The folder in which a backup is made is there, with nothing in it.
+    case backupBegun
+    /// The pages of a backup, or of a restoration, are written and not yet durable.
+    case backupPagesCopied
+    /// The pages of a backup are durable, and were read back and opened; it has no manifest yet.
+    case backupVerified
+    /// A backup is complete and has another name still.
+    case backupComplete
+    /// A backup has its name.
+    case backupPublished
+
+    /// The database to be restored is complete and durable beside its place; nothing else was changed.
+    case restorePrepared
+    /// The former files of the store have second names in the folder where they are kept.
+    case restoreFormerKept
+    /// The former sidecar and log have lost their names at the store's place.
+    case restoreFormerRemoved
+    /// The sidecar of the restored store is durable; its database is not in its place yet.
+    case restoreAnnounced
+    /// The restored database has its name.
+    case restoreRenamed
+
     /// The places that the creation of a store passes first of all.
     package static let ofCreation: [CrashPoint] = [
         .openingLockTaken, .temporaryFileWritten, .fileRenamed, .sidecarMainWritten, .sidecarWritten, .databaseKeyed,
@@ -86,6 +108,10 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     ]
     /// The places of its own that a change of keys passes.
     package static let ofKeyChange = allCases.filter { $0.rawValue.hasPrefix("keyChange") }
+    /// The places that a backup passes.
+    package static let ofBackup = allCases.filter { $0.rawValue.hasPrefix("backup") }
+    /// The places of its own that a restoration passes.
+    package static let ofRestoration = allCases.filter { $0.rawValue.hasPrefix("restore") }
     /// The places of their own that an adoption passes.
     package static let ofAdoption = allCases.filter { $0.rawValue.hasPrefix("adoption") }
 

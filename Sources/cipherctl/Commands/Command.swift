@@ -16,8 +16,8 @@ enum Catalogue {
             DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyListCommand.self, KeyAddCommand.self,
             KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
             KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyLogCommand.self,
-            ExportCommand.self,
-            CompletionsCommand.self, ManCommand.self,
+            ExportCommand.self, BackupCommand.self, RestoreCommand.self, CompletionsCommand.self,
+            ManCommand.self,
         ]
     }
 

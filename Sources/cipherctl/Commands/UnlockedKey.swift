@@ -21,6 +21,7 @@ final class UnlockedKey: Sendable {
     /// A recovery key as a program that reads it gets it.
     init(_ recovery: borrowing RecoveryKey) throws {
         name = "recovery key"
+        slotKind = .recovery
         material = .passphrase(try Passphrase(recovery.text()))
     }
 
@@ -66,9 +67,6 @@ final class UnlockedKey: Sendable {
     func dataKey(salt: Salt, settings: CipherSettings) throws -> DataKey {
         try material.dataKey(salt: salt, settings: settings)
     }
-
-    /// The keys of what a sidecar claims; nil when the key opens no slot of it.
-    func unlock(_ claimed: Sidecar) throws -> SidecarKeys? { try material.unlock(claimed) }
 
     /// Gives the key to a connection that is being prepared by hand.
     func give(to db: Database) throws {

@@ -66,6 +66,7 @@ final class Actor {
         checkpointCommands,
         bankCommands,
         crowdCommands,
+        backupCommands,
         keyCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }
 

@@ -65,14 +65,14 @@ struct SidecarParserTests {
         #expect(!"\(String(describing: found))".contains("0z01"))
     }
 
-    @Test("records and numbers of later versions are recognised, not taken for damage")
+    @Test("a later version is recognised by its number and its lines, and not taken for damage")
     func ahead() throws {
         let original = try text()
-        for name in Sidecar.reservedRecords {
+        for name in ["pending", "pending-slot", "pending-key-check", "slot", "other"] {
             let record = "{\"record\":\"\(name)\",\"id\":1}\n"
             for anchor in ["{\"record\":\"cipher\"", "{\"record\":\"key-check\"", "{\"mac\""] {
                 let changed = original.replacingOccurrences(of: anchor, with: record + anchor)
-                #expect(error(changed) == .featureAhead(name))
+                #expect(error(changed)?.isAhead == false)
             }
         }
         #expect(error(original.replacingOccurrences(of: "direct", with: "slots"))?.isAhead == false)

@@ -193,9 +193,9 @@ struct KeyAdministrationTests {
         let bench = try KeyBench()
         let keys = bench.administration.keys
         let ready = try bench.administration.sidecar()
-        let rotating = try ready.rotating(to: Fixture.dataKey(1), salt: Fixture.salt(1), keys: keys)
+        let rotating = try ready.rotating(to: Fixture.dataKey(1), salt: Fixture.salt(1), keys: keys, next: keys)
         for (sidecar, expected) in [
-            (rotating, StoreError.Code.rotationPending), (rotating.next(.switching), .rotationPending),
+            (rotating, StoreError.Code.rotationPending), (try rotating.announcingSwitch(pages: 1), .rotationPending),
             (ready.next(.creating), .noSuchStore),
         ] {
             try bench.files.write(sidecar, keys: keys)

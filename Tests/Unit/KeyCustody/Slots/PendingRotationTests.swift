@@ -18,19 +18,21 @@ struct PendingRotationTests {
         #expect(rotating.state == .rotating && rotating.epoch == 1 && rotating.salt == made.sidecar.salt)
         #expect(try made.keys.dataKey(of: rotating)?.isEqual(to: old) == true)
         #expect(try made.keys.pendingDataKey(of: rotating)?.isEqual(to: Fixture.dataKey(0x77)) == true)
-        let switched = try rotating.next(.switching).completingRotation()
+        let switching = try rotating.announcingSwitch(pages: 7)
+        let switched = try switching.completingRotation()
         #expect(switched.state == .ready && switched.epoch == 2 && switched.generation == made.sidecar.generation + 3)
         #expect(try switched.salt == Fixture.salt(0x66) && switched.slots == made.sidecar.slots)
         #expect(try made.keys.dataKey(of: switched)?.isEqual(to: Fixture.dataKey(0x77)) == true)
         #expect(try made.keys.pendingDataKey(of: switched) == nil)
         let abandoned = try rotating.abandoningRotation()
         #expect(abandoned.state == .ready && abandoned.slotted == made.sidecar.slotted)
-        for sidecar in [rotating, rotating.next(.switching), switched, abandoned] {
+        for sidecar in [rotating, switching, switched, abandoned] {
             _ = try sidecar.encoded(keys: made.keys)
         }
         #expect(throws: StoreError.self) { try made.sidecar.completingRotation() }
         #expect(throws: StoreError.self) { try rotating.completingRotation() }
-        #expect(throws: StoreError.self) { try rotating.next(.switching).abandoningRotation() }
+        #expect(throws: StoreError.self) { try rotating.announcingSwitch(pages: 0) }
+        #expect(throws: StoreError.self) { try switching.abandoningRotation() }
         #expect(throws: StoreError.self) { try SlotFixture.rotating((rotating, made.keys)) }
     }
 
@@ -40,7 +42,7 @@ struct PendingRotationTests {
         var slotted = try #require(sidecar.slotted)
         slotted.dataKey = SlottedKeys.Current(created: 1, origin: .direct, wrapped: slotted.dataKey.wrapped)
         sidecar.scheme = .slots(slotted)
-        let rotated = try SlotFixture.rotating((sidecar, made.keys)).next(.switching).completingRotation()
+        let rotated = try SlotFixture.switching((sidecar, made.keys)).completingRotation()
         #expect(rotated.slotted?.dataKey.origin == .random)
     }
 
@@ -59,7 +61,11 @@ struct PendingRotationTests {
         #expect(try UnauthenticatedSidecar.parse(sealed(pending.value)).authenticate(made.keys) == .genuine(rotating))
         let body = Array(parsed.bytes[..<pending.coveredBytes])
         for key in [try Fixture.dataKey(1), try #require(try made.keys.dataKey(of: rotating))] {
-            let code = try SidecarSeal.pendingMac(of: body, storeID: rotating.storeID, dataKey: key)
+            let macKey = try key.withSecret {
+                try KeyDerivation.hkdf(
+                    key: $0, salt: rotating.storeID.bytes, label: SidecarSeal.pendingMacLabel, keyBytes: 32)
+            }
+            let code = try MessageAuthentication.hmac(.sha256, key: macKey, body)
             #expect(try UnauthenticatedSidecar.parse(sealed(code)).authenticate(made.keys) == .forged)
         }
     }

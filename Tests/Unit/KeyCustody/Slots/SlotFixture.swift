@@ -31,7 +31,12 @@ enum SlotFixture {
     /// The same store while it is being rotated.
     static func rotating(_ made: (sidecar: Sidecar, keys: SidecarKeys)) throws -> Sidecar {
         try made.sidecar.rotating(
-            to: Fixture.dataKey(0x77), salt: Fixture.salt(0x66), keys: made.keys, now: 1_700_000_000)
+            to: Fixture.dataKey(0x77), salt: Fixture.salt(0x66), keys: made.keys, next: made.keys, now: 1_700_000_000)
+    }
+
+    /// The same store at the switch.
+    static func switching(_ made: (sidecar: Sidecar, keys: SidecarKeys)) throws -> Sidecar {
+        try rotating(made).announcingSwitch(pages: 7)
     }
 }
 

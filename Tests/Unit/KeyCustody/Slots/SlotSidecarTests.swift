@@ -48,7 +48,7 @@ struct SlotSidecarTests {
                     derivation: derivation, salt: Fixture.salt(), wrapped: wrapped))
         }
         all.scheme = .slots(slotted)
-        for sidecar in [made.sidecar, all, rotating, rotating.next(.switching), made.sidecar.next(.creating)] {
+        for sidecar in try [made.sidecar, all, rotating, SlotFixture.switching(made), made.sidecar.next(.creating)] {
             let bytes = try sidecar.encoded(keys: made.keys)
             #expect(try UnauthenticatedSidecar.parse(bytes).claimed == sidecar)
             #expect(try verdict(bytes) == .genuine(sidecar))
@@ -79,7 +79,7 @@ struct SlotSidecarTests {
     @Test("no line may be missing, come twice, stand elsewhere, or come from another version of the same sidecar")
     func lines() throws {
         let lines = try rotating.encoded(keys: made.keys).text.split(separator: "\n").map { String($0) + "\n" }
-        let other = try rotating.next(.switching).encoded(keys: made.keys).text.split(separator: "\n").map {
+        let other = try rotating.announcingSwitch(pages: 7).encoded(keys: made.keys).text.split(separator: "\n").map {
             String($0) + "\n"
         }
         #expect(lines.count == other.count)

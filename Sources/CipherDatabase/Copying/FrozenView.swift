@@ -1,0 +1,222 @@
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+
+/// The encrypted pages of a database as they were at one moment, while other connections of all processes go on writing.
+///
+/// A read transaction keeps the moment. While it lives, no frame behind the moment is copied into the database file, and
+/// the log is not begun anew under frames that the moment needs. So a page of that moment is the last frame of the log that
+/// holds it, and where there is none the page of the database file. Nobody is waited for, and nothing is decrypted.
+///
+/// One case is special: when the database file held everything, the reader takes no mark of the log, and the next writer
+/// may begin it anew, once: with nothing to copy into a file that is being read, there is no second time.
+///
+/// It is made, asked for what came later, and closed by one thread; pages may be read by many at once. While it lives
+/// the log grows, as under any long read. Closing it never checkpoints.
+// Safe because: what changes belongs to the one thread that makes and closes the view; pages are read through constants.
+package final class FrozenView: @unchecked Sendable {
+    /// The data key of the pages, their salt, and how they were made.
+    package typealias Key = (dataKey: DataKey, salt: Salt, settings: CipherSettings)
+
+    /// Bytes of a page.
+    package let pageBytes: Int
+    /// Pages of the database at the moment.
+    package let databasePages: UInt32
+    /// The moment, in the log.
+    package let cut: LogCut
+    /// The keys of the pages.
+    package let key: Key
+
+    private let writer: WritingConnection
+    private let reader: SerialConnection
+    private let file: LiveFile
+    private let log: LogFile
+    private let path: String
+    /// The last frame of each page that the file does not hold as it was.
+    private let lastFrames: [UInt32: UInt32]
+    /// Whether the database file held everything, so that the log may be begun anew.
+    private let allowsNewRun: Bool
+
+    /// Keeps the present moment. The write lock is taken for that, for microseconds.
+    ///
+    /// - Parameters:
+    ///   - path: A database in WAL mode, or one that becomes so.
+    ///   - configuration: Says how long the write lock is waited for (`busyMode`).
+    ///   - keyring: The keys of the file.
+    ///   - key: Where they come from.
+    /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not to be had; ``StoreError``
+    ///   `logDamaged`, `storeMoved`; ``SystemError``.
+    package init(path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision) throws {
+        let paths = StorePaths(path)
+        let label = configuration.label ?? "CipherStore.FrozenView"
+        var writing = configuration
+        writing.readonly = false
+        writing.allowsUnsafeTransactions = false
+        var reading = writing
+        reading.readonly = true
+        writer = try WritingConnection(
+            path: path, label: label + ".guard", configuration: writing, keyring: keyring, key: key, wal: true)
+        writer.sync { $0.handle.disableCheckpointOnClose() }
+        let db = try Database.open(
+            path: path, label: label + ".view", configuration: reading, keyring: keyring, role: .reader, key: key)
+        db.handle.disableCheckpointOnClose()
+        reader = SerialConnection(
+            db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: true)
+        self.path = paths.database
+        guard let settled = keyring.settledKey else { throw keyring.saltMissing() }
+        self.key = (settled.key, settled.salt, settled.settings)
+        pageBytes = settled.settings.pageBytes
+        file = try LiveFiles.descriptor(of: paths.database)
+        let log = try LogFile(paths, pageBytes: pageBytes)
+        let reader = reader
+        // With the write lock held nobody commits, so what the reader sees is what the index tells.
+        let (index, moment) = try writer.sync { db in
+            try db.inTransaction(holdingTurn: .now + Limits.openingWait) {
+                try reader.sync { reading in
+                    try reading.run(.beginDeferred)
+                    _ = try Int.fetchOne(reading, sql: "SELECT COUNT(*) FROM sqlite_schema")
+                }
+                let index = try reader.sync { try $0.requireWALIndex() }
+                return (index, try log.cut(index))
+            }
+        }
+        if try Files.identity(paths.database) != file.identity { throw StoreError.moved(paths.database) }
+        self.log = log
+        cut = moment
+        databasePages = index.databasePages
+        allowsNewRun = index.checkpointedFrames >= index.frames
+        lastFrames = try allowsNewRun ? [:] : log.frames(after: LogCut.beginning(of: index), through: index).lastFrames
+    }
+
+    // MARK: The moment
+
+    /// Reads encrypted pages as they were at the moment; for any thread.
+    ///
+    /// The page of SQLite's lock bytes is nothing but zeros where the file holds nothing for it.
+    ///
+    /// - Parameters:
+    ///   - firstPage: Pages count from 1.
+    ///   - buffer: Takes `count` pages.
+    /// - Throws: ``StoreError`` `truncated` when the file ends before them; ``SystemError``.
+    package func read(firstPage: UInt32, count: Int, into buffer: UnsafeMutableRawBufferPointer) throws {
+        let wanted = UnsafeMutableRawBufferPointer(rebasing: buffer[..<(count * pageBytes)])
+        let got = try file.read(at: (Int(firstPage) - 1) * pageBytes, into: wanted)
+        for place in 0..<count {
+            let number = firstPage + UInt32(place)
+            let page = UnsafeMutableRawBufferPointer(
+                rebasing: wanted[place * pageBytes..<(place + 1) * pageBytes])
+            if let frame = lastFrames[number] {
+                try log.readPage(ofFrame: frame, into: page)
+            } else if (place + 1) * pageBytes > got {
+                guard Int(number) == PageLayout.lockByteOffset / pageBytes + 1 else { throw missing(number) }
+                page.initializeMemory(as: UInt8.self, repeating: 0)
+            }
+        }
+    }
+
+    // MARK: What came later
+
+    /// What was committed since a moment, by any process.
+    ///
+    /// - Parameter start: The moment of the freeze, or of an earlier delta.
+    /// - Throws: ``StoreError`` `logDamaged`; ``SystemError``.
+    package func delta(since start: LogCut) throws -> LogDelta {
+        let index = try reader.sync { try $0.requireWALIndex() }
+        if start.salts != index.salts {
+            guard allowsNewRun, start.salts == cut.salts else { throw begunAnew() }
+        } else if index.frames < start.frame {
+            throw begunAnew()
+        }
+        let (lastFrames, end) = try log.frames(after: start, through: index)
+        return LogDelta(
+            pages: lastFrames.sorted { $0.key < $1.key }.map { (page: $0.key, frame: $0.value) }, cut: end,
+            databasePages: index.databasePages, walBytes: log.bytes(through: index.frames))
+    }
+
+    /// Reads the encrypted page of a frame that ``delta(since:)`` named; for any thread.
+    package func readFrame(_ frame: UInt32, into page: UnsafeMutableRawBufferPointer) throws {
+        try log.readPage(ofFrame: frame, into: UnsafeMutableRawBufferPointer(rebasing: page[..<pageBytes]))
+    }
+
+    /// Keeps every writer out for the length of a block.
+    ///
+    /// - Parameter deadline: Until when the turn and SQLite's lock are waited for.
+    /// - Throws: `SQLITE_BUSY` when they are not to be had; `SQLITE_ABORT` when a suspension took them away; what `body`
+    ///   throws.
+    package func withWriteLock<T>(until deadline: ContinuousClock.Instant, _ body: () throws -> T) throws -> T {
+        try writer.sync { try $0.inTransaction(holdingTurn: deadline, body) }
+    }
+
+    /// Ends the view. The log stays as it is.
+    package func close() throws {
+        try reader.close()
+        try writer.close()
+    }
+
+    // MARK: Errors
+
+    private func missing(_ page: UInt32) -> StoreError {
+        StoreError(
+            .truncated, what: "Page \(page) of \"\(path)\" is missing.",
+            why: "The database has \(databasePages) pages, and neither its file nor its log holds this one.",
+            remedy: "Run cipherctl verify on the store. Restore it from a backup if it was cut.")
+    }
+
+    private func begunAnew() -> StoreError {
+        StoreError(
+            .logDamaged, what: "The write-ahead log of \"\(path)\" was begun anew while it was being read.",
+            why: "A read transaction forbids that: another program does not keep to SQLite's locks, or took them away.",
+            remedy: "Find the program that works on the file, then try again.")
+    }
+}
+
+extension DatabasePool {
+    /// Keeps the present moment of the database.
+    package func makeFrozenView() throws -> FrozenView {
+        try FrozenView(path: path, configuration: configuration, keyring: writer.keyring, key: writer.key)
+    }
+
+    /// The keys of the pages, once they are settled.
+    package var settledKey: FrozenView.Key? { writer.keyring.settledKey.map { ($0.key, $0.salt, $0.settings) } }
+}
+
+extension LogCut {
+    /// The moment before the first frame of the run that an index tells of.
+    fileprivate static func beginning(of index: WALIndex) -> LogCut {
+        LogCut(salts: index.salts, frame: 0, checksum: WALChecksum())
+    }
+}
+
+extension Database {
+    /// The head of the wal-index. Others write it at any moment, each time for less than a microsecond.
+    fileprivate func requireWALIndex() throws -> WALIndex {
+        let deadline = ContinuousClock.now + .milliseconds(Limits.recheckMilliseconds)
+        repeat {
+            if let index = handle.walIndex { return index }
+            CurrentThread.pause(microseconds: Limits.restartPauseMicroseconds)
+        } while ContinuousClock.now < deadline
+        throw StoreError(
+            .logMissing, what: "The index of the write-ahead log of \"\(path)\" cannot be read.",
+            why: "It holds no head that its checksum confirms.",
+            remedy: "Close the store in every process and open it again, which makes the index anew.")
+    }
+
+    /// Runs a block while this connection has the turn to write and SQLite's write lock, and writes nothing.
+    fileprivate func inTransaction<T>(
+        holdingTurn deadline: ContinuousClock.Instant, _ body: () throws -> T
+    ) throws -> T {
+        try waiting(upTo: deadline - .now) { try beginTransaction(.immediate) }
+        let result: T
+        do {
+            result = try body()
+        } catch {
+            rollbackIfNeeded()
+            throw error
+        }
+        // A suspension may have rolled back in between: then others could write.
+        guard isInsideTransaction else { throw DatabaseError.suspended() }
+        try rollback()
+        return result
+    }
+}

@@ -1,0 +1,107 @@
+import PageFormat
+import StorePlatform
+
+/// The write-ahead log of a database in use, read by a descriptor of one's own: nobody locks anything there.
+///
+/// All threads may read.
+final class LogFile: Sendable {
+    private let file: FileDescriptor
+    private let pageBytes: Int
+    private let database: String
+
+    init(_ paths: StorePaths, pageBytes: Int) throws(SystemError) {
+        file = try FileDescriptor(opening: paths.wal, .readOnly)
+        database = paths.database
+        self.pageBytes = pageBytes
+    }
+
+    private var strideBytes: Int { WALFrameHeader.headerBytes + pageBytes }
+
+    private func offset(ofFrame frame: UInt32) -> Int { WALHeader.headerBytes + (Int(frame) - 1) * strideBytes }
+
+    /// Bytes of the log up to and including a frame.
+    func bytes(through frame: UInt32) -> Int { frame == 0 ? 0 : offset(ofFrame: frame + 1) }
+
+    /// Reads the page of a frame.
+    func readPage(ofFrame frame: UInt32, into page: UnsafeMutableRawBufferPointer) throws {
+        let count = try file.read(at: offset(ofFrame: frame) + WALFrameHeader.headerBytes, into: page)
+        if count < page.count { throw exchanged("frame \(frame) is not there") }
+    }
+
+    /// The moment that a wal-index tells of, with the checksum that its last frame carries.
+    func cut(_ index: WALIndex) throws -> LogCut {
+        guard index.frames > 0 else { return LogCut(salts: index.salts, frame: 0, checksum: WALChecksum()) }
+        _ = try header(of: index.salts)
+        let bytes = try file.read(at: offset(ofFrame: index.frames), byteCount: WALFrameHeader.headerBytes)
+        guard let last = bytes.withUnsafeBytes({ WALFrameHeader($0) }), last.salts == index.salts,
+            last.databasePages == index.databasePages
+        else { throw exchanged("frame \(index.frames) does not end a transaction of its run") }
+        return LogCut(salts: index.salts, frame: index.frames, checksum: last.checksum)
+    }
+
+    /// Walks the frames between two moments of a run, checks salts and checksums, and gives the last frame of each page.
+    ///
+    /// - Parameters:
+    ///   - start: The earlier moment; one of another run stands for the beginning.
+    ///   - index: The later moment. What lies behind its last frame was never committed.
+    func frames(
+        after start: LogCut, through index: WALIndex
+    ) throws -> (lastFrames: [UInt32: UInt32], cut: LogCut) {
+        let isSameRun = start.salts == index.salts
+        guard index.frames > 0, !isSameRun || start.frame < index.frames else {
+            return ([:], isSameRun ? start : LogCut(salts: index.salts, frame: 0, checksum: WALChecksum()))
+        }
+        let header = try header(of: index.salts)
+        var next = isSameRun ? start.frame + 1 : 1
+        var checksum = next > 1 ? start.checksum : header.checksum
+        var lastFrames: [UInt32: UInt32] = [:]
+        let batch = max(1, Self.batchBytes / strideBytes)
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: batch * strideBytes, alignment: 4096)
+        defer { buffer.deallocate() }
+        while next <= index.frames {
+            let count = min(batch, Int(index.frames - next) + 1)
+            let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<(count * strideBytes)])
+            guard try file.read(at: offset(ofFrame: next), into: piece) == piece.count else {
+                throw exchanged("frames from \(next) on are not there")
+            }
+            for place in 0..<count {
+                let frame = UnsafeRawBufferPointer(rebasing: piece[place * strideBytes..<(place + 1) * strideBytes])
+                checksum.add(frame: frame, bigEndian: header.checksumsAreBigEndian)
+                guard let found = WALFrameHeader(frame), found.salts == index.salts, found.checksum == checksum,
+                    found.pageNumber > 0
+                else { throw damaged(frame: next + UInt32(place)) }
+                lastFrames[found.pageNumber] = next + UInt32(place)
+            }
+            next += UInt32(count)
+        }
+        lastFrames = lastFrames.filter { $0.key <= index.databasePages }
+        return (lastFrames, LogCut(salts: index.salts, frame: index.frames, checksum: checksum))
+    }
+
+    /// Read at once.
+    private static let batchBytes = 512 * 1024
+
+    private func header(of salts: WALSalts) throws -> WALHeader {
+        let bytes = try file.read(at: 0, byteCount: WALHeader.headerBytes)
+        guard let header = bytes.withUnsafeBytes({ WALHeader($0) }), header.salts == salts,
+            header.pageBytes == pageBytes
+        else { throw exchanged("its header is that of another run") }
+        return header
+    }
+
+    // MARK: Errors
+
+    private func damaged(frame: UInt32) -> StoreError {
+        StoreError(
+            .logDamaged, what: "The write-ahead log of \"\(database)\" is damaged.",
+            why: "Frame \(frame) was committed, but its checksum or its run is not that of the frames before it.",
+            remedy: "Run cipherctl verify on the store. The last commits may have to be restored from a backup.")
+    }
+
+    private func exchanged(_ why: String) -> StoreError {
+        StoreError(
+            .logDamaged, what: "The write-ahead log of \"\(database)\" is not the one that its index tells of.",
+            why: "\(why.prefix(1).uppercased())\(why.dropFirst()).",
+            remedy: "Try again. If it stays so, another program has changed the log: run cipherctl verify.")
+    }
+}

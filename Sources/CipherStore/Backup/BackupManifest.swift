@@ -1,0 +1,95 @@
+import KeyCustody
+import StoreCrypto
+import StorePlatform
+
+/// What a backup says about itself: `manifest.json`, described in `Docs/Formats/Backup.md`.
+///
+/// The hashes find damage, and anybody can compute them. The authentication code is under a key that is made from the
+/// data key, so only who has that can put files together that were not of one moment.
+package struct BackupManifest: Hashable, Sendable {
+    /// A file of the backup.
+    package struct File: Hashable, Sendable {
+        package let name: String
+        package let byteCount: Int
+        package let sha256: [UInt8]
+    }
+
+    static let formatName = "cipherstore-backup"
+    static let formatVersion: UInt64 = 1
+    static let macLabel = "cipherstore backup mac v1"
+
+    /// The store that was backed up.
+    package var storeID: StoreID
+    /// Its data key.
+    package var epoch: UInt64
+    /// The version of its sidecar.
+    package var generation: UInt64
+    /// When, in seconds since 1970.
+    package var created: UInt64
+    package var pageBytes: Int
+    package var pages: UInt32
+    package var database: File
+    package var sidecar: File
+    /// SQLCipher's version.
+    package var library: String
+
+    /// The bytes of the file, sealed with the data key.
+    func encoded(_ dataKey: DataKey) throws -> [UInt8] {
+        let body = body
+        let mac = try Self.mac(of: body, storeID: storeID, dataKey)
+        return body + Self.lastLines(mac)
+    }
+
+    /// Whether the holder of the data key wrote these bytes.
+    static func isAuthentic(_ read: ReadManifest, _ dataKey: DataKey) throws -> Bool {
+        let mac = try mac(of: read.manifest.body, storeID: read.manifest.storeID, dataKey)
+        return MessageAuthentication.isEqual(mac, read.mac)
+    }
+
+    private static func mac(of body: [UInt8], storeID: StoreID, _ dataKey: DataKey) throws -> [UInt8] {
+        try dataKey.withSecret { secret throws(CryptoError) in
+            let key = try KeyDerivation.hkdf(key: secret, salt: storeID.bytes, label: macLabel, keyBytes: 32)
+            return try MessageAuthentication.hmac(.sha256, key: key, body)
+        }
+    }
+
+    /// Every line before the authentication code.
+    private var body: [UInt8] {
+        let lines = [
+            "{",
+            "  \"format\": \"\(Self.formatName)\",",
+            "  \"version\": \(Self.formatVersion),",
+            "  \"store_id\": \"\(storeID)\",",
+            "  \"epoch\": \(epoch),",
+            "  \"generation\": \(generation),",
+            "  \"created\": \(created),",
+            "  \"page_bytes\": \(pageBytes),",
+            "  \"pages\": \(pages),",
+            "  \"database\": \(database.text),",
+            "  \"sidecar\": \(sidecar.text),",
+            "  \"library\": \"\(library)\",",
+        ]
+        return lines.flatMap { Array($0.utf8) + [UInt8(ascii: "\n")] }
+    }
+
+    static func lastLines(_ mac: [UInt8]) -> [UInt8] { Array("  \"mac\": \"\(Hex.text(mac))\"\n}\n".utf8) }
+
+    /// A library's name for itself with nothing in it that would need escaping.
+    static func printable(_ text: String) -> String {
+        String(
+            decoding: text.utf8.filter { (0x20...0x7e).contains($0) && $0 != 0x22 && $0 != 0x5c }.prefix(64),
+            as: UTF8.self)
+    }
+}
+
+extension BackupManifest.File {
+    fileprivate var text: String {
+        "{\"name\": \"\(name)\", \"bytes\": \(byteCount), \"sha256\": \"\(Hex.text(sha256))\"}"
+    }
+}
+
+/// A manifest as it was read; nobody has shown yet that the holder of the key wrote it.
+package struct ReadManifest: Hashable, Sendable {
+    package let manifest: BackupManifest
+    let mac: [UInt8]
+}

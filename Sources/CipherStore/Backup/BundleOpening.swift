@@ -1,0 +1,39 @@
+import CipherDatabase
+import KeyCustody
+import StorePlatform
+
+/// Opens the database of a backup as any opener would, and asks SQLite what it sees. What that leaves behind is removed
+/// when the backup gets its name.
+enum BundleOpening {
+    /// - Throws: What opening the database throws; ``StoreError`` `backupDamaged` when SQLite sees another length.
+    static func check(_ bundle: BackupBundle, _ keys: SidecarKeys, _ key: FrozenView.Key, pages: UInt32) throws {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.observesSuspensionNotifications = false
+        let pool = try DatabasePool(reading: bundle.databasePath, keys: keys, key: key, configuration)
+        defer { try? pool.close() }
+        let count = try pool.read { db in
+            _ = try Row.fetchAll(db, sql: "SELECT name FROM sqlite_schema")
+            return try Int.fetchOne(db, sql: "PRAGMA page_count")
+        }
+        guard count == Int(pages) else {
+            throw bundle.damaged("SQLite sees \(count ?? 0) pages in its database instead of \(pages)")
+        }
+        try pool.close()
+    }
+}
+
+extension DatabasePool {
+    /// What proves the sidecar of the database; nil when there is none.
+    var sidecarKeys: SidecarKeys? { settledKey.map { .direct($0.dataKey) } }
+
+    /// Opens a database whose keys are at hand.
+    convenience init(
+        reading path: String, keys: SidecarKeys, key: FrozenView.Key, _ configuration: Configuration
+    ) throws {
+        let box = KeyMaterialBox(.rawKey(RawKey(key.dataKey.withSecret { $0.copy() })))
+        try self.init(
+            path: path, configuration: configuration, keyring: Keyring(path: path, configuration: configuration),
+            key: .material(box, creatingWith: key.settings))
+    }
+}

@@ -1,0 +1,115 @@
+import CipherDatabase
+import KeyCustody
+import StorePlatform
+
+/// The files of a store that a restoration replaces, kept in a folder beside it: `<database>-replaced-<time>`.
+///
+/// They get second names there first, all of them, and lose their own only then: whenever the machine stops, nothing is
+/// lost, and the folder holds a whole store. While the database has two names, nobody opens it (`hardLinked`).
+struct FormerFiles {
+    let paths: StorePaths
+    /// The sidecar of the store to come: where it stands already it is no former file.
+    let newSidecar: [UInt8]
+
+    /// What may lie at the place of a store. The lock file and the key log stay: they belong to the place.
+    private var names: [String] {
+        [paths.database, paths.sidecar, paths.sidecarBackup, paths.wal, paths.journal, paths.database + "-rotating"]
+    }
+
+    /// Whatever is there that a restoration would have to replace.
+    func found() throws -> [String] { try (names + [paths.sharedMemory]).filter { try Files.entryExists($0) } }
+
+    /// What is there apart from what a restoration leaves that was cut right before its end.
+    func foundWithoutLeftovers() throws -> [String] {
+        let found = try found()
+        let hasNoDatabase = !found.contains(paths.database) && Files.exists(paths.restoring)
+        return hasNoDatabase ? try found.filter { try !isNew($0) } : found
+    }
+
+    private func isNew(_ path: String) throws -> Bool {
+        guard path == paths.sidecar || path == paths.sidecarBackup else { return false }
+        return try Files.contents(of: path, limitBytes: Limits.manifestBytes) == newSidecar
+    }
+
+    /// Gives all files second names in a folder.
+    ///
+    /// - Returns: The folder; nil when there is nothing to keep.
+    func keep() throws -> String? {
+        let present = try names.filter { try Files.entryExists($0) }
+        for path in present where try Files.kind(path) != .regular {
+            throw StoreError(
+                .alreadyExists, what: "\"\(path)\" is no file.", why: "It cannot be kept aside as a part of a store.",
+                remedy: "Move it away yourself.")
+        }
+        let folder: String
+        if let begun = try folderOfCutRestoration() {
+            folder = begun
+        } else {
+            guard try present.contains(where: { try !isNew($0) }) else { return nil }
+            folder = try makeFolder()
+        }
+        for path in present {
+            let kept = folder + "/" + Files.name(of: path)
+            guard try !Files.entryExists(kept), try !isNew(path) else { continue }
+            try Files.link(path, to: kept)
+        }
+        try Files.synchronize(directory: folder)
+        try Files.synchronize(directory: Files.directory(of: folder))
+        return folder
+    }
+
+    /// Takes everything but the database from its place: that is replaced as a whole.
+    func remove() throws {
+        // Without a sidecar nobody opens what is left; with a log less, the database would look sound and be an older one.
+        for path in [paths.sidecar, paths.sidecarBackup] + names.dropFirst(3) + [paths.sharedMemory] {
+            try Files.remove(path)
+        }
+        try Files.synchronize(directory: Files.directory(of: paths.database))
+    }
+
+    /// Undoes both, for a restoration that failed: every file has its name back, and the folder is gone.
+    func putBack(from folder: String?) throws {
+        for path in [paths.sidecar, paths.sidecarBackup] where try Files.entryExists(path) && isNew(path) {
+            try Files.remove(path)
+        }
+        guard let folder else { return }
+        let kept = try names.filter { try Files.entryExists(folder + "/" + Files.name(of: $0)) }
+        // The sidecars last: until then nobody opens a database that may still lack its log.
+        for path in kept.reversed() where try !Files.entryExists(path) {
+            try Files.link(folder + "/" + Files.name(of: path), to: path)
+        }
+        try Files.synchronize(directory: Files.directory(of: paths.database))
+        for path in kept { try Files.remove(folder + "/" + Files.name(of: path)) }
+        try Files.removeDirectory(folder)
+    }
+
+    // MARK: The folder
+
+    private var prefix: String { Files.name(of: paths.database) + "-replaced-" }
+
+    private func makeFolder() throws -> String {
+        let base = paths.database + "-replaced-" + WallClock.compactUTC(WallClock.secondsSince1970)
+        var folder = base
+        var number = 2
+        while try Files.entryExists(folder) {
+            folder = "\(base)-\(number)"
+            number += 1
+        }
+        try Files.makeDirectory(folder)
+        return folder
+    }
+
+    /// The folder in which the present database has a second name already: of a restoration that was cut.
+    private func folderOfCutRestoration() throws -> String? {
+        guard let identity = try Files.identity(paths.database) else { return nil }
+        let parent = Files.directory(of: paths.database)
+        return try Files.names(inDirectory: parent).filter { $0.hasPrefix(prefix) }.map { parent + "/" + $0 }.first {
+            try Files.identity($0 + "/" + Files.name(of: paths.database)) == identity
+        }
+    }
+}
+
+extension StorePaths {
+    /// The database of a restoration while it is being copied.
+    var restoring: String { database + "-restoring" }
+}

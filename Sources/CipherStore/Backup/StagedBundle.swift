@@ -1,0 +1,81 @@
+import CipherDatabase
+import StorePlatform
+
+/// The folder in which a backup is made before it gets its name: `<name>.partial-<pid>-<8 hex digits>`, beside it.
+///
+/// It is this process's own as long as its lock is held. What a process left that died is removed by the next backup to the
+/// same name. A folder is taken for a backup by its manifest, which is written last.
+final class StagedBundle {
+    static let lockName = "backup.lock"
+
+    let bundle: BackupBundle
+    private let target: String
+    private var lock: HeldLock?
+    private var isPublished = false
+
+    /// - Throws: ``StoreError`` `alreadyExists` when there is something at the target; ``SystemError``.
+    init(for target: BackupBundle) throws {
+        self.target = target.folder
+        try Self.requireFree(target.folder)
+        try Self.removeAbandoned(of: target.folder)
+        let digits = String(UInt32.random(in: 0x1000_0000 ... .max), radix: 16)
+        let folder = "\(target.folder).partial-\(ProcessInspector.currentProcess)-\(digits)"
+        try Files.makeDirectory(folder)
+        bundle = BackupBundle(folder)
+        lock = try LockFile(path: folder + "/" + Self.lockName, likeFile: nil).tryLock(.admin, .exclusive)
+    }
+
+    deinit {
+        guard !isPublished else { return }
+        lock?.release()
+        try? BackupBundle.remove(bundle.folder)
+    }
+
+    /// Gives the finished backup its name, durably.
+    func publish() throws {
+        let files = [BackupBundle.databaseName, BackupBundle.sidecarName, BackupBundle.manifestName]
+        for name in try Files.names(inDirectory: bundle.folder) where !files.contains(name) && BackupBundle.isOwn(name)
+        {
+            try Files.remove(bundle.folder + "/" + name)
+        }
+        try Files.synchronize(directory: bundle.folder)
+        CrashPoint.reach(.backupComplete)
+        try Self.requireFree(target)
+        try AtomicFile.move(bundle.folder, to: target)
+        isPublished = true
+        lock?.release()
+        CrashPoint.reach(.backupPublished)
+    }
+
+    private static func requireFree(_ folder: String) throws {
+        guard try Files.entryExists(folder) else { return }
+        throw StoreError(
+            .alreadyExists, what: "There is something at \"\(folder)\" already.",
+            why: "A backup is never written over anything.", remedy: "Name a folder that does not exist yet.")
+    }
+
+    /// Removes what backups left that were killed.
+    private static func removeAbandoned(of target: String) throws(SystemError) {
+        let parent = Files.directory(of: target)
+        for name in try Files.names(inDirectory: parent) where isStaging(name, of: Files.name(of: target)) {
+            let folder = parent == "/" ? "/" + name : parent + "/" + name
+            guard (try? Files.kind(folder)) == .directory else { continue }
+            let lock = folder + "/" + lockName
+            // Killed before it had made its lock file, or while it was giving the folder its name: long ago, then.
+            guard Files.exists(lock) else {
+                try? Files.removeDirectory(folder)
+                continue
+            }
+            guard let held = try? LockFile(path: lock, likeFile: nil).tryLock(.admin, .exclusive) else { continue }
+            try? BackupBundle.remove(folder)
+            held.release()
+        }
+    }
+
+    /// Whether a name is that of a folder in which a backup of this name is made.
+    static func isStaging(_ name: String, of target: String) -> Bool {
+        guard name.hasPrefix(target + ".partial-") else { return false }
+        let parts = name.dropFirst(target.count + 9).split(separator: "-", omittingEmptySubsequences: false)
+        return parts.count == 2 && Int32(parts[0]) != nil && parts[1].count == 8 && parts[1].allSatisfy(\.isHexDigit)
+    }
+}

@@ -1,0 +1,150 @@
+import CipherDatabase
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+
+/// Makes a store from a backup, at a place where there is none, or in the place of one.
+///
+/// 1. The whole backup is verified.
+/// 2. Its database is copied beside the place (`<database>-restoring`), made durable, read back and hashed.
+/// 3. The place is locked: nobody opens, nobody has a lease, SQLite's bytes of a former database are free.
+/// 4. Former files get second names in a folder beside. From here on nobody opens the former store.
+/// 5. Former sidecar and log lose their names.
+/// 6. The sidecar of the backup is written, both copies.
+/// 7. The copy takes the database's name, in one step.
+///
+/// A cut before step 4 leaves the former store as it was; a cut behind it a store that nobody can open, until the
+/// restoration is run again, which goes on from there.
+struct StoreRestoration {
+    let bundle: BackupBundle
+    let paths: StorePaths
+    let isReplacing: Bool
+    let watch: BackupWatch
+
+    func run(unlock: (Sidecar) throws -> SidecarKeys?) throws -> RestorationReport {
+        let start = ContinuousClock.now
+        let verified = try BundleVerification(bundle: bundle, watch: watch).run(unlock: unlock)
+        let directory = Files.directory(of: paths.database)
+        try SharedStore.requireSafe(try FilesystemKind.of(directory), of: directory, Configuration())
+        let former = FormerFiles(paths: paths, newSidecar: try verified.sidecar.encoded(keys: verified.keys))
+        try requireFree(former)
+        let reference = try Files.kind(paths.database) == .regular ? paths.database : bundle.databasePath
+        let file = try LockFile(path: paths.lock, likeFile: reference)
+        let deadline = ContinuousClock.now + Limits.restorationWait
+        // Changes of keys, rotations and other restorations are kept out all the time, openings only at the end.
+        let admin = try file.lock(.admin, .exclusive, deadline: deadline, isCancelled: watch.isCancelled)
+        defer { admin.release() }
+        try copy(verified, likeFile: reference)
+        var isDone = false
+        defer { if !isDone { try? Files.remove(paths.restoring) } }
+        CrashPoint.reach(.restorePrepared)
+        let folder = try exchange(verified, former, file)
+        isDone = true
+        try? LockFile.matchAttributes(of: paths.lock, to: paths.database)
+        admin.release()
+        try check(verified)
+        return RestorationReport(
+            backup: BackupReport(verified.manifest, folder: bundle.folder, since: start), path: paths.database,
+            formerFiles: folder, notices: [])
+    }
+
+    // MARK: Steps
+
+    private func requireFree(_ former: FormerFiles) throws {
+        guard !isReplacing, let first = try former.foundWithoutLeftovers().first else { return }
+        throw StoreError(
+            .alreadyExists, what: "There is something at the place of the store: \"\(first)\".",
+            why: "A restoration writes over a store only when it is told to replace it.",
+            remedy: "Restore to another path, or replace the store: its files are kept in a folder beside it.")
+    }
+
+    private func copy(_ verified: VerifiedBundle, likeFile reference: String) throws {
+        if try Files.entryExists(paths.restoring) {
+            guard try Files.kind(paths.restoring) == .regular else {
+                throw StoreError(
+                    .alreadyExists, what: "\"\(paths.restoring)\" is no file.",
+                    why: "A restoration copies the database under this name.", remedy: "Move it away.")
+            }
+            try Files.remove(paths.restoring)
+        }
+        let source = SharedFile(try FileDescriptor(opening: bundle.databasePath, .readOnly))
+        let transfer = PageTransfer(key: verified.key, pages: verified.manifest.pages, watch: watch)
+        do {
+            try transfer.copy(
+                bundle.databasePath, read: { try source.descriptor.read(at: $0, into: $1) }, to: paths.restoring,
+                likeFile: reference)
+            let (hash, badPage) = try transfer.readBack(paths.restoring)
+            guard badPage == nil, hash == verified.manifest.database.sha256 else {
+                throw bundle.damaged("its copy, read back, is not what was verified before")
+            }
+        } catch {
+            try? Files.remove(paths.restoring)
+            throw error
+        }
+    }
+
+    /// Puts the copy in the database's place while nobody can look.
+    ///
+    /// - Returns: The folder with the former files; nil when there were none.
+    private func exchange(_ verified: VerifiedBundle, _ former: FormerFiles, _ file: LockFile) throws -> String? {
+        let deadline = ContinuousClock.now + Limits.restorationWait
+        let opening = try file.lock(.opening, .exclusive, deadline: deadline, isCancelled: watch.isCancelled)
+        defer { opening.release() }
+        guard let lease = try file.tryLock(.lease, .exclusive) else { throw inUse() }
+        defer { lease.release() }
+        let live = try Files.kind(paths.database) == .regular ? LiveFiles.descriptor(of: paths.database) : nil
+        if let live, try !live.tryLockSQLiteBytes() { throw inUse() }
+        defer { try? live?.unlockSQLiteBytes() }
+        // Something may have come while the database was copied.
+        try requireFree(former)
+        try watch.check()
+        let folder = try isReplacing ? former.keep() : nil
+        do {
+            CrashPoint.reach(.restoreFormerKept)
+            if isReplacing { try former.remove() }
+            CrashPoint.reach(.restoreFormerRemoved)
+            try SidecarFiles(databasePath: paths.database).write(verified.sidecar, keys: verified.keys)
+            CrashPoint.reach(.restoreAnnounced)
+            try AtomicFile.move(paths.restoring, to: paths.database)
+        } catch {
+            // Where the copy has the database's name already, what failed is only the promise that it lasts.
+            if Files.exists(paths.restoring) { try former.putBack(from: folder) }
+            throw error
+        }
+        CrashPoint.reach(.restoreRenamed)
+        live?.giveUp()
+        return folder
+    }
+
+    /// Opens the store once for writing, which makes the log and its index: readers may not be able to.
+    private func check(_ verified: VerifiedBundle) throws {
+        var configuration = Configuration()
+        configuration.persistentWAL = true
+        configuration.observesSuspensionNotifications = false
+        let pool = try DatabasePool(
+            reading: paths.database, keys: verified.keys, key: verified.key, configuration)
+        defer { try? pool.close() }
+        let count = try pool.read { try Int.fetchOne($0, sql: "PRAGMA page_count") }
+        guard count == Int(verified.manifest.pages) else {
+            throw bundle.damaged("SQLite sees \(count ?? 0) pages instead of \(verified.manifest.pages)")
+        }
+        try pool.close()
+    }
+
+    private func inUse() -> StoreError {
+        let holders = (try? StoreHolders(of: paths.database))?.map(\.description) ?? []
+        let who = holders.isEmpty ? "A process that cannot be named holds it." : "It is held by \(holders.list)."
+        return StoreError(
+            .storeInUse, what: "\"\(paths.database)\" cannot be replaced while it is open.", why: who,
+            remedy: "Close it in every process, then restore again. Nothing was changed.")
+    }
+}
+
+extension [String] {
+    /// The words as a sentence has them: `a, b and c`.
+    fileprivate var list: String {
+        guard count > 1, let last else { return first ?? "" }
+        return dropLast().joined(separator: ", ") + " and " + last
+    }
+}

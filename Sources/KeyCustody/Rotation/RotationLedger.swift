@@ -1,0 +1,194 @@
+import StoreCrypto
+import StorePlatform
+import Synchronization
+
+/// What a rotation writes down in the sidecar: that it has begun, that the copy takes the database's place, that it is
+/// complete or was given up.
+///
+/// The caller holds the admin lock all the time, and the opening lock during each call: openers write copies too. Every
+/// entry is one version of the sidecar in both files, the main copy first. Until ``announceSwitch(pages:)`` has returned a
+/// rotation can be given up; from then on there is only a way forward.
+package final class RotationLedger: Sendable {
+    package let databasePath: String
+    private let unlock: @Sendable (Sidecar) throws -> SidecarKeys?
+    /// The keys of the rotation that this ledger began. The present keys of a `--compromised` one do not give the next.
+    private let begun = Mutex<RotationKeys?>(nil)
+
+    private var files: SidecarFiles { SidecarFiles(databasePath: databasePath) }
+
+    /// - Parameter keys: Those of an opened store.
+    package convenience init(databasePath: String, keys: SidecarKeys) {
+        self.init(databasePath: databasePath) { _ in keys }
+    }
+
+    /// - Parameter unlock: Makes the keys for what a sidecar claims, as for `SidecarFiles.choose`.
+    package init(databasePath: String, unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?) {
+        self.databasePath = databasePath
+        self.unlock = unlock
+    }
+
+    // MARK: Reading
+
+    /// The rotation that the sidecar tells of, as far as the keys reach; nil when there is none. Needs no lock.
+    ///
+    /// - Throws: What choosing a sidecar throws.
+    package func rotation() throws -> PendingRotation? {
+        try files.pendingRotation(files.read(), unlock: keys)
+    }
+
+    /// The keys for what a sidecar claims; those of the rotation that this ledger began reach both epochs.
+    private func keys(for claimed: Sidecar) throws -> SidecarKeys? {
+        if let keys = begun.withLock({ $0 }) { return keys.keys(of: claimed) }
+        return try unlock(claimed)
+    }
+
+    /// The keys of the rotation that the sidecar tells of; nil when there is none, or when the keys at hand do not reach
+    /// both epochs. Needs no lock.
+    package func pending() throws -> RotationKeys? { try rotation()?.keys }
+
+    /// Makes the keys of the next epoch. Derives, so it is called before the locks are taken.
+    ///
+    /// - Throws: ``StoreError`` `settingsConflict` when the aim does not fit the scheme of the store, `invalidKey` when the
+    ///   new key is the present one, `wrongKey` when a key that is to be kept opens no slot, `lastSlot` when none is kept,
+    ///   `rotationPending`; what choosing a sidecar throws.
+    package func prepare(_ aim: RotationAim) throws -> RotationProposal {
+        try RotationProposal(aim, for: requireReady(choice()), databasePath: databasePath)
+    }
+
+    // MARK: Writing
+
+    /// Prepares a rotation and announces it: a convenience where a derivation under the lock does no harm.
+    @discardableResult
+    package func begin(_ aim: RotationAim) throws -> RotationKeys { try begin(prepare(aim)) }
+
+    /// Announces a rotation: state `rotating`, with the keys of the next epoch.
+    ///
+    /// - Throws: ``StoreError`` `rotationPending` when one is under way, `storeInUse` when the keys of the store were
+    ///   changed since the proposal was made; ``SystemError``. Nothing is changed then.
+    @discardableResult
+    package func begin(_ proposal: RotationProposal) throws -> RotationKeys {
+        assertLocked()
+        let choice = try requireReady(choice())
+        try files.repair(choice, keyOpensDatabase: false)
+        let rotating = try proposal.rotating(choice.sidecar)
+        let bytes = try rotating.encoded(keys: proposal.current, next: proposal.next)
+        guard let keys = try RotationKeys(rotating, current: proposal.current, next: proposal.next) else {
+            throw stateError("Its keys do not open what was to be written.")
+        }
+        begun.withLock { $0 = keys }
+        do {
+            try files.write(bytes)
+        } catch {
+            // The main copy may tell of it already.
+            try? abandon()
+            begun.withLock { $0 = nil }
+            throw error
+        }
+        return keys
+    }
+
+    /// Announces that the complete and durable copy takes the database's place: state `switching`.
+    ///
+    /// When it returns, both copies of the sidecar say so durably, and there is only a way forward. When it throws
+    /// ``SystemError``, the sidecar says `rotating` as before. When that could not be had either, it throws
+    /// `rotationPending`: the next opening finds out which, so the caller leaves every file as it is.
+    /// - Parameter pages: The length of the copy.
+    package func announceSwitch(pages: UInt32) throws {
+        assertLocked()
+        let (rotation, keys) = try requireRotation(.rotating)
+        let switching = try rotation.sidecar.announcingSwitch(pages: pages)
+        do {
+            try files.write(switching.encoded(keys: keys.current, next: keys.next))
+        } catch {
+            do {
+                try files.write(switching.withdrawingSwitch().encoded(keys: keys.current, next: keys.next), to: .main)
+            } catch {
+                throw halfAnnounced(error)
+            }
+            throw error
+        }
+    }
+
+    /// Records that the copy has durably taken the database's place: state `ready` with the key of the next epoch. Nothing
+    /// that the library keeps beside the store holds the former keys any more.
+    ///
+    /// - Throws: ``StoreError`` `rotationPending` when no switch was announced, or without the next key; ``SystemError``:
+    ///   the next opening completes it.
+    package func complete() throws {
+        assertLocked()
+        guard let rotation = try rotation(), rotation.sidecar.state == .switching, let next = rotation.next else {
+            throw stateError("No switch was announced, or the key at hand is not the one to come.")
+        }
+        try finish(rotation.sidecar.completingRotation(), keys: next)
+    }
+
+    /// Gives the rotation up before the switch: state `ready`, and nothing that the library keeps beside the store holds
+    /// the key that was to come.
+    ///
+    /// - Throws: ``StoreError`` `rotationPending` when the switch was announced, when there is no rotation, or without the
+    ///   present key; ``SystemError``: the next opening gives it up.
+    package func abandon() throws {
+        assertLocked()
+        guard let rotation = try rotation(), rotation.sidecar.state == .rotating, let present = rotation.present else {
+            throw stateError("No rotation is under way that could be given up with the key at hand.")
+        }
+        try finish(rotation.sidecar.abandoningRotation(), keys: present)
+    }
+
+    /// Makes both copies say what the one that counts says, before anything is done that cannot be undone.
+    package func settle(_ rotation: PendingRotation) throws {
+        assertLocked()
+        try files.repair(rotation.standing, keyOpensDatabase: false)
+    }
+
+    private func finish(_ ready: Sidecar, keys: SidecarKeys) throws {
+        try files.write(ready, keys: keys)
+        begun.withLock { $0 = nil }
+        try files.removeFormerCopies()
+    }
+
+    // MARK: Conditions
+
+    private func choice() throws -> SidecarChoice {
+        guard let choice = try files.choose(files.read(), allowsSwitching: true, unlock: unlock) else {
+            throw KeyAdministration.noSidecar(databasePath)
+        }
+        return choice
+    }
+
+    private func requireReady(_ choice: SidecarChoice) throws(StoreError) -> SidecarChoice {
+        guard choice.sidecar.state == .ready else {
+            throw stateError("It is in state \(choice.sidecar.state.rawValue).")
+        }
+        return choice
+    }
+
+    private func requireRotation(_ state: Sidecar.State) throws -> (PendingRotation, RotationKeys) {
+        guard let rotation = try rotation(), rotation.sidecar.state == state, let keys = try rotation.keys else {
+            throw stateError("It is not in state \(state.rawValue), or the keys at hand do not reach both epochs.")
+        }
+        return (rotation, keys)
+    }
+
+    private func stateError(_ why: String) -> StoreError {
+        StoreError(
+            .rotationPending, what: "The rotation of \"\(databasePath)\" cannot go on from here.", why: why,
+            remedy: "Open the store once, which finishes or undoes what is pending.")
+    }
+
+    private func halfAnnounced(_ error: any Error) -> StoreError {
+        StoreError(
+            .rotationPending, what: "The switch of \"\(databasePath)\" to its next key was announced and not made.",
+            why: "Its sidecar could be written in one copy only: \(error).",
+            remedy: "Make room or mend the disk, then open the store, which finishes or undoes the rotation.")
+    }
+
+    /// A caller without its locks would lose somebody's change.
+    private func assertLocked() {
+        assert(isHeld(.admin) && isHeld(.opening), "A rotation is recorded under the admin and the opening lock.")
+    }
+
+    private func isHeld(_ byte: LockByte) -> Bool {
+        (try? LockFile(path: databasePath + "-lock", likeFile: databasePath).isHeld(byte)) ?? false
+    }
+}

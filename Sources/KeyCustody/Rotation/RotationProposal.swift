@@ -1,0 +1,94 @@
+import StoreCrypto
+import StorePlatform
+
+/// The next epoch of a store, made without any lock: keys are derived here. ``RotationLedger/begin(_:)-(RotationProposal)``
+/// records it.
+package struct RotationProposal: Sendable {
+    /// The slots that go over to a new master key; all of them when it stays, none in a direct store.
+    package let keptSlots: [KeySlot]
+    /// The slots whose secrets open nothing any more when the rotation is complete.
+    package let droppedSlots: [KeySlot]
+
+    /// The sidecar from which it was made.
+    let origin: Sidecar
+    let current: SidecarKeys
+    let next: SidecarKeys
+    let dataKey: DataKey
+    let salt: Salt
+    let table: SlotTable?
+
+    /// The version of a sidecar that announces it; of the one from which it was made in all but its generation.
+    func rotating(_ sidecar: Sidecar) throws -> Sidecar {
+        var expected = origin
+        expected.generation = sidecar.generation
+        guard sidecar == expected else {
+            throw StoreError(
+                .storeInUse, what: "The rotation was not begun.",
+                why: "The keys of the store were changed while those of the next epoch were made.",
+                remedy: "Try again.")
+        }
+        return try sidecar.rotating(to: dataKey, salt: salt, keys: current, next: next, table: table)
+    }
+}
+
+extension RotationProposal {
+    /// Makes new keys for a store.
+    ///
+    /// - Throws: ``StoreError`` `settingsConflict` when the aim does not fit the scheme, `invalidKey` when the new key is
+    ///   the old one, `wrongKey` when a secret that is to be kept opens no slot, `lastSlot` when none is kept.
+    init(_ aim: RotationAim, for choice: SidecarChoice, databasePath: String) throws {
+        let sidecar = choice.sidecar
+        let salt = try Salt.random()
+        switch (aim, choice.keys) {
+        case (.newDataKey, .slots):
+            self.init(
+                keptSlots: sidecar.slots, droppedSlots: [], origin: sidecar, current: choice.keys, next: choice.keys,
+                dataKey: try .random(), salt: salt, table: nil)
+        case (.compromised(let secrets), .slots(let former, _)):
+            let master = try MasterKey.random()
+            let renewal = try SlotRenewal(
+                of: sidecar, holding: former, keeping: secrets, master: master, databasePath: databasePath)
+            self.init(
+                keptSlots: renewal.kept, droppedSlots: renewal.dropped, origin: sidecar, current: choice.keys,
+                next: .slots(master, openedBy: nil), dataKey: try .random(), salt: salt, table: renewal.table)
+        case (.direct(let secret), .direct(let former)):
+            let dataKey = try Self.newKey(secret, salt, sidecar.settings)
+            let isFormer = try secret.material.dataKey(salt: sidecar.salt, settings: sidecar.settings)
+                .isEqual(to: former)
+            guard !isFormer, !dataKey.isEqual(to: former) else {
+                throw StoreError(
+                    .invalidKey, what: "\"\(databasePath)\" was not rotated.", why: "The new key is the present one.",
+                    remedy: "Give another passphrase or key.")
+            }
+            self.init(
+                keptSlots: [], droppedSlots: [], origin: sidecar, current: choice.keys, next: .direct(dataKey),
+                dataKey: dataKey, salt: salt, table: nil)
+        case (.direct, .slots):
+            throw Self.conflict(
+                databasePath, "It has key slots, so its data key is drawn and not given.",
+                "Change its slots instead, or rotate it without a new key.")
+        case (.newDataKey, .direct), (.compromised, .direct):
+            throw Self.conflict(
+                databasePath, "It has no key slots: its key is derived from its passphrase, or given raw.",
+                "Give the new key, or give the store key slots first.")
+        }
+    }
+
+    /// The data key of a new passphrase, derived twice and compared: a bit that flips in between would make a database that
+    /// nobody opens.
+    private static func newKey(_ secret: RotationSecret, _ salt: Salt, _ settings: CipherSettings) throws -> DataKey {
+        let key = try secret.material.dataKey(salt: salt, settings: settings)
+        let again = try secret.material.dataKey(salt: salt, settings: settings)
+        guard key.isEqual(to: again) else { throw PreparedSlot.unproved() }
+        return key
+    }
+
+    private static func conflict(_ databasePath: String, _ why: String, _ remedy: String) -> StoreError {
+        StoreError(.settingsConflict, what: "\"\(databasePath)\" was not rotated.", why: why, remedy: remedy)
+    }
+}
+
+extension DataKey {
+    /// Makes a new data key.
+    static func random() throws -> DataKey { try DataKey(SecretBytes.random(count: CipherSettings.keyBytes)) }
+}

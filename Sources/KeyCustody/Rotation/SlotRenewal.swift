@@ -1,0 +1,73 @@
+import StoreCrypto
+import StorePlatform
+
+/// The slots of a new master key, for the secrets that go on.
+struct SlotRenewal {
+    let table: SlotTable
+    /// As they stand under the former master key.
+    let kept: [KeySlot]
+    let dropped: [KeySlot]
+
+    /// Finds every slot that the secrets open, and makes one for the new master key in its place: number, kind, label, time
+    /// and derivation stay, the salt is new.
+    ///
+    /// - Throws: ``StoreError`` `wrongKey` when a secret opens no slot, `lastSlot` when there is none to keep; what
+    ///   preparing a slot throws.
+    init(
+        of sidecar: Sidecar, holding former: MasterKey, keeping secrets: [RotationSecret], master: MasterKey,
+        databasePath: String
+    ) throws {
+        var renewed: [UInt64: KeySlot] = [:]
+        for secret in secrets {
+            var opensOne = false
+            for form in try secret.forms {
+                for slot in sidecar.slots where form.mayOpen(slot) {
+                    guard let found = try form.material.withSlotSecret({ try slot.open($0, sidecar.storeID) }),
+                        found.isEqual(to: former)
+                    else { continue }
+                    opensOne = true
+                    if renewed[slot.id] != nil { continue }
+                    let prepared = try PreparedSlot(renewing: slot, with: form)
+                    renewed[slot.id] = try prepared.slot(slot.id, of: sidecar.storeID, holding: master)
+                }
+            }
+            guard opensOne else { throw Self.opensNothing(databasePath) }
+        }
+        kept = sidecar.slots.filter { renewed[$0.id] != nil }
+        dropped = sidecar.slots.filter { renewed[$0.id] == nil }
+        let nextID = sidecar.slotted?.table.nextID ?? 1
+        guard let table = SlotTable(slots: kept.compactMap { renewed[$0.id] }, nextID: nextID) else {
+            throw StoreError(
+                .lastSlot, what: "The master key of \"\(databasePath)\" was not renewed.",
+                why: "No slot would be kept: nothing would open the store any more.",
+                remedy: "Give the key of at least one slot.")
+        }
+        self.table = table
+    }
+
+    private static func opensNothing(_ databasePath: String) -> StoreError {
+        StoreError(
+            .wrongKey, what: "The master key of \"\(databasePath)\" was not renewed.",
+            why: "A key whose slot is to be kept opens no slot.", remedy: "Check that key, or leave it out.")
+    }
+}
+
+extension RotationSecret {
+    /// The ways to read the secret: as it is, and where it is a text that reads as a printed recovery key, as that too.
+    fileprivate var forms: [RotationSecret] {
+        get throws {
+            switch material {
+            case .rawKey: return [self]
+            case .passphrase(let passphrase):
+                guard let recovery = passphrase.secret.withBytes({ try? RecoveryKey(reading: $0) }) else {
+                    return [self]
+                }
+                return [self, RotationSecret(.rawKey(try RawKey(recovery.key.secret.copy())))]
+            }
+        }
+    }
+
+    fileprivate func mayOpen(_ slot: KeySlot) -> Bool {
+        slot.kind.isAlwaysRandom != material.isPassphrase && slot.derivation.isAvailable
+    }
+}

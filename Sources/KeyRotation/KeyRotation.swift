@@ -1,0 +1,105 @@
+import CipherStore
+import Dispatch
+
+/// Gives an open store another data key and another salt while all its processes go on reading and writing.
+///
+/// ```swift
+/// let report = try KeyRotation(store).run { print($0) }
+/// print("epoch \(report.fromEpoch) -> \(report.toEpoch), longest pause \(report.longestPause)")
+/// ```
+///
+/// The pages are copied and re-encrypted beside the store; what is written meanwhile is carried over in rounds. When a few
+/// milliseconds are left, every `SharedStore` of every process is asked to pause, the copy takes the database's place,
+/// and they go on with the new key by themselves. What happens step by step, and what each failure means, is told in
+/// `Docs/Rotation.md`.
+///
+/// A rotation that fails before the switch leaves the store as it was. One that is killed is undone or finished by whoever
+/// opens the store next.
+public struct KeyRotation: Sendable {
+    let store: SharedStore
+    /// How it is done.
+    public let options: Options
+
+    /// - Parameter store: The store to rotate, open for writing. It goes on with the new key like those of other processes.
+    public init(_ store: SharedStore, options: Options = Options()) {
+        self.store = store
+        self.options = options
+    }
+
+    /// Looks whether and how the store can be rotated, and changes nothing.
+    ///
+    /// It measures the speed of re-encryption on some pages, and runs `integrity_check` unless the options say otherwise,
+    /// which takes about as long as the copy.
+    /// - Throws: `StoreError`, `SystemError` or `DatabaseError` where something could not be looked at. What stands in the
+    ///   way of a rotation is in the plan (``RotationPlan/obstacles``).
+    public func preflight() throws -> RotationPlan { throw Self.unfinished() }
+
+    /// Rotates the store, on this thread and as many others as ``Options/workers`` says.
+    ///
+    /// - Parameters:
+    ///   - isCancelled: Asked now and then, on any thread; true ends the rotation before the switch with
+    ///     `CancellationError`, and the store stays as it was. Nil asks whether the task is cancelled.
+    ///   - progress: Told how far it is, on any thread, up to ten times a second.
+    /// - Throws: `StoreError`: `storeInUse` when another rotation runs, when a process does not pause, or when writers are
+    ///   faster than the copy; `pageDamaged`, `truncated`; `rotationPending` when something that is no copy has the copy's
+    ///   name, or when the switch was begun and could not be finished: opening the store finishes it. `SystemError` when
+    ///   the disk is full. `CancellationError`.
+    @discardableResult
+    public func run(
+        isCancelled: (@Sendable () -> Bool)? = nil, progress: (@Sendable (RotationProgress) -> Void)? = nil
+    ) throws -> RotationReport {
+        throw Self.unfinished()
+    }
+
+    /// Rotates the store; ends with `CancellationError` when the task is cancelled before the switch.
+    @discardableResult
+    public func run(progress: (@Sendable (RotationProgress) -> Void)? = nil) async throws -> RotationReport {
+        let isCancelled = CancellationFlag()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                // It takes seconds to hours, and waits for locks: no work for the threads of tasks.
+                DispatchQueue.global().async {
+                    continuation.resume(
+                        with: Result { try run(isCancelled: { isCancelled.isSet }, progress: progress) })
+                }
+            }
+        } onCancel: {
+            isCancelled.set()
+        }
+    }
+
+    /// Goes on with a rotation that was cut: copies anew, to the key that is pending. One that was cut in the middle of
+    /// the switch is finished.
+    ///
+    /// The store must not be opened before: an opening undoes or finishes what was cut.
+    ///
+    /// - Returns: nil when no rotation was pending.
+    /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`.
+    @discardableResult
+    public static func resume(
+        path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
+        options: Options = Options(), isCancelled: (@Sendable () -> Bool)? = nil,
+        progress: (@Sendable (RotationProgress) -> Void)? = nil
+    ) throws -> RotationReport? {
+        throw unfinished()
+    }
+
+    /// Ends a rotation that was cut before the switch: drops the pending key and removes the copy.
+    ///
+    /// - Returns: Whether there was one.
+    /// - Throws: `StoreError` `storeInUse` while the rotation runs: cancel it there; `rotationPending` when the switch was
+    ///   begun, which can only be finished: open the store.
+    @discardableResult
+    public static func abandon(path: String, unlockedBy source: KeySource) throws -> Bool { throw unfinished() }
+
+    /// How far a rotation is, or whether one was cut; needs no key.
+    ///
+    /// - Throws: `StoreError` `noSuchStore`, `sidecarDamaged`; `SystemError`.
+    public static func status(of path: String) throws -> RotationStatus { throw unfinished() }
+
+    private static func unfinished() -> StoreError {
+        StoreError(
+            .rotationPending, what: "The store was not rotated.", why: "This build cannot rotate stores.",
+            remedy: "Use a newer build.")
+    }
+}

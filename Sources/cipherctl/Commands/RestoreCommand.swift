@@ -1,0 +1,70 @@
+import CipherStore
+import Foundation
+
+/// `restore DIR STORE`: a store from a backup.
+struct RestoreCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "restore",
+        summary: "make a store from a backup",
+        operands: [
+            OperandSyntax("DIR", "the folder of the backup; it is only read"),
+            OperandSyntax("STORE", "the store to make; nothing may be there, unless --replace says so"),
+        ],
+        options: [
+            OptionSyntax("--replace", "put the backup in the place of the store that is there; nobody may have it open"),
+            .yes, .json,
+        ] + KeyOptions.all,
+        examples: [
+            "cipherctl restore /backup/app-2026-11-21 app.db --key-file app.key",
+            "cipherctl restore /backup/app-2026-11-21 app.db --replace --yes --key-file app.key",
+        ],
+        notes: [
+            "The key is one that opened the store when the backup was made. The whole backup is verified before anything "
+                + "is changed; then the copy is read back and takes its place in one step.",
+            "With --replace the former files are kept in a folder beside the store, STORE-replaced-<time>: remove it "
+                + "yourself when you do not need it any more. A restoration that was killed leaves a store that does not "
+                + "open, or the former one: run it again.",
+        ])
+
+    private let folder: String
+    private let storePath: String
+    private let arguments: ParsedArguments
+    private var replaces: Bool { arguments.has("--replace") }
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        folder = arguments.operands[0]
+        storePath = arguments.operands[1]
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        try confirm(console)
+        let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        let watch = TransferWatch("restoring", console)
+        defer { watch.end() }
+        let report = try watch.run { progress, isCancelled in
+            try SharedStore.restore(
+                from: folder, to: storePath, unlockedBy: key.source, replacing: replaces, progress: progress,
+                isCancelled: isCancelled)
+        }
+        for notice in report.notices { console.note(notice) }
+        try console.report(
+            json: .object(
+                [
+                    JSON.Member(name: "backup", value: .string(folder)),
+                    JSON.Member(name: "store", value: .string(storePath)),
+                ] + report.backup.members + [
+                    JSON.Member(name: "former_files", value: .optional(report.formerFiles) { .string($0) })
+                ]),
+            lines: ["restored     \(folder) -> \(storePath)"] + report.backup.lines
+                + (report.formerFiles.map { ["former files \($0)"] } ?? []))
+        return .ok
+    }
+
+    private func confirm(_ console: Console) throws {
+        guard replaces, !arguments.has("--yes") else { return }
+        throw UsageError(
+            "The store that is there would be replaced by the backup.",
+            hint: "Its files are kept in a folder beside it. If that is what you want, add --yes.")
+    }
+}

@@ -1,0 +1,149 @@
+import Foundation
+import PageFormat
+import TestKit
+import Testing
+
+@testable import CipherDatabase
+@testable import StorePlatform
+
+/// The pages of one moment, while connections of the same process write and checkpoint.
+@Suite("A frozen view")
+struct FrozenViewTests {
+    let folder = TemporaryFolder()
+    var path: String { folder.path("app.db") }
+
+    private func view(_ pool: DatabasePool) throws -> FrozenView {
+        try pool.makeFrozenView()
+    }
+
+    private func fill(_ pool: DatabasePool, rows: Int = 30) throws {
+        try pool.write { db in
+            for _ in 0..<rows { try db.execute(sql: "INSERT INTO t VALUES (randomblob(3000))") }
+        }
+    }
+
+    @Test("its pages are those of the moment, through writes and checkpoints", arguments: [true, false])
+    func pages(checkpointed: Bool) throws {
+        let pool = try Databases.poolWithTable(folder)
+        try fill(pool)
+        if checkpointed {
+            #expect(try pool.checkpoint(.full).isComplete)
+        } else {
+            try pool.checkpoint(.full)
+            try fill(pool, rows: 5)
+        }
+        let view = try view(pool)
+        let expected = try FoldedFiles.fold(path)
+        #expect(try FoldedFiles.pages(of: view) == expected)
+        for _ in 0..<5 {
+            try fill(pool, rows: 20)
+            try pool.write { try $0.execute(sql: "UPDATE t SET a = randomblob(3000)") }
+            try pool.checkpoint(.passive)
+            #expect(try FoldedFiles.pages(of: view) == expected)
+        }
+        try view.close()
+        try pool.close()
+    }
+
+    @Test("deltas lead from the moment to the present, also when the log was begun anew", arguments: [true, false])
+    func deltas(checkpointed: Bool) throws {
+        let pool = try Databases.poolWithTable(folder)
+        try fill(pool)
+        if checkpointed { #expect(try pool.checkpoint(.full).isComplete) }
+        let view = try view(pool)
+        var pages = try FoldedFiles.pages(of: view)
+        var cut = view.cut
+        #expect(try view.delta(since: cut).pages.isEmpty)
+        for round in 0..<4 {
+            try fill(pool, rows: 3 + round)
+            if round == 2 { try pool.write { try $0.execute(sql: "DELETE FROM t WHERE rowid % 2 = 0") } }
+            try pool.checkpoint(.passive)
+            let delta = try view.delta(since: cut)
+            #expect(!delta.pages.isEmpty && delta.walBytes > 0)
+            pages = try FoldedFiles.apply(delta, of: view, to: pages)
+            #expect(try pages == FoldedFiles.fold(path))
+            cut = delta.cut
+        }
+        if checkpointed { #expect(cut.salts != view.cut.salts) }
+        try view.close()
+        try pool.close()
+    }
+
+    @Test("a database that shrinks loses the pages behind its new end")
+    func shrinking() throws {
+        let pool = try Databases.poolWithTable(folder)
+        try fill(pool, rows: 200)
+        let view = try view(pool)
+        var pages = try FoldedFiles.pages(of: view)
+        try pool.write { try $0.execute(sql: "DELETE FROM t") }
+        try pool.writeWithoutTransaction { try $0.execute(sql: "VACUUM") }
+        let delta = try view.delta(since: view.cut)
+        #expect(delta.databasePages < view.databasePages)
+        #expect(delta.pages.allSatisfy { $0.page <= delta.databasePages })
+        pages = try FoldedFiles.apply(delta, of: view, to: pages)
+        #expect(try pages == FoldedFiles.fold(path))
+        try view.close()
+        try pool.close()
+    }
+
+    @Test("a frame that was written and not published never happened")
+    func unpublished() throws {
+        let pool = try Databases.poolWithTable(folder)
+        try fill(pool, rows: 2)
+        let view = try view(pool)
+        try fill(pool, rows: 1)
+        let before = try view.delta(since: view.cut)
+        // What a writer leaves that is killed between writing a commit frame and the wal-index: a frame with the right
+        // checksum. A copy of the last one at its place is as good, since the walk must not even look at it.
+        let log = try FileDescriptor(opening: path + "-wal", .readWrite)
+        let size = Int(try log.status().byteCount)
+        let stride = 24 + view.pageBytes
+        try log.write(try log.read(at: size - stride, byteCount: stride), at: size)
+        let after = try view.delta(since: view.cut)
+        #expect(after.cut == before.cut && after.pages.map(\.frame) == before.pages.map(\.frame))
+        try view.close()
+        try pool.close()
+    }
+
+    @Test("a committed frame that was changed is found by its checksum")
+    func changedFrame() throws {
+        let pool = try Databases.poolWithTable(folder)
+        let view = try view(pool)
+        try fill(pool, rows: 2)
+        let log = try FileDescriptor(opening: path + "-wal", .readWrite)
+        let size = Int(try log.status().byteCount)
+        let byte = try log.read(at: size - 100, byteCount: 1)
+        try log.write([byte[0] ^ 1], at: size - 100)
+        #expect(throws: StoreError(.logDamaged, what: "", why: "", remedy: "")) {
+            try view.delta(since: view.cut)
+        }
+        try view.close()
+    }
+
+    @Test("closing it leaves the log as it is")
+    func closing() throws {
+        var pool: DatabasePool? = try Databases.poolWithTable(folder) { $0.persistentWAL = true }
+        try fill(try #require(pool))
+        let view = try view(try #require(pool))
+        try fill(try #require(pool))
+        let log = try Files.byteCount(path + "-wal")
+        try view.close()
+        #expect(try Files.byteCount(path + "-wal") == log)
+        try pool?.close()
+        pool = nil
+    }
+
+    @Test("others are kept from writing while the write lock is held, and get it behind it")
+    func writeLock() throws {
+        let pool = try Databases.poolWithTable(folder)
+        let view = try view(pool)
+        try view.withWriteLock(until: .now + .seconds(5)) {
+            #expect(throws: DatabaseError.self) { try pool.write { try $0.insert(1) } }
+            #expect(try view.delta(since: view.cut).pages.isEmpty)
+        }
+        try pool.write { try $0.insert(1) }
+        #expect(try view.delta(since: view.cut).pages.count >= 1)
+        try view.close()
+        try pool.close()
+    }
+}

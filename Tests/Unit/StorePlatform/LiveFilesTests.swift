@@ -1,0 +1,95 @@
+import Foundation
+import Testing
+
+@testable import StorePlatform
+
+@Suite("Live files")
+struct LiveFilesTests {
+    let folder: TemporaryFolder
+    let path: String
+
+    init() throws {
+        folder = try TemporaryFolder()
+        path = folder.file("app.db")
+        try Data("0123456789".utf8).write(to: URL(fileURLWithPath: path))
+    }
+
+    /// Locks a byte as SQLite does: for the whole process.
+    private func lockAsSQLite(_ descriptor: Int32) -> Bool {
+        var lock = flock()
+        lock.l_type = Int16(F_RDLCK)
+        lock.l_start = 1 << 30 + 2
+        lock.l_len = 510
+        return fcntl(descriptor, F_SETLK, &lock) == 0
+    }
+
+    @Test("a file has one descriptor, whatever name it is asked for by")
+    func oneDescriptor() throws {
+        let other = folder.file("other.db")
+        try FileManager.default.createSymbolicLink(atPath: other, withDestinationPath: path)
+        let first = try LiveFiles.descriptor(of: path)
+        #expect(try LiveFiles.descriptor(of: path) === first)
+        #expect(try LiveFiles.descriptor(of: other) === first)
+        let before = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap {
+            try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")
+        }
+        #expect(before.filter { $0 == path }.count == 1)
+    }
+
+    @Test("reading stops at the end of the file")
+    func reading() throws {
+        let file = try LiveFiles.descriptor(of: path)
+        var bytes = [UInt8](repeating: 0, count: 8)
+        let count = try bytes.withUnsafeMutableBytes { try file.read(at: 6, into: $0) }
+        #expect(count == 4 && bytes.starts(with: Array("6789".utf8)))
+        #expect(try file.byteCount() == 10)
+    }
+
+    // Closing any descriptor of a file drops all locks that the process has on it.
+    @Test("a descriptor that goes out of use leaves the process's locks on the file alone")
+    func locksStay() throws {
+        let connection = open(path, O_RDWR | O_CLOEXEC)
+        defer { close(connection) }
+        #expect(lockAsSQLite(connection))
+        for _ in 0..<3 { _ = try LiveFiles.descriptor(of: path) }
+        let file = try LiveFiles.descriptor(of: path)
+        #expect(try !file.tryLockSQLiteBytes())
+        file.giveUp()
+        LiveFiles.closeRemovedFiles()
+        // Asked by another open file, as another process would ask.
+        #expect(try !FileDescriptor(opening: "/proc/self/fd/\(connection)", .readWrite).tryLockSQLiteBytes())
+    }
+
+    @Test("SQLite's bytes are had once, also by threads of one process, and not while a connection is open")
+    func bytes() throws {
+        let file = try LiveFiles.descriptor(of: path)
+        #expect(try file.tryLockSQLiteBytes())
+        #expect(try !file.tryLockSQLiteBytes())
+        try file.unlockSQLiteBytes()
+        try file.unlockSQLiteBytes()
+        #expect(try file.tryLockSQLiteBytes())
+        file.giveUp()
+        var byte: [UInt8] = [0]
+        #expect(throws: SystemError.self) { try byte.withUnsafeMutableBytes { try file.read(at: 0, into: $0) } }
+        #expect(try LiveFiles.descriptor(of: path) !== file)
+    }
+
+    @Test("a file that was replaced is closed once nothing uses it, and its room is free again")
+    func replaced() throws {
+        let file = try LiveFiles.descriptor(of: path)
+        try Data("new".utf8).write(to: URL(fileURLWithPath: folder.file("new.db")))
+        #expect(rename(folder.file("new.db"), path) == 0)
+        let next = try LiveFiles.descriptor(of: path)
+        #expect(next !== file && next.identity != file.identity)
+        #expect(throws: SystemError.self) { try file.byteCount() }
+        #expect(try next.byteCount() == 3)
+    }
+
+    @Test("what is no regular file, or is not there, is refused without being opened")
+    func refused() throws {
+        #expect(mkfifo(folder.file("pipe"), 0o600) == 0)
+        for name in ["pipe", "none", "."] {
+            #expect(throws: SystemError.self) { try LiveFiles.descriptor(of: folder.file(name)) }
+        }
+    }
+}
