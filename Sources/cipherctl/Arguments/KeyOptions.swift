@@ -17,6 +17,18 @@ enum KeyOptions {
         OptionSyntax("--new-" + option.name.dropFirst(2), value: option.value, "the new key: " + option.help)
     }
 
+    /// Further keys, of which there may be several.
+    static let also: [OptionSyntax] = all.map { option in
+        OptionSyntax(
+            "--also-" + option.name.dropFirst(2), value: option.value, "a key whose slot is kept: " + option.help,
+            isRepeatable: true)
+    }
+
+    /// The further keys that were named.
+    static func alsoSources(_ arguments: ParsedArguments) throws -> [KeySource] {
+        try also.flatMap { option in try arguments.values(option.name).map { try source(option.name, $0) } }
+    }
+
     /// The source that was chosen; without one the terminal is asked.
     ///
     /// - Parameter isNew: Whether the key is for a store that does not exist yet, so that it is asked for twice.
@@ -63,7 +75,7 @@ enum KeyOptions {
     }
 
     private static func source(_ name: String, _ value: String) throws -> KeySource {
-        switch name.replacing("--new-", with: "--") {
+        switch name.replacing("--new-", with: "--").replacing("--also-", with: "--") {
         case "--key-file": return .keyFile(path: value)
         case "--raw-key-file": return .rawKeyFile(path: value)
         case "--key-command": return try .command(line: value)

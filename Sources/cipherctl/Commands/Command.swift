@@ -16,7 +16,7 @@ enum Catalogue {
             DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyListCommand.self, KeyAddCommand.self,
             KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
             KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyLogCommand.self,
-            ExportCommand.self, BackupCommand.self, RestoreCommand.self, CompletionsCommand.self,
+            ExportCommand.self, BackupCommand.self, RestoreCommand.self, RotateCommand.self, CompletionsCommand.self,
             ManCommand.self,
         ]
     }

@@ -11,7 +11,8 @@ struct RestoreCommand: Command {
             OperandSyntax("STORE", "the store to make; nothing may be there, unless --replace says so"),
         ],
         options: [
-            OptionSyntax("--replace", "put the backup in the place of the store that is there; nobody may have it open"),
+            OptionSyntax(
+                "--replace", "put the backup in the place of the store that is there; nobody may have it open"),
             .yes, .json,
         ] + KeyOptions.all,
         examples: [
