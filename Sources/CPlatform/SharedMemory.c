@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #ifdef __linux__
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #endif
@@ -28,6 +29,7 @@ int cplatform_futex_wait(void *word, uint32_t expected, uint64_t timeout_ns) {
 }
 
 void cplatform_futex_wake(void *word) { syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); }
+void cplatform_futex_wake_all(void *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
 #else
 int cplatform_futex_wait(void *word, uint32_t expected, uint64_t timeout_ns) {
     (void)word;
@@ -37,6 +39,7 @@ int cplatform_futex_wait(void *word, uint32_t expected, uint64_t timeout_ns) {
 }
 
 void cplatform_futex_wake(void *word) { (void)word; }
+void cplatform_futex_wake_all(void *word) { (void)word; }
 #endif
 
 /* Writes zeros behind the end of a file. */

@@ -71,6 +71,14 @@ int cplatform_futex_wait(void *word, uint32_t expected, uint64_t timeout_ns);
 /* Wakes one sleeper of the word. */
 void cplatform_futex_wake(void *word);
 
+/* Wakes all sleepers of the word. */
+void cplatform_futex_wake_all(void *word);
+
+/* Adds to the word and returns the former value. */
+static inline uint32_t cplatform_add32(void *word, uint32_t value) {
+    return __atomic_fetch_add((uint32_t *)word, value, __ATOMIC_SEQ_CST);
+}
+
 /* Makes a file at least `length` bytes long, with blocks behind all of them: a write to mapped memory for which the
    disk has no room would end the process by SIGBUS. */
 int cplatform_reserve(int descriptor, int64_t length);

@@ -15,7 +15,7 @@ extension Database {
     func didFailToSync() {
         guard !hasFailedToSync else { return }
         hasFailedToSync = true
-        handle.disableCheckpointOnClose()
+        handle.setCheckpointOnClose(false)
     }
 }
 

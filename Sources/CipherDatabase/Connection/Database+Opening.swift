@@ -32,12 +32,33 @@ extension Database {
         key: KeyProvision = .byHand, wal: Bool = false
     ) throws -> Database {
         try SQLiteLibrary.requireCipher()
+        func attempt() throws -> Database {
+            try openNow(
+                path: path, label: label, configuration: configuration, keyring: keyring, role: role, key: key, wal: wal
+            )
+        }
+        // Other connections of the same pool have the file that was moved.
+        guard keyring.settledKey == nil else { return try attempt() }
+        do {
+            return try attempt()
+        } catch let error as StoreError where error.code == .storeMoved {
+            // Another file took the name between the opening and the first read: that one is meant.
+            keyring.forgetFile()
+            return try attempt()
+        }
+    }
+
+    private static func openNow(
+        path: String, label: String, configuration: Configuration, keyring: Keyring, role: ConnectionRole,
+        key: KeyProvision, wal: Bool
+    ) throws -> Database {
         let db = try Database(
             path: path, label: label, configuration: configuration, keyring: keyring, usesGate: role != .reader)
         db.beginAccess()
         do {
             try db.prepare(keyring: keyring, key: key)
             try db.readSchema(keyring: keyring)
+            if db.isOfMovedFile(keyring) { throw StoreError.moved(path) }
             if role == .writer { try db.setUpWriter(keyring: keyring, wal: wal) }
             db.installBusyMode()
             db.armGate()
@@ -45,12 +66,19 @@ extension Database {
             db.checksFile = db.keying.isKeyed && !keyring.isInMemory
         } catch {
             // A store that is refused is left as it is, its log included.
-            db.handle.disableCheckpointOnClose()
+            db.handle.setCheckpointOnClose(false)
+            let isMoved = db.isOfMovedFile(keyring)
             db.discard()
-            throw error
+            throw isMoved ? StoreError.moved(path) : error
         }
         db.endAccess(allowsOpenTransaction: configuration.allowsUnsafeTransactions)
         return db
+    }
+
+    /// Whether the file of a keyed connection lost its name before the first read, which in WAL mode takes a lock for
+    /// good: from then on nobody switches the store to a new key any more.
+    private func isOfMovedFile(_ keyring: Keyring) -> Bool {
+        keying.isKeyed && !keyring.isInMemory && handle.hasMoved
     }
 
     private func prepare(keyring: Keyring, key: KeyProvision) throws {

@@ -50,6 +50,8 @@ public final class Database {
     public internal(set) var schemaSource: (any DatabaseSchemaSource)?
     /// The turn to write; nil for connections that do not write a file of ours.
     @exclusivity(unchecked) var turn: WriteTurn?
+    /// Whether the turn outlives the connection, for the one that is opened in its place.
+    var keepsTurn = false
     /// How the connection waits for locks at the moment.
     var lockWait = LockWait.never
     /// Until when the statement under way may wait for SQLite's locks, after it has waited for the turn.
@@ -61,6 +63,8 @@ public final class Database {
     /// What the write under way is, for ``WriteStatistics`` and ``WriteEvent``; nil takes its first statement. It is
     /// forgotten when the write has ended.
     @exclusivity(unchecked) public var writeLabel: String?
+    /// Why the access under way is to end, as another thread has said.
+    let withdrawal = AccessWithdrawal()
     /// The thread of the access under way; 0 between accesses.
     let accessThread = Atomic<UInt>(0)
 
@@ -184,6 +188,7 @@ public final class Database {
         requireAccess()
         if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
+        if withdrawal.isSet, let reason = withdrawal.reason { throw reason }
         if refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError(
                 resultCode: .SQLITE_READONLY, message: "attempt to write a readonly database", sql: statement.sql)
@@ -236,8 +241,9 @@ public final class Database {
     ) -> any Error {
         // A refusal that nobody took, as behind C code that ignored it, must not pass for another error's reason.
         if let refusal = keying.takeRefusal(), code.primaryResultCode == .SQLITE_AUTH { return refusal }
-        if code.primaryResultCode == .SQLITE_INTERRUPT, let cancellation, cancellation.isSet {
-            return CancellationError()
+        if code.primaryResultCode == .SQLITE_INTERRUPT {
+            if let cancellation, cancellation.isSet { return CancellationError() }
+            if let reason = withdrawal.reason { return reason }
         }
         if code.isFailedSync { didFailToSync() }
         return DatabaseError(
@@ -287,7 +293,7 @@ public final class Database {
             throw error(code, message: "unable to close: a statement is still in use")
         }
         isClosed = true
-        releaseTurn()
+        if keepsTurn { turn?.leave(label: writeLabel) } else { releaseTurn() }
         if usesGate { keying.suspension.remove(gate) }
     }
 
@@ -332,11 +338,4 @@ public final class Database {
 extension Database: CustomStringConvertible {
     /// The name of the connection, as in `CipherStore.DatabasePool.reader.1`.
     public var description: String { label }
-}
-
-/// Whether the task behind an access was cancelled; set from any thread.
-final class CancellationFlag: Sendable {
-    private let flag = Atomic<Bool>(false)
-    var isSet: Bool { flag.load(ordering: .acquiring) }
-    func set() { flag.store(true, ordering: .releasing) }
 }

@@ -86,7 +86,7 @@ extension DatabaseError {
     }
 
     /// The connection was closed before this use of it.
-    static func connectionIsClosed() -> DatabaseError {
+    package static func connectionIsClosed() -> DatabaseError {
         DatabaseError(resultCode: .SQLITE_MISUSE, message: "Connection is closed")
     }
 }

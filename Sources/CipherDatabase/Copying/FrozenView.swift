@@ -176,9 +176,6 @@ extension DatabasePool {
     package func makeFrozenView() throws -> FrozenView {
         try FrozenView(path: path, configuration: configuration, keyring: writer.keyring, key: writer.key)
     }
-
-    /// The keys of the pages, once they are settled.
-    package var settledKey: FrozenView.Key? { writer.keyring.settledKey.map { ($0.key, $0.salt, $0.settings) } }
 }
 
 extension LogCut {

@@ -82,6 +82,17 @@ package final class Keyring: Sendable {
     /// former data key is all there is. Where the keys do not fit any more, opening throws `keyRotated`.
     package func successor() -> Keyring { Keyring(after: self) }
 
+    /// Forgets what was found out about a file that lost its name.
+    func forgetFile() {
+        state.withLock { state in
+            state.settled = nil
+            state.isVerified = false
+            state.sidecar = nil
+            state.keys = nil
+            state.unmended = nil
+        }
+    }
+
     var isInMemory: Bool { paths == nil }
 
     /// The key that the first connection settled on.

@@ -20,13 +20,17 @@ final class Checkpointer {
 
     /// - Parameters:
     ///   - paths: The files of the database.
+    ///   - recorder: Goes on counting; nil begins anew.
     ///   - open: Opens the connection that checkpoints.
-    init(paths: StorePaths, configuration: Configuration, open: @escaping () throws -> Database) {
+    init(
+        paths: StorePaths, configuration: Configuration, recorder: CheckpointRecorder? = nil,
+        open: @escaping () throws -> Database
+    ) {
         self.open = open
         sharedMemory = paths.sharedMemory
         interval = max(1, configuration.checkpointFrames)
         dueFrames = interval
-        recorder = CheckpointRecorder(path: paths.database, configuration: configuration)
+        self.recorder = recorder ?? CheckpointRecorder(path: paths.database, configuration: configuration)
     }
 
     /// Checkpoints when the log has grown enough since the last time. A failure waits for the next commit.

@@ -26,14 +26,18 @@ public final class DatabasePool: DatabaseWriter {
         try self.init(path: path, configuration: configuration, keyring: keyring, key: .byHand)
     }
 
-    package init(path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision) throws {
+    /// - Parameter heritage: What a pool had that was closed for a pause, and in whose place this one is opened.
+    package init(
+        path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, heritage: PoolHeritage? = nil
+    ) throws {
         // Each connection would have a database of its own.
         if keyring.isInMemory { throw DatabaseError(message: "could not activate WAL mode at path: \(path)") }
         self.configuration = configuration
         self.path = path
         let label = configuration.label ?? "CipherStore.DatabasePool"
         writer = try WritingConnection(
-            path: path, label: label + ".writer", configuration: configuration, keyring: keyring, key: key, wal: true)
+            path: path, label: label + ".writer", configuration: configuration, keyring: keyring, key: key, wal: true,
+            heritage: heritage)
         var reading = configuration
         reading.readonly = true
         reading.allowsUnsafeTransactions = false
@@ -203,24 +207,8 @@ public final class DatabasePool: DatabaseWriter {
     /// How the writes went since the database was opened; nothing is counted for files that are not encrypted.
     public var writeStatistics: WriteStatistics { writer.turn?.statistics ?? WriteStatistics() }
 
-    /// Tells others, by way of the table of holders, what this pool is.
-    package func setHolderRole(_ role: HolderRoles, _ isOn: Bool) { writer.turn?.setRole(role, isOn) }
-    // MARK: Suspension
-
-    /// Whether this pool has the turn to write, as the table of holders tells.
-    package var ownsTurn: Bool { writer.turn?.isOwner ?? false }
-
-    /// Tells others, by way of the table of holders, whether this store is suspended, and so has no lease.
-    package func showSuspended(_ isSuspended: Bool) {
-        setHolderRole(.suspended, isSuspended)
-        setHolderRole(.lease, !isSuspended)
-    }
-
     /// The suspension of the file, for what a shared store adds to it.
-    package var suspension: DatabaseSuspension { writer.keyring.suspension }
-
-    /// Calls a function when the reads that are under way now have ended.
-    package func afterReadsUnderWay(_ tell: @escaping @Sendable () -> Void) { readers.afterReadsUnderWay(tell) }
+    var suspension: DatabaseSuspension { writer.keyring.suspension }
 
     // MARK: Upkeep
 
@@ -255,11 +243,15 @@ public final class DatabasePool: DatabaseWriter {
     /// Closes the readers that are free, so that the next reads open new ones.
     public func invalidateReadOnlyConnections() { readers.closeIdle() }
 
-    public func close() throws {
+    public func close() throws { try close(isPause: false) }
+
+    /// - Parameter isPause: Whether the database is opened again soon, by a pool that takes over the heritage of this one:
+    ///   the log is left as it is, and the place in the table of holders is kept.
+    package func close(isPause: Bool) throws {
         try readers.close()
         CrashPoint.reach(.closingReadersClosed)
         do {
-            try writer.close()
+            try writer.close(isPause: isPause)
         } catch {
             readers.reopen()
             throw error

@@ -54,5 +54,17 @@ public final class DatabaseSnapshot: DatabaseReader {
 
     public func interrupt() { connection.interrupt() }
 
+    /// Says what is called when the snapshot was closed, at the latest when nobody has it any more.
+    package func whenClosed(_ tell: @escaping @Sendable () -> Void) { connection.whenClosed(tell) }
+
+    /// Whether this thread is inside an access of the snapshot.
+    package var isAccessedHere: Bool { connection.isAccessedHere }
+
+    /// Makes the access under way end with an error as soon as it can. To be called again while it lasts.
+    package func withdraw(because reason: any Error) { connection.withdraw(because: reason) }
+
+    /// Closes the snapshot after the access under way, so that every later one throws an error.
+    package func close(because reason: any Error) throws { try connection.close(because: reason) }
+
     public func close() throws { try connection.close() }
 }

@@ -277,6 +277,12 @@ final class ReaderPool: Sendable {
         }
     }
 
+    /// Makes the reads under way end with an error, or lets them go on.
+    func withdraw(because reason: (any Error)?) {
+        let connections = state.withLock { $0.lent + (reason == nil ? $0.idle : []) }
+        for connection in connections { connection.withdraw(because: reason) }
+    }
+
     /// Interrupts every reader.
     func interrupt() { for connection in state.withLock({ $0.lent }) { connection.interrupt() } }
 

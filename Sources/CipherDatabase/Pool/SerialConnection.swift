@@ -18,6 +18,8 @@ final class SerialConnection: @unchecked Sendable {
 
     private struct Life {
         var isOpen = true
+        /// Called once, when the connection was closed.
+        var whenClosed: (@Sendable () -> Void)?
         /// The cancellable access that runs now.
         var running: CancellationFlag?
     }
@@ -38,6 +40,7 @@ final class SerialConnection: @unchecked Sendable {
         db.rollbackIfNeeded()
         try? db.close()
         db.endAccess(allowsOpenTransaction: true)
+        life.withLock { $0.whenClosed.take() }?()
     }
 
     /// Whether this thread is inside an access of this connection.
@@ -195,14 +198,38 @@ final class SerialConnection: @unchecked Sendable {
         }
     }
 
+    /// Makes the access under way end with an error as soon as it can, or, with nil, lets it go on.
+    func withdraw(because reason: (any Error)?) {
+        life.withLock { life in
+            guard life.isOpen else { return }
+            db.withdrawal.set(reason)
+            if reason != nil { db.interrupt() }
+        }
+        if reason != nil { db.gate.wake() }
+    }
+
+    /// Closes the connection after the access under way, so that every later one throws an error.
+    func close(because reason: any Error) throws {
+        try close { [db] in db.openingFailure = reason }
+    }
+
+    /// Says what is called when the connection is closed, at the latest when nobody has it any more.
+    func whenClosed(_ tell: @escaping @Sendable () -> Void) { life.withLock { $0.whenClosed = tell } }
+
+    /// Whether an access is under way, on any thread.
+    var isBusy: Bool { db.accessThread.load(ordering: .relaxed) != 0 }
+
     /// Whether the connection was not closed yet.
     var isOpen: Bool { life.withLock { $0.isOpen } }
 
     /// Closes the connection after the accesses under way. Closing twice does nothing. Traps inside an access.
     ///
-    /// - Parameter willClose: Runs right before, as part of the last access.
+    /// - Parameters:
+    ///   - isPause: Whether the connection is opened again soon: the log is left as it is, and the place in the table of
+    ///     holders is kept.
+    ///   - willClose: Runs right before, as part of the last access.
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while statements of it are alive; it stays open then.
-    func close(willClose: () -> Void = {}) throws {
+    func close(isPause: Bool = false, willClose: () -> Void = {}) throws {
         if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         if (try? requireOwnProcess()) == nil { return try db.close() }
         // Who waits for the turn to write need not wait for it any more.
@@ -214,13 +241,17 @@ final class SerialConnection: @unchecked Sendable {
             willClose()
             // First, so that nobody interrupts a connection that is going away.
             life.withLock { $0.isOpen = false }
+            if isPause && !db.isClosed { db.handle.setCheckpointOnClose(false) }
+            db.keepsTurn = isPause
             do {
                 try db.close()
             } catch {
                 life.withLock { $0.isOpen = true }
+                if !db.hasFailedToSync { db.handle.setCheckpointOnClose(true) }
                 db.turn?.setClosing(false)
                 throw error
             }
         }
+        life.withLock { $0.whenClosed.take() }?()
     }
 }

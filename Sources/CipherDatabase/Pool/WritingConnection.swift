@@ -12,7 +12,8 @@ final class WritingConnection: @unchecked Sendable {
 
     /// Opens the connection; a new file is created and its salt recorded by exactly one process.
     init(
-        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, wal: Bool
+        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, wal: Bool,
+        heritage: PoolHeritage? = nil
     ) throws {
         try configuration.forbidDumpsIfAsked()
         self.keyring = keyring
@@ -22,17 +23,22 @@ final class WritingConnection: @unchecked Sendable {
         let db = try Database.open(
             path: path, label: label, configuration: configuration, keyring: keyring, role: .writer, key: key, wal: wal)
         if !keyring.isInMemory && !configuration.readonly && db.keying.isKeyed, let paths = keyring.paths {
-            turn = WriteTurn(for: paths, label: label, configuration: configuration, onNotice: keyring.notice)
+            turn =
+                heritage?.turn
+                ?? WriteTurn(for: paths, label: label, configuration: configuration, onNotice: keyring.notice)
         } else {
             turn = nil
         }
+        turn?.setClosing(false)
         db.turn = turn
         if let turn { db.gate.connect(turn) }
         db.checkpointDueFrames = max(1, configuration.checkpointFrames)
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.writeTargetQueue ?? configuration.targetQueue,
             allowsOpenTransaction: configuration.allowsUnsafeTransactions)
-        checkpointer = Checkpointer(paths: StorePaths(path), configuration: configuration) {
+        checkpointer = Checkpointer(
+            paths: StorePaths(path), configuration: configuration, recorder: heritage?.checkpoints
+        ) {
             try Database.open(
                 path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring,
                 role: .checkpointer,
@@ -108,7 +114,11 @@ final class WritingConnection: @unchecked Sendable {
 
     var checkpointStatistics: CheckpointStatistics { checkpointer.recorder.statistics }
 
-    func close() throws {
-        try connection.close(willClose: checkpointer.close)
+    /// - Parameter isPause: Whether the database is opened again soon.
+    func close(isPause: Bool = false) throws {
+        try connection.close(isPause: isPause, willClose: checkpointer.close)
     }
+
+    /// What a connection takes over that is opened in the place of this one.
+    var heritage: PoolHeritage { PoolHeritage(turn: turn, checkpoints: checkpointer.recorder) }
 }

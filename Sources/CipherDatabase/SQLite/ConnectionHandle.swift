@@ -69,9 +69,9 @@ struct ConnectionHandle {
     // A commit that restarts the log during another process's checkpoint can lose pages before SQLite 3.51.3.
     func disableAutomaticCheckpoints() { sqlite3_wal_autocheckpoint(pointer, 0) }
 
-    /// Lets closing leave the write-ahead log as it is.
-    func disableCheckpointOnClose() {
-        _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nil)
+    /// Whether closing copies the write-ahead log, or leaves it as it is.
+    func setCheckpointOnClose(_ checkpoints: Bool) {
+        _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, checkpoints ? 0 : 1, nil)
     }
 
     /// Keeps the -wal and -shm files after the last close, so that a reader without write permission can open.

@@ -29,32 +29,36 @@ package struct BackupBundle: Sendable {
                 .noSuchStore, what: "There is no backup at \"\(folder)\".",
                 why: "It is not a folder, or does not exist.", remedy: "Check the path.")
         }
-        let bytes: [UInt8]
+        // One catch for all errors: two of them crash the compiler here.
         do {
-            bytes = try Files.contents(of: manifestPath, limitBytes: Limits.manifestBytes)
-        } catch  where error.isNotFound {
-            throw damaged("it has no \(Self.manifestName)")
-        } catch  where error.isTooLarge {
-            throw damaged("its \(Self.manifestName) is longer than any")
-        }
-        do {
+            let bytes = try Files.contents(of: manifestPath, limitBytes: Limits.manifestBytes)
             return try BackupManifest.parse(bytes)
-        } catch  where error.isAhead {
-            throw StoreError(
+        } catch {
+            throw explain(error)
+        }
+    }
+
+    private func explain(_ error: any Error) -> any Error {
+        switch error {
+        case let error as SystemError where error.isNotFound: return damaged("it has no \(Self.manifestName)")
+        case let error as SystemError where error.isTooLarge: return damaged("its \(Self.manifestName) is too long")
+        case let error as BackupManifest.SyntaxError where error.isAhead:
+            return StoreError(
                 .sidecarAhead, what: "The backup \"\(folder)\" was written by a newer version.",
                 why: "Its manifest is of a version that this one does not know.",
                 remedy: "Restore it with the newer version; nothing was changed.")
-        } catch {
-            throw damaged("line \(error.line) of its \(Self.manifestName) is not \(error.expected)")
+        case let error as BackupManifest.SyntaxError:
+            return damaged("line \(error.line) of its \(Self.manifestName) is not \(error.expected)")
+        default: return error
         }
     }
 
     /// The sidecar in the backup, as somebody wrote it.
     func readSidecar() throws -> UnauthenticatedSidecar {
-        let bytes = try Files.contents(of: sidecarPath, limitBytes: Limits.manifestBytes)
         do {
-            return try UnauthenticatedSidecar.parse(bytes)
-        } catch {
+            return try UnauthenticatedSidecar.parse(
+                Files.contents(of: sidecarPath, limitBytes: Limits.manifestBytes))
+        } catch let error as SidecarSyntaxError {
             throw damaged("its sidecar cannot be read: \(error)")
         }
     }

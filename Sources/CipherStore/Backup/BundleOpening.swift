@@ -6,11 +6,11 @@ import StorePlatform
 /// when the backup gets its name.
 enum BundleOpening {
     /// - Throws: What opening the database throws; ``StoreError`` `backupDamaged` when SQLite sees another length.
-    static func check(_ bundle: BackupBundle, _ keys: SidecarKeys, _ key: FrozenView.Key, pages: UInt32) throws {
+    static func check(_ bundle: BackupBundle, _ keys: SidecarKeys, pages: UInt32) throws {
         var configuration = Configuration()
         configuration.readonly = true
         configuration.observesSuspensionNotifications = false
-        let pool = try DatabasePool(reading: bundle.databasePath, keys: keys, key: key, configuration)
+        let pool = try DatabasePool(reading: bundle.databasePath, keys: keys, configuration)
         defer { try? pool.close() }
         let count = try pool.read { db in
             _ = try Row.fetchAll(db, sql: "SELECT name FROM sqlite_schema")
@@ -24,16 +24,10 @@ enum BundleOpening {
 }
 
 extension DatabasePool {
-    /// What proves the sidecar of the database; nil when there is none.
-    var sidecarKeys: SidecarKeys? { settledKey.map { .direct($0.dataKey) } }
-
     /// Opens a database whose keys are at hand.
-    convenience init(
-        reading path: String, keys: SidecarKeys, key: FrozenView.Key, _ configuration: Configuration
-    ) throws {
-        let box = KeyMaterialBox(.rawKey(RawKey(key.dataKey.withSecret { $0.copy() })))
+    convenience init(reading path: String, keys: SidecarKeys, _ configuration: Configuration) throws {
         try self.init(
-            path: path, configuration: configuration, keyring: Keyring(path: path, configuration: configuration),
-            key: .material(box, creatingWith: key.settings))
+            path: path, configuration: configuration,
+            keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)
     }
 }

@@ -25,10 +25,13 @@ extension SharedStore {
         toFolder folder: String, progress: (@Sendable (BackupProgress) -> Void)? = nil,
         isCancelled: @escaping @Sendable () -> Bool = { false }
     ) throws -> BackupReport {
-        try StoreBackup(
-            pool: pool, target: BackupBundle(folder),
-            watch: BackupWatch(progress: progress, isCancelled: isCancelled)
-        ).run()
+        // One access from beginning to end: a switch to a new key waits for it as for any long read.
+        try access { pool in
+            try StoreBackup(
+                pool: pool, keyring: keyring, target: BackupBundle(folder),
+                watch: BackupWatch(progress: progress, isCancelled: isCancelled)
+            ).run()
+        }
     }
 
     /// Verifies a backup: every hash, seal and page.

@@ -1,6 +1,8 @@
 import CipherDatabase
 
 extension SharedStore {
-    /// Keeps the present moment of the store, page by page, while everybody goes on. The lease is the store's own.
-    package func makeFrozenView() throws -> FrozenView { try pool.makeFrozenView() }
+    /// Keeps the present moment of the store, page by page, while everybody goes on.
+    ///
+    /// The view is no access: a switch to a new key does not wait for its end, but is refused as long as it is open.
+    package func makeFrozenView() throws -> FrozenView { try access { try $0.makeFrozenView() } }
 }

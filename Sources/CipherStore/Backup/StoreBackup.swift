@@ -13,6 +13,7 @@ import StorePlatform
 /// 5. The manifest is written, which makes the folder a backup, and the folder gets its name.
 struct StoreBackup {
     let pool: DatabasePool
+    let keyring: Keyring
     let target: BackupBundle
     let watch: BackupWatch
 
@@ -20,7 +21,7 @@ struct StoreBackup {
 
     func run() throws -> BackupReport {
         let start = ContinuousClock.now
-        guard let keys = pool.sidecarKeys else { throw pool.noKeys() }
+        guard let keys = keyring.keys else { throw pool.noKeys() }
         try requireNoSwitch(keys)
         let staged = try StagedBundle(for: target)
         CrashPoint.reach(.backupBegun)
@@ -37,7 +38,7 @@ struct StoreBackup {
         try write(sidecarBytes, to: staged.bundle.sidecarPath)
         let (hash, badPage) = try transfer.readBack(staged.bundle.databasePath)
         if let badPage { throw PageTransfer.damaged(badPage, of: staged.bundle.databasePath) }
-        try BundleOpening.check(staged.bundle, keys, view.key, pages: view.databasePages)
+        try BundleOpening.check(staged.bundle, keys, pages: view.databasePages)
         CrashPoint.reach(.backupVerified)
         var manifest = manifest(sidecar, view)
         manifest.database = BackupManifest.File(

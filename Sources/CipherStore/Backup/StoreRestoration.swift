@@ -122,8 +122,7 @@ struct StoreRestoration {
         var configuration = Configuration()
         configuration.persistentWAL = true
         configuration.observesSuspensionNotifications = false
-        let pool = try DatabasePool(
-            reading: paths.database, keys: verified.keys, key: verified.key, configuration)
+        let pool = try DatabasePool(reading: paths.database, keys: verified.keys, configuration)
         defer { try? pool.close() }
         let count = try pool.read { try Int.fetchOne($0, sql: "PRAGMA page_count") }
         guard count == Int(verified.manifest.pages) else {

@@ -3,80 +3,59 @@ import KeyCustody
 import StorePlatform
 import Synchronization
 
-/// The lease of an open store through suspensions: given back, taken again, and the store compared with what it was.
+/// The lease of an open store through suspensions and switches to new keys: given back, taken again, and the store compared
+/// with what it was.
 final class LeaseKeeper: Sendable {
     private let paths: StorePaths
     private let isReadonly: Bool
     private let label: String
-    private let identity: StoreIdentity
-    /// The file that is open.
-    private let file: FileIdentity?
-    private let lease: Mutex<Lease?>
-    /// Who may take the lease now; counts suspensions, so that a late end of reads gives nothing back that is new.
-    private let wanted = Mutex(0)
+    private let state: Mutex<State>
+
+    private struct State {
+        var lease: Lease?
+        var identity: StoreIdentity
+        /// The file that is open, or was.
+        var file: FileIdentity?
+    }
 
     init(paths: StorePaths, isReadonly: Bool, label: String, identity: StoreIdentity, lease: Lease?) throws {
         self.paths = paths
         self.label = label
         self.isReadonly = isReadonly
-        self.identity = identity
-        self.lease = Mutex(lease)
-        file = try Files.identity(paths.database)
+        state = Mutex(State(lease: lease, identity: identity, file: try Files.identity(paths.database)))
     }
 
-    /// Gives the lease back when `reads` says that no read needs it any more.
-    func release(after reads: (@escaping @Sendable () -> Void) -> Void) {
-        let turn = wanted.withLock { turn in
-            turn += 1
-            return turn
-        }
-        reads { [self] in
-            let isCurrent = wanted.withLock { $0 == turn }
-            if isCurrent { releaseNow() }
-        }
-    }
-
-    func releaseNow() {
-        let lease = lease.withLock { $0.take() }
-        lease?.release()
-    }
+    /// Who the store is, as it was last opened.
+    var identity: StoreIdentity { state.withLock { $0.identity } }
 
     /// Whether the lease is held.
-    var isHeld: Bool { lease.withLock { $0 != nil } }
+    var isHeld: Bool { state.withLock { $0.lease != nil } }
 
-    /// Takes the lease again, unless it is there, and compares the store with what it was.
+    /// Takes the lease out of the keeper's hands, to be given back.
+    func detach() -> Lease? { state.withLock { $0.lease.take() } }
+
+    func releaseNow() { detach()?.release() }
+
+    /// Takes the lease again, unless it is there.
     ///
     /// - Parameter wait: Whether to wait for a switch to a new key to end.
     /// - Throws: As ``verify()``; `storeInUse` while the lease is not to be had, `CancellationError` when it was overtaken.
     func retake(_ wait: DatabaseSuspension.Wait) throws {
-        wanted.withLock { $0 += 1 }
-        if lease.withLock({ $0 == nil }) {
-            let taken = try take(label: label, wait)
-            let former = lease.withLock { lease in
-                defer { lease = taken }
-                return lease
-            }
-            former?.release()
+        if isHeld { return }
+        let taken = try take(label: label, wait)
+        let former = state.withLock { state in
+            defer { state.lease = taken }
+            return state.lease
         }
-        do {
-            try verify()
-        } catch {
-            releaseNow()
-            throw error
-        }
+        former?.release()
     }
 
-    /// Runs a read with a lease of its own.
-    func withLease<T>(_ body: () throws -> T) throws -> T {
-        let own = try take(label: nil, .unless { false })
-        defer { own?.release() }
-        try verify()
-        return try body()
-    }
+    /// Takes a lease for one access alone.
+    func takeForAccess(_ wait: DatabaseSuspension.Wait) throws -> Lease? { try take(label: nil, wait) }
 
     private func take(label: String?, _ wait: DatabaseSuspension.Wait) throws -> Lease? {
         // Where the directory is gone there is no lock file either; behind the lock it is asked again.
-        try verifyFile()
+        guard try Files.identity(paths.database) != nil else { throw StoreError.moved(paths.database) }
         switch wait {
         case .none: return try Lease.take(for: paths, label: label, readonly: isReadonly, deadline: .now)
         case .unless(let isOvertaken):
@@ -84,23 +63,32 @@ final class LeaseKeeper: Sendable {
         }
     }
 
-    /// - Throws: `StoreError.storeMoved` when another file has the store's name, or none.
-    func verifyFile() throws {
-        guard try Files.identity(paths.database) == file else { throw StoreError.moved(paths.database) }
-    }
-
-    /// Compares the store with what it was when it was opened.
+    /// Compares the store with what it was; for one who holds a lease.
     ///
-    /// - Throws: `StoreError`: `storeMoved` when another file has its name, `keyRotated` when it has another key.
-    private func verify() throws {
-        try verifyFile()
+    /// - Throws: `StoreError`: `storeMoved` when another file has its name, `keyRotated` when it has a key that this
+    ///   process cannot know.
+    func verify() throws {
+        let (identity, file) = state.withLock { ($0.identity, $0.file) }
         let copies = SidecarFiles(databasePath: paths.database).read()
         let sidecars = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
-        // Copies that cannot be read are a matter of the next opening.
-        guard let sidecar = sidecars.max(by: { $0.generation < $1.generation }) else { return }
-        guard sidecar.storeID == identity.storeID else { throw StoreError.moved(paths.database) }
-        if sidecar.epoch != identity.epoch {
-            throw StoreError.rotated(paths.database, from: identity.epoch, to: sidecar.epoch)
+        // Copies that cannot be read are a matter of the opening.
+        let sidecar = sidecars.max { $0.generation < $1.generation }
+        if let sidecar, sidecar.storeID != identity.storeID { throw StoreError.moved(paths.database) }
+        let epoch = sidecar?.epoch ?? identity.epoch
+        // A rotation gives the store a new file, and counts the epoch on.
+        if epoch == identity.epoch {
+            guard try Files.identity(paths.database) == file else { throw StoreError.moved(paths.database) }
+        } else if identity.isDirect {
+            throw StoreError.rotated(paths.database, from: identity.epoch, to: epoch)
+        }
+    }
+
+    /// Takes note of who the store is now that it was opened again.
+    func adopt(_ identity: StoreIdentity) throws {
+        let file = try Files.identity(paths.database)
+        state.withLock { state in
+            state.identity = identity
+            state.file = file
         }
     }
 }
@@ -111,7 +99,17 @@ extension StoreError {
         StoreError(
             .keyRotated(from: from, to: to),
             what: "\"\(path)\" was re-encrypted by another process (epoch \(from) -> \(to)).",
-            why: "This process was suspended meanwhile, and holds the old key.",
+            why: "This process holds the old key, and cannot find the new one by itself.",
             remedy: "Reopen the store; the key source will be asked again.")
+    }
+
+    /// A long read or a snapshot stood in the way of a switch to a new key.
+    static func endedForRotation(_ path: String, from: UInt64) -> StoreError {
+        StoreError(
+            .keyRotated(from: from, to: from + 1),
+            what: "A read of \"\(path)\" was ended for a switch to a new key (epoch \(from) -> \(from + 1)).",
+            why:
+                "It lasted longer than the rotation was ready to wait, and no access may be under way during the switch.",
+            remedy: "Read again, and make a new snapshot: the store itself goes on.")
     }
 }

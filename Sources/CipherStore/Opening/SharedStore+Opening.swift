@@ -29,20 +29,22 @@ extension SharedStore {
         // Before there is a key in memory.
         try configuration.forbidDumpsIfAsked()
         let key = try KeyMaterialBox(from: source)
-        if try !isReadable(whileSuspended: keyring) { try keyring.holdOpeningLock(derivingAhead: key) }
         defer { keyring.releaseOpeningLock() }
-        let pool = try DatabasePool(
-            path: path, configuration: configuration, keyring: keyring,
-            key: .material(key, creatingWith: .plaintextHeader))
+        let lease = try takeLocks(keyring, key, StorePaths(path))
+        var pool: DatabasePool?
         do {
-            try migrate(pool, with: migrator, path: path)
+            let opened = try DatabasePool(
+                path: path, configuration: configuration, keyring: keyring,
+                key: .material(key, creatingWith: .plaintextHeader))
+            pool = opened
+            try migrate(opened, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
-            let lease = try Lease.take(for: StorePaths(path), label: configuration.holderLabel, readonly: false)
-            pool.setHolderRole(.lease, true)
+            opened.heritage.setHolderRole(.lease, true)
             return try SharedStore(
-                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
+                pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
         } catch {
-            try? pool.close()
+            try? pool?.close()
+            lease?.release()
             throw error
         }
     }
@@ -96,17 +98,26 @@ extension SharedStore {
         _ path: String, _ configuration: Configuration, _ migrator: DatabaseMigrator?, _ keyring: Keyring,
         _ key: KeyProvision
     ) throws -> SharedStore? {
-        let pool = try DatabasePool(path: path, configuration: configuration, keyring: keyring, key: key)
+        try keyring.requirePossiblePlace()
+        let paths = StorePaths(path)
+        // Before the sidecar is read for its keys; without a lock file nobody asks for the store.
+        var lease = try Files.identity(paths.lock) == nil ? nil : takeLease(paths, configuration)
+        var pool: DatabasePool?
         do {
-            guard keyring.sidecar?.state != .creating, try hasExactSchema(pool, migrator) else {
-                try pool.close()
+            let opened = try DatabasePool(
+                path: path, configuration: configuration, keyring: keyring, key: key)
+            pool = opened
+            guard keyring.sidecar?.state != .creating, try hasExactSchema(opened, migrator) else {
+                try opened.close()
+                lease?.release()
                 return nil
             }
-            let lease = try Lease.take(for: StorePaths(path), label: configuration.holderLabel, readonly: true)
+            if lease == nil { lease = try takeLease(paths, configuration) }
             return try SharedStore(
-                pool: pool, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
+                pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
         } catch {
-            try? pool.close()
+            try? pool?.close()
+            lease?.release()
             throw error
         }
     }
@@ -120,6 +131,24 @@ extension SharedStore {
     }
 
     // MARK: Steps
+
+    /// Takes the opening lock, and the lease before any connection: nobody puts another file in the store's place then.
+    ///
+    /// An opener that meets a switch to a new key gives the opening lock back while it waits, and reads everything anew.
+    private static func takeLocks(_ keyring: Keyring, _ key: KeyMaterialBox, _ paths: StorePaths) throws -> Lease? {
+        let deadline = ContinuousClock.now + Limits.leaseWait
+        while true {
+            if try !isReadable(whileSuspended: keyring) { try keyring.holdOpeningLock(derivingAhead: key) }
+            if case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) { return lease }
+            keyring.releaseOpeningLock()
+            // Nothing is held meanwhile, so a suspension need not end it.
+            try Lease.take(for: paths, label: nil, readonly: false, deadline: deadline)?.release()
+        }
+    }
+
+    private static func takeLease(_ paths: StorePaths, _ configuration: Configuration) throws -> Lease? {
+        try Lease.take(for: paths, label: configuration.holderLabel, readonly: true)
+    }
 
     /// Whether the process is suspended and there is a complete store, which is opened without a lock: a process that is
     /// about to be stopped must not hold one. A store that is still to be created is refused then.
@@ -191,6 +220,8 @@ extension SharedStore {
 struct StoreIdentity {
     let storeID: StoreID
     let epoch: UInt64
+    /// Whether its data key comes from its user, so that nobody who has an old one finds a new one.
+    let isDirect: Bool
 
     init(_ keyring: Keyring, path: String) throws(StoreError) {
         guard let sidecar = keyring.sidecar else {
@@ -200,6 +231,7 @@ struct StoreIdentity {
         }
         storeID = sidecar.storeID
         epoch = sidecar.epoch
+        isDirect = sidecar.slotted == nil
     }
 }
 

@@ -50,10 +50,12 @@ extension SharedStore {
         [SuspensionReport.HeldLock], SuspensionReport.Proof
     ) {
         var own: [SuspensionReport.HeldLock] = []
-        if pool.ownsTurn { own.append(.turn) }
+        if connections.heritage.ownsTurn { own.append(.turn) }
         if isOpeningLockHeld { own.append(.opening) }
-        if keeper.isHeld { own.append(.lease) }
-        if let held = LockProof.heldLocks(on: path) { return (held + own, .systemLockTable) }
+        if connections.keeper.isHeld { own.append(.lease) }
+        if let held = LockProof.heldLocks(on: path, isShown: connections.isShownByLockTable) {
+            return (held + own, .systemLockTable)
+        }
         return ((outcome.stillHeld > 0 ? [.connection] : []) + own, .ownState)
     }
 
@@ -64,27 +66,4 @@ extension SharedStore {
 
     /// Whether the store is suspended.
     public var isSuspended: Bool { suspension.isSuspended }
-
-    // MARK: Accesses meanwhile
-
-    /// Runs a read; while the store is suspended, with a lease of its own.
-    func leased<T>(_ body: () throws -> T) throws -> T {
-        guard suspension.isSuspended else { return try body() }
-        return try keeper.withLease(body)
-    }
-
-    /// Completes a resumption before an access.
-    ///
-    /// - Throws: `StoreError` when the store is not what it was.
-    func requireSameStore() throws {
-        guard suspension.isSuspended else { return }
-        do {
-            try suspension.completeResumption()
-        } catch is CancellationError {
-            // Suspended once more: reads take a lease of their own, and writes are refused.
-        }
-        if let loss = suspension.loss { throw loss }
-        // Before a connection is opened for a read: it would be opened on whatever has the store's name by now.
-        if suspension.isSuspended { try keeper.verifyFile() }
-    }
 }

@@ -59,12 +59,13 @@ enum LockProof {
     private static let checkpointByte: Int64 = 121
     private static let databaseBytes: ClosedRange<Int64> = (1 << 30)...(1 << 30) + 511
 
+    /// - Parameter isShown: Whether the table is known to show these files, so that it can say that nothing is held.
     /// - Returns: What is held; nil where the table cannot be had or does not show these files.
     // https://www.sqlite.org/walformat.html#locks
-    static func heldLocks(on database: String) -> [SuspensionReport.HeldLock]? {
+    static func heldLocks(on database: String, isShown: Bool = false) -> [SuspensionReport.HeldLock]? {
         guard let onDatabase = own(database), let onIndex = own(database + "-shm") else { return nil }
         // An open connection always has a lock on the file: without any, the table does not tell of it.
-        guard !onDatabase.isEmpty else { return nil }
+        guard isShown || !onDatabase.isEmpty else { return nil }
         var held: [SuspensionReport.HeldLock] = []
         let exclusive = onIndex.filter { $0.kind == .exclusive }
         if exclusive.contains(where: { $0.bytes.contains(writeByte) }) { held.append(.write) }

@@ -111,6 +111,32 @@ package final class SharedTable: @unchecked Sendable {
         set { cplatform_store64(memory + TableLayout.Header.handedOverAt, newValue) }
     }
 
+    // MARK: Requests to give the store up
+
+    /// Counts the changes of requests.
+    var requestCount: UInt32 { cplatform_load32(memory + TableLayout.Header.requests) }
+
+    /// Whether the request also ends long reads.
+    var insists: Bool {
+        get { cplatform_load32(memory + TableLayout.Header.insists) != 0 }
+        set { cplatform_store32(memory + TableLayout.Header.insists, newValue ? 1 : 0) }
+    }
+
+    /// Tells all who sleep that something about a request has changed.
+    func ring() {
+        _ = cplatform_add32(memory + TableLayout.Header.requests, 1)
+        cplatform_futex_wake_all(memory + TableLayout.Header.requests)
+    }
+
+    /// Sleeps until a request changes, or something wakes the thread.
+    ///
+    /// - Returns: False where the system cannot sleep on a word.
+    func awaitRing(since count: UInt32, for timeout: Duration) -> Bool {
+        let failure = cplatform_futex_wait(
+            memory + TableLayout.Header.requests, count, timeout.wholeNanoseconds)
+        return failure != ENOSYSNumber.value
+    }
+
     // MARK: Those who wait
 
     func takeTicket() -> UInt64 { cplatform_add64(memory + TableLayout.Header.nextTicket, 1) }

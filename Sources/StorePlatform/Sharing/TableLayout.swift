@@ -5,7 +5,7 @@ package enum TableLayout {
     /// `CSHOLDER` as it stands in the file.
     package static let magic: UInt64 = UInt64(littleEndian: 0x5245_444c_4f48_5343)
     /// Raised with every change of this layout.
-    package static let version: UInt32 = 1
+    package static let version: UInt32 = 2
 
     /// The words all holders share, each group in cache lines of its own.
     package enum Header {
@@ -22,6 +22,10 @@ package enum TableLayout {
         /// 1024 bits, one for each slot: its holder waits for the turn.
         package static let waiting = 192
         package static let waitingWords = 16
+        /// u32; raised with each change of a request to give the store up, and the word on which its users sleep.
+        package static let requests = 320
+        /// u32; 1 when the request also ends long reads. It counts while the byte `intent` is locked.
+        package static let insists = 324
         package static let byteCount = 4096
     }
 

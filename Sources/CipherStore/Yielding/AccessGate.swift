@@ -1,0 +1,36 @@
+import Synchronization
+
+/// The gate in front of every access of a shared store: one word that counts the accesses under way and says whether
+/// newcomers pass. So an access costs two atomic operations as long as nobody wants the store for himself.
+struct AccessGate: ~Copyable, Sendable {
+    private let word = Atomic<UInt>(0)
+    /// Set while newcomers do not pass.
+    private static let shut: UInt = 1 << (UInt.bitWidth - 1)
+
+    /// Counts an access.
+    ///
+    /// - Returns: Whether it passes. One that does not has to be taken back with ``leave()``, or is let in by whoever knows
+    ///   the reason why the gate is shut.
+    @inline(__always)
+    borrowing func enter() -> Bool { word.wrappingAdd(1, ordering: .acquiring).oldValue & Self.shut == 0 }
+
+    /// Counts the end of an access.
+    ///
+    /// - Returns: Whether the gate is shut and this was the last one.
+    @inline(__always)
+    borrowing func leave() -> Bool {
+        word.wrappingSubtract(1, ordering: .acquiringAndReleasing).newValue == Self.shut
+    }
+
+    /// Shuts the gate for newcomers, or opens it.
+    borrowing func set(isShut: Bool) {
+        if isShut {
+            word.bitwiseOr(Self.shut, ordering: .acquiringAndReleasing)
+        } else {
+            word.bitwiseAnd(~Self.shut, ordering: .acquiringAndReleasing)
+        }
+    }
+
+    /// Accesses under way; one that is about to be taken back may be among them.
+    borrowing func count() -> UInt { word.load(ordering: .acquiring) & ~Self.shut }
+}

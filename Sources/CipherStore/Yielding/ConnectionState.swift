@@ -1,0 +1,186 @@
+/// Where the connections of a shared store stand between open and given up. It does nothing itself: it answers what is to
+/// be done.
+///
+/// They are given up for one who asks for the file, and while the store is suspended and nobody reads. Events may come
+/// from any thread and in any order, also late ones of a step that another event has overtaken.
+enum ConnectionState: Equatable, Sendable {
+    /// Everybody is let in.
+    case open
+    /// The accesses under way are waited for; whether newcomers are let in, the cause says.
+    case draining(YieldCause)
+    /// One thread closes the connections.
+    case closing(YieldCause)
+    /// There are no connections. Without a cause the next access opens them.
+    case away(YieldCause)
+    /// One thread opens them.
+    case reopening(YieldCause)
+    /// The store has a key that this process does not know.
+    case failed
+    /// The store was closed.
+    case closed
+
+    enum Event: Equatable, Sendable {
+        /// Somebody asks for the file.
+        case ask
+        /// He has it back in its place, or does not want it any more, or has died.
+        case withdraw
+        /// The store is suspended: what nobody uses is given up.
+        case suspend
+        /// The suspension ends, and the lease is there again.
+        case resume
+        /// The last access under way has ended.
+        case drained
+        /// The connections are closed.
+        case gone
+        /// A connection could not be closed, since something of it is still used.
+        case stuck
+        /// The connections are open.
+        case reopened
+        /// They could not be opened: the next access tries again.
+        case postponed
+        /// They never can be: the key is another one.
+        case lost
+        case close
+    }
+
+    enum Action: Equatable, Sendable {
+        /// Close the connections as soon as no access is under way.
+        case drain
+        /// Close them, on this thread.
+        case close
+        /// Give the lease back.
+        case release
+        /// Take the lease and open the connections, on this thread.
+        case reopen
+        /// Let those who wait look again.
+        case admit
+        /// Let those who wait throw.
+        case disappoint
+        /// Close the connections that came too late, for good.
+        case discard
+    }
+
+    /// What becomes of one who wants in while the gate is shut.
+    enum Admission: Equatable, Sendable {
+        case enter
+        case wait
+        /// It opens the connections itself.
+        case reopen
+        case refuse
+    }
+
+    mutating func handle(_ event: Event) -> Action? {
+        if case .closed = self { return event == .reopened ? .discard : nil }
+        switch event {
+        case .ask: return add(.request)
+        case .suspend: return add(.suspension)
+        case .withdraw: return remove(.request)
+        case .resume: return remove(.suspension)
+        case .drained, .gone, .stuck: return closing(event)
+        case .reopened, .postponed, .lost: return reopening(event)
+        case .close:
+            self = .closed
+            return .disappoint
+        }
+    }
+
+    private mutating func add(_ new: YieldCause) -> Action? {
+        switch self {
+        case .open:
+            self = .draining(new)
+            return .drain
+        case .draining(let cause):
+            self = .draining(cause.union(new))
+            return .drain
+        case .closing(let cause): self = .closing(cause.union(new))
+        case .away(let cause): self = .away(cause.union(new))
+        case .reopening(let cause): self = .reopening(cause.union(new))
+        case .failed, .closed: break
+        }
+        return nil
+    }
+
+    private mutating func remove(_ old: YieldCause) -> Action? {
+        switch self {
+        case .open, .closed: return nil
+        case .draining(let cause):
+            let rest = cause.subtracting(old)
+            self = rest.isEmpty ? .open : .draining(rest)
+            // Another cause may let in whom this one kept waiting.
+            return .admit
+        case .closing(let cause): self = .closing(cause.subtracting(old))
+        case .away(let cause):
+            let rest = cause.subtracting(old)
+            self = .away(rest)
+            if rest.isEmpty {
+                self = .reopening([])
+                return .reopen
+            }
+            return rest.contains(.request) ? .release : .admit
+        case .reopening(let cause): self = .reopening(cause.subtracting(old))
+        case .failed:
+            // Whoever resumes a store wants to know whether it can be used by now.
+            guard old == .suspension else { return nil }
+            self = .reopening([])
+            return .reopen
+        }
+        return nil
+    }
+
+    private mutating func closing(_ event: Event) -> Action? {
+        switch (self, event) {
+        case (.draining(let cause), .drained):
+            self = .closing(cause)
+            return .close
+        case (.closing(let cause), .gone):
+            self = cause.isEmpty ? .reopening([]) : .away(cause)
+            return cause.isEmpty ? .reopen : .release
+        case (.closing(let cause), .stuck):
+            // Who asked does not get the file: he sees that the lease is still held. Suspended, the next end of an access
+            // tries again.
+            let rest = cause.subtracting(.request)
+            self = rest.isEmpty ? .open : .draining(rest)
+            return .admit
+        default: return nil
+        }
+    }
+
+    private mutating func reopening(_ event: Event) -> Action? {
+        guard case .reopening(let cause) = self else { return event == .reopened ? .discard : nil }
+        switch event {
+        case .reopened:
+            self = cause.isEmpty ? .open : .draining(cause)
+            return cause.isEmpty ? .admit : .drain
+        case .postponed:
+            self = .away(cause)
+            return .disappoint
+        default:
+            self = .failed
+            return .disappoint
+        }
+    }
+
+    /// Decides about one who wants in while the gate is shut.
+    mutating func admit() -> Admission {
+        switch self {
+        case .open: return .enter
+        case .draining(let cause): return cause.contains(.request) ? .wait : .enter
+        case .closing, .reopening: return .wait
+        case .away(let cause):
+            if cause.contains(.request) { return .wait }
+            self = .reopening(cause)
+            return .reopen
+        case .failed, .closed: return .refuse
+        }
+    }
+}
+
+/// Why the connections of a store are given up.
+struct YieldCause: OptionSet, Hashable, Sendable {
+    let rawValue: UInt8
+
+    /// Somebody asks for the file: nobody is let in.
+    static let request = YieldCause(rawValue: 1)
+    /// The store is suspended: reads are let in, and the last of them closes.
+    static let suspension = YieldCause(rawValue: 2)
+}

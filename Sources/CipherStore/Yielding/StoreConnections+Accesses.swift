@@ -1,0 +1,227 @@
+import CipherDatabase
+import Dispatch
+import KeyCustody
+import StorePlatform
+
+// The way of an access through the gate.
+
+extension StoreConnections {
+    /// Lets an access of this thread in, which waits while the store is given up.
+    ///
+    /// - Parameter isWrite: Whether it is refused at once while the store is suspended.
+    /// - Throws: `StoreError` `storeClosed`, `keyRotated`, `storeMoved`, `storeInUse` and the errors of opening.
+    @inline(__always)
+    func enter(isWrite: Bool = false) throws -> StoreAccess {
+        if gate.enter(), let pool = current { return StoreAccess(pool) }
+        return try enterSlowly(isWrite)
+    }
+
+    /// Lets an access of this task in, which waits without blocking a thread.
+    func enter(isWrite: Bool = false) async throws -> StoreAccess {
+        if gate.enter(), let pool = current { return StoreAccess(pool) }
+        retreat()
+        while true {
+            // Locks and files are no work for the threads of tasks.
+            let outcome = try await withCheckedThrowingContinuation {
+                (waiting: CheckedContinuation<Attempt, any Error>) in
+                DispatchQueue.global().async { [self] in
+                    waiting.resume(with: Result { try attempt(isWrite: isWrite) })
+                }
+            }
+            switch outcome {
+            case .entered(let access): return access
+            case .waits(let changes): try await waiters.waitAsync(since: changes)
+            }
+        }
+    }
+
+    /// Counts the end of an access.
+    ///
+    /// - Parameter isOnQueue: Whether this is the thread of a connection, on which that cannot be closed.
+    @inline(__always)
+    func leave(_ access: StoreAccess, isOnQueue: Bool = false) {
+        let isLast = gate.leave()
+        if isLast || access.lease != nil { leaveSlowly(access, isLast, isOnQueue) }
+    }
+
+    private func leaveSlowly(_ access: StoreAccess, _ isLast: Bool, _ isOnQueue: Bool) {
+        if isOnQueue {
+            DispatchQueue.global().async { [self] in leaveSlowly(access, isLast, false) }
+            return
+        }
+        if isLast { drained() }
+        // Behind the connections: with a lease nobody takes the file away.
+        access.lease?.release()
+    }
+
+    /// Takes an access back that was counted and not let in.
+    private func retreat() {
+        if gate.leave() { drained() }
+    }
+
+    // MARK: While the gate is shut
+
+    private func enterSlowly(_ isWrite: Bool) throws -> StoreAccess {
+        // Those around it are waited for, so it must not wait for the end of that.
+        if let pool = poolAccessedHere { return StoreAccess(pool) }
+        retreat()
+        while true {
+            switch try attempt(isWrite: isWrite) {
+            case .entered(let access): return access
+            case .waits(let changes): try waiters.wait(since: changes)
+            }
+        }
+    }
+
+    /// The pool, when this thread is inside an access of it or of one of its snapshots.
+    private var poolAccessedHere: DatabasePool? {
+        let (pool, snapshots) = state.withLock { ($0.pool, $0.snapshots) }
+        guard let pool else { return nil }
+        let isInside = pool.isAccessedHere || snapshots.contains { $0.snapshot?.isAccessedHere == true }
+        return isInside ? pool : nil
+    }
+
+    private enum Attempt: Sendable {
+        case entered(StoreAccess)
+        /// The count of changes that was looked at.
+        case waits(Int)
+    }
+
+    private func attempt(isWrite: Bool) throws -> Attempt {
+        let changes = waiters.changes
+        try completeResumption()
+        var lease: Lease?
+        if suspension.isSuspended {
+            if isWrite { throw suspension.refusal }
+            lease = try leaseForAccess()
+        }
+        var isIn = false
+        defer { if !isIn { lease?.release() } }
+        let (admission, pool, failure) = state.withLock {
+            state -> (ConnectionState.Admission, DatabasePool?, (any Error)?) in
+            let admission = state.connections.admit()
+            setGate(state)
+            // Counted before anything is opened for it, so that it is not closed at once.
+            if admission == .enter || admission == .reopen { _ = gate.enter() }
+            return (admission, state.pool, state.failure)
+        }
+        switch admission {
+        case .enter:
+            guard let pool else {
+                retreat()
+                throw storeClosed
+            }
+            isIn = true
+            return .entered(StoreAccess(pool, lease: lease))
+        case .wait: return .waits(changes)
+        case .refuse: throw failure ?? storeClosed
+        case .reopen:
+            do {
+                try reopen(hasLease: lease != nil)
+            } catch {
+                retreat()
+                if error is CancellationError { return .waits(changes) }
+                throw error
+            }
+            guard let pool = openPool else {
+                retreat()
+                return .waits(changes)
+            }
+            isIn = true
+            return .entered(StoreAccess(pool, lease: lease))
+        }
+    }
+
+    /// Looks whether the store can be used, without an access of it.
+    ///
+    /// - Throws: `StoreError` when it was closed, moved or given another key.
+    func requireOpen() throws {
+        try completeResumption()
+        let (connections, failure) = state.withLock { ($0.connections, $0.failure) }
+        switch connections {
+        case .closed: throw storeClosed
+        case .failed: throw failure ?? storeClosed
+        default: return
+        }
+    }
+
+    /// A lease for an access during a suspension, in which the store has none.
+    private func leaseForAccess() throws -> Lease? {
+        let lease = try keeper.takeForAccess(.unless { [self] in isEnding.load(ordering: .acquiring) })
+        do {
+            try keeper.verify()
+        } catch {
+            lease?.release()
+            throw error
+        }
+        return lease
+    }
+
+    /// Completes a resumption before an access.
+    ///
+    /// - Throws: `StoreError` when the store is not what it was.
+    private func completeResumption() throws {
+        guard suspension.isSuspended else { return }
+        do {
+            try suspension.completeResumption()
+        } catch is CancellationError {
+            // Suspended once more: reads take a lease of their own, and writes are refused.
+        }
+        if let loss = suspension.loss { throw loss }
+    }
+
+    // MARK: Accesses that nobody waits for
+
+    /// Begins an access as soon as the gate is open; it ends by ``leave(_:isOnQueue:)``.
+    ///
+    /// - Parameter begin: Hands the access on to a connection, without waiting for it; or tells why there is none.
+    func submit(_ begin: @escaping @Sendable (Result<StoreAccess, any Error>) -> Void) {
+        if gate.enter(), let pool = current { return begin(.success(StoreAccess(pool))) }
+        if let pool = poolAccessedHere { return begin(.success(StoreAccess(pool))) }
+        retreat()
+        let isPostponed = state.withLock { state in
+            let isBehindOthers = state.connections == .open && (state.isFlushing || !state.postponed.isEmpty)
+            guard !suspension.isSuspended, state.connections.keepsWaiting || isBehindOthers else { return false }
+            state.postponed.append { [weak self] in self?.beginPostponed(begin) }
+            setGate(state)
+            return true
+        }
+        if isPostponed { return }
+        DispatchQueue.global().async { [self] in begin(Result { try enterFromQueue() }) }
+    }
+
+    private func enterFromQueue() throws -> StoreAccess { try enter() }
+
+    private func beginPostponed(_ begin: @escaping @Sendable (Result<StoreAccess, any Error>) -> Void) {
+        let access = state.withLock { state -> StoreAccess? in
+            guard state.connections == .open, let pool = state.pool else { return nil }
+            _ = gate.enter()
+            return StoreAccess(pool)
+        }
+        if let access { return begin(.success(access)) }
+        // The store was closed or lost, or is given up once more before its turn came.
+        submit(begin)
+    }
+
+    // MARK: Snapshots
+
+    /// Counts a snapshot as an access for as long as it lives.
+    func keep(_ snapshot: DatabaseSnapshot, as access: StoreAccess) {
+        state.withLock { state in
+            state.snapshots.removeAll { $0.snapshot == nil }
+            state.snapshots.append(Snapshot(snapshot: snapshot))
+        }
+        snapshot.whenClosed { [weak self] in self?.leave(access, isOnQueue: true) }
+    }
+}
+
+extension ConnectionState {
+    /// Whether an access has nothing to do but to wait.
+    fileprivate var keepsWaiting: Bool {
+        switch self {
+        case .draining(let cause), .away(let cause): cause.contains(.request)
+        case .closing, .reopening: true
+        case .open, .failed, .closed: false
+        }
+    }
+}

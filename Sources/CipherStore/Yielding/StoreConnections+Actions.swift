@@ -1,0 +1,147 @@
+import CipherDatabase
+import Dispatch
+import StorePlatform
+import Synchronization
+
+// What follows from an event: closing, opening, letting those in who wait.
+
+extension StoreConnections {
+    /// Tells the state of an event, and shuts or opens the gate with it.
+    ///
+    /// A lease that is to be given back is taken out of the keeper's hands in the same moment: a resumption that comes
+    /// behind it sees that it has to take a new one.
+    func handle(_ event: ConnectionState.Event) -> ConnectionState.Action? {
+        let (action, lease) = state.withLock { state -> (ConnectionState.Action?, Lease?) in
+            // One that was let in since is waited for as well.
+            if event == .drained && gate.count() != 0 { return (nil, nil) }
+            let action = state.connections.handle(event)
+            setGate(state)
+            return (action, action == .release ? keeper.detach() : nil)
+        }
+        release(lease)
+        return action
+    }
+
+    func setGate(_ state: borrowing State) {
+        gate.set(isShut: state.connections != .open || !state.postponed.isEmpty || state.isFlushing)
+    }
+
+    func perform(_ action: ConnectionState.Action?) {
+        switch action {
+        case .drain: drained()
+        case .close: closeForNow()
+        // Those who ask for nobody may look whether they may open.
+        case .release: waiters.wake()
+        case .reopen: try? reopen()
+        case .admit: admit()
+        case .disappoint: waiters.wake(state.withLock { $0.failure })
+        case .discard, nil: break
+        }
+    }
+
+    /// Told when the gate is shut and the last access has ended, or may have.
+    func drained() {
+        if gate.count() == 0 { perform(handle(.drained)) }
+    }
+
+    /// Closes the connections, to open them again some time: without a checkpoint, which others would wait for.
+    private func closeForNow() {
+        let isGone = work.withLock { _ -> Bool in
+            guard case .closing = state.withLock({ $0.connections }) else { return true }
+            do {
+                try openPool?.close(isPause: true)
+            } catch {
+                return false
+            }
+            current = nil
+            state.withLock { $0.pool = nil }
+            return true
+        }
+        perform(handle(isGone ? .gone : .stuck))
+    }
+
+    // MARK: Opening again
+
+    /// Opens the connections to the file that has the store's name now.
+    ///
+    /// - Parameter hasLease: Whether the caller has a lease for it; otherwise the store takes its own.
+    /// - Throws: `StoreError` `keyRotated` or `storeMoved`, and the errors of opening; `CancellationError` when a
+    ///   suspension or the closing of the store came first.
+    func reopen(hasLease: Bool = false) throws {
+        do {
+            try work.withLock { _ in
+                guard case .reopening = state.withLock({ $0.connections }) else { return }
+                if !hasLease { try retake(.unless { [self] in isOvertaken }) }
+                let (pool, keyring) = try openConnections()
+                current = pool
+                state.withLock { state in
+                    state.pool = pool
+                    state.keyring = keyring
+                    state.heritage = pool.heritage
+                    state.failure = nil
+                }
+            }
+        } catch {
+            fail(error)
+            throw error
+        }
+        perform(handle(.reopened))
+    }
+
+    /// Whether an opening that waits for the lease is wanted no longer.
+    private var isOvertaken: Bool {
+        if isEnding.load(ordering: .acquiring) { return true }
+        guard case .reopening(let cause) = state.withLock({ $0.connections }) else { return true }
+        return cause.contains(.suspension)
+    }
+
+    private func openConnections() throws -> (DatabasePool, Keyring) {
+        try keeper.verify()
+        let keyring = keyring.successor()
+        defer { keyring.releaseOpeningLock() }
+        let pool = try DatabasePool(
+            path: path, configuration: configuration, keyring: keyring, key: .held, heritage: heritage)
+        do {
+            try keeper.adopt(StoreIdentity(keyring, path: path))
+        } catch {
+            try? pool.close(isPause: true)
+            throw error
+        }
+        return (pool, keyring)
+    }
+
+    private func fail(_ error: any Error) {
+        let isLost = if case .keyRotated? = (error as? StoreError)?.code { true } else { false }
+        let (postponed, lease) = state.withLock { state -> ([AccessWaiters.Postponed], Lease?) in
+            state.failure = error
+            _ = state.connections.handle(isLost ? .lost : .postponed)
+            defer { state.postponed = [] }
+            setGate(state)
+            return (state.postponed, keeper.detach())
+        }
+        release(lease)
+        // Overtaken by a suspension: those who wait look again.
+        waiters.wake(error is CancellationError ? nil : error)
+        for begin in postponed { begin() }
+    }
+
+    // MARK: Letting in
+
+    /// Begins the accesses that nobody waits for, in their order and before any that comes later, and lets the others look
+    /// again.
+    private func admit() {
+        while true {
+            let batch: [AccessWaiters.Postponed] = state.withLock { state in
+                setGate(state)
+                guard !state.isFlushing, state.connections == .open, !state.postponed.isEmpty else { return [] }
+                state.isFlushing = true
+                defer { state.postponed = [] }
+                return state.postponed
+            }
+            if batch.isEmpty { break }
+            for begin in batch { begin() }
+            state.withLock { $0.isFlushing = false }
+        }
+        waiters.wake()
+    }
+}

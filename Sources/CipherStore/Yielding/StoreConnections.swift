@@ -1,0 +1,214 @@
+import CipherDatabase
+import Dispatch
+import StorePlatform
+import Synchronization
+
+/// The connections of a shared store, which come and go without its users' notice: they are given up for a switch to a new
+/// key and while the store is suspended, and opened again by whoever needs them next.
+///
+/// ``ConnectionState`` decides, this does it. Everything but the gate is on the slow path.
+// Safe because: `current` is written only while the gate is shut and nobody is inside, and read only by those inside; the
+// rest is constant, or has a lock of its own.
+final class StoreConnections: @unchecked Sendable {
+    let keeper: LeaseKeeper
+    let suspension: DatabaseSuspension
+    let gate = AccessGate()
+    let waiters = AccessWaiters()
+    let state: Mutex<State>
+    /// One opening or closing at a time.
+    let work = Mutex(())
+    /// Whether somebody wants to close the store for good, so that nothing is waited for any more.
+    let isEnding = Atomic<Bool>(false)
+    let configuration: Configuration
+    let path: String
+    private let watcher: YieldWatcher?
+    /// The pool, for those whom the gate has let in.
+    @exclusivity(unchecked) var current: DatabasePool?
+
+    struct State {
+        var connections = ConnectionState.open
+        /// The pool that is open; nil while there is none.
+        var pool: DatabasePool?
+        var keyring: Keyring
+        /// What of the pool outlives it.
+        var heritage: PoolHeritage
+        /// Why the connections could not be opened.
+        var failure: (any Error)?
+        /// Accesses that nobody waits for, to be begun when the gate opens.
+        var postponed: [AccessWaiters.Postponed] = []
+        var isFlushing = false
+        var snapshots: [Snapshot] = []
+        /// Whether the accesses under way were told to end.
+        var hasEndedAccesses = false
+        /// Whether the system's table of locks shows those on the store's files; nil before it was looked at.
+        var isShownByLockTable: Bool?
+    }
+
+    struct Snapshot {
+        weak var snapshot: DatabaseSnapshot?
+        var isEnding = false
+    }
+
+    init(pool: DatabasePool, keyring: Keyring, keeper: LeaseKeeper, listens: Bool) {
+        self.keeper = keeper
+        path = pool.path
+        configuration = pool.configuration
+        suspension = keyring.suspension
+        current = pool
+        state = Mutex(State(pool: pool, keyring: keyring, heritage: pool.heritage))
+        watcher = listens ? YieldWatcher(lockFile: StorePaths(pool.path).lock) : nil
+        watcher?.start(for: self)
+    }
+
+    deinit { watcher?.stop() }
+
+    // MARK: What is asked from outside of accesses
+
+    /// The pool that is open at the moment.
+    var openPool: DatabasePool? { state.withLock { $0.pool } }
+    var keyring: Keyring { state.withLock { $0.keyring } }
+    var heritage: PoolHeritage { state.withLock { $0.heritage } }
+
+    // MARK: Requests
+
+    /// Gives the file up for one who asks.
+    func giveUp() { perform(handle(.ask)) }
+
+    /// Goes on behind a request.
+    func takeBack() {
+        letAccessesGoOn()
+        perform(handle(.withdraw))
+    }
+
+    /// Ends the accesses and snapshots that keep the file from being given up. To be called again while there are any.
+    func endAccesses() {
+        let (pool, snapshots) = state.withLock { state -> (DatabasePool?, [(DatabaseSnapshot, Bool)]) in
+            guard case .draining(let cause) = state.connections, cause.contains(.request) else { return (nil, []) }
+            state.hasEndedAccesses = true
+            var snapshots: [(DatabaseSnapshot, Bool)] = []
+            for index in state.snapshots.indices {
+                guard let snapshot = state.snapshots[index].snapshot else { continue }
+                snapshots.append((snapshot, !state.snapshots[index].isEnding))
+                state.snapshots[index].isEnding = true
+            }
+            return (state.pool, snapshots)
+        }
+        guard let pool else { return }
+        let reason = StoreError.endedForRotation(path, from: keeper.identity.epoch)
+        pool.withdrawAccesses(because: reason)
+        for (snapshot, isFirst) in snapshots {
+            snapshot.withdraw(because: reason)
+            guard isFirst else { continue }
+            // It waits for the access under way.
+            DispatchQueue.global().async { try? snapshot.close(because: reason) }
+        }
+    }
+
+    private func letAccessesGoOn() {
+        let pool = state.withLock { state in
+            defer { state.hasEndedAccesses = false }
+            return state.hasEndedAccesses ? state.pool : nil
+        }
+        pool?.withdrawAccesses(because: nil)
+    }
+
+    // MARK: Suspension
+
+    /// Gives up what no access needs.
+    func suspend() {
+        noteLockTable()
+        let action = handle(.suspend)
+        heritage.setHolderRole(.suspended, true)
+        perform(action)
+        // A write whose transaction was rolled back may stay in its program's code for long; without reads beside it the
+        // lease goes all the same.
+        openPool?.afterReadsUnderWay { [weak self] in self?.releaseBesideWriter() }
+    }
+
+    private func releaseBesideWriter() {
+        let lease = state.withLock { state -> Lease? in
+            guard case .draining(let cause) = state.connections, cause.contains(.suspension),
+                state.pool?.isWriterBusy == true
+            else { return nil }
+            return keeper.detach()
+        }
+        release(lease)
+    }
+
+    /// Takes the lease again, opens the connections, and compares the store with what it was.
+    func resume(_ wait: DatabaseSuspension.Wait) throws {
+        try retake(wait)
+        do {
+            try keeper.verify()
+        } catch {
+            release(keeper.detach())
+            throw error
+        }
+        let action = handle(.resume)
+        heritage.setHolderRole(.suspended, false)
+        if action == .reopen { try reopen() } else { perform(action) }
+        // Where the connections were never closed, it may have been given back in between.
+        if openPool != nil { try retake(wait) }
+    }
+
+    /// Whether the system's table of locks shows those on the store's files, as it did while there were connections.
+    var isShownByLockTable: Bool { state.withLock { $0.isShownByLockTable ?? false } }
+
+    private func noteLockTable() {
+        guard state.withLock({ $0.isShownByLockTable == nil && $0.pool != nil }) else { return }
+        let isShown = LockProof.heldLocks(on: path) != nil
+        state.withLock { $0.isShownByLockTable = isShown }
+    }
+
+    // MARK: The lease
+
+    func retake(_ wait: DatabaseSuspension.Wait) throws {
+        try keeper.retake(wait)
+        if keeper.isHeld { heritage.setHolderRole(.lease, true) }
+    }
+
+    func release(_ lease: Lease?) {
+        guard let lease else { return }
+        heritage.setHolderRole(.lease, false)
+        lease.release()
+    }
+
+    // MARK: The end
+
+    /// Closes the connections for good, behind the accesses under way.
+    ///
+    /// - Throws: `DatabaseError` while something of a connection is still used; the store stays open then.
+    func close() throws {
+        isEnding.store(true, ordering: .releasing)
+        do {
+            let postponed = try work.withLock { _ in
+                try openPool?.close()
+                CrashPoint.reach(.closingConnectionsClosed)
+                return state.withLock { state in
+                    _ = state.connections.handle(.close)
+                    state.failure = storeClosed
+                    setGate(state)
+                    defer { state.postponed = [] }
+                    return state.postponed
+                }
+            }
+            waiters.wake(storeClosed)
+            for begin in postponed { begin() }
+        } catch {
+            isEnding.store(false, ordering: .releasing)
+            throw error
+        }
+        watcher?.stop()
+        suspension.close()
+        keeper.releaseNow()
+        heritage.release()
+    }
+
+    var storeClosed: StoreError {
+        StoreError(
+            .storeClosed,
+            what: "The store \"\(path)\" was closed.",
+            why: "close() was called on it.",
+            remedy: "Open it again with SharedStore.open.")
+    }
+}

@@ -1,0 +1,84 @@
+import CPlatform
+
+/// How the users of a store are asked to give it up for a moment, and how they notice.
+///
+/// A request stands while the byte `intent` is locked, so it ends with the process that made it. The words beside it in
+/// the shared memory only wake those who sleep and say how urgent it is: who may not write the lock file, or finds no
+/// table in it, looks at the byte now and then.
+package final class YieldBell: Sendable {
+    private let path: String
+    private let file: LookedAtFile
+    private let table: SharedTable?
+
+    // Safe because: a descriptor is asked by calls that change nothing in it.
+    private struct LookedAtFile: ~Copyable, @unchecked Sendable {
+        let descriptor: FileDescriptor
+    }
+
+    /// Opens the lock file, which must exist.
+    ///
+    /// - Throws: ``SystemError`` when it cannot even be read.
+    package init(path: String) throws(SystemError) {
+        self.path = path
+        var isWritable = true
+        let descriptor = try Self.open(path, &isWritable)
+        // Where the disk has no room for the table, the byte alone tells.
+        table = isWritable ? try? SharedTable(of: descriptor) : nil
+        file = LookedAtFile(descriptor: descriptor)
+    }
+
+    private static func open(_ path: String, _ isWritable: inout Bool) throws(SystemError) -> FileDescriptor {
+        do {
+            return try FileDescriptor(opening: path, .readWrite)
+        } catch  where error.isPermission {
+            isWritable = false
+            return try FileDescriptor(opening: path, .readOnly)
+        }
+    }
+
+    /// Whether sleepers are woken; otherwise they have to look now and then.
+    package var wakesSleepers: Bool { table != nil }
+
+    /// Whether the path still names this lock file.
+    package var isCurrent: Bool {
+        guard let here = try? file.descriptor.status().identity else { return false }
+        return (try? Files.identity(path)) == here
+    }
+
+    // MARK: Those who are asked
+
+    /// Whether somebody asks for the store, or is about to switch it.
+    package var isAsked: Bool {
+        var found: Int32 = 0
+        let failure = cplatform_lock_probe(
+            file.descriptor.number, Int32(CPLATFORM_LOCK_SHARED.rawValue), LockByte.intent.rawValue, 1, &found)
+        return failure == 0 && found != Int32(CPLATFORM_UNLOCK.rawValue)
+    }
+
+    /// Whether whoever asks also ends long reads.
+    package var insists: Bool {
+        if let table { return table.insists }
+        let offset = Int(LockByte.mappedBase) + TableLayout.Header.insists
+        let word = try? file.descriptor.read(at: offset, byteCount: 4)
+        return word?.contains { $0 != 0 } ?? false
+    }
+
+    /// Counts the changes of requests, to sleep until the next one.
+    package var count: UInt32 { table?.requestCount ?? 0 }
+
+    /// Sleeps until a request changes, or the time is over.
+    ///
+    /// - Parameter count: The count that was looked at; with another one it returns at once.
+    package func wait(since count: UInt32, for timeout: Duration) {
+        if table?.awaitRing(since: count, for: timeout) == true { return }
+        Pause.sleep(for: timeout)
+    }
+
+    // MARK: Those who ask
+
+    /// Says how urgent the request is; for the one who holds the byte `intent`.
+    package func setInsists(_ insists: Bool) { table?.insists = insists }
+
+    /// Wakes everybody who sleeps.
+    package func ring() { table?.ring() }
+}
