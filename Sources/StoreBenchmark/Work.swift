@@ -31,6 +31,7 @@ struct Work {
             Work(name: "open a pool, 5 readers, by passphrase / one key derivation", goal: 1.1) {
                 try OpeningWork.poolByPassphrase($0, $1, $2, connections: 1)
             },
+            Work(name: "a verified backup of 60 MB / SQLite's backup API", goal: nil, body: BackupWork.wholeStore),
         ]
     }
 }

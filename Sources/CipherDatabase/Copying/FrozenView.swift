@@ -57,10 +57,10 @@ package final class FrozenView: @unchecked Sendable {
         reading.readonly = true
         writer = try WritingConnection(
             path: path, label: label + ".guard", configuration: writing, keyring: keyring, key: key, wal: true)
-        writer.sync { $0.handle.disableCheckpointOnClose() }
+        writer.sync { $0.handle.setCheckpointOnClose(false) }
         let db = try Database.open(
             path: path, label: label + ".view", configuration: reading, keyring: keyring, role: .reader, key: key)
-        db.handle.disableCheckpointOnClose()
+        db.handle.setCheckpointOnClose(false)
         reader = SerialConnection(
             db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: true)
         self.path = paths.database

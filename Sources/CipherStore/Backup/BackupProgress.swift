@@ -78,5 +78,10 @@ struct BackupWatch: Sendable {
             BackupProgress(phase: phase, bytesDone: pages * pageBytes, bytesTotal: Int(total) * pageBytes))
     }
 
+    /// The same, which ends for another reason as well.
+    func until(_ isOver: @escaping @Sendable () -> Bool) -> BackupWatch {
+        BackupWatch(progress: progress) { [isCancelled] in isCancelled() || isOver() }
+    }
+
     func check() throws { if isCancelled() { throw CancellationError() } }
 }

@@ -25,7 +25,8 @@ struct BundleVerification {
         let manifest = read.manifest
         try requireLengths(manifest)
         let sealed = try bundle.readSidecar()
-        guard sealed.bytes.count == manifest.sidecar.byteCount, try sha256(sealed.bytes) == manifest.sidecar.sha256
+        guard sealed.bytes.count == manifest.sidecar.byteCount,
+            try ContentDigest.sha256(sealed.bytes) == manifest.sidecar.sha256
         else { throw bundle.damaged("its sidecar is not the one that its manifest names") }
         let (keys, dataKey) = try unlockSidecar(sealed, unlock)
         guard try BackupManifest.isAuthentic(read, dataKey) else {
@@ -81,12 +82,6 @@ struct BundleVerification {
         guard hash == manifest.database.sha256 else {
             throw bundle.damaged("its database has another hash than its manifest says")
         }
-    }
-
-    private func sha256(_ bytes: [UInt8]) throws -> [UInt8] {
-        var digest = try ContentDigest()
-        bytes.withUnsafeBytes { digest.update($0) }
-        return try digest.finish()
     }
 
     private func wrongKey() -> StoreError {

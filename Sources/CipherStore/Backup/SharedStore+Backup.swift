@@ -19,19 +19,15 @@ extension SharedStore {
     ///   - isCancelled: Asked as often; true ends the backup with `CancellationError`.
     /// - Returns: What the backup holds.
     /// - Throws: `StoreError` `alreadyExists`, `pageDamaged` when the store is damaged, `rotationPending` while it is
-    ///   switched to a new key; `DatabaseError`; `SystemError` where the system refused, as for a full disk.
+    ///   switched to a new key, `keyRotated` when a rotation ends long reads; `DatabaseError`; `SystemError` where the system refused, as for a full disk.
     @discardableResult
     public func backup(
         toFolder folder: String, progress: (@Sendable (BackupProgress) -> Void)? = nil,
         isCancelled: @escaping @Sendable () -> Bool = { false }
     ) throws -> BackupReport {
-        // One access from beginning to end: a switch to a new key waits for it as for any long read.
-        try access { pool in
-            try StoreBackup(
-                pool: pool, keyring: keyring, target: BackupBundle(folder),
-                watch: BackupWatch(progress: progress, isCancelled: isCancelled)
-            ).run()
-        }
+        try StoreBackup(
+            store: self, target: BackupBundle(folder), watch: BackupWatch(progress: progress, isCancelled: isCancelled)
+        ).run()
     }
 
     /// Verifies a backup: every hash, seal and page.

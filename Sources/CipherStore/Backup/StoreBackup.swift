@@ -12,51 +12,72 @@ import StorePlatform
 /// 4. What was written is made durable, read back, authenticated, hashed, and opened by SQLite.
 /// 5. The manifest is written, which makes the folder a backup, and the folder gets its name.
 struct StoreBackup {
-    let pool: DatabasePool
-    let keyring: Keyring
+    let store: SharedStore
     let target: BackupBundle
     let watch: BackupWatch
 
-    private var paths: StorePaths { StorePaths(pool.path) }
+    private var paths: StorePaths { StorePaths(store.path) }
+
+    /// What was copied while the store could not be switched to a new key.
+    private struct Copy {
+        let key: FrozenView.Key
+        let pages: UInt32
+        let sidecar: Sidecar
+        let sidecarBytes: [UInt8]
+    }
 
     func run() throws -> BackupReport {
         let start = ContinuousClock.now
-        guard let keys = keyring.keys else { throw pool.noKeys() }
-        try requireNoSwitch(keys)
         let staged = try StagedBundle(for: target)
         CrashPoint.reach(.backupBegun)
-        let view = try pool.makeFrozenView()
-        defer { try? view.close() }
-        let transfer = PageTransfer(key: view.key, pages: view.databasePages, watch: watch)
-        let sidecar = try sidecar(keys, of: view)
-        let sidecarBytes = try sidecar.encoded(keys: keys)
-        try transfer.copy(
-            paths.database, read: { try view.readBytes(at: $0, into: $1) }, to: staged.bundle.databasePath,
-            likeFile: paths.database)
-        // From here on the log may be begun anew.
-        try view.close()
-        try write(sidecarBytes, to: staged.bundle.sidecarPath)
+        guard let keys = store.keyring.keys else { throw noKeys() }
+        // One access: a switch to a new key waits for its end, as for that of any long read.
+        let copy = try store.access { try copy(of: $0, keys, into: staged.bundle) }
+        try write(copy.sidecarBytes, to: staged.bundle.sidecarPath)
+        let transfer = PageTransfer(key: copy.key, pages: copy.pages, watch: watch)
         let (hash, badPage) = try transfer.readBack(staged.bundle.databasePath)
         if let badPage { throw PageTransfer.damaged(badPage, of: staged.bundle.databasePath) }
-        try BundleOpening.check(staged.bundle, keys, pages: view.databasePages)
+        try BundleOpening.check(staged.bundle, keys, pages: copy.pages)
         CrashPoint.reach(.backupVerified)
-        var manifest = manifest(sidecar, view)
-        manifest.database = BackupManifest.File(
-            name: BackupBundle.databaseName, byteCount: Int(view.databasePages) * view.pageBytes, sha256: hash)
-        manifest.sidecar = BackupManifest.File(
-            name: BackupBundle.sidecarName, byteCount: sidecarBytes.count, sha256: try sha256(sidecarBytes))
-        try write(manifest.encoded(view.key.dataKey), to: staged.bundle.manifestPath)
+        let manifest = try manifest(copy, hash)
+        try write(manifest.encoded(copy.key.dataKey), to: staged.bundle.manifestPath)
         try watch.check()
         try staged.publish()
-        return BackupReport(manifest, folder: target.folder, since: start)
+        let log = KeyLog(databasePath: paths.database)
+        let notices = [log.note(.backupMade), log.note(.backupVerified)].compactMap(\.self)
+        return BackupReport(manifest, folder: target.folder, since: start, notices: notices)
     }
 
-    private func manifest(_ sidecar: Sidecar, _ view: FrozenView) -> BackupManifest {
-        let none = BackupManifest.File(name: "", byteCount: 0, sha256: [])
-        return BackupManifest(
-            storeID: sidecar.storeID, epoch: sidecar.epoch, generation: sidecar.generation,
-            created: WallClock.secondsSince1970, pageBytes: view.pageBytes, pages: view.databasePages, database: none,
-            sidecar: none, library: BackupManifest.printable(SQLiteLibrary.cipherVersion ?? "unknown"))
+    private func copy(of pool: DatabasePool, _ keys: SidecarKeys, into bundle: BackupBundle) throws -> Copy {
+        let view = try pool.makeFrozenView()
+        defer { try? view.close() }
+        let sidecar = try sidecar(keys, of: view)
+        let watch = watch.until { [connections = store.connections] in connections.endsAccesses }
+        do {
+            try PageTransfer(key: view.key, pages: view.databasePages, watch: watch).copy(
+                paths.database, read: { try view.readBytes(at: $0, into: $1) }, to: bundle.databasePath,
+                likeFile: paths.database)
+        } catch is CancellationError {
+            try self.watch.check()
+            throw StoreError.endedForRotation(paths.database, from: sidecar.epoch)
+        }
+        // From here on the log may be begun anew.
+        try view.close()
+        return Copy(
+            key: view.key, pages: view.databasePages, sidecar: sidecar, sidecarBytes: try sidecar.encoded(keys: keys))
+    }
+
+    private func manifest(_ copy: Copy, _ hash: [UInt8]) throws -> BackupManifest {
+        BackupManifest(
+            storeID: copy.sidecar.storeID, epoch: copy.sidecar.epoch, generation: copy.sidecar.generation,
+            created: WallClock.secondsSince1970, pageBytes: copy.key.settings.pageBytes, pages: copy.pages,
+            database: BackupManifest.File(
+                name: BackupBundle.databaseName, byteCount: Int(copy.pages) * copy.key.settings.pageBytes,
+                sha256: hash),
+            sidecar: BackupManifest.File(
+                name: BackupBundle.sidecarName, byteCount: copy.sidecarBytes.count,
+                sha256: try ContentDigest.sha256(copy.sidecarBytes)),
+            library: BackupManifest.printable(SQLiteLibrary.cipherVersion ?? "unknown"))
     }
 
     private func write(_ bytes: [UInt8], to path: String) throws(SystemError) {
@@ -67,18 +88,12 @@ struct StoreBackup {
         try file.synchronize()
     }
 
-    private func sha256(_ bytes: [UInt8]) throws -> [UInt8] {
-        var digest = try ContentDigest()
-        bytes.withUnsafeBytes { digest.update($0) }
-        return try digest.finish()
-    }
-
     // MARK: The sidecar
 
     /// The sidecar that belongs to the frozen pages: the present one, without the rotation that may be under way.
     private func sidecar(_ keys: SidecarKeys, of view: FrozenView) throws -> Sidecar {
         let files = SidecarFiles(databasePath: paths.database)
-        guard let choice = try files.choose(files.read(), unlock: { _ in keys }) else { throw pool.noKeys() }
+        guard let choice = try files.choose(files.read(), unlock: { _ in keys }) else { throw noKeys() }
         switch choice.sidecar.state {
         case .switching: throw switching()
         case .ready, .creating, .rotating: break
@@ -89,12 +104,11 @@ struct StoreBackup {
         return choice.sidecar.state == .rotating ? try choice.sidecar.abandoningRotation() : choice.sidecar
     }
 
-    private func requireNoSwitch(_ keys: SidecarKeys) throws {
-        let files = SidecarFiles(databasePath: paths.database)
-        let copies = files.read()
-        if SidecarCopy.allCases.contains(where: { copies[$0].parsed?.claimed.state == .switching }) {
-            throw switching()
-        }
+    private func noKeys() -> StoreError {
+        StoreError(
+            .saltMissing, what: "\"\(paths.database)\" has no sidecar that its key opens.",
+            why: "A backup holds the sidecar too; without it a passphrase opens nothing.",
+            remedy: "Open the store anew, which mends the sidecar or says what is wrong with it.")
     }
 
     private func switching() -> StoreError {
@@ -113,11 +127,16 @@ extension FrozenView {
     }
 }
 
-extension DatabasePool {
-    fileprivate func noKeys() -> StoreError {
-        StoreError(
-            .saltMissing, what: "\"\(path)\" has no sidecar that its key opens.",
-            why: "A backup holds the sidecar too; without it a passphrase opens nothing.",
-            remedy: "Open the store anew, which mends the sidecar or says what is wrong with it.")
+extension StoreConnections {
+    /// Whether accesses under way are to end, for a switch to a new key that waits no longer.
+    fileprivate var endsAccesses: Bool { state.withLock { $0.hasEndedAccesses } }
+}
+
+extension ContentDigest {
+    /// The digest of bytes that are all there.
+    static func sha256(_ bytes: [UInt8]) throws -> [UInt8] {
+        var digest = try ContentDigest()
+        bytes.withUnsafeBytes { digest.update($0) }
+        return try digest.finish()
     }
 }

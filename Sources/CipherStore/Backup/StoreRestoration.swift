@@ -46,7 +46,7 @@ struct StoreRestoration {
         try check(verified)
         return RestorationReport(
             backup: BackupReport(verified.manifest, folder: bundle.folder, since: start), path: paths.database,
-            formerFiles: folder, notices: [])
+            formerFiles: folder, notices: [KeyLog(databasePath: paths.database).note(.restored)].compactMap(\.self))
     }
 
     // MARK: Steps

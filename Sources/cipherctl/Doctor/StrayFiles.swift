@@ -31,6 +31,16 @@ struct StrayFiles {
                 .risk, "temporaryFile", "\"\(name)\" was left by a process that died while it wrote",
                 remedy: "nothing: a later change of the sidecar removes it; or remove it yourself")
         }
+        if ending == "-restoring" {
+            return Finding(
+                .risk, "restorationCut", "\"\(name)\" was left by a restoration that is running or was killed",
+                remedy: "run cipherctl restore again, or remove it: nothing refers to it")
+        }
+        if ending.hasPrefix("-replaced-") {
+            return Finding(
+                .note, "formerFiles", "\"\(name)\" keeps the files of the store that a restoration replaced",
+                remedy: "remove it when you no longer need it: it opens with the keys of its time")
+        }
         if ending.hasPrefix(".sqlcipher"), ["1", "2", "3"].contains(ending.dropFirst(10)) {
             return Finding(
                 .note, "original", "\"\(name)\" is the database from which this store was adopted",

@@ -9,7 +9,9 @@ import Testing
 /// Backups of a store that nobody else uses, and what they hold.
 @Suite("Backups")
 struct BackupTests {
-    @Test("a backup holds what the store held, log included, and opens as a store where it is", arguments: KeyScheme.allCases)
+    @Test(
+        "a backup holds what the store held, log included, and opens as a store where it is",
+        arguments: KeyScheme.allCases)
     func content(scheme: KeyScheme) throws {
         let bench = try BackupBench(scheme)
         let store = try bench.open()
@@ -59,7 +61,8 @@ struct BackupTests {
         switch kind {
         case "folder": try FileManager.default.createDirectory(atPath: bench.bundle, withIntermediateDirectories: false)
         case "file": try bench.write([1], to: bench.bundle)
-        default: try FileManager.default.createSymbolicLink(atPath: bench.bundle, withDestinationPath: "/nowhere/at/all")
+        default:
+            try FileManager.default.createSymbolicLink(atPath: bench.bundle, withDestinationPath: "/nowhere/at/all")
         }
         let store = try bench.open()
         try bench.expect(.alreadyExists) { try store.backup(toFolder: bench.bundle) }
@@ -112,7 +115,9 @@ struct BackupTests {
         try store.close()
     }
 
-    @Test("while a rotation is pending the backup has the present key, without a trace of the next", arguments: KeyScheme.allCases)
+    @Test(
+        "while a rotation is pending the backup has the present key, without a trace of the next",
+        arguments: KeyScheme.allCases)
     func pendingRotation(scheme: KeyScheme) throws {
         let bench = try BackupBench(scheme)
         let material = RotationSecret(.rawKey(try RawKey(bytes: [UInt8](repeating: 7, count: 32))))

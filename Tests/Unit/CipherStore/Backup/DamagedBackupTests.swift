@@ -68,12 +68,15 @@ struct DamagedBackupTests {
         let line = try #require(other.split(separator: "\n").first { $0.contains("\"database\"") })
         let own = try String(contentsOfFile: bench.bundle + "/manifest.json", encoding: .utf8)
         let ownLine = try #require(own.split(separator: "\n").first { $0.contains("\"database\"") })
-        try bench.write(Array(own.replacingOccurrences(of: ownLine, with: line).utf8), to: bench.bundle + "/manifest.json")
+        try bench.write(
+            Array(own.replacingOccurrences(of: ownLine, with: line).utf8), to: bench.bundle + "/manifest.json")
         try bench.write(bench.bytes(bench.folder.path("later/store.db")), to: bench.bundle + "/store.db")
         try expectRefusal()
     }
 
-    @Test("a sidecar or a database of another store under the same key is found", arguments: ["store.db", "store.db-sidecar"])
+    @Test(
+        "a sidecar or a database of another store under the same key is found",
+        arguments: ["store.db", "store.db-sidecar"])
     func mixed(name: String) throws {
         let stranger = try BackupBench()
         try stranger.backUp()

@@ -21,7 +21,8 @@ struct RestorationTests {
         try bench.expect(.alreadyExists) { try bench.restore() }
     }
 
-    @Test("a store is replaced, and its former files are a store in the folder beside it", arguments: KeyScheme.allCases)
+    @Test(
+        "a store is replaced, and its former files are a store in the folder beside it", arguments: KeyScheme.allCases)
     func replaced(scheme: KeyScheme) throws {
         let bench = try BackupBench(scheme)
         try bench.backUp()

@@ -1,0 +1,84 @@
+import Foundation
+import TestKit
+import Testing
+
+@Suite("cipherctl backup and restore")
+struct BackupTests {
+    private let place: Workplace
+
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+    }
+
+    private func hash(_ name: String) throws -> String? {
+        try place.ctl("hash", place.path(name), "--json").json["content_hash"] as? String
+    }
+
+    @Test("a store that was backed up and destroyed is restored with the same content")
+    func drill() throws {
+        let before = try hash("s.db")
+        let made = try place.ctl("backup", place.path("s.db"), place.path("b"), "--json")
+        try #require(made.status == 0, "\(made.errors)")
+        #expect(made.json["verified"] as? Bool == true && made.json["epoch"] as? Int == 1)
+        #expect(made.json["bytes"] as? Int == (made.json["pages"] as? Int ?? 0) * 4096)
+        try place.remove("s.db", "s.db-sidecar", "s.db-sidecar.bak")
+        for name in try place.names() where name.hasPrefix("s.db-") { try place.remove(name) }
+        let restored = try place.ctl("restore", place.path("b"), place.path("s.db"), "--json")
+        try #require(restored.status == 0, "\(restored.errors)")
+        #expect(restored.json["former_files"] is NSNull)
+        #expect(try hash("s.db") == before)
+        #expect(try place.ctl("verify", place.path("s.db")).status == 0)
+    }
+
+    @Test("a store is replaced only when that was asked for twice, and its former files are named")
+    func replacing() throws {
+        try #require(place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
+        let before = try hash("s.db")
+        try #require(place.ctl("sql", place.path("s.db"), "DELETE FROM t", "--write").status == 0)
+        let refused = try place.ctl("restore", place.path("b"), place.path("s.db"))
+        #expect(refused.status == 64 && refused.errors.contains("alreadyExists"))
+        let asked = try place.ctl("restore", place.path("b"), place.path("s.db"), "--replace")
+        #expect(asked.status == 64 && asked.errors.contains("--yes"))
+        let done = try place.ctl("restore", place.path("b"), place.path("s.db"), "--replace", "--yes")
+        try #require(done.status == 0, "\(done.errors)")
+        #expect(done.output.contains("former files") && done.output.contains("s.db-replaced-"))
+        #expect(try hash("s.db") == before)
+    }
+
+    @Test("every bad input gets its exit code and a sentence, and nothing is left")
+    func badInput() throws {
+        try #require(place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
+        try Workplace.write([UInt8](repeating: 1, count: 32), to: place.path("other.key"))
+        let before = try place.names()
+        let cases: [(arguments: [String], key: String?, status: Int32, code: String)] = [
+            (["backup", "s.db", "b"], nil, 64, "alreadyExists"),
+            (["backup", "none.db", "c"], nil, 66, "noSuchStore"),
+            (["backup", "s.db", "c"], "other.key", 77, "wrongKey"),
+            (["backup", "s.db", "none/c"], nil, 66, ""),
+            (["restore", "none", "r.db"], nil, 66, "noSuchStore"),
+            (["restore", "b", "r.db"], "other.key", 77, "wrongKey"),
+            (["restore", "b", "none/r.db"], nil, 66, ""),
+        ]
+        for (arguments, key, status, code) in cases {
+            let words = [arguments[0]] + arguments.dropFirst().map(place.path)
+            let outcome = try place.run(
+                words + ["--json", "--raw-key-file", key.map(place.path) ?? place.key])
+            #expect(outcome.status == status, "\(arguments): \(outcome.errors)")
+            if !code.isEmpty { #expect(outcome.errorJSON["code"] as? String == code, "\(arguments)") }
+        }
+        try place.poke("b/store.db", at: 9000, [0xff, 0xff])
+        let damaged = try place.ctl("restore", place.path("b"), place.path("r.db"))
+        #expect(damaged.status == 65 && damaged.errors.contains("backupDamaged"))
+        let after = try place.names().filter { !$0.hasSuffix("-wal") && !$0.hasSuffix("-shm") }
+        #expect(after.subtracting(before).subtracting(["s.db-keylog"]).isEmpty, "\(after.subtracting(before))")
+    }
+
+    @Test("what backup and restore did stands in the key log")
+    func keyLog() throws {
+        try #require(place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
+        try #require(place.ctl("restore", place.path("b"), place.path("s.db"), "--replace", "--yes").status == 0)
+        let log = String(decoding: try place.bytes("s.db-keylog"), as: UTF8.self)
+        for event in ["backup-made", "backup-verified", "restored"] { #expect(log.contains(event), "\(event)") }
+    }
+}

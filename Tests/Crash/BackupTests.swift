@@ -1,0 +1,119 @@
+import CipherStore
+import Foundation
+import StorePlatform
+import TestKit
+import Testing
+
+/// Backups and restorations that are cut by a kill.
+@Suite(.serialized) struct BackupTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path("app.db") }
+    private var bundle: String { folder.path("backup") }
+
+    private static let names: Set = ["store.db", "store.db-sidecar", "manifest.json"]
+
+    /// Makes a store with some marks.
+    private func makeStore(marks: Int = 3) throws {
+        let actor = try ActorProcess()
+        #expect(actor.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(actor.ask("mark \(marks)") == "ok")
+        #expect(actor.ask("close") == "ok")
+    }
+
+    private func total(_ path: String) throws -> Int {
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        defer { try? store.close() }
+        return try store.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") ?? -1 }
+    }
+
+    private func names() throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: folder.url.path)
+    }
+
+    @Test(
+        "a backup that is killed anywhere is none or whole, and the next one clears up", arguments: CrashPoint.ofBackup)
+    func backup(_ point: CrashPoint) throws {
+        try makeStore()
+        let victim = try ActorProcess(crashAt: point.rawValue)
+        #expect(victim.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(victim.ask("backup \(bundle)") == nil, "the process did not pass \(point)")
+        #expect(victim.diedBySignal())
+        if point == .backupPublished {
+            #expect(try Set(FileManager.default.contentsOfDirectory(atPath: bundle)) == Self.names)
+            _ = try SharedStore.verifyBackup(at: bundle, unlockedBy: TestKeys.source("raw"))
+        } else {
+            #expect(!FileManager.default.fileExists(atPath: bundle))
+            let partial = try #require(try names().first { $0.hasPrefix("backup.partial-") })
+            if point != .backupComplete {
+                #expect(throws: StoreError.self) {
+                    try SharedStore.verifyBackup(at: folder.path(partial), unlockedBy: TestKeys.source("raw"))
+                }
+            }
+            let next = try ActorProcess()
+            #expect(next.ask("open \(path) raw")?.hasPrefix("ok") == true)
+            #expect(next.ask("backup \(bundle)")?.hasPrefix("ok") == true)
+            #expect(try !names().contains { $0.hasPrefix("backup.partial-") })
+        }
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
+    @Test(
+        "a restoration that is killed anywhere leaves the former store, or one that nobody opens until it is run again",
+        arguments: CrashPoint.ofRestoration + [.backupPagesCopied], [true, false])
+    func restoration(_ point: CrashPoint, replacing: Bool) throws {
+        try makeStore(marks: 3)
+        let saved = try total(path)
+        let maker = try ActorProcess()
+        #expect(maker.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(maker.ask("backup \(bundle)")?.hasPrefix("ok") == true)
+        #expect(maker.ask("mark 5") == "ok")
+        let present = saved + 5
+        // Killed, so that its log holds what the file does not.
+        maker.kill()
+        let target = replacing ? path : folder.path("new.db")
+        let command = "restore \(bundle) \(target) raw" + (replacing ? " replace" : "")
+        let victim = try ActorProcess(crashAt: point.rawValue)
+        #expect(victim.ask(command) == nil, "the process did not pass \(point)")
+        #expect(victim.diedBySignal())
+
+        switch point {
+        case .restoreRenamed: #expect(try total(target) == saved)
+        case .backupPagesCopied, .restorePrepared:
+            if replacing { #expect(try total(target) == present) }
+        default:
+            if replacing { #expect(throws: StoreError.self) { try total(target) } }
+        }
+        if point != .restoreRenamed {
+            let next = try ActorProcess()
+            let answer = next.ask(command) ?? "died"
+            #expect(answer.hasPrefix("ok"), "\(answer)")
+        }
+        #expect(try total(target) == saved)
+        #expect(StoreProof.problems(target).isEmpty)
+        #expect(try !names().contains { $0.hasSuffix("-restoring") })
+        if replacing {
+            let kept = try names().filter { $0.hasPrefix("app.db-replaced-") }
+            #expect(kept.count == 1, "\(kept)")
+            #expect(try kept.first.map { try total(folder.path($0) + "/app.db") } == present)
+        }
+    }
+
+    @Test("a restoration that was cut can be undone by hand: the former files move back")
+    func undoneByHand() throws {
+        try makeStore(marks: 3)
+        let saved = try total(path)
+        let maker = try ActorProcess()
+        #expect(maker.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(maker.ask("backup \(bundle)")?.hasPrefix("ok") == true)
+        maker.end()
+        let victim = try ActorProcess(crashAt: CrashPoint.restoreAnnounced.rawValue)
+        #expect(victim.ask("restore \(bundle) \(path) raw replace") == nil)
+        let kept = folder.path(try #require(try names().first { $0.hasPrefix("app.db-replaced-") }))
+        for name in try FileManager.default.contentsOfDirectory(atPath: kept) {
+            #expect(rename("\(kept)/\(name)", folder.path(name)) == 0)
+        }
+        try? FileManager.default.removeItem(atPath: path + "-restoring")
+        try FileManager.default.removeItem(atPath: kept)
+        #expect(try total(path) == saved)
+    }
+}
