@@ -104,7 +104,8 @@ struct KeyMistakeTests {
             ["key", "add", store, "--new-key", Self.secret], ["key", "add", store, "--new-passphrase=\(Self.secret)"],
             ["key", "change", store, "--new-password", Self.secret], ["key", "test", store, Self.secret],
             ["key", "test", store, "--key=\(Self.secret)"], ["key", "add", store, "--new-key-fd", Self.secret],
-            ["key", Self.secret], ["key", "remove", store, "--slot", Self.secret], ["rotate", store, "--new-key", Self.secret],
+            ["key", Self.secret], ["key", "remove", store, "--slot", Self.secret],
+            ["rotate", store, "--new-key", Self.secret],
         ]
         for arguments in mistakes {
             let outcome = try place.run(arguments + key)
@@ -118,7 +119,8 @@ struct KeyMistakeTests {
         try place.write(Self.secret + "\n", to: "pass")
         let revealed = try #require(place.ctl("key", "reveal", store, "--json").json["key"] as? String)
         let runs = [
-            ["key", "add", store, "--new-key-file", place.path("pass")], ["key", "list", store], ["key", "test", store],
+            ["key", "add", store, "--new-key-file", place.path("pass")], ["key", "list", store],
+            ["key", "test", store],
             ["key", "add", store, "--new-key-file", place.path("pass")],
             ["key", "change", store, "--slot", "2"] + newKey, ["key", "log", store].filter { _ in true },
         ]

@@ -14,7 +14,8 @@ struct KeyPolicyTests {
         for wrong in ["", "d", "90", "-1d", "1.5d", "90 d", "90D", "1234567d", "٣d", "1dd"] {
             #expect(AgeText.seconds(wrong) == nil, "\(wrong)")
         }
-        #expect(AgeText.text(59) == "59 seconds" && AgeText.text(7200) == "2 hours" && AgeText.text(200_000) == "2 days")
+        #expect(
+            AgeText.text(59) == "59 seconds" && AgeText.text(7200) == "2 hours" && AgeText.text(200_000) == "2 days")
     }
 
     private func policy(_ arguments: [String], _ variables: [String: String] = [:]) throws -> KeyPolicy {
@@ -70,7 +71,9 @@ struct KeyPolicyTests {
         #expect(sound.json["data_key_age_seconds"] is Int && sound.json["key_log_sound"] as? Bool == true)
         let metrics = try place.run(["status", place.path("s.db"), "--no-key", "--openmetrics"]).output
         #expect(metrics.contains("\ncipherstore_data_key_age_seconds{") && metrics.contains("\ncipherstore_key_slots{"))
-        #expect(metrics.contains("\ncipherstore_backup_age_seconds{") && metrics.contains("\ncipherstore_rotation_pending{"))
+        #expect(
+            metrics.contains("\ncipherstore_backup_age_seconds{") && metrics.contains("\ncipherstore_rotation_pending{")
+        )
         let log = String(decoding: try place.bytes("s.db-keylog"), as: UTF8.self)
         try place.write(log.replacing("backup-verified", with: "backup-made"), to: "s.db-keylog")
         let changed = try run(place, "status")
@@ -92,7 +95,8 @@ struct KeyPolicyTests {
         #expect(findings(created + KeyPolicy.usualKeySeconds, usual) == [])
         #expect(findings(created + KeyPolicy.usualKeySeconds + 1, usual) == ["keyOld"])
         #expect(findings(0, usual) == [] && KeyHealth(paths, sidecar, now: 0).keyAge == 0)
-        #expect(try findings(created + 86_401, policy(["--max-key-age", "1d", "--max-backup-age", "1d"]))
-            == ["keyOld", "backupUnknown"])
+        #expect(
+            try findings(created + 86_401, policy(["--max-key-age", "1d", "--max-backup-age", "1d"]))
+                == ["keyOld", "backupUnknown"])
     }
 }

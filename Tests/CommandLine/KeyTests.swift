@@ -38,7 +38,8 @@ struct KeyTests {
     func life() throws {
         #expect(try numbers() == [1] && !opens("second.key"))
         let added = try place.ctl(
-            "key", "add", place.path("s.db"), "--new-raw-key-file", place.path("second.key"), "--label", "server", "--json")
+            "key", "add", place.path("s.db"), "--new-raw-key-file", place.path("second.key"), "--label", "server",
+            "--json")
         #expect(added.status == 0, "\(added.errors)")
         let slot = try #require(added.json["added"] as? [String: Any])
         #expect(slot["slot"] as? Int == 2 && slot["kind"] as? String == "key-file" && slot["kdf"] as? String == "hkdf")
@@ -60,7 +61,8 @@ struct KeyTests {
         #expect((first.json["changed"] as? [String: Any])?["slot"] as? Int == 1, "\(first.errors)")
         #expect(try opened("raw.key") == nil && opened("second.key") == 1)
         let added = try place.ctl(
-            "key", "add", place.path("s.db"), "--new-raw-key-file", place.path("third.key"), key: place.path("second.key"))
+            "key", "add", place.path("s.db"), "--new-raw-key-file", place.path("third.key"),
+            key: place.path("second.key"))
         #expect(added.status == 0, "\(added.errors)")
         let named = try place.ctl(
             "key", "change", place.path("s.db"), "--slot", "1", "--new-raw-key-file", place.key,
@@ -129,7 +131,9 @@ struct KeyTests {
         #expect(taken.status == 0, "\(taken.errors)")
         #expect(try place.ctl("verify", store).status == 0)
         #expect(try place.ctl("sql", store, "SELECT 1", key: place.path("second.key")).status == 77)
-        #expect(try place.ctl("key", "convert", store, "--to", "direct", "--yes", "--new-raw-key-file", place.key).status == 65)
+        #expect(
+            try place.ctl("key", "convert", store, "--to", "direct", "--yes", "--new-raw-key-file", place.key).status
+                == 65)
     }
 
     @Test("the log tells every change, and names a line that was edited")

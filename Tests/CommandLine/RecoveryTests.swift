@@ -57,7 +57,8 @@ struct RecoveryTests {
     @Test("a line is typed back as it reads, not as it is spelled")
     func spelling() {
         let line = "0009-0014-R1MS-Q4VF"
-        for typed in [line, "0009 0014 r1ms q4vf", "OOO9-0O14-RlMS-Q4VF", "00090014R1MSQ4VF\r", " 0009-0014-riMS-q4vf"] {
+        for typed in [line, "0009 0014 r1ms q4vf", "OOO9-0O14-RlMS-Q4VF", "00090014R1MSQ4VF\r", " 0009-0014-riMS-q4vf"]
+        {
             #expect(RecoverySheet.symbols(typed) == RecoverySheet.symbols(line), "\(typed)")
         }
         #expect(RecoverySheet.symbols("0009-0014-R1MS-Q4VG") != RecoverySheet.symbols(line))
