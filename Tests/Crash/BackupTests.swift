@@ -116,4 +116,41 @@ import Testing
         try FileManager.default.removeItem(atPath: kept)
         #expect(try total(path) == saved)
     }
+
+    @Test(
+        "after a power cut at any moment of a restoration the store is the former one, the restored one or refused, and "
+            + "the same command completes it", arguments: [0, 0.5, 0.9])
+    func powerCut(keeping likelihood: Double) throws {
+        let seed = Seed()
+        let other = TemporaryFolder()
+        let actor = try ActorProcess()
+        #expect(actor.ask("record-calls \(folder.url.path)* \(other.path("calls"))") == "ok")
+        for command in ["open \(path) raw", "mark 3", "backup \(other.path("backup"))", "mark 5", "close"] {
+            #expect(actor.ask(command)?.hasPrefix("ok") == true, "\(command)")
+        }
+        let before = try SystemCallLog(contentsOf: other.path("calls")).calls.count
+        let present = try total(path)
+        #expect(actor.ask("restore \(other.path("backup")) \(path) raw replace")?.hasPrefix("ok") == true)
+        actor.end()
+        let saved = present - 5
+        let calls = try SystemCallLog(contentsOf: other.path("calls")).calls
+        #expect(calls.count > before + 20)
+        var numbers = seed.numbers(Int(likelihood * 10))
+        var seen: Set<Int> = []
+        for count in before...calls.count {
+            let disk = TemporaryFolder()
+            try PowerCut(after: calls[..<count]).restore(
+                from: folder.url.path, to: disk.url.path, keeping: likelihood, ignoring: ["-shm"], using: &numbers)
+            let place = disk.path("app.db")
+            let found = try? total(place)
+            if let found { #expect([saved, present].contains(found), "\(seed) after call \(count): \(found)") }
+            seen.insert(found ?? -1)
+            if found == saved { continue }
+            _ = try SharedStore.restore(
+                from: other.path("backup"), to: place, unlockedBy: TestKeys.source("raw"), replacing: true)
+            #expect(try total(place) == saved, "\(seed) after call \(count)")
+            #expect(StoreProof.problems(place).isEmpty, "\(seed) after call \(count)")
+        }
+        #expect(seen == [saved, present, -1], "\(seed)")
+    }
 }

@@ -79,6 +79,35 @@ import Testing
         try again.close()
     }
 
+    @Test(
+        "a backup and a restoration for which there is no room say so, leave nothing, and succeed once there is some",
+        .enabled(if: SmallDisk.isPossible, reason), arguments: [0, 16, 100, 300])
+    func backups(freeKilobytes: Int) throws {
+        let disk = try SmallDisk(kilobytes: 2048)
+        let folder = TemporaryFolder()
+        let store = try SharedStore.open(at: folder.path("app.db"), unlockedBy: TestKeys.source("raw"))
+        try store.write { db in
+            try db.execute(sql: "CREATE TABLE t (a BLOB)")
+            for _ in 0..<50 { try db.execute(sql: "INSERT INTO t VALUES (randomblob(9000))") }
+        }
+        try disk.fill(leaving: freeKilobytes)
+        #expect(throws: SystemError.self) { try store.backup(toFolder: disk.path("backup")) }
+        #expect(FolderSnapshot(of: disk.folder).names.allSatisfy { !$0.contains("backup") })
+        try disk.makeRoom()
+        try store.backup(toFolder: disk.path("backup"))
+        try store.close()
+        try disk.fill(leaving: freeKilobytes)
+        let path = disk.path("restored.db")
+        #expect(throws: SystemError.self) {
+            try SharedStore.restore(from: disk.path("backup"), to: path, unlockedBy: TestKeys.source("raw"))
+        }
+        #expect(
+            FolderSnapshot(of: disk.folder).names.filter { $0.contains("restored") && !$0.hasSuffix("-lock") } == [])
+        try disk.makeRoom()
+        try SharedStore.restore(from: disk.path("backup"), to: path, unlockedBy: TestKeys.source("raw"))
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
     private func count(_ store: SharedStore) throws -> Int {
         try store.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM t") ?? 0 }
     }

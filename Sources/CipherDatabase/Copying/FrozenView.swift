@@ -38,11 +38,11 @@ package final class FrozenView: @unchecked Sendable {
     /// Whether the database file held everything, so that the log may be begun anew.
     private let allowsNewRun: Bool
 
-    /// Keeps the present moment. The write lock is taken for that, for microseconds.
+    /// Keeps the present moment. The write lock is taken for that, for microseconds, and waited for at most a minute.
     ///
     /// - Parameters:
     ///   - path: A database in WAL mode, or one that becomes so.
-    ///   - configuration: Says how long the write lock is waited for (`busyMode`).
+    ///   - configuration: How connections to it are prepared.
     ///   - keyring: The keys of the file.
     ///   - key: Where they come from.
     /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not to be had; ``StoreError``

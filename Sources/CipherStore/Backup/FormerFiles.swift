@@ -48,13 +48,18 @@ struct FormerFiles {
             guard try present.contains(where: { try !isNew($0) }) else { return nil }
             folder = try makeFolder()
         }
-        for path in present {
-            let kept = folder + "/" + Files.name(of: path)
-            guard try !Files.entryExists(kept), try !isNew(path) else { continue }
-            try Files.link(path, to: kept)
+        do {
+            for path in present {
+                let kept = folder + "/" + Files.name(of: path)
+                guard try !Files.entryExists(kept), try !isNew(path) else { continue }
+                try Files.link(path, to: kept)
+            }
+            try Files.synchronize(directory: folder)
+            try Files.synchronize(directory: Files.directory(of: folder))
+        } catch {
+            try? putBack(from: folder)
+            throw error
         }
-        try Files.synchronize(directory: folder)
-        try Files.synchronize(directory: Files.directory(of: folder))
         return folder
     }
 

@@ -22,7 +22,12 @@ final class StagedBundle {
         let folder = "\(target.folder).partial-\(ProcessInspector.currentProcess)-\(digits)"
         try Files.makeDirectory(folder)
         bundle = BackupBundle(folder)
-        lock = try LockFile(path: folder + "/" + Self.lockName, likeFile: nil).tryLock(.admin, .exclusive)
+        do {
+            lock = try LockFile(path: folder + "/" + Self.lockName, likeFile: nil).tryLock(.admin, .exclusive)
+        } catch {
+            try? BackupBundle.remove(folder)
+            throw error
+        }
     }
 
     deinit {
@@ -33,7 +38,7 @@ final class StagedBundle {
 
     /// Gives the finished backup its name, durably.
     func publish() throws {
-        let files = [BackupBundle.databaseName, BackupBundle.sidecarName, BackupBundle.manifestName]
+        let files = [BackupBundle.databaseName, BackupBundle.sidecarName, BackupBundle.manifestName, Self.lockName]
         for name in try Files.names(inDirectory: bundle.folder) where !files.contains(name) && BackupBundle.isOwn(name)
         {
             try Files.remove(bundle.folder + "/" + name)
@@ -43,6 +48,8 @@ final class StagedBundle {
         try Self.requireFree(target)
         try AtomicFile.move(bundle.folder, to: target)
         isPublished = true
+        // Not before: a folder that is being made is known by it.
+        try Files.remove(target + "/" + Self.lockName)
         lock?.release()
         CrashPoint.reach(.backupPublished)
     }
@@ -61,7 +68,7 @@ final class StagedBundle {
             let folder = parent == "/" ? "/" + name : parent + "/" + name
             guard (try? Files.kind(folder)) == .directory else { continue }
             let lock = folder + "/" + lockName
-            // Killed before it had made its lock file, or while it was giving the folder its name: long ago, then.
+            // Its maker was killed before it had made the lock file, or is about to.
             guard Files.exists(lock) else {
                 try? Files.removeDirectory(folder)
                 continue

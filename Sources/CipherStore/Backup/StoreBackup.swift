@@ -32,7 +32,7 @@ struct StoreBackup {
         CrashPoint.reach(.backupBegun)
         guard let keys = store.keyring.keys else { throw noKeys() }
         // One access: a switch to a new key waits for its end, as for that of any long read.
-        let copy = try store.access { try copy(of: $0, keys, into: staged.bundle) }
+        let copy = try store.access { try copyPages(of: $0, keys, into: staged.bundle) }
         try write(copy.sidecarBytes, to: staged.bundle.sidecarPath)
         let transfer = PageTransfer(key: copy.key, pages: copy.pages, watch: watch)
         let (hash, badPage) = try transfer.readBack(staged.bundle.databasePath)
@@ -48,7 +48,7 @@ struct StoreBackup {
         return BackupReport(manifest, folder: target.folder, since: start, notices: notices)
     }
 
-    private func copy(of pool: DatabasePool, _ keys: SidecarKeys, into bundle: BackupBundle) throws -> Copy {
+    private func copyPages(of pool: DatabasePool, _ keys: SidecarKeys, into bundle: BackupBundle) throws -> Copy {
         let view = try pool.makeFrozenView()
         defer { try? view.close() }
         let sidecar = try sidecar(keys, of: view)

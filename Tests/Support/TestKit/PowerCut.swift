@@ -77,13 +77,23 @@ public struct PowerCut {
             guard Double.random(in: 0..<1, using: &numbers) < likelihood else { break }
             for (path, file) in changes { names[path] = file }
         }
+        var written: [UInt64: String] = [:]
         for (path, number) in names.sorted(by: { $0.key < $1.key }) where path.hasPrefix(folder + "/") {
             guard let file = files[number], !ignored.contains(where: { path.hasSuffix($0) }) else { continue }
+            let newPath = newFolder + path.dropFirst(folder.count)
+            try FileManager.default.createDirectory(
+                at: URL(fileURLWithPath: newPath).deletingLastPathComponent(), withIntermediateDirectories: true)
+            // A file with two names is still one.
+            if let first = written[number] {
+                try FileManager.default.linkItem(atPath: first, toPath: newPath)
+                continue
+            }
+            written[number] = newPath
             var bytes = file.durable
             for call in file.pending where Double.random(in: 0..<1, using: &numbers) < likelihood {
                 Self.apply(call, to: &bytes, by: Bool.random(using: &numbers) ? 1 : 0.5)
             }
-            try bytes.write(to: URL(fileURLWithPath: newFolder + path.dropFirst(folder.count)))
+            try bytes.write(to: URL(fileURLWithPath: newPath))
         }
     }
 }
