@@ -58,6 +58,7 @@ struct ImportCommand: Command {
         let store = try SharedStore.open(at: storePath, unlockedBy: key.source)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
+        StoreOpening.logCreation(storePath, scheme, console)
         if result.didEnlargePages {
             console.note("pages have \(result.pageBytes) bytes now; the source's were smaller")
         }
