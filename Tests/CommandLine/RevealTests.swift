@@ -1,3 +1,4 @@
+import CipherStore
 import Foundation
 import Testing
 
@@ -32,7 +33,7 @@ struct RevealTests {
         try expectRow("from the shell")
     }
 
-    @Test("the stock shell opens the store with passphrase, header size and salt", .enabled(if: hasShell))
+    @Test("the stock shell opens a direct store with passphrase, header size and salt", .enabled(if: hasShell))
     func stockShellWithPassphrase() throws {
         try place.write(Workplace.passphrase, to: "pass")
         let key = ["--key-file", place.path("pass")]
