@@ -144,6 +144,23 @@ import Testing
         #expect(storeError { try DatabasePool(path: bench.path, configuration: config) } == .settingsConflict)
     }
 
+    @Test("a slot that cannot be derived on this machine ends an opening that needs it, and no other")
+    func unavailableDerivation() throws {
+        let bench = try SlotBench()
+        try bench.add("passphrase")
+        // Nobody can authenticate it then; but what a slot costs is looked at before.
+        for ending in ["-sidecar", "-sidecar.bak"] {
+            let text = try #require(bench.contents(ending).map { String(decoding: $0, as: UTF8.self) })
+            let changed = text.replacing(
+                #""scrypt","log2_n":14,"r":8,"p":1"#, with: #""argon2id","memory_kib":16384,"iterations":1,"lanes":1"#)
+            try #require(changed != text)
+            try Data(changed.utf8).write(to: URL(fileURLWithPath: bench.path + ending))
+        }
+        let code = storeError { try bench.read(.sharedStore, .passphrase("passphrase")) }
+        #expect(code == .unsupportedLibrary || code == .wrongKey)
+        #expect(storeError { try bench.read(.sharedStore, SlotBench.first) } == .sidecarForged)
+    }
+
     @Test("thirty-two slots open, and there is no thirty-third")
     func thirtyTwo() throws {
         let bench = try SlotBench()
