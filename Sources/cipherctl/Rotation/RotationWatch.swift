@@ -26,7 +26,9 @@ final class RotationWatch: Sendable {
     func end() { bar.end() }
 
     func show(_ progress: RotationProgress) {
-        if isTerminal {
+        if isTerminal, progress.pagesTotal == 0 {
+            bar.show(Self.detail(progress))
+        } else if isTerminal {
             bar.show(progress.pagesDone, of: progress.pagesTotal, detail: Self.detail(progress))
         } else if isDue(progress.phase) {
             Console.talk(Self.json(progress, path).text + "\n")
