@@ -51,6 +51,20 @@ final class UnlockedKey: Sendable {
         try NewSlot(copy(), kind: kind, label: label, derivation: derivation)
     }
 
+    /// The line that does not fit its check, where the key has the form of a recovery key.
+    var wrongRecoveryLine: Int? {
+        guard case .passphrase(let passphrase) = material else { return nil }
+        return passphrase.secret.withBytes { text -> Int? in
+            do {
+                _ = try RecoveryKey(reading: text)
+                return nil
+            } catch {
+                guard case .check(let line) = error else { return nil }
+                return line
+            }
+        }
+    }
+
     /// Lends the key.
     func withMaterial<Result>(_ body: (borrowing KeyMaterial) throws -> Result) rethrows -> Result {
         try body(material)

@@ -22,7 +22,7 @@ struct KeyAccess {
     init(_ path: String, _ key: UnlockedKey, _ console: Console) throws {
         self.path = path
         self.console = console
-        let choice = try SidecarUnlocking.choose(path, key, console)
+        let choice = try Self.choose(path, key, console)
         for note in choice.notes { console.note("\(note)") }
         sidecar = choice.sidecar
         keys = choice.keys
@@ -30,6 +30,18 @@ struct KeyAccess {
         administration.isCancelled = { Interruption.shared.isSet }
         administration.onNotice = { Console(isJSON: false).note($0) }
         self.administration = administration
+    }
+
+    private static func choose(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SidecarChoice {
+        do {
+            return try SidecarUnlocking.choose(path, key, console)
+        } catch let error as StoreError where error.code == .wrongKey {
+            guard let line = key.wrongRecoveryLine else { throw error }
+            throw StoreError(
+                .wrongKey, what: error.what,
+                why: "It reads like a recovery key, and line \(line) has a wrong character, or is not line \(line).",
+                remedy: "Compare that line with what was printed.")
+        }
     }
 
     /// The slot that the key opened; nil in a direct store.
