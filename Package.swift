@@ -109,7 +109,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CommandLineTests",
-            dependencies: ["CipherStore", "TestKit", "cipherctl"],
+            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "TestKit", "cipherctl"],
             path: "Tests/CommandLine"
         ),
         .testTarget(

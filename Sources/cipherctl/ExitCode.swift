@@ -44,6 +44,7 @@ enum ExitCode: Int32, CaseIterable {
             switch error {
             case let error as CommandFailure: error.exitCode
             case is UsageError: .usage
+            case is CancellationError: .interrupted
             case let error as StoreError: ExitCode(error.code)
             case let error as DatabaseError: ExitCode(error.resultCode)
             case let error as SystemError: ExitCode(error)

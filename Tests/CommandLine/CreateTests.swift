@@ -71,14 +71,6 @@ struct CreateTests {
         #expect(try place.names() == ["raw.key"])
     }
 
-    @Test("key slots are refused in this version")
-    func slots() throws {
-        let place = try Workplace()
-        let outcome = try place.ctl("create", place.path("s.db"), "--scheme", "slots")
-        #expect(outcome.status == 64)
-        #expect(outcome.errors.contains("later version"))
-    }
-
     @Test(
         "a key file that others may read, and a key of the wrong form, are refused with 77",
         arguments: [("0644", 32), ("0660", 32), ("0600", 31), ("0600", 0)])

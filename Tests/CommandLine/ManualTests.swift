@@ -35,7 +35,7 @@ struct ManualTests {
         for command in Catalogue.all {
             #expect(all.contains(String(command.syntax.name.prefix { $0 != " " })), "\(command.syntax.name)")
         }
-        #expect(try complete("cipherctl", "key", "r") == ["reveal"])
+        #expect(try complete("cipherctl", "key", "rev") == ["reveal"])
         #expect(try complete("cipherctl", "help", "exit") == ["exit-codes"])
     }
 

@@ -12,6 +12,23 @@ enum KeyOptions {
         OptionSyntax("--key-credential", value: "NAME", "a passphrase that systemd gives to a service"),
     ]
 
+    /// The same places for a key that is to open the store from now on.
+    static let new: [OptionSyntax] = all.map { option in
+        OptionSyntax("--new-" + option.name.dropFirst(2), value: option.value, "the new key: " + option.help)
+    }
+
+    /// Further keys, of which there may be several.
+    static let also: [OptionSyntax] = all.map { option in
+        OptionSyntax(
+            "--also-" + option.name.dropFirst(2), value: option.value, "a key whose slot is kept: " + option.help,
+            isRepeatable: true)
+    }
+
+    /// The further keys that were named.
+    static func alsoSources(_ arguments: ParsedArguments) throws -> [KeySource] {
+        try also.flatMap { option in try arguments.values(option.name).map { try source(option.name, $0) } }
+    }
+
     /// The source that was chosen; without one the terminal is asked.
     ///
     /// - Parameter isNew: Whether the key is for a store that does not exist yet, so that it is asked for twice.
@@ -20,17 +37,36 @@ enum KeyOptions {
     static func source(
         _ arguments: ParsedArguments, isNew: Bool = false, hasTerminal: Bool = canPrompt
     ) throws -> KeySource {
-        let given = all.compactMap { option in arguments.value(option.name).map { (option.name, $0) } }
+        try source(arguments, all, "key", isNew: isNew, hasTerminal: hasTerminal)
+    }
+
+    /// The source of the new key; without one the terminal is asked, twice.
+    ///
+    /// - Throws: As ``source(_:isNew:hasTerminal:)``.
+    static func newSource(_ arguments: ParsedArguments, hasTerminal: Bool = canPrompt) throws -> KeySource {
+        try source(arguments, new, "new key", isNew: true, hasTerminal: hasTerminal)
+    }
+
+    /// Whether a place for the key was named.
+    static func isGiven(_ arguments: ParsedArguments) -> Bool { all.contains { arguments.value($0.name) != nil } }
+
+    /// Whether a place for the new key was named.
+    static func isNewGiven(_ arguments: ParsedArguments) -> Bool { new.contains { arguments.value($0.name) != nil } }
+
+    private static func source(
+        _ arguments: ParsedArguments, _ options: [OptionSyntax], _ noun: String, isNew: Bool, hasTerminal: Bool
+    ) throws -> KeySource {
+        let given = options.compactMap { option in arguments.value(option.name).map { (option.name, $0) } }
         guard given.count <= 1 else {
             throw UsageError(
-                "Several keys were given: \(given.map(\.0).joined(separator: ", ")).", hint: "Give exactly one of them."
-            )
+                "Several \(noun)s were given: \(given.map(\.0).joined(separator: ", ")).",
+                hint: "Give exactly one of them.")
         }
         guard let (name, value) = given.first else {
             guard hasTerminal else {
                 throw UsageError(
-                    "No key was given, and there is no terminal to ask at.",
-                    hint: "Give one of: \(all.map(\.form).joined(separator: ", ")).")
+                    "No \(noun) was given, and there is no terminal to ask at.",
+                    hint: "Give one of: \(options.map(\.form).joined(separator: ", ")).")
             }
             return isNew
                 ? .prompt("New passphrase: ", confirmation: "The same again: ") : .prompt("Passphrase: ")
@@ -39,7 +75,7 @@ enum KeyOptions {
     }
 
     private static func source(_ name: String, _ value: String) throws -> KeySource {
-        switch name {
+        switch name.replacing("--new-", with: "--").replacing("--also-", with: "--") {
         case "--key-file": return .keyFile(path: value)
         case "--raw-key-file": return .rawKeyFile(path: value)
         case "--key-command": return try .command(line: value)
@@ -47,7 +83,7 @@ enum KeyOptions {
         case "--key-credential": return .systemdCredential(value)
         default:
             guard let number = Int32(value), number >= 0 else {
-                throw UsageError("--key-fd needs the number of a file descriptor.", hint: "As in: --key-fd 3 3< key")
+                throw UsageError("\(name) needs the number of a file descriptor.", hint: "As in: \(name) 3 3< key")
             }
             return .fileDescriptor(number)
         }

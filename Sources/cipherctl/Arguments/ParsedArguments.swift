@@ -2,7 +2,7 @@
 ///
 /// Options may stand anywhere, as `--name value` or `--name=value`; what follows `--` is all operands.
 struct ParsedArguments: Equatable {
-    private var values: [String: String] = [:]
+    private var values: [String: [String]] = [:]
     private(set) var flags: Set<String> = []
     private(set) var operands: [String] = []
 
@@ -25,7 +25,10 @@ struct ParsedArguments: Equatable {
     }
 
     /// The value of an option; nil when it was not given.
-    func value(_ name: String) -> String? { values[name] }
+    func value(_ name: String) -> String? { values[name]?.first }
+
+    /// The values of an option that may be given several times, in their order.
+    func values(_ name: String) -> [String] { values[name] ?? [] }
 
     /// Whether an option without a value was given.
     func has(_ name: String) -> Bool { flags.contains(name) }
@@ -36,7 +39,7 @@ struct ParsedArguments: Equatable {
         let parts = argument.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let name = String(parts[0])
         guard let option = syntax.option(name) else { throw Self.unknown(name, syntax) }
-        if values[name] != nil || flags.contains(name) {
+        if !option.isRepeatable, values[name] != nil || flags.contains(name) {
             throw UsageError("\(name) was given twice.", hint: "Give it once.")
         }
         let attached = parts.count > 1 ? String(parts[1]) : nil
@@ -48,11 +51,12 @@ struct ParsedArguments: Equatable {
         guard let value = attached ?? rest.popFirst(), !value.isEmpty else {
             throw UsageError("\(name) needs a value.", hint: "Write: \(name) \(placeholder)")
         }
-        values[name] = value
+        values[name, default: []].append(value)
     }
 
     private static func unknown(_ name: String, _ syntax: CommandSyntax) -> UsageError {
-        let looksLikeKey = ["--key", "--passphrase", "--password", "--raw-key", "-k", "-p"].contains(name)
+        let stem = name.hasPrefix("--new-") ? "--" + name.dropFirst(6) : name
+        let looksLikeKey = ["--key", "--passphrase", "--password", "--raw-key", "-k", "-p"].contains(stem)
         if looksLikeKey {
             return UsageError(
                 "Keys are never taken from the command line, where every user of the machine can read them.",
@@ -66,7 +70,7 @@ struct ParsedArguments: Equatable {
 
     private func checkOperands(_ syntax: CommandSyntax) throws(UsageError) {
         let hint = "Usage: \(syntax.usage)"
-        if operands.count > syntax.operands.count {
+        if operands.count > syntax.operands.count, syntax.operands.last?.isRepeated != true {
             throw UsageError("There are more arguments than \"\(syntax.name)\" takes.", hint: hint)
         }
         if operands.count < syntax.operands.count, !syntax.operands[operands.count].isOptional {

@@ -5,11 +5,14 @@ struct OptionSyntax: Sendable, Equatable {
     /// What stands for the value in the help; nil for options that take none.
     let value: String?
     let help: String
+    /// Whether it may be given several times.
+    let isRepeatable: Bool
 
-    init(_ name: String, value: String? = nil, _ help: String) {
+    init(_ name: String, value: String? = nil, _ help: String, isRepeatable: Bool = false) {
         self.name = name
         self.value = value
         self.help = help
+        self.isRepeatable = isRepeatable
     }
 
     /// As it stands in the help: `--key-file F`.
@@ -21,11 +24,14 @@ struct OperandSyntax: Sendable, Equatable {
     let name: String
     let help: String
     let isOptional: Bool
+    /// Whether more of the same may follow; only the last operand may.
+    let isRepeated: Bool
 
-    init(_ name: String, _ help: String, isOptional: Bool = false) {
+    init(_ name: String, _ help: String, isOptional: Bool = false, isRepeated: Bool = false) {
         self.name = name
         self.help = help
         self.isOptional = isOptional
+        self.isRepeated = isRepeated
     }
 }
 
@@ -44,7 +50,7 @@ struct CommandSyntax: Sendable {
 
     /// The line of the help that shows the order of operands.
     var usage: String {
-        let operands = operands.map { $0.isOptional ? "[\($0.name)]" : $0.name }
+        let operands = operands.map { ($0.isOptional ? "[\($0.name)]" : $0.name) + ($0.isRepeated ? "..." : "") }
         return (["cipherctl", name] + operands + (options.isEmpty ? [] : ["[options]"])).joined(separator: " ")
     }
 }

@@ -10,8 +10,7 @@ struct AdoptCommand: Command {
         operands: [OperandSyntax("DB", "the database; nobody may have it open")],
         options: [
             OptionSyntax("--compatibility", value: "1|2|3|4", "the version of SQLCipher that made it; 4 unless given"),
-            OptionSyntax("--scheme", value: "direct", "how the key is kept; \"direct\" is the only one so far"),
-            .json,
+            Scheme.option("direct unless given"), .json,
         ] + KeyOptions.all,
         examples: [
             "cipherctl adopt app.db",
@@ -22,6 +21,8 @@ struct AdoptCommand: Command {
             "A database of SQLCipher 4 keeps its key and all pages but the first, which is written anew: its first 32 "
                 + "bytes become readable, and the salt that was there moves to the sidecar. A database of an older version "
                 + "is copied row by row, and the original stays beside it as DB.sqlcipher3 (or 2, or 1).",
+            "With --scheme slots the store gets a key slot for its key in the end; the database keeps its key, so that the "
+                + "former passphrase opens it with any SQLCipher until `cipherctl rotate` has run.",
             "The content hash is compared before the store takes the file's place. A run that is cut, by a kill or a "
                 + "power cut, leaves the file as it was or the store; the same command completes it.",
             "Programs that open the database otherwise than through CipherStore need salt and header size from now on: "
@@ -30,6 +31,7 @@ struct AdoptCommand: Command {
 
     private let path: String
     private let version: Int
+    private let scheme: KeyScheme
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws {
@@ -39,7 +41,7 @@ struct AdoptCommand: Command {
             throw UsageError("There is no such version of SQLCipher.", hint: "Give --compatibility 1, 2, 3 or 4.")
         }
         self.version = version
-        try Scheme.check(arguments)
+        scheme = try Scheme.parse(arguments) ?? .direct
     }
 
     func run(_ console: Console) throws -> ExitCode {
@@ -71,6 +73,11 @@ struct AdoptCommand: Command {
         let store = try SharedStore.open(at: path, unlockedBy: key.source)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
+        StoreOpening.logCreation(path, .direct, console)
+        if scheme == .slots, try store.keys.summary().scheme == .direct {
+            try JobControlSuspension.withoutStopping { try store.keys.convertToSlots(key.source) }
+            console.note(StoreInspection.formerPassphrase)
+        }
         try report(result, store, seconds: (ContinuousClock.now - started) / .seconds(1), console)
         return .ok
     }
@@ -97,7 +104,7 @@ struct AdoptCommand: Command {
             "sidecar     \(path)-sidecar and its .bak: keep both with the store; they hold its salt from now on")
         try console.report(
             json: .object([
-                "store": .string(path), "store_id": .string("\(store.storeID)"), "scheme": .string("direct"),
+                "store": .string(path), "store_id": .string("\(store.storeID)"), "scheme": .string(scheme.rawValue),
                 "compatibility": .int(version), "completed_earlier_adoption": .bool(result == nil),
                 "content_hash": .optional(result) { .string($0.hash.hex) }, "verified": .bool(result != nil),
                 "original": .optional(result?.backup, JSON.string), "seconds": .real(seconds),

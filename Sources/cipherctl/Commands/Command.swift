@@ -13,9 +13,11 @@ enum Catalogue {
     static var all: [any Command.Type] {
         [
             CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, StatusCommand.self,
-            DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyRevealCommand.self, ExportCommand.self,
-            BackupCommand.self, RestoreCommand.self,
-            CompletionsCommand.self, ManCommand.self,
+            DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyListCommand.self, KeyAddCommand.self,
+            KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
+            KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyLogCommand.self,
+            ExportCommand.self, BackupCommand.self, RestoreCommand.self, RotateCommand.self, CompletionsCommand.self,
+            ManCommand.self,
         ]
     }
 

@@ -9,34 +9,39 @@ struct CreateCommand: Command {
         summary: "make a new, empty store",
         operands: [OperandSyntax("STORE", "the file to make; its sidecar comes to stand beside it")],
         options: [
-            OptionSyntax("--scheme", value: "direct", "how the key is kept; \"direct\" is the only one so far"),
-            .json,
+            Scheme.option("slots unless given"), .json,
         ] + KeyOptions.all,
         examples: [
             "cipherctl create app.db",
             "cipherctl create app.db --key-file app.key",
             "cipherctl create app.db --raw-key-file app.rawkey --json",
+            "cipherctl create app.db --scheme direct --key-file app.key",
         ],
         notes: [
-            "A creation that was cut short, by a kill or a power cut, is completed by the same command with the same key."
+            Scheme.note,
+            "A creation that was cut short, by a kill or a power cut, is completed by the same command with the same key.",
         ])
 
     private let path: String
+    private let scheme: KeyScheme
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws {
         path = arguments.operands[0]
         self.arguments = arguments
-        try Scheme.check(arguments)
+        scheme = try Scheme.parse(arguments) ?? .slots
     }
 
     func run(_ console: Console) throws -> ExitCode {
         let isTakenUp = try checkTarget()
         let key = try UnlockedKey(KeyOptions.source(arguments, isNew: !isTakenUp), console)
-        let store = try SharedStore.open(at: path, unlockedBy: key.source)
+        var configuration = Configuration()
+        configuration.keyScheme = scheme
+        let store = try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
         let scheme = try store.keys.summary().scheme
+        StoreOpening.logCreation(path, scheme, console)
         try console.report(
             json: .object([
                 "store": .string(path), "store_id": .string("\(store.storeID)"), "epoch": .int(store.epoch),
@@ -70,19 +75,5 @@ struct CreateCommand: Command {
         CommandFailure(
             .usage, "exists", what: "\"\(path)\" is not free for a new store.", why: why,
             hint: "Choose another name, or move what is there away; nothing was changed.")
-    }
-}
-
-/// How the key of a store is kept.
-enum Scheme {
-    /// - Throws: ``UsageError`` for a scheme that does not exist, or not yet.
-    static func check(_ arguments: ParsedArguments) throws(UsageError) {
-        switch arguments.value("--scheme") {
-        case nil, "direct": return
-        case "slots":
-            throw UsageError(
-                "Key slots come with a later version.", hint: "Use --scheme direct, which this version makes.")
-        default: throw UsageError("There is no such scheme.", hint: "Use --scheme direct.")
-        }
     }
 }

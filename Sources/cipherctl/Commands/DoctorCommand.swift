@@ -10,10 +10,11 @@ struct DoctorCommand: Command {
             "tell what is wrong or risky about a store, and what to do; exit code 2 when something needs attention",
         operands: [OperandSyntax("STORE", "the store; it may be in use, and is not opened")],
         options: [OptionSyntax("--no-key", "look at what needs no key; nothing is authenticated then"), .json]
-            + KeyOptions.all,
+            + KeyPolicy.options + KeyOptions.all,
         examples: [
             "cipherctl doctor app.db --key-file app.key",
             "cipherctl doctor app.db --no-key --json",
+            "cipherctl doctor app.db --no-key --max-key-age 365d --max-backup-age 30d",
         ],
         notes: [
             "Looked at are the library with its published bugs, the filesystem, permissions of the store's files and of the "
@@ -25,12 +26,14 @@ struct DoctorCommand: Command {
 
     private let path: String
     private let needsKey: Bool
+    private let policy: KeyPolicy
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
         path = arguments.operands[0]
         needsKey = !arguments.has("--no-key")
+        policy = try KeyPolicy(arguments)
         if !needsKey, KeyOptions.all.contains(where: { arguments.value($0.name) != nil }) {
             throw UsageError("A key and --no-key were given.", hint: "Leave one of them out.")
         }
@@ -53,6 +56,7 @@ struct DoctorCommand: Command {
                 }
             }
         }
+        findings += KeyHealth(paths, inspection.sidecar).findings(policy)
         findings += StoreCheckup(paths: paths, inspection: inspection).findings()
         try report(findings, inspection, console)
         return findings.contains(where: \.needsAttention) ? .needsAttention : .ok

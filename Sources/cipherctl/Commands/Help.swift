@@ -58,10 +58,41 @@ enum Help {
             Give exactly one. Without any, a terminal is asked, and what is typed is not shown.
             \(rows.joined(separator: "\n"))
 
+            New keys come from the same options with --new- in front: --new-key-file F, --new-raw-key-file F, ...
             No key is ever taken from the command line itself, where every user of the machine can read it.
+
+            What answers what:
+
+            \(answers.map { "  \($0.question)\n    \($0.answer)" }.joined(separator: "\n"))
+
+            Copies of the store and of its sidecar that were taken before still open with the keys of their time.
 
             """
     }
+
+    /// Which operation answers which mishap.
+    static let answers: [(question: String, answer: String)] = [
+        (
+            "A passphrase or key file is forgotten or lost, and nobody else has it:",
+            "cipherctl key change, or key add and key remove, with another key of the store"
+        ),
+        (
+            "A passphrase, key file or recovery key is known to others:",
+            "cipherctl key change or key remove, and then cipherctl rotate --compromised: new master key, data key, salt"
+        ),
+        (
+            "The data key is known to others (as printed by key reveal), or it is old:",
+            "cipherctl rotate: a new data key and salt; no slot changes"
+        ),
+        (
+            "A backup, or a copy of the files, is in wrong hands:",
+            "if its key may be known too, rotate --compromised; the copy itself stays readable with the keys of its time"
+        ),
+        (
+            "The key of a direct store is known to others:",
+            "cipherctl rotate --new-key-file F: a direct store has one key only"
+        ),
+    ]
 
     private static var exitCodes: String {
         let rows = ExitCode.allCases.map { code in

@@ -11,8 +11,7 @@ struct ImportCommand: Command {
             OperandSyntax("STORE", "the store to make; nothing may stand there yet"),
         ],
         options: [
-            OptionSyntax("--scheme", value: "direct", "how the key is kept; \"direct\" is the only one so far"),
-            .json,
+            Scheme.option("slots unless given"), .json,
         ] + KeyOptions.all,
         examples: [
             "cipherctl import plain.db app.db",
@@ -29,13 +28,14 @@ struct ImportCommand: Command {
 
     private let plainPath: String
     private let storePath: String
+    private let scheme: KeyScheme
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
         plainPath = arguments.operands[0]
         storePath = arguments.operands[1]
-        try Scheme.check(arguments)
+        scheme = try Scheme.parse(arguments) ?? .slots
     }
 
     func run(_ console: Console) throws -> ExitCode {
@@ -51,11 +51,14 @@ struct ImportCommand: Command {
         _ = Interruption.shared
         let progress = ProgressBar("importing", isAllowed: !console.isJSON)
         defer { progress.end() }
-        let result = try StoreImport(source: source, target: target, key: key, progress: progress).run()
+        let result = try StoreImport(
+            source: source, target: target, key: key, scheme: scheme, progress: progress
+        ).run()
         progress.end()
         let store = try SharedStore.open(at: storePath, unlockedBy: key.source)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
+        StoreOpening.logCreation(storePath, scheme, console)
         if result.didEnlargePages {
             console.note("pages have \(result.pageBytes) bytes now; the source's were smaller")
         }
@@ -68,7 +71,8 @@ struct ImportCommand: Command {
         let bytes = try Files.byteCount(storePath) ?? 0
         try console.report(
             json: .object([
-                "store": .string(storePath), "store_id": .string("\(store.storeID)"), "rows": .int(result.rowCount),
+                "store": .string(storePath), "store_id": .string("\(store.storeID)"),
+                "scheme": .string(scheme.rawValue), "rows": .int(result.rowCount),
                 "file_bytes": .int(bytes), "page_bytes": .int(result.pageBytes),
                 "content_hash": .string(result.hash.hex), "verified": .bool(true), "seconds": .real(seconds),
             ]),

@@ -40,6 +40,7 @@ struct KeyRevealCommand: Command {
         }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let choice = try SidecarUnlocking.choose(path, key, console)
+        if let notice = KeyLog(databasePath: StorePaths(path).database).note(.keyRevealed) { console.note(notice) }
         let digits = choice.dataKey.withBytes { Hex.text(Array($0)) }
         try console.report(json: json(choice.sidecar, digits), lines: pragmas(choice.sidecar, digits))
         return .ok

@@ -11,24 +11,29 @@ struct StatusCommand: Command {
         options: [
             OptionSyntax("--no-key", "show what needs no key; nothing is authenticated then"),
             OptionSyntax("--openmetrics", "print figures for a monitoring system, in the OpenMetrics form"), .json,
-        ] + KeyOptions.all,
+        ] + KeyPolicy.options + KeyOptions.all,
         examples: [
             "cipherctl status app.db --key-file app.key",
             "cipherctl status app.db --no-key --json",
             "cipherctl status app.db --no-key --openmetrics",
+            "cipherctl status app.db --no-key --max-key-age 365d --max-backup-age 30d",
         ],
         notes: [
-            "Nothing is changed: a missing copy of the sidecar is named, and mended by the next opening for writing."
+            "Ages are those that sidecar and key log tell. With a bound that was asked for, an age that is not known needs "
+                + "attention too.",
+            "Nothing is changed: a missing copy of the sidecar is named, and mended by the next opening for writing.",
         ])
 
     private let path: String
     private let needsKey: Bool
+    private let policy: KeyPolicy
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
         path = arguments.operands[0]
         needsKey = !arguments.has("--no-key")
+        policy = try KeyPolicy(arguments)
         if arguments.has("--openmetrics") && arguments.has("--json") {
             throw UsageError("--openmetrics and --json were given.", hint: "Leave one of them out.")
         }
@@ -43,10 +48,12 @@ struct StatusCommand: Command {
             let key = try UnlockedKey(KeyOptions.source(arguments), console)
             try inspection.authenticate(SidecarUnlocking.choose(path, key, console))
         }
+        let health = KeyHealth(StorePaths(path), inspection.sidecar)
+        inspection.take(health.findings(policy))
         if arguments.has("--openmetrics") {
-            for line in OpenMetrics(inspection).text { try console.output.line(line) }
+            for line in OpenMetrics(inspection, health).text { try console.output.line(line) }
         } else {
-            try console.report(json: json(inspection), lines: lines(inspection))
+            try console.report(json: json(inspection, health), lines: lines(inspection, health))
         }
         return inspection.attention.isEmpty ? .ok : .needsAttention
     }
@@ -63,6 +70,11 @@ struct StatusCommand: Command {
         }
     }
 
+    private func json(_ found: StoreInspection, _ health: KeyHealth) -> JSON {
+        guard case .object(let members) = json(found) else { return json(found) }
+        return .object(members + health.json)
+    }
+
     private func json(_ found: StoreInspection) -> JSON {
         let settings = found.sidecar?.settings
         return .object([
@@ -70,7 +82,7 @@ struct StatusCommand: Command {
             "state": .optional(found.sidecar) { .string($0.state.rawValue) },
             "scheme": .optional(found.sidecar) { .string($0.scheme.name) },
             "store_id": .optional(found.sidecar) { .string("\($0.storeID)") },
-            "slots": .optional(found.sidecar?.slotted) { .array($0.table.slots.map(json)) },
+            "slots": .optional(found.sidecar?.slotted) { .array($0.table.slots.map(SlotReport.json)) },
             "data_key_origin": .optional(found.sidecar?.slotted) { .string($0.dataKey.origin.rawValue) },
             "epoch": .optional(found.sidecar) { .int($0.epoch) },
             "generation": .optional(found.sidecar) { .int($0.generation) },
@@ -94,7 +106,7 @@ struct StatusCommand: Command {
         ])
     }
 
-    private func lines(_ found: StoreInspection) -> [String] {
+    private func lines(_ found: StoreInspection, _ health: KeyHealth) -> [String] {
         var lines = ["store        \(path)"]
         if let sidecar = found.sidecar {
             let settings = sidecar.settings
@@ -103,7 +115,7 @@ struct StatusCommand: Command {
                 "store id     \(sidecar.storeID)",
                 "scheme       \(sidecar.scheme.name), epoch \(sidecar.epoch), generation \(sidecar.generation)",
             ]
-            lines += sidecar.slots.map(line)
+            lines += sidecar.slots.map(line) + health.lines
             lines += [
                 "cipher       AES-256, HMAC-\(settings.hmacHash.rawValue.uppercased()), PBKDF2-"
                     + "\(settings.kdfHash.rawValue.uppercased()) x \(settings.kdfRounds), \(settings.pageBytes)-byte pages, "
@@ -130,15 +142,8 @@ struct StatusCommand: Command {
         return lines + notes(found).map { "note         \($0)" } + found.attention.map { "attention    \($0)" }
     }
 
-    private func json(_ slot: KeySlot) -> JSON {
-        .object([
-            "number": .int(slot.id), "kind": .string(slot.kind.rawValue), "label": .string(slot.label.text),
-            "derivation": .string(slot.derivation.description), "created": .int(slot.created),
-        ])
-    }
-
     private func line(_ slot: KeySlot) -> String {
-        "slot         \(slot.id) \(slot.kind.rawValue)" + (slot.label.text.isEmpty ? "" : " \"\(slot.label)\"")
+        "slot         \(slot.id) \(slot.kind.rawValue)" + (slot.label == .none ? "" : " \"\(slot.label)\"")
             + ", \(slot.derivation)"
     }
 }

@@ -38,6 +38,12 @@ enum StoreOpening {
         return store
     }
 
+    /// Tells the key log that a store was made.
+    static func logCreation(_ path: String, _ scheme: KeyScheme, _ console: Console) {
+        let log = KeyLog(databasePath: StorePaths(path).database)
+        if let notice = log.note(.storeCreated(scheme: scheme.rawValue)) { console.note(notice) }
+    }
+
     private static func needsLog(_ path: String) -> CommandFailure {
         CommandFailure(
             .notPermitted, "needsWriting", what: "\"\(path)\" cannot be read without writing beside it.",

@@ -18,6 +18,13 @@ final class UnlockedKey: Sendable {
         material = try source.read()
     }
 
+    /// A recovery key as a program that reads it gets it.
+    init(_ recovery: borrowing RecoveryKey) throws {
+        name = "recovery key"
+        slotKind = .recovery
+        material = .passphrase(try Passphrase(recovery.text()))
+    }
+
     /// A key that is known already, to be used without derivation.
     init(raw key: DataKey) throws {
         name = "data key"
@@ -33,13 +40,47 @@ final class UnlockedKey: Sendable {
         return slotKind.map { source.answering(for: $0) } ?? source
     }
 
+    /// The keys of a sidecar that this key opens, or nil when it opens none of its slots.
+    func unlock(_ claimed: Sidecar) throws -> SidecarKeys? { try material.unlock(claimed) }
+
+    /// Whether it is a passphrase, and no raw key.
+    var isPassphrase: Bool { material.isPassphrase }
+
+    /// A key slot that this key opens.
+    func newSlot(kind: KeySlot.Kind, label: SlotLabel, derivation: SlotDerivation?) throws -> NewSlot {
+        try NewSlot(copy(), kind: kind, label: label, derivation: derivation)
+    }
+
+    /// The line that does not fit its check, where the key has the form of a recovery key.
+    var wrongRecoveryLine: Int? {
+        guard case .passphrase(let passphrase) = material else { return nil }
+        return passphrase.secret.withBytes { text -> Int? in
+            do {
+                _ = try RecoveryKey(reading: text)
+                return nil
+            } catch {
+                guard case .check(let line) = error else { return nil }
+                return line
+            }
+        }
+    }
+
+    /// Lends the key.
+    func withMaterial<Result>(_ body: (borrowing KeyMaterial) throws -> Result) rethrows -> Result {
+        try body(material)
+    }
+
+    private func copy() throws -> KeyMaterial {
+        switch material {
+        case .passphrase(let passphrase): .passphrase(try Passphrase(passphrase.secret.copy()))
+        case .rawKey(let key): .rawKey(try RawKey(key.secret.copy()))
+        }
+    }
+
     /// The data key under a salt; a passphrase is derived.
     func dataKey(salt: Salt, settings: CipherSettings) throws -> DataKey {
         try material.dataKey(salt: salt, settings: settings)
     }
-
-    /// The keys of what a sidecar claims; nil when the key opens no slot of it.
-    func unlock(_ claimed: Sidecar) throws -> SidecarKeys? { try material.unlock(claimed) }
 
     /// Gives the key to a connection that is being prepared by hand.
     func give(to db: Database) throws {

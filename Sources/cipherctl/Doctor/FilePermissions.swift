@@ -1,4 +1,5 @@
 import CipherStore
+import KeyCustody
 import StorePlatform
 
 /// Who may use the files of a store.
@@ -10,7 +11,8 @@ struct FilePermissions {
         [
             ("database", paths.database), ("sidecar", paths.sidecar),
             ("second copy of the sidecar", paths.sidecarBackup),
-            ("lock file", paths.lock), ("write-ahead log", paths.wal), ("shared memory", paths.sharedMemory),
+            ("lock file", paths.lock), ("key log", KeyLog(databasePath: paths.database).path),
+            ("write-ahead log", paths.wal), ("shared memory", paths.sharedMemory),
         ]
     }
 

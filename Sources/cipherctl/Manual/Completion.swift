@@ -13,7 +13,7 @@ enum Completion {
     /// By the placeholder that the help shows.
     static func value(_ placeholder: String) -> Value {
         switch placeholder {
-        case "F", "STORE", "PLAIN", "DB", "FILE": .file
+        case "F", "STORE", "PLAIN", "DB", "FILE", "DIR": .file
         case "C": .program
         case "VAR": .variable
         default:

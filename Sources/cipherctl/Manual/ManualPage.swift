@@ -20,12 +20,15 @@ enum ManualPage {
 
     private static func command(_ syntax: CommandSyntax) -> [String] {
         var lines = [".SS \(text(syntax.usage))", text(syntax.summary.capitalizedFirst + ".")]
-        let keys = Set(KeyOptions.all.map(\.name))
+        let keys = Set((KeyOptions.all + KeyOptions.new).map(\.name))
         let rows =
             syntax.operands.map { ($0.name, $0.help) }
             + syntax.options.filter { !keys.contains($0.name) }.map { ($0.form, $0.help) }
         lines += rows.flatMap { tagged($0.0, $0.1) }
-        if syntax.options.contains(where: { keys.contains($0.name) }) { lines += [".PP", "It takes a key: see KEYS."] }
+        if syntax.options.contains(where: { keys.contains($0.name) }) {
+            let isNew = syntax.options.contains { $0.name == KeyOptions.new[0].name }
+            lines += [".PP", isNew ? "It takes a key and a new key: see KEYS." : "It takes a key: see KEYS."]
+        }
         for note in syntax.notes { lines += [".PP", text(note)] }
         lines += [".PP", "Examples:", ".PP", ".nf", ".RS 4"] + syntax.examples.map(text) + [".RE", ".fi"]
         return lines
@@ -35,7 +38,10 @@ enum ManualPage {
         let intro =
             "Exactly one of these says where the key comes from. Without any, a terminal is asked, and what is typed is not "
             + "shown. No key is ever taken from the command line itself."
-        return [".SH KEYS", text(intro)] + KeyOptions.all.flatMap { tagged($0.form, $0.help) }
+        let new = "The same for a new key, where a command takes one:"
+        return [".SH KEYS", text(intro)] + KeyOptions.all.flatMap { tagged($0.form, $0.help) } + [".PP", text(new)]
+            + KeyOptions.new.flatMap { tagged($0.form, $0.help) }
+            + Help.answers.flatMap { [".PP", text($0.question), ".RS 4", text($0.answer), ".RE"] }
     }
 
     private static var exitCodes: [String] {
@@ -47,6 +53,7 @@ enum ManualPage {
             + [
                 ("STORE", "the database"), ("STORE-wal, STORE-shm", "SQLite's log and its index; they stay"),
                 ("STORE-sidecar, STORE-sidecar.bak", "salt and cipher settings, twice: keep both with the store"),
+                ("STORE-keylog", "what happened to its keys; see key log"),
                 ("STORE-lock", "locks between processes; it holds nothing"),
             ].flatMap { tagged($0.0, $0.1) }
     }
@@ -61,8 +68,4 @@ enum ManualPage {
         if escaped.hasPrefix(".") { escaped = "\\&" + escaped }
         return escaped
     }
-}
-
-extension String {
-    fileprivate var capitalizedFirst: String { prefix(1).uppercased() + dropFirst() }
 }

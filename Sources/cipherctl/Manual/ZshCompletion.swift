@@ -57,12 +57,14 @@ enum ZshCompletion {
         let space = String(repeating: " ", count: indent)
         var specs = syntax.options.map { option in
             let value = option.value.map { ":\(escaped($0)):\(action($0))" } ?? ""
-            return Completion.quoted("\(option.name)[\(escaped(option.help))]\(value)")
+            let star = option.isRepeatable ? "*" : ""
+            return Completion.quoted("\(star)\(option.name)[\(escaped(option.help))]\(value)")
         }
         specs.append("'--help[explain the command]'")
         specs += syntax.operands.enumerated().map { index, operand in
             let colons = operand.isOptional ? "::" : ":"
-            return Completion.quoted("\(index + 1)\(colons)\(escaped(operand.name)):\(action(operand.name))")
+            let place = operand.isRepeated ? "*" : "\(index + 1)"
+            return Completion.quoted("\(place)\(colons)\(escaped(operand.name)):\(action(operand.name))")
         }
         return "\(space)_arguments \\\n" + specs.map { "\(space)    \($0)" }.joined(separator: " \\\n")
     }

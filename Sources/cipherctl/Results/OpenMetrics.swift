@@ -1,3 +1,4 @@
+import KeyCustody
 import StorePlatform
 
 /// Figures in the text form that monitoring systems collect.
@@ -38,13 +39,14 @@ struct OpenMetrics {
 
 extension OpenMetrics {
     /// The figures of a store.
-    init(_ found: StoreInspection) {
+    init(_ found: StoreInspection, _ health: KeyHealth) {
         let store: KeyValuePairs = ["store": found.path]
         gauge(store, "file_bytes", "Length of the database file.", found.fileBytes)
         gauge(store, "pages", "Pages of the database at its last commit.", found.pages)
         gauge(store, "wal_bytes", "Length of the write-ahead log.", found.walBytes)
         gauge(store, "wal_frames", "Committed frames in the write-ahead log.", found.walFrames)
         if let sidecar = found.sidecar { gauge(store, "epoch", "Data keys that the store has had.", sidecar.epoch) }
+        addKeys(found.sidecar, health, store)
         gauge(store, "attention", "Things that somebody should look at.", found.attention.count)
         guard let holders = found.holders else { return }
         gauge(store, "holders", "Connections and processes that hold the store.", holders.count)
@@ -52,6 +54,18 @@ extension OpenMetrics {
             store, "waiting", "Connections that wait for the turn to write.",
             holders.count { $0.uses.contains(.waiting) })
         addHolders(holders, found.path)
+    }
+
+    private mutating func addKeys(
+        _ sidecar: Sidecar?, _ health: KeyHealth, _ store: KeyValuePairs<String, String>
+    ) {
+        if let sidecar { gauge(store, "key_slots", "Key slots; 0 in a direct store.", sidecar.slots.count) }
+        if let age = health.keyAge { gauge(store, "data_key_age_seconds", "How old the data key is.", age) }
+        if let age = health.backupAge {
+            gauge(store, "backup_age_seconds", "How long ago a backup was last verified.", age)
+        }
+        let isPending = sidecar.map { $0.state == .rotating || $0.state == .switching } ?? false
+        gauge(store, "rotation_pending", "Whether a rotation runs or was cut.", isPending ? 1 : 0)
     }
 
     private mutating func gauge(

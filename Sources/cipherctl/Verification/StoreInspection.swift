@@ -119,6 +119,18 @@ struct StoreInspection {
         }
     }
 
+    /// Takes in what else somebody should look at.
+    mutating func take(_ findings: [Finding]) {
+        attention += findings.map { $0.what + ($0.remedy.map { ": " + $0 } ?? "") }
+    }
+
+    /// Whether a process holds the lock under which keys change and rotations run; nil when that cannot be asked.
+    static func isChangingKeys(_ path: String) -> Bool? {
+        let lock = StorePaths(path).lock
+        guard Files.exists(lock) else { return false }
+        return try? LockFile(path: lock, likeFile: path, allowsReadOnly: true).isHeld(.admin)
+    }
+
     // MARK: Risks
 
     /// What a store says of itself that was direct before it got slots, and still has that key.
@@ -136,7 +148,11 @@ struct StoreInspection {
         }
         switch sidecar?.state {
         case .creating: attention.append("the creation of the store was cut: `cipherctl create` completes it")
-        case .rotating, .switching: attention.append("a rotation is under way, or was cut")
+        case .rotating, .switching:
+            // One that runs is told by `rotate --status`, and needs nobody.
+            if Self.isChangingKeys(path) != true {
+                attention.append("a rotation was cut: the next opening for writing finishes or undoes it")
+            }
         case .ready, nil: break
         }
         switch verdict {

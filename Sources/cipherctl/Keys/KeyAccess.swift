@@ -1,0 +1,91 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+/// The keys of a store, opened with one of them, for the commands that show or change them.
+///
+/// Only the sidecar is opened: the database may be in use, or damaged.
+struct KeyAccess {
+    let path: String
+    let console: Console
+    /// The store as the key proves it.
+    let sidecar: Sidecar
+    let keys: SidecarKeys
+    let administration: KeyAdministration
+
+    /// - Throws: What opening the store with this key would throw; ``UsageError``.
+    init(_ path: String, _ arguments: ParsedArguments, _ console: Console) throws {
+        try self.init(path, UnlockedKey(KeyOptions.source(arguments), console), console)
+    }
+
+    /// - Throws: What opening the store with this key would throw.
+    init(_ path: String, _ key: UnlockedKey, _ console: Console) throws {
+        self.path = path
+        self.console = console
+        let choice = try Self.choose(path, key, console)
+        for note in choice.notes { console.note("\(note)") }
+        sidecar = choice.sidecar
+        keys = choice.keys
+        var administration = KeyAdministration(databasePath: StorePaths(path).database, keys: choice.keys)
+        administration.isCancelled = { Interruption.shared.isSet }
+        administration.onNotice = { Console(isJSON: false).note($0) }
+        self.administration = administration
+    }
+
+    private static func choose(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SidecarChoice {
+        do {
+            return try SidecarUnlocking.choose(path, key, console)
+        } catch let error as StoreError where error.code == .wrongKey {
+            guard let line = key.wrongRecoveryLine else { throw error }
+            throw StoreError(
+                .wrongKey, what: error.what,
+                why: "It reads like a recovery key, and line \(line) has a wrong character, or is not line \(line).",
+                remedy: "Compare that line with what was printed.")
+        }
+    }
+
+    /// The slot that the key opened; nil in a direct store.
+    var openedBy: KeySlot? { keys.openedBy }
+
+    /// - Throws: ``CommandFailure`` for a direct store.
+    func requireSlots() throws {
+        guard sidecar.slotted == nil else { return }
+        throw CommandFailure(
+            .usage, "noSlots", what: "\"\(path)\" has no key slots.",
+            why: "It is a direct store: its data key is its one key, or comes from its one passphrase.",
+            hint: "Give it slots with `cipherctl key convert --to slots`, or another key with `cipherctl rotate`.")
+    }
+
+    /// Changes the keys: a signal ends the waiting for locks, and a stop by Ctrl-Z waits for the change.
+    func change<Result>(_ body: (KeyAdministration) throws -> Result) throws -> Result {
+        _ = Interruption.shared
+        return try JobControlSuspension.withoutStopping { try body(administration) }
+    }
+
+    /// The number that `--slot` gives; nil without it.
+    ///
+    /// - Throws: ``UsageError``.
+    static func slot(_ arguments: ParsedArguments) throws(UsageError) -> UInt64? {
+        guard let text = arguments.value("--slot") else { return nil }
+        guard let number = UInt64(text), number > 0 else {
+            throw UsageError("--slot needs the number of a key slot.", hint: "See: cipherctl key list STORE")
+        }
+        return number
+    }
+
+    /// - Throws: ``UsageError`` when `--slot` is missing.
+    static func requiredSlot(_ arguments: ParsedArguments) throws(UsageError) -> UInt64 {
+        guard let slot = try slot(arguments) else {
+            throw UsageError("--slot is missing.", hint: "See the numbers with: cipherctl key list STORE")
+        }
+        return slot
+    }
+}
+
+extension OptionSyntax {
+    static let slot = OptionSyntax("--slot", value: "N", "the number of the slot, as `key list` shows it")
+    static let label = OptionSyntax(
+        "--label", value: "TEXT", "what the slot is called: up to 64 letters, digits, signs")
+    static let kdf = OptionSyntax(
+        "--kdf", value: "scrypt|argon2id", "how a passphrase is stretched; scrypt unless given (argon2id: OpenSSL 3.2)")
+}

@@ -1,0 +1,78 @@
+import CipherStore
+import KeyCustody
+
+/// `key convert STORE --to slots|direct`: the other way to keep the data key.
+struct KeyConvertCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "key convert",
+        summary: "give a direct store key slots, or take them away",
+        operands: [OperandSyntax("STORE", "the store; it may be in use")],
+        options: [
+            OptionSyntax("--to", value: "slots|direct", "how the data key is to be kept"), .label, .kdf, .yes, .json,
+        ] + KeyOptions.all + KeyOptions.new,
+        examples: [
+            "cipherctl key convert app.db --to slots --key-file app.key",
+            "cipherctl key convert app.db --to slots --key-file app.key --new-raw-key-file server.key",
+            "cipherctl key convert app.db --to direct --key-file app.key --new-raw-key-file data.key --yes",
+        ],
+        notes: [
+            "Not a byte of the database changes: the data key stays. To slots: the key that is given, or the one from the "
+                + "options with --new-, opens the first slot. Until the data key is rotated the former key still opens the "
+                + "database with any SQLCipher: cipherctl rotate ends that.",
+            "To direct: the one key from then on is the data key itself (the 32 bytes that `key reveal` shows as hexadecimal "
+                + "digits, in a file given as --new-raw-key-file), or the passphrase from which it was once derived, "
+                + "while it was not rotated. It is proved before the slots go. All slots are lost, recovery keys too.",
+        ])
+
+    private let path: String
+    private let toSlots: Bool
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+        switch arguments.value("--to") {
+        case "slots": toSlots = true
+        case "direct": toSlots = false
+        default: throw UsageError("--to says how the data key is to be kept.", hint: "Give --to slots or --to direct.")
+        }
+        _ = try NewKey.label(arguments)
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let source = try KeyOptions.source(arguments)
+        let key = try UnlockedKey(source, console)
+        let access = try KeyAccess(path, key, console)
+        let converted = try toSlots ? giveSlots(access, key, source, console) : takeSlots(access, console)
+        let sidecar = try converted.sidecar()
+        try console.report(
+            json: .object([
+                "store": .string(path), "scheme": .string(sidecar.scheme.name),
+                "slots": .array(sidecar.slots.map(SlotReport.json)),
+            ]),
+            lines: toSlots
+                ? ["\(path) has key slots now"] + SlotReport.lines(sidecar.slots, openedBy: nil) + [
+                    "until the data key is rotated, the former key opens the database with any SQLCipher: cipherctl rotate"
+                ] : ["\(path) is a direct store now: the data key is its one key"])
+        return .ok
+    }
+
+    private func giveSlots(
+        _ access: KeyAccess, _ key: UnlockedKey, _ source: KeySource, _ console: Console
+    ) throws -> KeyAdministration {
+        let new =
+            try KeyOptions.isNewGiven(arguments)
+            ? NewKey(arguments, console) : NewKey(key, source.slotKind, arguments)
+        return try access.change { try $0.convertToSlots([new.slot()]) }
+    }
+
+    private func takeSlots(_ access: KeyAccess, _ console: Console) throws -> KeyAdministration {
+        let new = try UnlockedKey(KeyOptions.newSource(arguments), console)
+        try Confirmation.require(
+            "All \(access.sidecar.slots.count) key slots of \"\(path)\" are removed; only the data key opens it then.",
+            arguments)
+        return try access.change { administration in
+            try new.withMaterial { try administration.convertToDirect(provedBy: $0) }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+import CipherStore
+import KeyCustody
+
+/// `key list STORE`: what opens a store.
+struct KeyListCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "key list",
+        summary: "show the key slots of a store",
+        operands: [OperandSyntax("STORE", "the store; it may be in use")],
+        options: [.json] + KeyOptions.all,
+        examples: [
+            "cipherctl key list app.db",
+            "cipherctl key list app.db --key-file app.key",
+        ],
+        notes: [
+            "No key is needed: without one nothing is authenticated, and the answer says so. With a key the slot that it "
+                + "opens is marked."
+        ])
+
+    private let path: String
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        guard KeyOptions.isGiven(arguments) else {
+            try report(claimed(), openedBy: nil, isAuthenticated: false, console)
+            return .ok
+        }
+        let access = try KeyAccess(path, arguments, console)
+        try report(access.sidecar, openedBy: access.openedBy, isAuthenticated: true, console)
+        return .ok
+    }
+
+    /// The newest readable copy of the sidecar, at its word.
+    private func claimed() throws -> Sidecar {
+        let files = SidecarFiles(databasePath: StorePaths(path).database)
+        let copies = files.read()
+        let readable = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+        if let newest = readable.max(by: { $0.generation < $1.generation }) { return newest }
+        if copies.areAbsent { throw StoreOpening.noSuchStore(path) }
+        // Choosing says best what is wrong with both; no key is asked for a copy that cannot be read.
+        _ = try files.choose(copies) { _ in nil }
+        throw StoreOpening.noSuchStore(path)
+    }
+
+    private func report(
+        _ sidecar: Sidecar, openedBy: KeySlot?, isAuthenticated: Bool, _ console: Console
+    ) throws {
+        var lines = SlotReport.lines(sidecar.slots, openedBy: openedBy)
+        if sidecar.slotted == nil {
+            lines = ["a direct store: one key, and no slots (cipherctl key convert --to slots gives it some)"]
+        }
+        if !isAuthenticated { console.note("nothing was authenticated: give a key to prove the list") }
+        try console.report(
+            json: .object([
+                "store": .string(path), "authenticated": .bool(isAuthenticated), "scheme": .string(sidecar.scheme.name),
+                "epoch": .int(sidecar.epoch),
+                "data_key_created": .optional(sidecar.slotted) { .int($0.dataKey.created) },
+                "data_key_origin": .optional(sidecar.slotted) { .string($0.dataKey.origin.rawValue) },
+                "opened_by": .optional(openedBy) { .int($0.id) },
+                "slots": .array(sidecar.slots.map(SlotReport.json)),
+            ]),
+            lines: lines)
+    }
+}

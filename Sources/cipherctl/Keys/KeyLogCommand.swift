@@ -1,0 +1,80 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+/// `key log STORE`: what happened to the keys of a store.
+struct KeyLogCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "key log",
+        summary: "show what happened to the keys of a store, and check the log; exit code 65 when it was changed",
+        operands: [OperandSyntax("STORE", "the store; it may be in use")],
+        options: [.json],
+        examples: ["cipherctl key log app.db", "cipherctl key log app.db --json"],
+        notes: [
+            "No key is needed. Each line carries the hash of the one before, so that a line which was changed, removed or "
+                + "moved is named. Lines missing at the end are not noticed, and whoever may write the file could make it "
+                + "anew: keep the last hash elsewhere where that matters."
+        ])
+
+    private let path: String
+
+    init(_ arguments: ParsedArguments) throws { path = arguments.operands[0] }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let database = StorePaths(path).database
+        guard Files.exists(database) else { throw StoreOpening.noSuchStore(path) }
+        let audit = try KeyLog(databasePath: database).verify()
+        for note in audit.notes { console.note(note) }
+        try console.report(json: json(audit), lines: audit.entries.map(line) + verdict(audit))
+        return audit.problems.isEmpty ? .ok : .damagedData
+    }
+
+    private func verdict(_ audit: KeyLogAudit) -> [String] {
+        if audit.entries.isEmpty && audit.problems.isEmpty { return ["the log is empty"] }
+        return audit.problems.map { "problem: \($0)" }
+            + [audit.problems.isEmpty ? "the chain of \(audit.entries.count) lines holds" : "the chain is broken"]
+    }
+
+    private func line(_ entry: KeyLogEntry) -> String {
+        let details = entry.details.map { field in
+            switch field.value {
+            case .number(let number): "\(field.name) \(number)"
+            case .word(let word): "\(field.name) \(word)"
+            }
+        }
+        let head = "\(SlotReport.moment(entry.time))  \(entry.event)"
+        return (["\(entry.number)  \(head)"] + details + ["by user \(entry.user), process \(entry.process)"])
+            .joined(separator: ", ")
+    }
+
+    private func json(_ audit: KeyLogAudit) -> JSON {
+        .object([
+            "store": .string(path), "sound": .bool(audit.problems.isEmpty),
+            "last_hash": .optional(audit.entries.last) { .string(Hex.text($0.hash)) },
+            "problems": .array(
+                audit.problems.map { problem in
+                    .object([
+                        "file": .string(problem.file), "line": .int(problem.line), "reason": .string(problem.reason),
+                    ])
+                }),
+            "notes": .array(audit.notes.map(JSON.string)),
+            "entries": .array(audit.entries.map(Self.json)),
+        ])
+    }
+
+    private static func json(_ entry: KeyLogEntry) -> JSON {
+        let details = entry.details.map { field in
+            switch field.value {
+            case .number(let number): JSON.Member(name: field.name, value: .int(number))
+            case .word(let word): JSON.Member(name: field.name, value: .string(word))
+            }
+        }
+        return .object(
+            [
+                .init(name: "number", value: .int(entry.number)), .init(name: "time", value: .int(entry.time)),
+                .init(name: "event", value: .string(entry.event)),
+            ] + details + [
+                .init(name: "process", value: .int(entry.process)), .init(name: "user", value: .int(entry.user)),
+            ])
+    }
+}

@@ -1,0 +1,50 @@
+import StorePlatform
+
+/// How old a data key and the last verified backup may become before somebody should look.
+struct KeyPolicy: Equatable {
+    /// Seconds; nil for no bound.
+    var keySeconds: UInt64?
+    var backupSeconds: UInt64?
+    /// Whether somebody asked for the bound: then an age that nobody knows needs attention too.
+    var isKeyBoundGiven = false
+
+    /// Two years, the longest time for which NIST SP 800-57 (part 1, 5.3.6) lets one key encrypt data.
+    static let usualKeySeconds: UInt64 = 2 * 31_536_000
+
+    static let options = [
+        OptionSyntax(
+            "--max-key-age", value: "AGE",
+            "how old the data key may be, as 365d; 2y unless given here or in CIPHERSTORE_MAX_KEY_AGE; none: any age"),
+        OptionSyntax(
+            "--max-backup-age", value: "AGE",
+            "how old the last verified backup may be; any age unless given here or in CIPHERSTORE_MAX_BACKUP_AGE"),
+    ]
+
+    /// - Throws: ``UsageError`` for what is no length of time.
+    init(
+        _ arguments: ParsedArguments,
+        environment: (String) -> [UInt8]? = { ProcessInspector.environmentValue($0) }
+    ) throws(UsageError) {
+        func text(_ option: String, _ variable: String) -> (text: String, name: String)? {
+            if let value = arguments.value(option) { return (value, option) }
+            guard let value = environment(variable), !value.isEmpty else { return nil }
+            return (String(decoding: value, as: UTF8.self), variable)
+        }
+        let key = text("--max-key-age", "CIPHERSTORE_MAX_KEY_AGE")
+        let backup = text("--max-backup-age", "CIPHERSTORE_MAX_BACKUP_AGE")
+        keySeconds = Self.usualKeySeconds
+        if let key {
+            keySeconds = try Self.bound(key)
+            isKeyBoundGiven = keySeconds != nil
+        }
+        if let backup { backupSeconds = try Self.bound(backup) }
+    }
+
+    private static func bound(_ given: (text: String, name: String)) throws(UsageError) -> UInt64? {
+        if given.text == "none" { return nil }
+        guard let seconds = AgeText.seconds(given.text) else {
+            throw UsageError("\(given.name) is no length of time.", hint: "As in: 365d, 12h, 4w, none")
+        }
+        return seconds
+    }
+}

@@ -1,0 +1,71 @@
+import KeyCustody
+import StorePlatform
+
+/// `key recovery STORE`: a random key to print and put away.
+struct KeyRecoveryCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "key recovery",
+        summary: "make a recovery key, show it once, and let it open the store",
+        operands: [OperandSyntax("STORE", "the store; it may be in use")],
+        options: [.label, OptionSyntax("--yes", "do not ask for a line of it to be typed back"), .json]
+            + KeyOptions.all,
+        examples: [
+            "cipherctl key recovery app.db --key-file app.key",
+            "cipherctl key recovery app.db --key-file app.key --label safe | lpr",
+        ],
+        notes: [
+            "256 random bits in four lines of 16 characters, each with a check of its own. Write them down or print them, "
+                + "and keep them away from the store: whoever has them opens it, and nobody can show them again.",
+            "On a terminal one line has to be typed back before the key is good for anything. Use it as a passphrase: type it "
+                + "at the prompt, or give a file of it with --key-file.",
+        ])
+
+    private let path: String
+    private let label: SlotLabel
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+        label = try NewKey.label(arguments)
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let access = try KeyAccess(path, arguments, console)
+        try access.requireSlots()
+        let recovery = try RecoveryKey.random()
+        let sheet = RecoverySheet(recovery)
+        // Shown before it opens anything: a key that nobody could see must not be one.
+        if console.isJSON {
+            try showAsJSON(sheet, access)
+        } else {
+            try sheet.show(at: console)
+            if Terminal.isTerminal(1), KeyOptions.canPrompt, !arguments.has("--yes") { try sheet.askBack() }
+        }
+        let slot = try access.change { try $0.add(recovery, label: label) }
+        try prove(recovery, slot)
+        console.note("\(SlotReport.name(slot)) of \"\(path)\" opens with this recovery key, which was tried")
+        return .ok
+    }
+
+    private func showAsJSON(_ sheet: RecoverySheet, _ access: KeyAccess) throws {
+        let next = access.sidecar.slotted?.table.nextID ?? 0
+        try access.console.output.line(
+            JSON.object([
+                "store": .string(path), "recovery_key": .array(sheet.lines.map(JSON.string)),
+                "expected_slot": .int(next),
+            ]).text)
+        try access.console.output.flush()
+    }
+
+    /// Opens the store with what was shown, from the files.
+    private func prove(_ recovery: borrowing RecoveryKey, _ slot: KeySlot) throws {
+        let found = try NewKey(UnlockedKey(recovery), .recovery, arguments).test(path)
+        guard found?.id == slot.id else {
+            throw CommandFailure(
+                .failed, "notProved", what: "The recovery key does not open \(SlotReport.name(slot)).",
+                why: "It was tried on what is written.",
+                hint: "Do not rely on it: remove the slot, and make another one.")
+        }
+    }
+}

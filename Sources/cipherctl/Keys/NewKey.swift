@@ -1,0 +1,66 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+/// A key that is to open a store from now on, as the options say, read once.
+struct NewKey {
+    private let key: UnlockedKey
+    private let kind: KeySlot.Kind
+    private let label: SlotLabel
+    private let derivation: SlotDerivation?
+
+    /// - Throws: ``UsageError``; what the source throws; `StoreError` `invalidKey` for a label that cannot be used.
+    init(_ arguments: ParsedArguments, _ console: Console) throws {
+        let source = try KeyOptions.newSource(arguments)
+        try self.init(UnlockedKey(source, console), source.slotKind, arguments)
+    }
+
+    /// A slot for a key that is known already.
+    init(_ key: UnlockedKey, _ kind: KeySlot.Kind, _ arguments: ParsedArguments) throws {
+        self.key = key
+        self.kind = kind
+        label = try Self.label(arguments)
+        derivation = try Self.derivation(arguments, isPassphrase: key.isPassphrase)
+    }
+
+    /// The slot to be.
+    func slot() throws -> NewSlot { try key.newSlot(kind: kind, label: label, derivation: derivation) }
+
+    /// Proves by the files that the key opens the store.
+    ///
+    /// - Returns: The slot that it opens.
+    func test(_ path: String) throws -> KeySlot? {
+        let files = SidecarFiles(databasePath: StorePaths(path).database)
+        return try files.choose(files.read(), unlock: key.unlock)?.keys.openedBy
+    }
+
+    /// A secret that opens a slot already would be no change at all.
+    ///
+    /// - Throws: ``CommandFailure`` that names the slot.
+    func requireUnused(in sidecar: Sidecar) throws {
+        guard let slot = try key.unlock(sidecar)?.openedBy else { return }
+        throw CommandFailure(
+            .usage, "sameKey", what: "The new key opens the store already.",
+            why: "It is that of slot \(slot.id) (\(slot.kind.rawValue)).",
+            hint: "Give another key; nothing was changed.")
+    }
+
+    static func label(_ arguments: ParsedArguments) throws -> SlotLabel {
+        try arguments.value("--label").map { try SlotLabel($0) } ?? .none
+    }
+
+    private static func derivation(
+        _ arguments: ParsedArguments, isPassphrase: Bool
+    ) throws(UsageError) -> SlotDerivation? {
+        guard let name = arguments.value("--kdf") else { return nil }
+        guard isPassphrase else {
+            throw UsageError(
+                "--kdf is for passphrases; a raw key is not stretched.", hint: "Leave --kdf out, or give a passphrase.")
+        }
+        switch name {
+        case "scrypt": return .standard
+        case "argon2id": return .standardArgon2id
+        default: throw UsageError("There is no such derivation.", hint: "Give --kdf scrypt or --kdf argon2id.")
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+import KeyCustody
+
+/// Key slots for people and for programs; never a secret.
+enum SlotReport {
+    /// A table, one line for each slot under a heading.
+    static func lines(_ slots: [KeySlot], openedBy: KeySlot?) -> [String] {
+        let heading = ["slot", "kind", "set", "derivation", "label"]
+        let rows =
+            [heading]
+            + slots.map { slot in
+                [
+                    "\(slot.id)", slot.kind.rawValue, day(slot.created), "\(slot.derivation)",
+                    slot.label.text
+                        + (slot.id == openedBy?.id ? (slot.label == .none ? "" : "  ") + "<- this key" : ""),
+                ]
+            }
+        let widths = heading.indices.map { column in rows.map { $0[column].count }.max() ?? 0 }
+        return rows.map { row in
+            let line = zip(row, widths).map { Help.padded($0, to: $1) }.joined(separator: "  ")
+            return String(line.reversed().drop { $0 == " " }.reversed())
+        }
+    }
+
+    static func json(_ slot: KeySlot) -> JSON {
+        var members: [JSON.Member] = [
+            .init(name: "slot", value: .int(slot.id)), .init(name: "kind", value: .string(slot.kind.rawValue)),
+            .init(name: "label", value: .string(slot.label.text)), .init(name: "created", value: .int(slot.created)),
+        ]
+        func add(_ name: String, _ value: JSON) { members.append(.init(name: name, value: value)) }
+        switch slot.derivation {
+        case .hkdf: add("kdf", .string("hkdf"))
+        case .scrypt(let log2Rounds, let blockSize, let lanes):
+            add("kdf", .string("scrypt"))
+            add("log2_n", .int(log2Rounds))
+            add("r", .int(blockSize))
+            add("p", .int(lanes))
+        case .argon2id(let memoryKiB, let iterations, let lanes):
+            add("kdf", .string("argon2id"))
+            add("memory_kib", .int(memoryKiB))
+            add("iterations", .int(iterations))
+            add("lanes", .int(lanes))
+        }
+        return .object(members)
+    }
+
+    /// A slot in a sentence: `slot 2 (key-file "server")`.
+    static func name(_ slot: KeySlot) -> String {
+        "slot \(slot.id) (\(slot.kind.rawValue)" + (slot.label == .none ? ")" : " \"\(slot.label)\")")
+    }
+
+    /// A day of the calendar in UTC.
+    static func day(_ secondsSince1970: UInt64) -> String {
+        let date = Date(timeIntervalSince1970: Double(secondsSince1970))
+        return date.formatted(.iso8601.year().month().day())
+    }
+
+    /// A moment in UTC.
+    static func moment(_ secondsSince1970: UInt64) -> String {
+        Date(timeIntervalSince1970: Double(secondsSince1970)).formatted(.iso8601)
+    }
+}

@@ -1,0 +1,55 @@
+import KeyRotation
+
+/// What `--dry-run` prints.
+enum PlanReport {
+    static func lines(_ plan: RotationPlan, _ path: String) -> [String] {
+        let speed = RotationOutcome.number(Double(plan.sampleBytesPerSecond) / 1e6, digits: 0)
+        let time = RotationOutcome.number(plan.expectedDuration / .seconds(1), digits: 1)
+        var lines = [
+            "\(path): a rotation \(plan.canBegin ? "can begin" : "cannot begin")",
+            "  scheme       \(plan.hasSlots ? "slots" : "direct"), epoch \(plan.epoch)",
+            "  database     \(plan.databaseBytes) bytes, \(plan.pages) pages; log \(plan.logBytes) bytes",
+            "  space        \(plan.freeBytes) bytes are free; the log may grow to \(plan.logLimitBytes)",
+            "  time         about \(time) s, at \(speed) MB/s on \(plan.workers) threads",
+            "  filesystem   \(plan.filesystem)", "  library      \(plan.library)",
+            "  last backup  \(plan.lastBackup.map(SlotReport.moment) ?? "none known")",
+        ]
+        if let hasRecovery = plan.hasRecoverySlot {
+            lines.append("  recovery     \(hasRecovery ? "there is a recovery key" : "there is no recovery key")")
+        }
+        if let damage = plan.damage {
+            lines.append("  integrity    \(damage.isEmpty ? "ok" : "\(damage.count) problems")")
+            lines += damage.map { "               \($0)" }
+        }
+        lines += plan.holders.map { "  holder       \($0)" }
+        lines += plan.warnings.flatMap { ["  warning      \($0.what)", "               -> \($0.remedy)"] }
+        return lines + plan.obstacles.flatMap { ["  obstacle     \($0.what)", "               -> \($0.remedy)"] }
+    }
+
+    static func members(_ plan: RotationPlan) -> [JSON.Member] {
+        [
+            .init(name: "can_begin", value: .bool(plan.canBegin)),
+            .init(name: "scheme", value: .string(plan.hasSlots ? "slots" : "direct")),
+            .init(name: "epoch", value: .int(plan.epoch)), .init(name: "pages", value: .int(plan.pages)),
+            .init(name: "database_bytes", value: .int(plan.databaseBytes)),
+            .init(name: "wal_bytes", value: .int(plan.logBytes)),
+            .init(name: "wal_limit_bytes", value: .int(plan.logLimitBytes)),
+            .init(name: "free_bytes", value: .int(plan.freeBytes)),
+            .init(name: "bytes_per_second", value: .int(plan.sampleBytesPerSecond)),
+            .init(name: "workers", value: .int(plan.workers)),
+            .init(name: "expected_seconds", value: .real(plan.expectedDuration / .seconds(1))),
+            .init(name: "filesystem", value: .string(plan.filesystem)),
+            .init(name: "library", value: .string(plan.library)),
+            .init(name: "backup_verified", value: .optional(plan.lastBackup) { .int($0) }),
+            .init(name: "has_recovery_slot", value: .optional(plan.hasRecoverySlot, JSON.bool)),
+            .init(name: "integrity_check", value: .optional(plan.damage) { .array($0.map(JSON.string)) }),
+            .init(name: "holders", value: .array(plan.holders.map { .int($0.process) })),
+            .init(name: "warnings", value: .array(plan.warnings.map(json))),
+            .init(name: "obstacles", value: .array(plan.obstacles.map(json))),
+        ]
+    }
+
+    private static func json(_ finding: RotationPlan.Finding) -> JSON {
+        .object(["what": .string(finding.what), "remedy": .string(finding.remedy)])
+    }
+}

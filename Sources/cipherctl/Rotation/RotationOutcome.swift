@@ -1,0 +1,114 @@
+import CipherStore
+import KeyRotation
+
+/// What became of one store.
+struct RotationOutcome {
+    enum Result {
+        case rotated(RotationReport)
+        case skipped(ageSeconds: UInt64)
+        case planned(RotationPlan)
+        case abandoned
+        case nothingPending
+        case failed(any Error)
+    }
+
+    let path: String
+    let result: Result
+
+    init(path: String, _ result: Result) {
+        self.path = path
+        self.result = result
+    }
+
+    var exitCode: ExitCode {
+        switch result {
+        case .failed(let error): ExitCode(error)
+        case .planned(let plan): plan.canBegin ? .ok : .needsAttention
+        case .rotated, .skipped, .abandoned, .nothingPending: .ok
+        }
+    }
+
+    /// A word for programs.
+    var name: String {
+        switch result {
+        case .rotated: "rotated"
+        case .skipped: "skipped"
+        case .planned: "planned"
+        case .abandoned: "abandoned"
+        case .nothingPending: "nothing-pending"
+        case .failed: "failed"
+        }
+    }
+
+    // MARK: For people
+
+    var lines: [String] {
+        switch result {
+        case .rotated(let report): rotated(report)
+        case .skipped(let age): ["\(path): not due, its data key is \(AgeText.text(age)) old"]
+        case .planned(let plan): PlanReport.lines(plan, path)
+        case .abandoned: ["\(path): the rotation was ended; the store keeps its key"]
+        case .nothingPending: ["\(path): no rotation was pending"]
+        case .failed: []
+        }
+    }
+
+    private func rotated(_ report: RotationReport) -> [String] {
+        let pause = Self.number(report.longestPause / .milliseconds(1), digits: 1)
+        var lines = [
+            "\(path): epoch \(report.fromEpoch) -> \(report.toEpoch)"
+                + (report.wasFinished ? ", finished what was cut" : ""),
+            "  copied       \(report.pages) pages, \(report.bytes) bytes at "
+                + "\(Self.number(Double(report.copyBytesPerSecond) / 1e6, digits: 0)) MB/s",
+            "  carried over \(report.carriedPages) pages in \(report.rounds) rounds",
+            "  paused       \(pause) ms at the longest, asked \(report.attempts) times",
+            "  took         \(Self.number(report.duration / .seconds(1), digits: 1)) s",
+        ]
+        if let backup = report.backupPath { lines.append("  backup       \(backup): it opens with the former keys") }
+        return lines
+    }
+
+    /// A number with so many digits behind the point.
+    static func number(_ value: Double, digits: Int) -> String {
+        let scale = (0..<digits).reduce(1) { power, _ in power * 10 }
+        let scaled = Int((max(0, value) * Double(scale)).rounded())
+        guard digits > 0 else { return "\(scaled)" }
+        let rest = String(scaled % scale)
+        return "\(scaled / scale)." + String(repeating: "0", count: digits - rest.count) + rest
+    }
+
+    // MARK: For programs
+
+    var json: JSON {
+        var members: [JSON.Member] = [
+            .init(name: "store", value: .string(path)), .init(name: "result", value: .string(name)),
+            .init(name: "exit_code", value: .int(exitCode.rawValue)),
+        ]
+        switch result {
+        case .rotated(let report): members += Self.members(report)
+        case .skipped(let age): members.append(.init(name: "data_key_age_seconds", value: .int(age)))
+        case .planned(let plan): members += PlanReport.members(plan)
+        case .abandoned, .nothingPending: break
+        case .failed(let error):
+            if case .object(let error) = ErrorReport(error).json { members += error }
+        }
+        return .object(members)
+    }
+
+    private static func members(_ report: RotationReport) -> [JSON.Member] {
+        [
+            .init(name: "from_epoch", value: .int(report.fromEpoch)),
+            .init(name: "to_epoch", value: .int(report.toEpoch)),
+            .init(name: "was_finished", value: .bool(report.wasFinished)),
+            .init(name: "pages", value: .int(report.pages)), .init(name: "bytes", value: .int(report.bytes)),
+            .init(name: "rounds", value: .int(report.rounds)),
+            .init(name: "carried_pages", value: .int(report.carriedPages)),
+            .init(name: "attempts", value: .int(report.attempts)),
+            .init(name: "longest_pause_seconds", value: .real(report.longestPause / .seconds(1))),
+            .init(name: "bytes_per_second", value: .int(report.copyBytesPerSecond)),
+            .init(name: "seconds", value: .real(report.duration / .seconds(1))),
+            .init(name: "backup", value: .optional(report.backupPath, JSON.string)),
+            .init(name: "notices", value: .array(report.notices.map(JSON.string))),
+        ]
+    }
+}

@@ -1,0 +1,102 @@
+import CipherStore
+import KeyRotation
+
+/// What a rotation is asked for, as the options say.
+struct RotationRequest {
+    enum Mode: Equatable {
+        case rotate
+        case dryRun
+        case status
+        case resume
+        case abort
+    }
+
+    let arguments: ParsedArguments
+    let mode: Mode
+    let isCompromised: Bool
+    let dropsOtherSlots: Bool
+    /// Seconds.
+    let youngestAge: UInt64?
+    /// The directory in which a backup gets a folder; nil for none.
+    let backupDirectory: String?
+    /// Without aim, backup and proof of the new key, which are each store's own.
+    private(set) var options = KeyRotation.Options()
+
+    var paths: [String] { arguments.operands }
+
+    /// - Throws: ``UsageError`` for options that do not go together.
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        mode = try Self.mode(arguments)
+        isCompromised = arguments.has("--compromised")
+        dropsOtherSlots = arguments.has("--drop-other-slots")
+        backupDirectory = arguments.value("--backup")
+        youngestAge = try arguments.value("--if-older-than").map { text in
+            guard let seconds = AgeText.seconds(text) else {
+                throw UsageError("--if-older-than is no length of time.", hint: "As in: 90d, 12w")
+            }
+            return seconds
+        }
+        try requireConsistency()
+        options = try Self.options(arguments)
+    }
+
+    private static func mode(_ arguments: ParsedArguments) throws(UsageError) -> Mode {
+        let modes: [(String, Mode)] = [
+            ("--dry-run", .dryRun), ("--status", .status), ("--resume", .resume), ("--abort", .abort),
+        ]
+        let given = modes.filter { arguments.has($0.0) }
+        guard given.count <= 1 else {
+            throw UsageError(
+                "\(given.map(\.0).joined(separator: " and ")) were given.", hint: "Give one of them.")
+        }
+        return given.first?.1 ?? .rotate
+    }
+
+    private func requireConsistency() throws(UsageError) {
+        if backupDirectory != nil, arguments.has("--no-backup") {
+            throw UsageError("--backup and --no-backup were given.", hint: "Leave one of them out.")
+        }
+        if mode == .rotate || mode == .resume, backupDirectory == nil, !arguments.has("--no-backup") {
+            throw UsageError(
+                "A rotation begins with a backup, and no place for it was given.",
+                hint: "Give --backup DIR, or --no-backup if you have another way back.")
+        }
+        let hasOthers = KeyOptions.also.contains { !arguments.values($0.name).isEmpty }
+        if !isCompromised, dropsOtherSlots || hasOthers {
+            throw UsageError(
+                "--drop-other-slots and the options with --also- belong to --compromised.",
+                hint: "Add --compromised, or leave them out: without it every slot stays.")
+        }
+        if isCompromised, KeyOptions.isNewGiven(arguments) {
+            throw UsageError(
+                "--compromised and a new key were given.",
+                hint: "Stores with slots keep their keys: change a slot with `cipherctl key change` first.")
+        }
+        if mode == .status, KeyOptions.isGiven(arguments) {
+            throw UsageError("--status needs no key.", hint: "Leave the key out.")
+        }
+    }
+
+    private static func options(_ arguments: ParsedArguments) throws(UsageError) -> KeyRotation.Options {
+        var options = KeyRotation.Options()
+        if let text = arguments.value("--throttle") {
+            guard let speed = Double(text), speed.isFinite, speed >= 0.1, speed <= 100_000 else {
+                throw UsageError("--throttle is no speed.", hint: "Megabytes in a second, from 0.1 to 100000.")
+            }
+            options.throttleBytesPerSecond = Int(speed * 1e6)
+        }
+        if let text = arguments.value("--pause-budget") {
+            guard let budget = Int(text), (1...60_000).contains(budget) else {
+                throw UsageError("--pause-budget is no time.", hint: "Milliseconds, from 1 to 60000.")
+            }
+            options.pauseBudget = .milliseconds(budget)
+        }
+        switch arguments.value("--long-reads") {
+        case nil, "give-up": break
+        case "end": options.longReads = .end(after: options.longReads.limit)
+        default: throw UsageError("--long-reads is give-up or end.", hint: "See: cipherctl rotate --help")
+        }
+        return options
+    }
+}

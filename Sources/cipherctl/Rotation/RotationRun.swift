@@ -1,0 +1,132 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import KeyRotation
+import StorePlatform
+
+/// The rotation of one store among several, from its first look to its outcome.
+struct RotationRun {
+    let path: String
+    let request: RotationRequest
+    let key: UnlockedKey
+    let secrets: RotationSecrets
+    let console: Console
+
+    /// Never throws: a store that fails must not keep the next one from its turn.
+    func outcome() -> RotationOutcome {
+        do {
+            switch request.mode {
+            case .rotate, .status: return try rotate()
+            case .dryRun: return try look()
+            case .resume: return try resume()
+            case .abort: return try abort()
+            }
+        } catch {
+            let isCancelled = error is CancellationError
+            return RotationOutcome(
+                path: path, .failed(isCancelled && Interruption.shared.isSet ? Self.interrupted(path) : error))
+        }
+    }
+
+    private func rotate() throws -> RotationOutcome {
+        if let age = try youngerThanAsked() { return RotationOutcome(path: path, .skipped(ageSeconds: age)) }
+        let options = try options()
+        let store = try StoreOpening.writable(path, key, console)
+        defer { try? store.close() }
+        let watch = RotationWatch(path, console)
+        defer { watch.end() }
+        let report = try KeyRotation(store, options: options).run(
+            isCancelled: { Interruption.shared.isSet }, progress: { watch.show($0) })
+        watch.end()
+        for notice in report.notices { console.note(notice) }
+        return RotationOutcome(path: path, .rotated(report))
+    }
+
+    private func look() throws -> RotationOutcome {
+        var options = try options()
+        options.backupFolder = nil
+        let store = try StoreOpening.writable(path, key, console)
+        defer { try? store.close() }
+        return RotationOutcome(path: path, .planned(try KeyRotation(store, options: options).preflight()))
+    }
+
+    private func resume() throws -> RotationOutcome {
+        let watch = RotationWatch(path, console)
+        defer { watch.end() }
+        let report = try KeyRotation.resume(
+            path: path, unlockedBy: key.source, options: options(), isCancelled: { Interruption.shared.isSet },
+            progress: { watch.show($0) })
+        watch.end()
+        guard let report else { return RotationOutcome(path: path, .nothingPending) }
+        for notice in report.notices { console.note(notice) }
+        return RotationOutcome(path: path, .rotated(report))
+    }
+
+    private func abort() throws -> RotationOutcome {
+        let hadOne = try KeyRotation.abandon(path: path, unlockedBy: key.source)
+        return RotationOutcome(path: path, hadOne ? .abandoned : .nothingPending)
+    }
+
+    // MARK: What is asked of this store
+
+    /// The age of a data key that is younger than asked for. One of which nobody knows the age is due.
+    private func youngerThanAsked() throws -> UInt64? {
+        guard let bound = request.youngestAge else { return nil }
+        let choice = try SidecarUnlocking.choose(path, key, console)
+        guard let age = KeyHealth(StorePaths(path), choice.sidecar).keyAge, age < bound else { return nil }
+        return age
+    }
+
+    private func options() throws -> KeyRotation.Options {
+        var options = request.options
+        let sidecar = try claimed()
+        options.aim = try aim(hasSlots: sidecar.slotted != nil)
+        options.provesNewKey = secrets.proof
+        options.backupFolder = try request.backupDirectory.map { try backupFolder(in: $0, epoch: sidecar.epoch) }
+        return options
+    }
+
+    private func claimed() throws -> Sidecar {
+        guard Files.exists(path) else { throw StoreOpening.noSuchStore(path) }
+        let copies = SidecarFiles(databasePath: StorePaths(path).database).read()
+        let readable = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+        if let newest = readable.max(by: { $0.generation < $1.generation }) { return newest }
+        // Opening says best what is wrong.
+        return try SidecarUnlocking.choose(path, key, console).sidecar
+    }
+
+    private func aim(hasSlots: Bool) throws -> KeyRotation.Aim {
+        guard hasSlots else {
+            guard let new = secrets.new else {
+                throw UsageError(
+                    "\"\(path)\" is a direct store: it needs a new key, and none was given.",
+                    hint: "Give one of: \(KeyOptions.new.map(\.form).joined(separator: ", ")).")
+            }
+            return .newKey(new.source)
+        }
+        guard secrets.new == nil else {
+            throw UsageError(
+                "\"\(path)\" has key slots, and a new key was given.",
+                hint: "A rotation leaves the slots as they are; change one with `cipherctl key change`.")
+        }
+        guard request.isCompromised else { return .newDataKey }
+        return .compromised(dropsOtherSlots: request.dropsOtherSlots, alsoKeeping: secrets.also.map(\.source))
+    }
+
+    /// A folder that is not there yet: `DIR/app.db-epoch7-20261121T101112Z`.
+    private func backupFolder(in directory: String, epoch: UInt64) throws -> String {
+        guard try Files.kind(directory) == .directory else {
+            throw CommandFailure(
+                .noSuchStore, "noDirectory", what: "There is no directory \"\(directory)\" for the backup.",
+                why: "The path names nothing, or something else.", hint: "Create it, or check the path.")
+        }
+        let time = SlotReport.moment(WallClock.secondsSince1970).filter { $0 != "-" && $0 != ":" }
+        return "\(directory)/\(Files.name(of: StorePaths(path).database))-epoch\(epoch)-\(time)"
+    }
+
+    private static func interrupted(_ path: String) -> CommandFailure {
+        CommandFailure(
+            .interrupted, "interrupted", what: "The rotation of \"\(path)\" was interrupted.",
+            why: "A signal asked it to end.", hint: "The store is as it was; run the command again.")
+    }
+}

@@ -1,0 +1,68 @@
+import KeyRotation
+import StorePlatform
+import Synchronization
+
+/// Shows how far a rotation is: a bar on a terminal, lines of JSON on standard error anywhere else.
+final class RotationWatch: Sendable {
+    private let path: String
+    private let bar: ProgressBar
+    private let isTerminal: Bool
+    private let state = Mutex(State())
+
+    private struct State {
+        var phase: RotationProgress.Phase?
+        var lastTime: ContinuousClock.Instant?
+    }
+
+    /// Between two lines of the same phase.
+    private static let interval = Duration.seconds(1)
+
+    init(_ path: String, _ console: Console) {
+        self.path = path
+        isTerminal = Terminal.isTerminal(2) && !console.isJSON
+        bar = ProgressBar("rotating", isAllowed: isTerminal)
+    }
+
+    func end() { bar.end() }
+
+    func show(_ progress: RotationProgress) {
+        if isTerminal, progress.pagesTotal == 0 {
+            bar.show(Self.detail(progress))
+        } else if isTerminal {
+            bar.show(progress.pagesDone, of: progress.pagesTotal, detail: Self.detail(progress))
+        } else if isDue(progress.phase) {
+            Console.talk(Self.json(progress, path).text + "\n")
+        }
+    }
+
+    private func isDue(_ phase: RotationProgress.Phase) -> Bool {
+        let now = ContinuousClock.now
+        return state.withLock { state in
+            if state.phase == phase, let last = state.lastTime, now - last < Self.interval { return false }
+            state.phase = phase
+            state.lastTime = now
+            return true
+        }
+    }
+
+    static func detail(_ progress: RotationProgress) -> String {
+        var parts = [progress.phase.rawValue]
+        if progress.bytesPerSecond > 0 {
+            parts.append("\(RotationOutcome.number(Double(progress.bytesPerSecond) / 1e6, digits: 0)) MB/s")
+        }
+        if let remaining = progress.remaining {
+            parts.append("\(RotationOutcome.number(remaining / .seconds(1), digits: 0)) s left")
+        }
+        return parts.joined(separator: ", ")
+    }
+
+    static func json(_ progress: RotationProgress, _ path: String) -> JSON {
+        .object([
+            "progress": .object([
+                "store": .string(path), "phase": .string(progress.phase.rawValue), "pages": .int(progress.pagesDone),
+                "pages_total": .int(progress.pagesTotal), "bytes_per_second": .int(progress.bytesPerSecond),
+                "seconds_left": .optional(progress.remaining) { .real($0 / .seconds(1)) },
+            ])
+        ])
+    }
+}

@@ -1,0 +1,21 @@
+import StorePlatform
+
+/// A question before something is done that cannot be taken back.
+enum Confirmation {
+    /// Asks at the terminal unless `--yes` was given.
+    ///
+    /// - Throws: ``UsageError`` without a terminal; ``CommandFailure`` when the answer is not yes.
+    static func require(_ question: String, _ arguments: ParsedArguments) throws {
+        if arguments.has("--yes") { return }
+        guard KeyOptions.canPrompt else {
+            throw UsageError(
+                "This cannot be taken back, and there is no terminal to ask at.", hint: "Add --yes to do it.")
+        }
+        let answer = try Terminal.ask(prompt: "\(question) Type yes to do it: ")
+        guard answer.lowercased() == "yes" else {
+            throw CommandFailure(
+                .failed, "declined", what: "Nothing was done.", why: "The answer was not yes.",
+                hint: "Run the command again, or add --yes.")
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import Testing
+
+@testable import cipherctl
+
+@Suite("Ages of keys and backups")
+struct KeyPolicyTests {
+    @Test("lengths of time are read as people write them, and nothing else is")
+    func ages() {
+        #expect(AgeText.seconds("90d") == 7_776_000 && AgeText.seconds("12h") == 43_200)
+        #expect(AgeText.seconds("2w") == 1_209_600 && AgeText.seconds("1y") == 31_536_000 && AgeText.seconds("0s") == 0)
+        for wrong in ["", "d", "90", "-1d", "1.5d", "90 d", "90D", "1234567d", "٣d", "1dd"] {
+            #expect(AgeText.seconds(wrong) == nil, "\(wrong)")
+        }
+        #expect(
+            AgeText.text(59) == "59 seconds" && AgeText.text(7200) == "2 hours" && AgeText.text(200_000) == "2 days")
+    }
+
+    private func policy(_ arguments: [String], _ variables: [String: String] = [:]) throws -> KeyPolicy {
+        let syntax = CommandSyntax(name: "try", summary: "", operands: [], options: KeyPolicy.options, examples: [])
+        return try KeyPolicy(ParsedArguments(arguments, syntax: syntax)) { variables[$0].map { Array($0.utf8) } }
+    }
+
+    @Test("options come before variables, and both before what is usual")
+    func precedence() throws {
+        #expect(try policy([]).keySeconds == KeyPolicy.usualKeySeconds)
+        #expect(try !policy([]).isKeyBoundGiven && policy([]).backupSeconds == nil)
+        let variables = ["CIPHERSTORE_MAX_KEY_AGE": "10d", "CIPHERSTORE_MAX_BACKUP_AGE": "1d"]
+        #expect(try policy([], variables).keySeconds == 864_000 && policy([], variables).backupSeconds == 86_400)
+        #expect(try policy(["--max-key-age", "5d"], variables).keySeconds == 432_000)
+        #expect(try policy(["--max-key-age", "none"], variables).keySeconds == nil)
+        #expect(throws: UsageError.self) { try policy(["--max-backup-age", "soon"]) }
+        #expect(throws: UsageError.self) { try policy([], ["CIPHERSTORE_MAX_KEY_AGE": "soon"]) }
+    }
+
+    private func run(
+        _ place: Workplace, _ command: String, _ options: [String] = [], environment: [String: String] = [:]
+    ) throws -> CommandRun.Outcome {
+        try place.run([command, place.path("s.db"), "--no-key", "--json"] + options, environment: environment)
+    }
+
+    @Test("a fresh store is fine; a bound that it does not meet, and a backup that nobody made, need attention")
+    func fresh() throws {
+        let place = try Workplace()
+        try place.makeStore()
+        for command in ["status", "doctor"] {
+            #expect(try run(place, command).status == 0)
+            #expect(try run(place, command, ["--max-key-age", "1h"]).status == 0)
+            let backup = try run(place, command, ["--max-backup-age", "30d"])
+            #expect(backup.status == 2 && backup.output.contains("no verified backup"), "\(backup.output)")
+            let variable = try run(place, command, environment: ["CIPHERSTORE_MAX_BACKUP_AGE": "30d"])
+            #expect(variable.status == 2)
+            #expect(try run(place, command, ["--max-key-age", "later"]).status == 64)
+        }
+        // A direct store whose creation nobody logged has no age: a concern only where a bound was asked for.
+        #expect(try place.ctl("create", place.path("d.db"), "--scheme", "direct").status == 0)
+        if place.exists("d.db-keylog") { try place.remove("d.db-keylog") }
+        #expect(try place.run(["status", place.path("d.db"), "--no-key"]).status == 0)
+        #expect(try place.run(["status", place.path("d.db"), "--no-key", "--max-key-age", "1d"]).status == 2)
+    }
+
+    @Test("what the key log says of backups counts, and a changed log is told")
+    func backups() throws {
+        let place = try Workplace()
+        try place.makeStore()
+        try KeyLog(databasePath: place.path("s.db")).record(.backupVerified)
+        let sound = try run(place, "status", ["--max-backup-age", "1d"])
+        #expect(sound.status == 0 && sound.json["backup_verified"] is Int, "\(sound.output)")
+        #expect(sound.json["data_key_age_seconds"] is Int && sound.json["key_log_sound"] as? Bool == true)
+        let metrics = try place.run(["status", place.path("s.db"), "--no-key", "--openmetrics"]).output
+        #expect(metrics.contains("\ncipherstore_data_key_age_seconds{") && metrics.contains("\ncipherstore_key_slots{"))
+        #expect(
+            metrics.contains("\ncipherstore_backup_age_seconds{") && metrics.contains("\ncipherstore_rotation_pending{")
+        )
+        let log = String(decoding: try place.bytes("s.db-keylog"), as: UTF8.self)
+        try place.write(log.replacing("backup-verified", with: "backup-made"), to: "s.db-keylog")
+        let changed = try run(place, "status")
+        #expect(changed.status == 2 && changed.output.contains("the key log was changed"), "\(changed.output)")
+        #expect(try run(place, "doctor").output.contains("keyLogChanged"))
+    }
+
+    @Test("ages are counted from what sidecar and log say, and a clock that was set back makes none negative")
+    func health() throws {
+        let place = try Workplace()
+        try place.makeStore()
+        let paths = StorePaths(place.path("s.db"))
+        let sidecar = try #require(SidecarFiles(databasePath: paths.database).read().main.parsed?.claimed)
+        let created = try #require(sidecar.slotted?.dataKey.created)
+        func findings(_ now: UInt64, _ policy: KeyPolicy) -> [String] {
+            KeyHealth(paths, sidecar, now: now).findings(policy).map(\.name)
+        }
+        let usual = try policy([])
+        #expect(findings(created + KeyPolicy.usualKeySeconds, usual) == [])
+        #expect(findings(created + KeyPolicy.usualKeySeconds + 1, usual) == ["keyOld"])
+        #expect(findings(0, usual) == [] && KeyHealth(paths, sidecar, now: 0).keyAge == 0)
+        #expect(
+            try findings(created + 86_401, policy(["--max-key-age", "1d", "--max-backup-age", "1d"]))
+                == ["keyOld", "backupUnknown"])
+    }
+}

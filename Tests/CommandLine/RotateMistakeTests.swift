@@ -1,0 +1,79 @@
+import Foundation
+import Testing
+
+/// What users ask of a rotation that does not go together, and what they are told.
+@Suite("Mistakes with rotations")
+struct RotateMistakeTests {
+    private let place: Workplace
+
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+        try Workplace.write([UInt8](repeating: 0x2b, count: 32), to: place.path("second.key"))
+    }
+
+    private func expect(
+        _ status: Int32, _ part: String, _ arguments: [String], at location: SourceLocation = #_sourceLocation
+    ) throws {
+        let before = try place.bytes("s.db-sidecar")
+        let outcome = try place.run(["rotate", place.path("s.db")] + arguments)
+        #expect(outcome.status == status, "\(outcome.errors)", sourceLocation: location)
+        #expect(outcome.errors.contains(part), "\(outcome.errors)", sourceLocation: location)
+        #expect(outcome.errors.contains("\nhint: "), sourceLocation: location)
+        #expect(try place.bytes("s.db-sidecar") == before, sourceLocation: location)
+        #expect(!place.exists("s.db-rotating"), sourceLocation: location)
+    }
+
+    private var key: [String] { ["--raw-key-file", place.key] }
+
+    @Test("without a word about backups it does not begin")
+    func backup() throws {
+        try expect(64, "begins with a backup", key)
+        try expect(64, "begins with a backup", ["--resume"] + key)
+        try expect(64, "--backup and --no-backup", ["--backup", place.folder.url.path, "--no-backup"] + key)
+        try expect(66, "no directory", ["--backup", place.path("nowhere")] + key)
+        try expect(66, "no directory", ["--backup", place.key] + key)
+    }
+
+    @Test("options that do not go together are named")
+    func options() throws {
+        let usual = ["--no-backup"] + key
+        try expect(64, "--dry-run and --status", ["--dry-run", "--status"])
+        try expect(64, "belong to --compromised", ["--drop-other-slots"] + usual)
+        try expect(64, "belong to --compromised", ["--also-raw-key-file", place.path("second.key")] + usual)
+        let new = ["--new-raw-key-file", place.path("second.key")]
+        try expect(64, "--compromised and a new key", ["--compromised"] + new + usual)
+        try expect(64, "has key slots", new + usual)
+        try expect(64, "needs no key", ["--status"] + key)
+        try expect(64, "--throttle is no speed", ["--throttle", "fast"] + usual)
+        try expect(64, "--throttle is no speed", ["--throttle", "0"] + usual)
+        try expect(64, "--pause-budget is no time", ["--pause-budget", "-5"] + usual)
+        try expect(64, "--long-reads", ["--long-reads", "wait"] + usual)
+        try expect(64, "--if-older-than", ["--if-older-than", "old"] + usual)
+        // What destroys slots is asked for, and here nobody can be asked.
+        try expect(64, "--yes", ["--compromised", "--drop-other-slots"] + usual)
+    }
+
+    @Test("a direct store needs a new key")
+    func direct() throws {
+        #expect(try place.ctl("create", place.path("d.db"), "--scheme", "direct").status == 0)
+        let outcome = try place.run(["rotate", place.path("d.db"), "--no-backup"] + key)
+        #expect(outcome.status == 64 && outcome.errors.contains("--new-key-file F"), "\(outcome.errors)")
+    }
+
+    @Test("a wrong key, a store that is not there and one that is too young each get their code, and one summary")
+    func fleet() throws {
+        let stores = [place.path("s.db"), place.path("none.db")]
+        let outcome = try place.run(["rotate"] + stores + ["--no-backup", "--if-older-than", "90d", "--json"] + key)
+        #expect(outcome.status == 66, "\(outcome.errors)")
+        let found = outcome.json["stores"] as? [[String: Any]] ?? []
+        #expect(found.compactMap { $0["result"] as? String } == ["skipped", "failed"])
+        #expect(outcome.json["skipped"] as? Int == 1 && outcome.json["failed"] as? Int == 1)
+        #expect((found.last?["error"] as? [String: Any])?["code"] as? String == "noSuchStore")
+        let wrong = try place.run(
+            ["rotate"] + stores + ["--no-backup", "--if-older-than", "90d", "--raw-key-file", place.path("second.key")])
+        #expect(wrong.status == 77 && wrong.output.contains("2 stores: 2 failed"), "\(wrong.output)\(wrong.errors)")
+        let due = try place.run(["rotate", stores[0], "--no-backup", "--if-older-than", "90d"] + key)
+        #expect(due.status == 0 && due.output.contains("not due"))
+    }
+}

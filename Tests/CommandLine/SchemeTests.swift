@@ -1,0 +1,52 @@
+import Foundation
+import Testing
+
+@Suite("cipherctl --scheme")
+struct SchemeTests {
+    private let place: Workplace
+
+    init() throws { place = try Workplace() }
+
+    private func scheme(_ name: String) throws -> String? {
+        try place.ctl("status", place.path(name), "--json").json["scheme"] as? String
+    }
+
+    @Test("a new store has slots unless another scheme is asked for", arguments: [nil, "slots", "direct"])
+    func create(_ scheme: String?) throws {
+        let option = scheme.map { ["--scheme", $0] } ?? []
+        let created = try place.run(["create", place.path("s.db"), "--json", "--raw-key-file", place.key] + option)
+        #expect(created.status == 0, "\(created.errors)")
+        #expect(created.json["scheme"] as? String == scheme ?? "slots")
+        #expect(try self.scheme("s.db") == scheme ?? "slots")
+        #expect(try place.ctl("sql", place.path("s.db"), "SELECT 1").status == 0)
+    }
+
+    @Test("an import makes the scheme that is asked for", arguments: [nil, "slots", "direct"])
+    func importing(_ scheme: String?) throws {
+        try place.makePlain("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+        let option = scheme.map { ["--scheme", $0] } ?? []
+        let imported = try place.run(
+            ["import", place.path("plain.db"), place.path("s.db"), "--json", "--raw-key-file", place.key] + option)
+        #expect(imported.status == 0, "\(imported.errors)")
+        #expect(try self.scheme("s.db") == scheme ?? "slots")
+        #expect(try place.ctl("verify", place.path("s.db")).status == 0)
+    }
+
+    @Test("a scheme that does not exist is refused before a key is asked for")
+    func unknown() throws {
+        for command in [["create", "s.db"], ["import", "p.db", "s.db"], ["adopt", "s.db"]] {
+            let outcome = try place.run(command + ["--scheme", "ladder"])
+            #expect(outcome.status == 64 && outcome.errors.contains("hint: Give --scheme slots"), "\(outcome.errors)")
+        }
+    }
+
+    @Test("a creation that was cut keeps its scheme")
+    func cut() throws {
+        let arguments = ["create", place.path("s.db"), "--raw-key-file", place.key]
+        let killed = try place.run(
+            arguments + ["--scheme", "direct"], environment: ["CIPHERSTORE_CRASH_AT": "databaseKeyed"])
+        try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
+        #expect(try place.run(arguments).status == 0)
+        #expect(try scheme("s.db") == "direct")
+    }
+}

@@ -1,0 +1,49 @@
+import Foundation
+import Testing
+
+@testable import cipherctl
+
+@Suite("Docs/systemd")
+struct SystemdTests {
+    private static let folder = Workplace.repositoryRoot.appendingPathComponent("Docs/systemd")
+
+    private static var units: [String] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []).sorted()
+    }
+
+    private func lines(_ unit: String) throws -> [Substring] {
+        try String(contentsOf: Self.folder.appendingPathComponent(unit), encoding: .utf8).split(separator: "\n")
+    }
+
+    @Test("the command lines of the services are cipherctl's own", arguments: units.filter { $0.hasSuffix(".service") })
+    func commands(_ unit: String) throws {
+        let command = try #require(lines(unit).first { $0.hasPrefix("ExecStart=/usr/bin/cipherctl ") })
+        let words = command.split(separator: " ").dropFirst().map(String.init)
+        let (type, rest) = try #require(Catalogue.find(words))
+        _ = try type.init(ParsedArguments(rest, syntax: type.syntax))
+        for line in try lines(unit) where line.hasPrefix("Environment=") {
+            for pair in line.dropFirst("Environment=".count).split(separator: " ") {
+                let parts = pair.split(separator: "=").map(String.init)
+                #expect(["CIPHERSTORE_MAX_KEY_AGE", "CIPHERSTORE_MAX_BACKUP_AGE"].contains(parts[0]))
+                #expect(AgeText.seconds(parts[1]) != nil)
+            }
+        }
+    }
+
+    @Test("each timer has its service, and systemd has nothing to say against the units")
+    func units() throws {
+        #expect(Self.units.count == 3)
+        for unit in Self.units where unit.hasSuffix(".timer") {
+            #expect(Self.units.contains(unit.replacing(".timer", with: ".service")))
+        }
+        guard let analyze = SystemProgram.find("systemd-analyze") else { return }
+        for unit in Self.units {
+            let path = Self.folder.appendingPathComponent(unit).path
+            let outcome = try CommandRun(analyze, ["verify", "--man=no", path]).finish()
+            let complaints = outcome.errors.split(separator: "\n").filter {
+                $0.contains(unit) && !$0.contains("is not executable") && !$0.contains("Failed to")
+            }
+            #expect(complaints.isEmpty, "\(complaints)")
+        }
+    }
+}
