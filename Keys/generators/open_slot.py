@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Opens a store with key slots without any code of CipherStore, and decrypts one of its pages.
+"""Opens a store without any code of CipherStore, and decrypts one of its pages.
 
 Written from Docs/Formats/Sidecar.md and Docs/Formats/Pages.md alone, with Python's hashlib and PyPI's `cryptography`.
-The database must be closed and its log empty: only the main file is read, and nothing is written.
+The database must be closed and its log empty: only the main file is read, and nothing is written. While a rotation is
+pending, --next opens the next epoch: its pages are in DATABASE-rotating until that file has taken the database's name.
 
-Usage: open_slot.py DATABASE (--passphrase-file F | --raw-key-file F | --recovery-file F) [--page N] [--show-key]
+Usage: open_slot.py DATABASE (--passphrase-file F | --raw-key-file F | --recovery-file F)
+                    [--next] [--page N] [--show-key]
 """
 
 import argparse
@@ -33,8 +35,8 @@ def hkdf(key: bytes, salt: bytes, info: str, count: int) -> bytes:
 
 # Wrapping
 
-def context_start(purpose: int, store_id: bytes) -> bytes:
-    return b"cipherstore-wrap" + bytes([2, purpose]) + store_id
+def context_start(purpose: int, store_id: bytes, version: int = 2) -> bytes:
+    return b"cipherstore-wrap" + bytes([version, purpose]) + store_id
 
 
 def slot_context(store_id: bytes, slot: dict) -> bytes:
@@ -45,7 +47,15 @@ def slot_context(store_id: bytes, slot: dict) -> bytes:
 
 
 def data_key_context(store_id: bytes, epoch: int, salt: bytes, cipher: dict) -> bytes:
-    return (context_start(2, store_id) + struct.pack(">Q", epoch) + salt
+    return context_start(2, store_id) + epoch_context(epoch, salt, cipher)
+
+
+def next_key_context(store_id: bytes, epoch: int, salt: bytes, cipher: dict) -> bytes:
+    return context_start(3, store_id, version=1) + epoch_context(epoch, salt, cipher)
+
+
+def epoch_context(epoch: int, salt: bytes, cipher: dict) -> bytes:
+    return (struct.pack(">Q", epoch) + salt
             + struct.pack(">III", cipher["page_bytes"], cipher["plaintext_header_bytes"], cipher["kdf_rounds"])
             + bytes([HASHES.index(cipher["kdf_hash"]) + 1, HASHES.index(cipher["hmac_hash"]) + 1]))
 
@@ -109,39 +119,41 @@ def read_recovery(text: str) -> bytes:
 # The sidecar
 
 class Sidecar:
-    """A sidecar of version 2. Its grammar is left to JSON here: what counts is that it is authenticated."""
+    """A sidecar of version 1 or 2. Its grammar is left to JSON here: what counts is that it is authenticated."""
 
     def __init__(self, content: bytes):
         self.lines = content.splitlines(keepends=True)
         records = [json.loads(line) for line in self.lines]
-        if records[0] != {"format": "cipherstore-sidecar", "version": 2}:
-            raise SystemExit("not a sidecar of version 2: the store has no key slots")
+        self.version = records[0].get("version")
+        if records[0] != {"format": "cipherstore-sidecar", "version": self.version} or self.version not in [1, 2]:
+            raise SystemExit("not a sidecar of version 1 or 2")
         self.slots = [r for r in records if r.get("record") == "slot"]
-        self.store, self.cipher, self.data_key, self.pending, self.key_check = (
+        self.pending_slots = [r for r in records if r.get("record") == "pending-slot"]
+        self.store, self.cipher, self.data_key, self.pending, self.key_check, self.pending_key_check = (
             next((r for r in records if r.get("record") == name), None)
-            for name in ["store", "cipher", "data-key", "pending", "key-check"])
+            for name in ["store", "cipher", "data-key", "pending", "key-check", "pending-key-check"])
         self.mac = records[-1]["mac"]
+        self.pending_mac = next((r["pending-mac"] for r in records if "pending-mac" in r), None)
         self.id = bytes.fromhex(self.store["id"])
+        self.salt = bytes.fromhex(self.cipher["salt"])
+        self.next_salt = bytes.fromhex(self.pending["salt"]) if self.pending else None
+        self.opened_by = None
 
     def covered(self, name: str) -> bytes:
         """Every byte before the line of a code."""
         count = next(i for i, line in enumerate(self.lines) if line.startswith(b'{"' + name.encode() + b'"'))
         return b"".join(self.lines[:count])
 
-    def open_slots(self, secret: bytes, kinds: list):
-        for slot in self.slots:
+    # Slots
+
+    def open_slots(self, slots: list, secret: bytes, kinds: list):
+        """The slot that a secret opens, and its master key; or two times None."""
+        for slot in slots:
             if slot["kind"] in kinds:
                 master = unwrap(slot, slot_key(slot, secret), slot_context(self.id, slot))
                 if master is not None:
                     return slot, master
-        raise SystemExit("the key opens no slot")
-
-    def authenticate(self, master: bytes) -> None:
-        check = hkdf(master, self.id, "cipherstore slots key check v2", 16)
-        mac_key = hkdf(master, self.id, "cipherstore slots mac v2", 32)
-        mac = hmac.new(mac_key, self.covered("mac"), "sha256").hexdigest()
-        if check.hex() != self.key_check["value"] or not hmac.compare_digest(mac, self.mac):
-            raise SystemExit("the sidecar was changed by somebody without its key")
+        return None, None
 
     def open_data_key(self, master: bytes, record: dict, salt: bytes) -> bytes:
         key = unwrap(record, hkdf(master, self.id, "cipherstore data key wrapping v2", 32),
@@ -149,6 +161,85 @@ class Sidecar:
         if key is None:
             raise SystemExit("the data key does not open")
         return key
+
+    # Direct stores
+
+    def derive(self, passphrase: bytes, salt: bytes) -> bytes:
+        return hashlib.pbkdf2_hmac(self.cipher["kdf_hash"], passphrase, salt, self.cipher["kdf_rounds"], 32)
+
+    def open_next_key(self, key: bytes) -> bytes:
+        wrapping = hkdf(key, self.id, "cipherstore next key wrapping v1", 32)
+        return unwrap(self.pending, wrapping,
+                      next_key_context(self.id, self.pending["epoch"], self.next_salt, self.cipher))
+
+    # Authentication: of the present epoch by the data key of a direct store or by the master key, of the next by its own
+
+    def check(self, key: bytes) -> bytes:
+        label = "cipherstore key check v1" if self.version == 1 else "cipherstore slots key check v2"
+        return hkdf(key, self.id, label, 16)
+
+    def mac_key(self, key: bytes) -> bytes:
+        return hkdf(key, self.id, "cipherstore sidecar mac v1" if self.version == 1 else "cipherstore slots mac v2", 32)
+
+    def fits(self, key: bytes) -> bool:
+        return hmac.compare_digest(self.check(key).hex(), self.key_check["value"])
+
+    def authenticate(self, key: bytes) -> None:
+        mac = hmac.new(self.mac_key(key), self.covered("mac"), "sha256").hexdigest()
+        if not self.fits(key) or not hmac.compare_digest(mac, self.mac):
+            raise SystemExit("the sidecar was changed by somebody without its key, or this is not its key")
+
+    def pending_mac_key(self, next_key: bytes, next_master) -> bytes:
+        if self.pending_slots:
+            return hkdf(next_master, self.id, "cipherstore pending slots mac v2", 32)
+        return hkdf(next_key, self.id, f"cipherstore pending mac v{self.version}", 32)
+
+    def authenticate_pending(self, next_key: bytes, next_master) -> None:
+        mac_key = self.pending_mac_key(next_key, next_master)
+        mac = hmac.new(mac_key, self.covered("pending-mac"), "sha256").hexdigest()
+        own = next_master if self.pending_slots else next_key if self.version == 1 else None
+        is_right = own is None or self.check(own).hex() == self.pending_key_check["value"]
+        if not is_right or not hmac.compare_digest(mac, self.pending_mac):
+            raise SystemExit("the pending part of the sidecar was written by somebody without its key")
+
+    # Everything together
+
+    def unlock(self, secret: bytes, kinds: list, is_next: bool):
+        """Data key and salt of the present or the next epoch, authenticated."""
+        if is_next and not self.pending:
+            raise SystemExit("no rotation is pending")
+        return self.unlock_direct(secret, kinds, is_next) if self.version == 1 else self.unlock_slots(secret, kinds, is_next)
+
+    def unlock_direct(self, secret: bytes, kinds: list, is_next: bool):
+        is_raw = "passphrase" not in kinds
+        key = secret if is_raw else self.derive(secret, self.salt)
+        if self.fits(key):
+            self.authenticate(key)
+            if not is_next:
+                return key, self.salt
+            next_key = self.open_next_key(key)
+        elif is_next:
+            next_key = secret if is_raw else self.derive(secret, self.next_salt)
+        else:
+            raise SystemExit("the key does not open the store")
+        self.authenticate_pending(next_key, None)
+        return next_key, self.next_salt
+
+    def unlock_slots(self, secret: bytes, kinds: list, is_next: bool):
+        if is_next and self.pending_slots:
+            slot, master = self.open_slots(self.pending_slots, secret, kinds)
+        else:
+            slot, master = self.open_slots(self.slots, secret, kinds)
+        if master is None:
+            raise SystemExit("the key opens no slot")
+        self.opened_by = slot
+        if not (is_next and self.pending_slots):
+            self.authenticate(master)
+        if not is_next:
+            return self.open_data_key(master, self.data_key, self.salt), self.salt
+        next_key = self.open_data_key(master, self.pending, self.next_salt)
+        self.authenticate_pending(next_key, master)
+        return next_key, self.next_salt
 
 
 # Pages (Docs/Formats/Pages.md)
@@ -174,6 +265,7 @@ def main() -> None:
     source.add_argument("--passphrase-file", type=Path)
     source.add_argument("--raw-key-file", type=Path)
     source.add_argument("--recovery-file", type=Path)
+    parser.add_argument("--next", action="store_true", help="open the next epoch of a store that is being rotated")
     parser.add_argument("--page", type=int, default=1, help="the page to decrypt to standard output")
     parser.add_argument("--show-key", action="store_true", help="print data key and salt instead of a page")
     arguments = parser.parse_args()
@@ -186,16 +278,16 @@ def main() -> None:
         secret, kinds = arguments.raw_key_file.read_bytes(), ["key-file", "recovery"]
     else:
         secret, kinds = read_recovery(arguments.recovery_file.read_text()), ["recovery"]
-    slot, master = sidecar.open_slots(secret, kinds)
-    sidecar.authenticate(master)
-    salt = bytes.fromhex(sidecar.cipher["salt"])
-    key = sidecar.open_data_key(master, sidecar.data_key, salt)
-    print(f"slot {slot['id']} ({slot['kind']}) opened epoch {sidecar.data_key['epoch']}", file=sys.stderr)
+    key, salt = sidecar.unlock(secret, kinds, arguments.next)
+    slot = sidecar.opened_by
+    by = f"slot {slot['id']} ({slot['kind']})" if slot else "the key of a direct store"
+    print(f"{by} opened epoch {sidecar.store['epoch'] + arguments.next}", file=sys.stderr)
     if arguments.show_key:
         print(json.dumps({"key": key.hex(), "salt": salt.hex()}))
         return
     size = sidecar.cipher["page_bytes"]
-    with arguments.database.open("rb") as file:
+    copy = Path(str(arguments.database) + "-rotating")
+    with (copy if arguments.next and copy.exists() else arguments.database).open("rb") as file:
         file.seek((arguments.page - 1) * size)
         page = file.read(size)
     if len(page) != size:

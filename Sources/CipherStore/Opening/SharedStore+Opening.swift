@@ -33,6 +33,7 @@ extension SharedStore {
         let lease = try takeLocks(keyring, key, StorePaths(path))
         var pool: DatabasePool?
         do {
+            try recoverRotation(keyring, key)
             let opened = try DatabasePool(
                 path: path, configuration: configuration, keyring: keyring,
                 key: .material(key, creatingWith: .plaintextHeader))
@@ -148,6 +149,15 @@ extension SharedStore {
 
     private static func takeLease(_ paths: StorePaths, _ configuration: Configuration) throws -> Lease? {
         try Lease.take(for: paths, label: configuration.holderLabel, readonly: true)
+    }
+
+    /// Finishes or undoes a rotation that was cut, and says so.
+    private static func recoverRotation(_ keyring: Keyring, _ key: KeyMaterialBox) throws {
+        guard let paths = keyring.paths, keyring.holdsOpeningLock else { return }
+        let notices = try RotationRecovery.run(
+            paths, isCancelled: { keyring.suspension.isSuspended },
+            unlock: { try keyring.keys(for: key, of: $0) })
+        keyring.report(notices)
     }
 
     /// Whether the process is suspended and there is a complete store, which is opened without a lock: a process that is

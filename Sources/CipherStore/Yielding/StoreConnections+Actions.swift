@@ -96,9 +96,10 @@ extension StoreConnections {
     }
 
     private func openConnections() throws -> (DatabasePool, Keyring) {
-        try keeper.verify()
         let keyring = keyring.successor()
         defer { keyring.releaseOpeningLock() }
+        try completeSwitch(with: keyring) { [self] in isOvertaken }
+        try keeper.verify()
         let pool = try DatabasePool(
             path: path, configuration: configuration, keyring: keyring, key: .held, heritage: heritage)
         do {

@@ -33,7 +33,8 @@ package struct KeyAdministration: Sendable {
         databasePath: String, with material: borrowing KeyMaterial
     ) throws -> KeyAdministration {
         let files = SidecarFiles(databasePath: databasePath)
-        guard let choice = try files.choose(files.read(), unlock: { try material.unlock($0) }) else {
+        guard let choice = try files.choose(files.read(), allowsSwitching: true, unlock: { try material.unlock($0) })
+        else {
             throw noSidecar(databasePath)
         }
         return KeyAdministration(databasePath: databasePath, keys: choice.keys)
@@ -45,7 +46,7 @@ package struct KeyAdministration: Sendable {
     package func sidecar() throws -> Sidecar { try choice().sidecar }
 
     func choice() throws -> SidecarChoice {
-        guard let choice = try files.choose(files.read(), unlock: { _ in keys }) else {
+        guard let choice = try files.choose(files.read(), allowsSwitching: true, unlock: { _ in keys }) else {
             throw Self.noSidecar(databasePath)
         }
         return choice

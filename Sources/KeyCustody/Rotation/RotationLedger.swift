@@ -112,14 +112,16 @@ package final class RotationLedger: Sendable {
     /// Records that the copy has durably taken the database's place: state `ready` with the key of the next epoch. Nothing
     /// that the library keeps beside the store holds the former keys any more.
     ///
+    /// - Parameter databaseHasNextKey: Whether the database was seen to have the next key: then a sidecar that tells of no
+    ///   switch was put back, and is no reason to lose that key.
     /// - Throws: ``StoreError`` `rotationPending` when no switch was announced, or without the next key; ``SystemError``:
     ///   the next opening completes it.
-    package func complete() throws {
+    package func complete(databaseHasNextKey: Bool = false) throws {
         assertLocked()
-        guard let rotation = try rotation(), rotation.sidecar.state == .switching, let next = rotation.next else {
-            throw stateError("No switch was announced, or the key at hand is not the one to come.")
-        }
-        try finish(rotation.sidecar.completingRotation(), keys: next)
+        guard let rotation = try rotation(), let next = rotation.next, let successor = rotation.sidecar.successor,
+            rotation.sidecar.state == .switching || databaseHasNextKey
+        else { throw stateError("No switch was announced, or the key at hand is not the one to come.") }
+        try finish(successor, keys: next)
     }
 
     /// Gives the rotation up before the switch: state `ready`, and nothing that the library keeps beside the store holds

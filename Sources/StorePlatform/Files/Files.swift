@@ -30,6 +30,17 @@ package enum Files {
     /// What the path names, or nil when it names nothing.
     package static func kind(_ path: String) throws(SystemError) -> FileKind? { try status(of: path)?.kind }
 
+    /// What a name itself is, or nil when there is none: a symbolic link, wherever it leads, is something else.
+    package static func kindOfName(_ path: String) throws(SystemError) -> FileKind? {
+        var found = stat()
+        guard lstat(path, &found) == 0 else {
+            let failure = SystemError("lstat", path)
+            if failure.isNotFound { return nil }
+            throw failure
+        }
+        return FileStatus(found).kind
+    }
+
     /// Which file the path names now, or nil when it names none.
     package static func identity(_ path: String) throws(SystemError) -> FileIdentity? {
         try status(of: path)?.identity

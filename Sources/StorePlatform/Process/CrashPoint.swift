@@ -94,6 +94,17 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// The restored database has its name.
     case restoreRenamed
 
+    /// A rotation that was cut is taken over: its lock is held, nothing is done.
+    case recoveryBegun
+    /// The copy of a rotation that is undone is removed; the sidecar still tells of it.
+    case recoveryCopyRemoved
+    /// The log of the former key is empty, durably; the copy has not taken the database's place.
+    case recoveryLogEmptied
+    /// The copy has taken the database's place durably.
+    case recoveryMoved
+    /// The same was made sure; the sidecar still says that the switch is under way.
+    case recoveryDurable
+
     /// The places that the creation of a store passes first of all.
     package static let ofCreation: [CrashPoint] = [
         .openingLockTaken, .temporaryFileWritten, .fileRenamed, .sidecarMainWritten, .sidecarWritten, .databaseKeyed,
@@ -112,6 +123,9 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     package static let ofBackup = allCases.filter { $0.rawValue.hasPrefix("backup") }
     /// The places of its own that a restoration passes.
     package static let ofRestoration = allCases.filter { $0.rawValue.hasPrefix("restore") }
+
+    /// The places of its own that the recovery of a rotation passes.
+    package static let ofRecovery = allCases.filter { $0.rawValue.hasPrefix("recovery") }
     /// The places of their own that an adoption passes.
     package static let ofAdoption = allCases.filter { $0.rawValue.hasPrefix("adoption") }
 

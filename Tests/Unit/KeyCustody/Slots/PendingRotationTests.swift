@@ -19,7 +19,7 @@ struct PendingRotationTests {
         #expect(try made.keys.dataKey(of: rotating)?.isEqual(to: old) == true)
         #expect(try made.keys.pendingDataKey(of: rotating)?.isEqual(to: Fixture.dataKey(0x77)) == true)
         let switching = try rotating.announcingSwitch(pages: 7)
-        let switched = try switching.completingRotation()
+        let switched = try #require(switching.successor)
         #expect(switched.state == .ready && switched.epoch == 2 && switched.generation == made.sidecar.generation + 3)
         #expect(try switched.salt == Fixture.salt(0x66) && switched.slots == made.sidecar.slots)
         #expect(try made.keys.dataKey(of: switched)?.isEqual(to: Fixture.dataKey(0x77)) == true)
@@ -29,8 +29,7 @@ struct PendingRotationTests {
         for sidecar in [rotating, switching, switched, abandoned] {
             _ = try sidecar.encoded(keys: made.keys)
         }
-        #expect(throws: StoreError.self) { try made.sidecar.completingRotation() }
-        #expect(throws: StoreError.self) { try rotating.completingRotation() }
+        #expect(made.sidecar.successor == nil && switched.successor == nil)
         #expect(throws: StoreError.self) { try rotating.announcingSwitch(pages: 0) }
         #expect(throws: StoreError.self) { try switching.abandoningRotation() }
         #expect(throws: StoreError.self) { try SlotFixture.rotating((rotating, made.keys)) }
@@ -42,8 +41,8 @@ struct PendingRotationTests {
         var slotted = try #require(sidecar.slotted)
         slotted.dataKey = SlottedKeys.Current(created: 1, origin: .direct, wrapped: slotted.dataKey.wrapped)
         sidecar.scheme = .slots(slotted)
-        let rotated = try SlotFixture.switching((sidecar, made.keys)).completingRotation()
-        #expect(rotated.slotted?.dataKey.origin == .random)
+        let rotated = try SlotFixture.switching((sidecar, made.keys)).successor
+        #expect(rotated?.slotted?.dataKey.origin == .random)
     }
 
     // CVE-2021-4122: LUKS2 took up a re-encryption that somebody without the keys had written into its header.

@@ -12,7 +12,9 @@ struct SlotVectors: Decodable {
         var dataKey: String
         var dataKeyContext: String
         var nextKey: String
+        var nextMaster: String
         var slots: [Slot]
+        var pendingSlots: [Slot]
         var page: String
 
         var testDescription: String { name }
@@ -26,6 +28,19 @@ struct SlotVectors: Decodable {
         var additionalData: String
     }
 
+    /// A direct store that is being rotated.
+    struct Direct: Decodable, Sendable, CustomTestStringConvertible {
+        var name: String
+        var sidecar: String
+        var passphrase: String
+        var nextPassphrase: String
+        var key: String
+        var nextKey: String
+        var additionalData: String
+
+        var testDescription: String { name }
+    }
+
     struct Recovery: Decodable, Sendable, CustomTestStringConvertible {
         var key: String
         var text: String
@@ -34,6 +49,7 @@ struct SlotVectors: Decodable {
     }
 
     var vectors: [Store]
+    var direct: [Direct]
     var recovery: [Recovery]
 
     /// The root of the repository.

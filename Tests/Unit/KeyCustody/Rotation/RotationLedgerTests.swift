@@ -1,0 +1,203 @@
+import Foundation
+import StoreCrypto
+import StorePlatform
+import Testing
+
+@testable import KeyCustody
+
+@Suite("Recording a rotation")
+struct RotationLedgerTests {
+    @Test(
+        "a rotation that is completed gives new keys and a new salt, and exactly the keys that go on open it",
+        arguments: RotationCase.allCases)
+    func completed(kind: RotationCase) throws {
+        let bench = try RotationBench(kind)
+        let before = try #require(bench.files.read().main.parsed?.claimed)
+        let keys = try bench.ledger.begin(kind.aim())
+        #expect(keys.nextEpoch == 2 && keys.currentSalt == before.salt && keys.nextSalt != before.salt)
+        #expect(!keys.currentDataKey.isEqual(to: keys.nextDataKey))
+        #expect(try bench.state() == .rotating && bench.content(.main) == bench.content(.backup))
+        for key in kind.before { #expect(try bench.epoch(openedBy: key) == 1, "raw key \(key)") }
+        let pending = try #require(try bench.ledger.pending())
+        #expect(pending.nextDataKey.isEqual(to: keys.nextDataKey))
+
+        try bench.ledger.announceSwitch(pages: 12)
+        let switching = try #require(bench.files.read().backup.parsed?.claimed)
+        #expect(switching.state == .switching && switching.pending?.pages == 12)
+        try bench.ledger.complete()
+
+        let after = try #require(bench.files.read().main.parsed?.claimed)
+        #expect(after.state == .ready && after.epoch == 2 && after.salt == keys.nextSalt && after.pending == nil)
+        #expect(after.generation == before.generation + 3 && after.storeID == before.storeID)
+        #expect(try bench.content(.main) == bench.content(.backup))
+        for key: UInt8 in 0...8 {
+            #expect(try bench.epoch(openedBy: key) == (kind.after.contains(key) ? 2 : nil), "raw key \(key)")
+        }
+        #expect(try keys.next.dataKey(of: after)?.isEqual(to: keys.nextDataKey) == true)
+        if kind == .newDataKey { #expect(after.slots == before.slots) }
+        if kind == .compromised {
+            #expect(after.slots.map(\.id) == [1, 3] && after.slotted?.table.nextID == 4)
+            #expect(zip(after.slots, before.slots).allSatisfy { $0.label == $1.label && $0.created == $1.created })
+            #expect(try keys.current.dataKey(of: after) == nil, "the former master key opens the new data key")
+        }
+        // The next rotation begins where this one ended.
+        let again = RotationLedger(databasePath: bench.files.databasePath, keys: keys.next)
+        if kind != .direct { #expect(try again.begin(.newDataKey).nextEpoch == 3) }
+    }
+
+    @Test(
+        "a rotation that is given up leaves what was before, and nothing of the key to come",
+        arguments: RotationCase.allCases)
+    func abandoned(kind: RotationCase) throws {
+        let bench = try RotationBench(kind)
+        let before = try #require(bench.files.read().main.parsed?.claimed)
+        let keys = try bench.ledger.begin(kind.aim())
+        try bench.files.write(bench.content(.main), to: .main)
+        try Files.contents(of: bench.files.mainPath, limitBytes: 1 << 20).write(bench.files.setAsidePath(of: .main))
+        try bench.content(.main).write(bench.files.mainPath + ".tmp-4711-0000abcd")
+        try bench.ledger.abandon()
+        var expected = before
+        expected.generation += 2
+        #expect(bench.files.read().main.parsed?.claimed == expected)
+        #expect(try bench.folder.names() == ["app.db-lock", "app.db-sidecar", "app.db-sidecar.bak"])
+        for key in kind.before { #expect(try bench.epoch(openedBy: key) == 1) }
+        #expect(try bench.ledger.rotation()?.sidecar == nil)
+        let salt = Data(keys.nextSalt.hex.utf8)
+        #expect(try Data(bench.content(.backup)).range(of: salt) == nil)
+    }
+
+    @Test(
+        "a rotation that is completed leaves no file beside the store that the former key opens",
+        arguments: RotationCase.allCases)
+    func leftovers(kind: RotationCase) throws {
+        let bench = try RotationBench(kind)
+        let old = try bench.content(.main)
+        try bench.ledger.begin(kind.aim())
+        for copy in SidecarCopy.allCases { try old.write(bench.files.setAsidePath(of: copy)) }
+        try old.write(bench.files.backupPath + ".tmp-4711-0000abcd")
+        try bench.ledger.announceSwitch(pages: 1)
+        try bench.ledger.complete()
+        #expect(try bench.folder.names() == ["app.db-lock", "app.db-sidecar", "app.db-sidecar.bak"])
+    }
+
+    @Test("the present key is refused as the new one, raw or as a passphrase")
+    func sameKey() throws {
+        let bench = try RotationBench(.direct)
+        let same = RotationAim.direct(RotationSecret(try SlotFixture.rawKey(0)))
+        #expect(storeErrorCode { _ = try bench.ledger.prepare(same) } == .invalidKey)
+        var sidecar = try Fixture.sidecar()
+        sidecar.settings.kdfRounds = 1
+        let key = try SlotFixture.material("old").dataKey(salt: sidecar.salt, settings: sidecar.settings)
+        try bench.files.write(sidecar, dataKey: key)
+        let ledger = RotationLedger(databasePath: bench.files.databasePath, keys: .direct(key))
+        func begin(_ text: String) throws {
+            _ = try ledger.prepare(.direct(RotationSecret(try SlotFixture.material(text))))
+        }
+        #expect(storeErrorCode { try begin("old") } == .invalidKey)
+        try begin("new")
+        #expect(bench.files.read().main.parsed?.claimed == sidecar)
+    }
+
+    @Test("an aim that does not fit the scheme is refused, and so is one that would keep no slot or a strange key")
+    func conflicts() throws {
+        let direct = try RotationBench(.direct)
+        let slots = try RotationBench(.newDataKey)
+        for aim in [RotationAim.newDataKey, .compromised(kept: [])] {
+            #expect(storeErrorCode { _ = try direct.ledger.prepare(aim) } == .settingsConflict)
+        }
+        #expect(storeErrorCode { _ = try slots.ledger.prepare(RotationCase.direct.aim()) } == .settingsConflict)
+        #expect(storeErrorCode { _ = try slots.ledger.prepare(.compromised(kept: [])) } == .lastSlot)
+        let strange = RotationAim.compromised(kept: try [0, 9].map { RotationSecret(try SlotFixture.rawKey($0)) })
+        #expect(storeErrorCode { _ = try slots.ledger.prepare(strange) } == .wrongKey)
+    }
+
+    @Test("a proposal names the slots that are kept and dropped, every slot of a kept secret among the former")
+    func proposal() throws {
+        let bench = try KeyBench([
+            SlotFixture.passphrase("first", label: "a"), SlotFixture.keyFile(0), SlotFixture.passphrase("first"),
+            SlotFixture.keyFile(1),
+        ])
+        let recovery = try RecoveryKey.random()
+        try bench.administration.add(recovery)
+        let ledger = RotationLedger(databasePath: bench.path, keys: bench.administration.keys)
+        let typed = recovery.text().withBytes { Array($0) }
+        let proposal = try ledger.prepare(
+            .compromised(kept: [
+                RotationSecret(try SlotFixture.material("first")),
+                RotationSecret(.passphrase(try Passphrase(bytes: typed))),
+            ]))
+        #expect(proposal.keptSlots.map(\.id) == [1, 3, 5] && proposal.droppedSlots.map(\.id) == [2, 4])
+        let all = try ledger.prepare(.newDataKey)
+        #expect(all.keptSlots.count == 5 && all.droppedSlots.isEmpty)
+    }
+
+    @Test("keys that were changed since a proposal was made end it, and nothing is written")
+    func outdatedProposal() throws {
+        let bench = try RotationBench(.newDataKey)
+        let proposal = try bench.ledger.prepare(.newDataKey)
+        let other = try bench.ledger.prepare(.newDataKey)
+        try bench.ledger.begin(proposal)
+        #expect(storeErrorCode { try bench.ledger.begin(other) } == .rotationPending)
+        try bench.ledger.abandon()
+        // As it was but for its generation: a proposal stays good.
+        try bench.ledger.begin(other)
+        try bench.ledger.announceSwitch(pages: 1)
+        try bench.ledger.complete()
+        #expect(storeErrorCode { try bench.ledger.begin(proposal) } == .storeInUse)
+        #expect(try bench.state() == .ready)
+    }
+
+    @Test("what is out of its order is refused, and changes nothing")
+    func order() throws {
+        let bench = try RotationBench(.newDataKey)
+        func refuses(_ body: () throws -> Void) throws {
+            let before = try bench.content(.main)
+            #expect(storeErrorCode(body) == .rotationPending)
+            #expect(try bench.content(.main) == before)
+        }
+        try refuses { try bench.ledger.abandon() }
+        try refuses { try bench.ledger.complete() }
+        try refuses { try bench.ledger.announceSwitch(pages: 1) }
+        try bench.ledger.begin(.newDataKey)
+        try refuses { try bench.ledger.begin(.newDataKey) }
+        try refuses { try bench.ledger.complete() }
+        try refuses { try bench.ledger.announceSwitch(pages: 0) }
+        try bench.ledger.announceSwitch(pages: 1)
+        try refuses { try bench.ledger.abandon() }
+        try refuses { try bench.ledger.announceSwitch(pages: 1) }
+    }
+
+    @Test("a switch that can be announced in one copy only is taken back")
+    func halfAnnounced() throws {
+        let bench = try RotationBench(.compromised)
+        try bench.ledger.begin(bench.kind.aim())
+        // A folder in the backup's place: no file can take it.
+        try Files.remove(bench.files.backupPath)
+        try FileManager.default.createDirectory(
+            atPath: bench.files.backupPath + "/full", withIntermediateDirectories: true)
+        #expect(throws: SystemError.self) { try bench.ledger.announceSwitch(pages: 1) }
+        #expect(try bench.state() == .rotating)
+        try FileManager.default.removeItem(atPath: bench.files.backupPath)
+        try bench.ledger.abandon()
+        #expect(try bench.state() == .ready && bench.content(.main) == bench.content(.backup))
+    }
+
+    @Test("a source that gives no key, or a huge one, gives none to a rotation")
+    func badSources() throws {
+        let folder = try TemporaryFolder()
+        for (name, bytes) in [("empty", []), ("line", [10]), ("huge", [UInt8](repeating: 97, count: 65_537))] {
+            try bytes.write(folder.file(name))
+            chmod(folder.file(name), 0o600)
+            let code = storeErrorCode { _ = try RotationSecret(from: .keyFile(path: folder.file(name))) }
+            #expect(code == .invalidKey || code == .keyMissing, "\(name)")
+            #expect(
+                storeErrorCode { _ = try RotationSecret(from: .rawKeyFile(path: folder.file(name))) } == .invalidKey)
+        }
+        #expect(storeErrorCode { _ = try RotationSecret(from: .passphrase("")) } == .invalidKey)
+        #expect(storeErrorCode { _ = try RotationSecret(from: .command(["true"])) } == .keyMissing)
+    }
+}
+
+extension [UInt8] {
+    fileprivate func write(_ path: String) throws { try Data(self).write(to: URL(filePath: path)) }
+}
