@@ -124,7 +124,8 @@ package final class FrozenView: @unchecked Sendable {
     package func delta(since start: LogCut) throws -> LogDelta {
         let index = try reader.sync { try $0.requireWALIndex() }
         if start.salts != index.salts {
-            guard allowsNewRun, start.salts == cut.salts else { throw begunAnew() }
+            // With nothing in the log that the file lacks; a run without frames may be replaced by another one.
+            guard allowsNewRun, start == cut || start.frame == 0 else { throw begunAnew() }
         } else if index.frames < start.frame {
             throw begunAnew()
         }

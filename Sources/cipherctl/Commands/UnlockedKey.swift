@@ -53,15 +53,19 @@ final class UnlockedKey: Sendable {
 
     /// The line that does not fit its check, where the key has the form of a recovery key.
     var wrongRecoveryLine: Int? {
-        guard case .passphrase(let passphrase) = material else { return nil }
-        return passphrase.secret.withBytes { text -> Int? in
-            do {
-                _ = try RecoveryKey(reading: text)
-                return nil
-            } catch {
-                guard case .check(let line) = error else { return nil }
-                return line
-            }
+        switch material {
+        case .passphrase(let passphrase): passphrase.secret.withBytes { Self.wrongLine($0) }
+        case .rawKey: nil
+        }
+    }
+
+    private static func wrongLine(_ text: UnsafeRawBufferPointer) -> Int? {
+        do throws(RecoveryKey.ReadingError) {
+            _ = try RecoveryKey(reading: text)
+            return nil
+        } catch {
+            guard case .check(let line) = error else { return nil }
+            return line
         }
     }
 
