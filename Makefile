@@ -28,7 +28,7 @@ soak: setup  ## run the bank for MINUTES=30 and KILLS=10000 random kills (SEED= 
 	@case "$(MINUTES)$(KILLS)" in *[!0-9]*) echo "MINUTES and KILLS are whole numbers" >&2; exit 1;; esac
 	CIPHERSTORE_BANK_SECONDS=$$(( $(MINUTES) * 60 )) CIPHERSTORE_KILLS=$(KILLS) CIPHERSTORE_WAITERS=1000 \
 	$(if $(SEED),CIPHERSTORE_SEED=$(SEED)) $(SWIFT) test --disable-xctest --no-parallel $(WARNINGS) \
-	--filter 'BankTests|KillTests|FaultTests|PowerCutTests|LogResetTests|MishapTests'
+	--filter 'BankTests|KillTests|FaultTests|PowerCutTests|LogResetTests|MishapTests|CrashTests.RotationTests'
 
 lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing warns
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift

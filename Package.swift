@@ -47,8 +47,10 @@ let package = Package(
             dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StorePlatform", "StoreCrypto"]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
-        .executableTarget(name: "StoreBenchmark", dependencies: ["CBaseline", "CipherStore", "KeyRotation"]),
-        .target(name: "CBaseline", dependencies: ["CSQLCipher"]),
+        .executableTarget(
+            name: "StoreBenchmark",
+            dependencies: ["CBaseline", "CipherStore", "KeyRotation", "PageFormat", "StoreCrypto"]),
+        .target(name: "CBaseline", dependencies: ["COpenSSL", "CSQLCipher"]),
 
         // Tests: one folder for each kind (Docs/Testing.md).
         .target(
@@ -89,7 +91,7 @@ let package = Package(
         ),
         .testTarget(
             name: "KeyRotationTests",
-            dependencies: ["KeyRotation", "CipherStore", "PageFormat", "StoreCrypto", "StorePlatform", "TestKit"],
+            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "StorePlatform", "TestKit"],
             path: "Tests/Unit/KeyRotation"
         ),
         .testTarget(

@@ -1,5 +1,7 @@
+import CipherDatabase
 import CipherStore
 import Dispatch
+import KeyCustody
 
 /// Gives an open store another data key and another salt while all its processes go on reading and writing.
 ///
@@ -32,13 +34,13 @@ public struct KeyRotation: Sendable {
     /// which takes about as long as the copy.
     /// - Throws: `StoreError`, `SystemError` or `DatabaseError` where something could not be looked at. What stands in the
     ///   way of a rotation is in the plan (``RotationPlan/obstacles``).
-    public func preflight() throws -> RotationPlan { throw Self.unfinished() }
+    public func preflight() throws -> RotationPlan { try RotationPreflight(store, options).plan() }
 
     /// Rotates the store, on this thread and as many others as ``Options/workers`` says.
     ///
     /// - Parameters:
     ///   - isCancelled: Asked now and then, on any thread; true ends the rotation before the switch with
-    ///     `CancellationError`, and the store stays as it was. Nil asks whether the task is cancelled.
+    ///     `CancellationError`, and the store stays as it was.
     ///   - progress: Told how far it is, on any thread, up to ten times a second.
     /// - Throws: `StoreError`: `storeInUse` when another rotation runs, when a process does not pause, or when writers are
     ///   faster than the copy; `pageDamaged`, `truncated`; `rotationPending` when something that is no copy has the copy's
@@ -48,7 +50,13 @@ public struct KeyRotation: Sendable {
     public func run(
         isCancelled: (@Sendable () -> Bool)? = nil, progress: (@Sendable (RotationProgress) -> Void)? = nil
     ) throws -> RotationReport {
-        throw Self.unfinished()
+        try RotationBeginning(store, options, ProgressTeller(progress), isCancelled: isCancelled ?? { false }).run()
+    }
+
+    /// Rotates the store, and tells how far it is.
+    @discardableResult
+    public func run(progress: @escaping @Sendable (RotationProgress) -> Void) throws -> RotationReport {
+        try run(isCancelled: nil, progress: progress)
     }
 
     /// Rotates the store; ends with `CancellationError` when the task is cancelled before the switch.
@@ -66,40 +74,5 @@ public struct KeyRotation: Sendable {
         } onCancel: {
             isCancelled.set()
         }
-    }
-
-    /// Goes on with a rotation that was cut: copies anew, to the key that is pending. One that was cut in the middle of
-    /// the switch is finished.
-    ///
-    /// The store must not be opened before: an opening undoes or finishes what was cut.
-    ///
-    /// - Returns: nil when no rotation was pending.
-    /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`.
-    @discardableResult
-    public static func resume(
-        path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
-        options: Options = Options(), isCancelled: (@Sendable () -> Bool)? = nil,
-        progress: (@Sendable (RotationProgress) -> Void)? = nil
-    ) throws -> RotationReport? {
-        throw unfinished()
-    }
-
-    /// Ends a rotation that was cut before the switch: drops the pending key and removes the copy.
-    ///
-    /// - Returns: Whether there was one.
-    /// - Throws: `StoreError` `storeInUse` while the rotation runs: cancel it there; `rotationPending` when the switch was
-    ///   begun, which can only be finished: open the store.
-    @discardableResult
-    public static func abandon(path: String, unlockedBy source: KeySource) throws -> Bool { throw unfinished() }
-
-    /// How far a rotation is, or whether one was cut; needs no key.
-    ///
-    /// - Throws: `StoreError` `noSuchStore`, `sidecarDamaged`; `SystemError`.
-    public static func status(of path: String) throws -> RotationStatus { throw unfinished() }
-
-    private static func unfinished() -> StoreError {
-        StoreError(
-            .rotationPending, what: "The store was not rotated.", why: "This build cannot rotate stores.",
-            remedy: "Use a newer build.")
     }
 }

@@ -23,6 +23,7 @@ package struct DatabaseHeader: Hashable, Sendable {
         package static let pageCount = 28
         package static let schemaCookie = 40
         package static let schemaFormat = 44
+        package static let largestRootPage = 52
         package static let textEncoding = 56
         package static let userVersion = 60
         package static let applicationID = 68

@@ -11,7 +11,7 @@ final class Fixture {
     let passphrase = "benchmark passphrase"
     /// The salt as SQLCipher's pragma takes it.
     let saltLiteral: String
-    private let keyspec: String
+    let keyspec: String
 
     init() throws {
         folder = FileManager.default.temporaryDirectory.appendingPathComponent("benchmark-\(UUID().uuidString)")

@@ -31,6 +31,18 @@ struct Work {
             Work(name: "open a pool, 5 readers, by passphrase / one key derivation", goal: 1.1) {
                 try OpeningWork.poolByPassphrase($0, $1, $2, connections: 1)
             },
+            Work(name: "rotation: re-encrypt 64 MB in memory, one core / libcrypto alone", goal: 1.25) {
+                try RotationWork.reencrypt($0, $1, workers: 1)
+            },
+            Work(name: "rotation: re-encrypt 64 MB in memory, two cores / libcrypto alone", goal: 1.25) {
+                try RotationWork.reencrypt($0, $1, workers: 2)
+            },
+            Work(name: "rotation: copy of a store, verified / PRAGMA rekey", goal: 0.33) {
+                try RotationWork.rotate($0, $1, $2, beside: .rekey)
+            },
+            Work(name: "rotation: copy of a store, verified / sqlcipher_export", goal: nil) {
+                try RotationWork.rotate($0, $1, $2, beside: .export)
+            },
             Work(name: "a verified backup of 60 MB / SQLite's backup API", goal: nil, body: BackupWork.wholeStore),
         ]
     }

@@ -59,6 +59,16 @@ typedef struct {
 // Inserts `count` rows of text, blob, double and date text in one transaction, taking `rows` round and round.
 int baseline_insert_mixed(baseline *db, const char *sql, const mixed_row *rows, int row_count, int64_t count);
 
+// MARK: Rotation
+
+// What libcrypto needs to take `count` pages in memory from one key to another, on so many threads: HMAC-SHA512, AES-256-CBC
+// both ways, HMAC-SHA512. Returns 0, or a negative number.
+int baseline_reencrypt(void *pages, int64_t count, int page_bytes, int threads);
+// Gives a database another key in place, by `PRAGMA rekey`, with nobody else there.
+int baseline_rekey(const char *path, const char *keyspec, const char *new_keyspec);
+// Copies a database under another key, by `sqlcipher_export`; the copy has its salt in its header.
+int baseline_export(const char *path, const char *keyspec, const char *target, const char *new_keyspec);
+
 // MARK: Processor time
 
 // How much processor time this process has used, on all of its threads.

@@ -15,14 +15,7 @@ extension FileDescriptor {
 
     /// Writes all bytes at a position of the file.
     package func write(at offset: Int, _ bytes: UnsafeRawBufferPointer) throws(SystemError) {
-        var written = 0
-        while written < bytes.count {
-            let count = retryingInterrupts {
-                pwrite(number, bytes.baseAddress?.advanced(by: written), bytes.count - written, off_t(offset + written))
-            }
-            guard count >= 0 else { throw SystemError("pwrite", path) }
-            written += count
-        }
+        try writeAt(number, path, offset, bytes)
     }
 }
 
@@ -40,6 +33,20 @@ func readAt(
         filled += count
     }
     return filled
+}
+
+/// Writes all bytes at a position.
+func writeAt(
+    _ number: Int32, _ path: String, _ offset: Int, _ bytes: UnsafeRawBufferPointer
+) throws(SystemError) {
+    var written = 0
+    while written < bytes.count {
+        let count = retryingInterrupts {
+            pwrite(number, bytes.baseAddress?.advanced(by: written), bytes.count - written, off_t(offset + written))
+        }
+        guard count >= 0 else { throw SystemError("pwrite", path) }
+        written += count
+    }
 }
 
 /// An open file that several threads use.

@@ -105,6 +105,41 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// The same was made sure; the sidecar still says that the switch is under way.
     case recoveryDurable
 
+    /// The pending key of a rotation is durable; nothing is copied.
+    case rotationBegun
+    /// The copy's file is made and has no page.
+    case rotationCopyBegun
+    /// Some pages are copied.
+    case rotationCopyHalf
+    /// All pages are copied.
+    case rotationCopied
+    /// The copy was read back.
+    case rotationVerified
+    /// What was written meanwhile is carried over, for now.
+    case rotationDeltaRound
+    /// The processes are asked to pause.
+    case rotationYieldAsked
+    /// All of them have.
+    case rotationLeaseTaken
+    /// The rest is carried over, and not yet durable.
+    case rotationLastDelta
+    /// The copy is complete and durable; the rotation's own connections are closed.
+    case rotationCopySynced
+    /// SQLite's bytes are locked, and the log ends where the copy does.
+    case rotationBytesLocked
+    /// The sidecar says that the switch has begun.
+    case rotationSwitchingWritten
+    /// The log is empty, durably.
+    case rotationLogTruncated
+    /// The copy has the database's name; the folder is not yet durable.
+    case rotationRenamed
+    /// The folder is durable; the sidecar still says that the switch is under way.
+    case rotationDirectorySynced
+    /// The sidecar says that the store is ready, with its new key; all are still waiting.
+    case rotationCompleted
+    /// All go on with the new key.
+    case rotationReleased
+
     /// The places that the creation of a store passes first of all.
     package static let ofCreation: [CrashPoint] = [
         .openingLockTaken, .temporaryFileWritten, .fileRenamed, .sidecarMainWritten, .sidecarWritten, .databaseKeyed,
@@ -126,6 +161,8 @@ package enum CrashPoint: String, CaseIterable, Sendable {
 
     /// The places of its own that the recovery of a rotation passes.
     package static let ofRecovery = allCases.filter { $0.rawValue.hasPrefix("recovery") }
+    /// The places of its own that a rotation passes.
+    package static let ofRotation = allCases.filter { $0.rawValue.hasPrefix("rotation") }
     /// The places of their own that an adoption passes.
     package static let ofAdoption = allCases.filter { $0.rawValue.hasPrefix("adoption") }
 

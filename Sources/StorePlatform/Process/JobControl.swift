@@ -62,8 +62,13 @@ package enum JobControl {
 
     /// Does something in whose middle the process must not be stopped by SIGTSTP.
     package static func withoutStopping<T>(_ body: () throws -> T) rethrows -> T {
-        stopping.wait()
-        defer { stopping.signal() }
+        holdStops()
+        defer { allowStops() }
         return try body()
     }
+
+    /// Keeps the process from being stopped by SIGTSTP until ``allowStops()``.
+    static func holdStops() { stopping.wait() }
+
+    static func allowStops() { stopping.signal() }
 }

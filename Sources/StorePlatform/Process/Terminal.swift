@@ -1,5 +1,5 @@
 import CPlatform
-import Synchronization
+import Dispatch
 
 #if canImport(Darwin)
     import Darwin
@@ -19,7 +19,8 @@ package enum Terminal {
         return Int(size.ws_col)
     }
 
-    private static let oneAtATime = Mutex(())
+    /// Held while signals are watched: the watch is one for the whole process.
+    static let signalWatch = DispatchSemaphore(value: 1)
 
     /// Asks a question at the process's terminal, whatever its standard input is, and reads a line that is not shown.
     ///
@@ -40,10 +41,10 @@ package enum Terminal {
     }
 
     private static func read(_ prompt: String, isShown: Bool) throws(SystemError) -> WipedBuffer {
-        try oneAtATime.withLock { (_: inout sending Void) throws(SystemError) -> WipedBuffer in
-            let terminal = try FileDescriptor(opening: "/dev/tty", .readWrite)
-            return try readLine(at: terminal, prompt, isShown: isShown)
-        }
+        signalWatch.wait()
+        defer { signalWatch.signal() }
+        let terminal = try FileDescriptor(opening: "/dev/tty", .readWrite)
+        return try readLine(at: terminal, prompt, isShown: isShown)
     }
 
     private static func readLine(

@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import StorePlatform
 
 /// A process that tests drive: one command a line on standard input, one answer a line on standard output.
 ///
@@ -54,6 +55,13 @@ final class Actor {
     /// Work that goes on while commands are answered.
     var teller: Teller?
     var crowd: Crowd?
+    var busyWork: BusyWork?
+    var longRead: BackgroundAccess?
+    var snapshot: DatabaseSnapshot?
+    var request: YieldRequest?
+    var requestedLease: HeldLock?
+    var stock: StockConnection?
+    var load: RotationLoad?
     private let suspension = SuspensionCommands()
 
     /// All commands by their names. A theme adds its own here, with one line.
@@ -67,7 +75,9 @@ final class Actor {
         bankCommands,
         crowdCommands,
         backupCommands,
+        yieldCommands,
         keyCommands,
+        rotationCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }
 
     /// Runs a command of any theme.

@@ -19,6 +19,7 @@ struct FormatDocumentTests {
         "DatabaseHeader.Offset.pageCount": DatabaseHeader.Offset.pageCount,
         "DatabaseHeader.Offset.schemaCookie": DatabaseHeader.Offset.schemaCookie,
         "DatabaseHeader.Offset.schemaFormat": DatabaseHeader.Offset.schemaFormat,
+        "DatabaseHeader.Offset.largestRootPage": DatabaseHeader.Offset.largestRootPage,
         "DatabaseHeader.Offset.textEncoding": DatabaseHeader.Offset.textEncoding,
         "DatabaseHeader.Offset.userVersion": DatabaseHeader.Offset.userVersion,
         "DatabaseHeader.Offset.applicationID": DatabaseHeader.Offset.applicationID,

@@ -1,0 +1,163 @@
+import CipherDatabase
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+// Rotations that were cut.
+extension KeyRotation {
+    /// Goes on with a rotation that was cut: copies anew, to the key that is pending. One that was cut in the middle of
+    /// the switch is finished.
+    ///
+    /// The store must not be opened before: an opening undoes or finishes what was cut.
+    ///
+    /// - Parameter source: Where the key comes from; asked once.
+    /// - Returns: nil when no rotation was pending.
+    /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`; `rotationPending` when the key does not reach
+    ///   the pending one.
+    @discardableResult
+    public static func resume(
+        path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
+        options: Options = Options(), isCancelled: (@Sendable () -> Bool)? = nil,
+        progress: (@Sendable (RotationProgress) -> Void)? = nil
+    ) throws -> RotationReport? {
+        let paths = StorePaths(path)
+        let (ledger, again) = try ledger(paths, source)
+        let admin = try takeAdmin(paths)
+        defer { admin.release() }
+        guard let rotation = try ledger.rotation() else { return nil }
+        let begin = ContinuousClock.now
+        if rotation.sidecar.state == .switching {
+            // Any opening finishes it, once nobody holds the lock of rotations.
+            admin.release()
+            try SharedStore.open(at: path, unlockedBy: again, configuration: configuration).close()
+            var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
+            report.wasFinished = true
+            report.duration = .now - begin
+            return report
+        }
+        guard let keys = try rotation.keys else { throw StoreError.noPendingKeys(paths.database) }
+        // While the lock is held an opening takes the rotation for one that runs, and leaves it alone.
+        let store = try SharedStore.open(at: path, unlockedBy: again, configuration: configuration)
+        defer { try? store.close() }
+        let teller = ProgressTeller(progress)
+        return try RotationRun(
+            paths: paths, storeKeys: keys.current, ledger: ledger, options: options, epoch: keys.nextEpoch - 1,
+            teller: teller, isCancelled: isCancelled ?? { false },
+            examine: { _ in try RotationPreflight(store, options).require(teller) }, announce: { _ in keys }
+        ).run()
+    }
+
+    /// Ends a rotation that was cut before the switch: drops the pending key and removes the copy.
+    ///
+    /// - Parameter source: Where the present key comes from.
+    /// - Returns: Whether there was one.
+    /// - Throws: `StoreError` `storeInUse` while the rotation runs: cancel it there; `rotationPending` when the switch was
+    ///   begun, which can only be finished: open the store.
+    @discardableResult
+    public static func abandon(path: String, unlockedBy source: KeySource) throws -> Bool {
+        let paths = StorePaths(path)
+        let (ledger, _) = try ledger(paths, source)
+        let admin = try takeAdmin(paths)
+        defer { admin.release() }
+        let opening = try LockFile(path: paths.lock, likeFile: paths.database)
+            .lock(.opening, .exclusive, deadline: .now + Limits.openingWait)
+        defer { opening.release() }
+        return try abandonCut(paths, ledger)
+    }
+
+    /// Ends a rotation that was cut before the switch. The caller holds the locks `admin` and `opening`.
+    static func abandonCut(_ paths: StorePaths, _ ledger: RotationLedger) throws -> Bool {
+        guard let rotation = try ledger.rotation() else { return try RotationCopy.removeLeftover(of: paths.database) }
+        if rotation.sidecar.state == .switching { throw StoreError.switchPending(paths.database) }
+        try ledger.abandon()
+        try RotationCopy.removeLeftover(of: paths.database)
+        _ = KeyLog(databasePath: paths.database).note(.rotationAbandoned(from: rotation.sidecar.epoch))
+        return true
+    }
+
+    /// How far a rotation is, or whether one was cut; needs no key, and nothing of what it tells is authenticated.
+    ///
+    /// - Throws: `StoreError` `noSuchStore`, `sidecarDamaged`; `SystemError`.
+    public static func status(of path: String) throws -> RotationStatus {
+        let paths = StorePaths(path)
+        guard let bytes = try Files.byteCount(paths.database) else {
+            throw StoreError(
+                .noSuchStore, what: "There is no store at \"\(path)\".", why: "There is no such file.",
+                remedy: "Check the path.")
+        }
+        let copies = SidecarFiles(databasePath: paths.database).read()
+        let sidecars = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+        guard let sidecar = sidecars.max(by: { $0.generation < $1.generation }) else {
+            throw StoreError(
+                .sidecarDamaged, what: "\"\(path)\" has no sidecar that can be read.",
+                why: "Both copies are missing or damaged.", remedy: "Restore it from a backup of the store.")
+        }
+        var isRunning = false
+        if Files.exists(paths.lock) {
+            isRunning = try LockFile(path: paths.lock, likeFile: nil, allowsReadOnly: true).isHeld(.admin)
+        }
+        return RotationStatus(
+            state: RotationStatus.State(sidecar.state), isRunning: isRunning, process: rotator(of: paths.database),
+            epoch: sidecar.epoch, databaseBytes: bytes,
+            copyBytes: try Files.byteCount(RotationCopy.path(of: paths.database)),
+            logBytes: try Files.byteCount(paths.wal) ?? 0)
+    }
+
+    // MARK: Steps
+
+    /// Takes the lock of rotations and changes of keys, which is held from here to the end.
+    static func takeAdmin(_ paths: StorePaths) throws -> HeldLock {
+        let file = try LockFile(path: paths.lock, likeFile: paths.database)
+        // A change of slots takes milliseconds.
+        do {
+            return try file.lock(.admin, .exclusive, deadline: .now + Limits.adminWait)
+        } catch StoreError.storeInUse {
+            throw StoreError.rotationRuns(paths.database, by: rotator(of: paths.database))
+        }
+    }
+
+    /// The process that rotates a store, where the table of holders tells of it.
+    private static func rotator(of database: String) -> StoreHolder? {
+        try? StoreHolders(of: database).first { $0.label?.hasPrefix(holderLabel) ?? false }
+    }
+
+    /// A ledger by a key, and a source that gives the same key again.
+    private static func ledger(_ paths: StorePaths, _ source: KeySource) throws -> (RotationLedger, KeySource) {
+        let secret = try RotationSecret(from: source)
+        let ledger = RotationLedger(databasePath: paths.database) { try secret.material.unlock($0) }
+        return (ledger, secret.source)
+    }
+}
+
+extension RotationStatus.State {
+    fileprivate init(_ state: Sidecar.State) {
+        self =
+            switch state {
+            case .creating, .ready: .none
+            case .rotating: .copying
+            case .switching: .switching
+            }
+    }
+}
+
+extension RotationSecret {
+    /// A source that gives this secret.
+    fileprivate var source: KeySource {
+        if !material.isPassphrase { return .customRawKey("the key given") { [self] in try rawKey() } }
+        return .custom("the key given") { [self] in try passphrase() }
+    }
+
+    private func passphrase() throws -> Passphrase {
+        switch material {
+        case .passphrase(let passphrase): try Passphrase(passphrase.secret.copy())
+        case .rawKey: throw CancellationError()
+        }
+    }
+
+    private func rawKey() throws -> RawKey {
+        switch material {
+        case .rawKey(let key): try RawKey(key.secret.copy())
+        case .passphrase: throw CancellationError()
+        }
+    }
+}

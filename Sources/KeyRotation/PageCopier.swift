@@ -1,0 +1,176 @@
+import CipherDatabase
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+import Synchronization
+
+/// Moves pages from a view of the store into the copy, under the new key, and proves what it wrote. Used by one thread,
+/// which it keeps company with others.
+final class PageCopier {
+    let copy: RotationCopy
+    private let database: String
+    private let reencryption: PageReencryption
+    private let isCancelled: @Sendable () -> Bool
+    private let teller: ProgressTeller
+    private let throttle: Throttle?
+    private let workers: Int
+    private var acceptsZeroPages = false
+    /// What carrying one page over costs, as it was last measured.
+    private(set) var pageCost = Limits.assumedPageCost
+    /// How fast the whole copy went.
+    private(set) var bytesPerSecond = 0
+
+    /// Makes the copy's file.
+    init(
+        database: String, keys: RotationKeys, options: KeyRotation.Options, teller: ProgressTeller,
+        isCancelled: @escaping @Sendable () -> Bool
+    ) throws {
+        self.database = database
+        self.isCancelled = isCancelled
+        self.teller = teller
+        reencryption = try Self.reencryption(keys)
+        throttle = options.throttleBytesPerSecond.map { Throttle(bytesPerSecond: $0) }
+        workers = options.workerCount
+        copy = try RotationCopy(for: database, pageBytes: reencryption.layout.pageBytes)
+    }
+
+    static func reencryption(_ keys: RotationKeys) throws -> PageReencryption {
+        try PageReencryption(
+            from: keys.currentDataKey.pageKeys(salt: keys.currentSalt, settings: keys.settings),
+            to: keys.nextDataKey.pageKeys(salt: keys.nextSalt, settings: keys.settings))
+    }
+
+    var pageBytes: Int { reencryption.layout.pageBytes }
+
+    // MARK: All pages
+
+    /// Copies every page of a view.
+    func copyAll(of view: FrozenView) throws {
+        acceptsZeroPages = try isAutoVacuum(view)
+        let pages = view.databasePages
+        teller.begin(.copying, pages: Int(pages), pageBytes: pageBytes)
+        let start = ContinuousClock.now
+        let half = Atomic<Bool>(false)
+        var flow = flow(throttle)
+        flow.progress = { [teller] done in
+            teller.reach(done)
+            // For tests: once, in the middle.
+            if done >= Int(pages) / 2, !half.exchange(true, ordering: .relaxed) { CrashPoint.reach(.rotationCopyHalf) }
+        }
+        try perform {
+            try reencryption.copy(
+                .all(pages), acceptsZeroPages: acceptsZeroPages, flow: flow,
+                read: { places, buffer in
+                    try view.read(firstPage: UInt32(places.lowerBound + 1), count: places.count, into: buffer)
+                },
+                write: { [copy] places, buffer in
+                    try copy.write(firstPage: UInt32(places.lowerBound + 1), buffer)
+                })
+        }
+        let seconds = max((ContinuousClock.now - start) / .seconds(1), 1e-6)
+        bytesPerSecond = Int(Double(Int(pages) * pageBytes) / seconds)
+    }
+
+    /// Reads the whole copy back.
+    func verifyAll(pages: UInt32) throws {
+        teller.begin(.verifying, pages: Int(pages), pageBytes: pageBytes)
+        try copy.synchronize(pages: pages)
+        var flow = flow(throttle)
+        flow.progress = { [teller] in teller.reach($0) }
+        try perform {
+            try reencryption.verify(.all(pages), flow: flow) { [copy] places, buffer in
+                try copy.read(firstPage: UInt32(places.lowerBound + 1), into: buffer)
+            }
+        }
+    }
+
+    // MARK: Single pages
+
+    /// Carries pages over from frames of the log, and reads them back.
+    func carry(_ delta: LogDelta, from view: FrozenView) throws {
+        guard !delta.pages.isEmpty else { return }
+        let start = ContinuousClock.now
+        let pages = delta.pages
+        let row = PageReencryption.Row.pages(pages.map(\.page))
+        let pageBytes = pageBytes
+        try perform {
+            try reencryption.copy(
+                row, acceptsZeroPages: acceptsZeroPages, flow: flow(nil),
+                read: { places, buffer in
+                    for place in places {
+                        try view.readFrame(
+                            pages[place].frame, into: buffer.page(place - places.lowerBound, pageBytes))
+                    }
+                },
+                write: { [copy] places, buffer in
+                    for place in places {
+                        let page = UnsafeMutableRawBufferPointer(mutating: buffer).page(
+                            place - places.lowerBound, pageBytes)
+                        try copy.write(firstPage: pages[place].page, UnsafeRawBufferPointer(page))
+                    }
+                })
+        }
+        try perform {
+            try reencryption.verify(row, flow: flow(nil)) { [copy] places, buffer in
+                for place in places {
+                    try copy.read(
+                        firstPage: pages[place].page, into: buffer.page(place - places.lowerBound, pageBytes))
+                }
+            }
+        }
+        pageCost = (ContinuousClock.now - start) / pages.count
+    }
+
+    // MARK: Steps
+
+    private func isAutoVacuum(_ view: FrozenView) throws -> Bool {
+        let page = UnsafeMutableRawBufferPointer.allocate(byteCount: pageBytes, alignment: 16)
+        defer { page.deallocate() }
+        for _ in 0..<Limits.rereads {
+            try view.read(firstPage: 1, count: 1, into: page)
+            do {
+                return try reencryption.isAutoVacuum(firstPage: page)
+            } catch is PageReencryptionError {
+                Pause.sleep(for: Limits.rereadPause)
+            }
+        }
+        throw StoreError.damagedPage(database, 1)
+    }
+
+    private func flow(_ throttle: Throttle?) -> PageReencryption.Flow {
+        var flow = PageReencryption.Flow()
+        flow.workers = workers
+        flow.rereads = Limits.rereads
+        flow.pause = { Pause.sleep(for: Limits.rereadPause) }
+        flow.isCancelled = isCancelled
+        if let throttle { flow.pace = { [isCancelled] in throttle.take($0, isCancelled: isCancelled) } }
+        return flow
+    }
+
+    /// Runs a pass, and says in the words of a store what it met.
+    private func perform(_ pass: () throws -> Bool) throws {
+        do {
+            guard try pass() else { throw CancellationError() }
+        } catch let error as PageReencryptionError {
+            switch error {
+            case .damaged(let page): throw StoreError.damagedPage(database, page)
+            case .differs(let page): throw StoreError.unfaithfulCopy(copy.path, page)
+            }
+        }
+    }
+}
+
+extension DataKey {
+    /// The keys of pages under this data key.
+    func pageKeys(salt: Salt, settings: CipherSettings) throws -> PageKeys {
+        try withSecret { try PageKeys(dataKey: $0, salt: salt.bytes, settings: settings) }
+    }
+}
+
+extension UnsafeMutableRawBufferPointer {
+    /// One of several pages that lie one behind the other.
+    fileprivate func page(_ index: Int, _ pageBytes: Int) -> UnsafeMutableRawBufferPointer {
+        UnsafeMutableRawBufferPointer(rebasing: self[index * pageBytes..<(index + 1) * pageBytes])
+    }
+}

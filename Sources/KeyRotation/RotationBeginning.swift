@@ -1,0 +1,80 @@
+import CipherDatabase
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+/// What comes before a rotation: the lock, what a former one has left, the preflight, the backup, the new keys.
+struct RotationBeginning {
+    private let store: SharedStore
+    private let options: KeyRotation.Options
+    private let teller: ProgressTeller
+    private let isCancelled: @Sendable () -> Bool
+
+    init(
+        _ store: SharedStore, _ options: KeyRotation.Options, _ teller: ProgressTeller,
+        isCancelled: @escaping @Sendable () -> Bool
+    ) {
+        self.store = store
+        self.options = options
+        self.teller = teller
+        self.isCancelled = isCancelled
+    }
+
+    func run() throws -> RotationReport {
+        let paths = StorePaths(store.path)
+        let (storeKeys, _) = try store.requireRotationKeys()
+        let admin = try KeyRotation.takeAdmin(paths)
+        defer { admin.release() }
+        let ledger = RotationLedger(databasePath: paths.database, keys: storeKeys)
+        var proposal: RotationProposal?
+        let run = RotationRun(
+            paths: paths, storeKeys: storeKeys, ledger: ledger, options: options, epoch: store.epoch, teller: teller,
+            isCancelled: isCancelled,
+            examine: { run in
+                try undoFormer(paths, ledger)
+                // Sources are asked, and keys derived, before anything is held for it.
+                proposal = try prepare(ledger)
+                try RotationPreflight(store, options).require(teller)
+                run.report.backupPath = try backUp()
+            },
+            announce: { run in
+                guard let proposal else { throw CancellationError() }
+                return try run.withOpeningLock { try ledger.begin(proposal) }
+            })
+        // The store of this process knows them without being told by the sidecar.
+        run.onCompletion = { [store] keys in store.adoptRotatedKeys(keys) }
+        return try run.run()
+    }
+
+    /// A rotation that was killed while this store was open: no opening has come since that could have undone it.
+    private func undoFormer(_ paths: StorePaths, _ ledger: RotationLedger) throws {
+        guard try ledger.rotation() != nil else { return }
+        let opening = try LockFile(path: paths.lock, likeFile: paths.database)
+            .lock(.opening, .exclusive, deadline: .now + Limits.openingWait)
+        defer { opening.release() }
+        _ = try KeyRotation.abandonCut(paths, ledger)
+    }
+
+    /// The way back: it opens with the keys of now.
+    private func backUp() throws -> String? {
+        guard let folder = options.backupFolder else { return nil }
+        teller.begin(.backup)
+        try store.backup(toFolder: folder, isCancelled: isCancelled)
+        return folder
+    }
+
+    private func prepare(_ ledger: RotationLedger) throws -> RotationProposal {
+        switch options.aim {
+        case .newDataKey: return try ledger.prepare(.newDataKey)
+        case .newKey(let source): return try ledger.prepare(.direct(RotationSecret(from: source)))
+        case .compromised(let dropsOthers, let sources):
+            var kept = try sources.map { try RotationSecret(from: $0) }
+            if let own = try store.rotationSecret() { kept.append(own) }
+            let proposal = try ledger.prepare(.compromised(kept: kept))
+            guard dropsOthers || proposal.droppedSlots.isEmpty else {
+                throw StoreError.slotsWouldBeDropped(store.path, proposal.droppedSlots.map(\.id))
+            }
+            return proposal
+        }
+    }
+}

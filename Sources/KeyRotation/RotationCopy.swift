@@ -1,0 +1,110 @@
+import Dispatch
+import PageFormat
+import StorePlatform
+import Synchronization
+
+/// The file `<database>-rotating`, in which the re-encrypted pages are gathered. All threads may read and write.
+///
+/// It is made with the attributes of the database, and a file of that name is never written over. What is written is
+/// brought to the medium in the background now and then, so that little is left when all processes wait.
+final class RotationCopy: Sendable {
+    /// The name of the copy of a database.
+    static func path(of database: String) -> String { database + "-rotating" }
+
+    let path: String
+    private let file: OpenFile
+    private let unsyncedBytes = Atomic<Int>(0)
+    private let isSyncing = Atomic<Bool>(false)
+    /// After a failed fsync the next one may succeed and hide the loss.
+    private let failure = Mutex<SystemError?>(nil)
+    private let queue = DispatchQueue(label: "CipherStore.RotationCopy", qos: .utility)
+    private let pageBytes: Int
+
+    /// Makes the file.
+    ///
+    /// - Throws: ``StoreError`` `rotationPending` when something else has the name; ``SystemError``.
+    init(for database: String, pageBytes: Int) throws {
+        path = Self.path(of: database)
+        self.pageBytes = pageBytes
+        try Self.removeLeftover(of: database)
+        let file = try FileDescriptor(
+            opening: path, .readWrite, creating: .always(permissions: FileAttributes.privatePermissions))
+        do {
+            try FileAttributes(of: database)?.apply(to: file)
+        } catch {
+            try? Files.remove(path)
+            throw error
+        }
+        self.file = OpenFile(file)
+        CrashPoint.reach(.rotationCopyBegun)
+    }
+
+    deinit { close() }
+
+    /// Removes what a rotation that was cut has left. The caller holds the admin lock, and no key is pending.
+    ///
+    /// Only what can be such a copy is removed: a regular file with one name that is empty, or begins as a database does
+    /// or with zeros.
+    /// - Returns: Whether there was one.
+    /// - Throws: ``StoreError`` `rotationPending` for anything else; ``SystemError``.
+    @discardableResult
+    static func removeLeftover(of database: String) throws -> Bool {
+        let path = path(of: database)
+        guard let status = try Files.ownStatus(of: path) else { return false }
+        guard status.kind == .regular else {
+            throw StoreError.copyInTheWay(path, "It is a folder, a link or a device, which no rotation makes.")
+        }
+        guard status.linkCount == 1 else { throw StoreError.copyInTheWay(path, "It has a second name.") }
+        let start = try FileDescriptor(opening: path, .readOnly).read(at: 0, byteCount: 16)
+        // With the salt in the file nothing tells a copy from another file: a store never is one.
+        guard start.allSatisfy({ $0 == 0 }) || start == DatabaseHeader.magic else {
+            throw StoreError.copyInTheWay(path, "It does not begin as a copy of a database does.")
+        }
+        try Files.remove(path)
+        return true
+    }
+
+    /// Fills the buffer with pages.
+    func read(firstPage: UInt32, into pages: UnsafeMutableRawBufferPointer) throws {
+        let count = try file.read(at: (Int(firstPage) - 1) * pageBytes, into: pages)
+        // What is missing at the end cannot be what was written.
+        if count < pages.count {
+            UnsafeMutableRawBufferPointer(rebasing: pages[count...]).initializeMemory(as: UInt8.self, repeating: 0xff)
+        }
+    }
+
+    /// Writes pages.
+    func write(firstPage: UInt32, _ pages: UnsafeRawBufferPointer) throws {
+        try file.write(at: (Int(firstPage) - 1) * pageBytes, pages)
+        let unsynced = unsyncedBytes.add(pages.count, ordering: .relaxed).newValue
+        if unsynced >= Limits.syncBytes { syncInBackground() }
+    }
+
+    private func syncInBackground() {
+        guard !isSyncing.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        unsyncedBytes.store(0, ordering: .relaxed)
+        queue.async { [self] in
+            defer { isSyncing.store(false, ordering: .releasing) }
+            do throws(SystemError) {
+                try file.synchronize()
+            } catch {
+                failure.withLock { $0 = $0 ?? error }
+            }
+        }
+    }
+
+    /// Gives the file the length of so many pages and brings all of it to the medium.
+    func synchronize(pages: UInt32) throws {
+        try file.truncate(toByteCount: Int(pages) * pageBytes)
+        try queue.sync {
+            if let failure = failure.withLock({ $0 }) { throw failure }
+            try file.synchronize()
+        }
+    }
+
+    /// Closes the file. It must be done before the file becomes the database: closing a descriptor of a database drops the
+    /// locks that SQLite holds on it in this process.
+    func close() {
+        queue.sync { file.close() }
+    }
+}

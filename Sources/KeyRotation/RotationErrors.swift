@@ -1,0 +1,112 @@
+import CipherStore
+
+// What ends a rotation, as errors that say what happened, why, and what to do.
+extension StoreError {
+    static func rotationRuns(_ path: String, by process: StoreHolder?) -> StoreError {
+        StoreError(
+            .storeInUse, what: "The keys of \"\(path)\" are being changed already.",
+            why: process.map { "\(capitalized($0)) is rotating it." } ?? "Another process holds the lock for that.",
+            remedy: "Wait for its end, or end it; a process that dies frees the lock.")
+    }
+
+    static func notPaused(_ path: String, _ holders: [StoreHolder], after time: Duration) -> StoreError {
+        StoreError(
+            .storeInUse, what: "\"\(path)\" was not rotated: it was in use all the time.",
+            why: "For \(seconds(time)) no pause was to be had: \(list(holders)) did not give it up.",
+            remedy: "End long reads and snapshots there, continue or end processes that are stopped, or let the "
+                + "rotation end long reads. Nothing was changed.")
+    }
+
+    static func restless(_ path: String) -> StoreError {
+        StoreError(
+            .storeInUse, what: "\"\(path)\" was not rotated: it was written again and again.",
+            why: "What was left did not fit into a pause, or a program that does not pause wrote behind it.",
+            remedy: "Allow a longer pause, or rotate when less is written. Nothing was changed.")
+    }
+
+    static func foreignConnection(_ path: String, _ holders: [StoreHolder]) -> StoreError {
+        StoreError(
+            .storeInUse, what: "\"\(path)\" was not rotated: a program has it open that cannot be asked to pause.",
+            why: "SQLite's locks show a connection of \(list(holders)).",
+            remedy: "Close the database there: a shell, a backup tool, a DatabasePool or DatabaseQueue. Nothing was "
+                + "changed.")
+    }
+
+    static func outrun(_ path: String, logBytes: Int, limitBytes: Int) -> StoreError {
+        StoreError(
+            .storeInUse, what: "\"\(path)\" was not rotated: its writers are too fast.",
+            why: "The write-ahead log has grown to \(logBytes) bytes meanwhile; \(limitBytes) are allowed.",
+            remedy: "Rotate when less is written, without a throttle, or allow a longer log. Nothing was changed.")
+    }
+
+    static func copyInTheWay(_ copy: String, _ why: String) -> StoreError {
+        StoreError(
+            .rotationPending, what: "\"\(copy)\" is in the way of a rotation.", why: why,
+            remedy: "Look what it is, and move it away.")
+    }
+
+    static func damagedPage(_ path: String, _ page: UInt32) -> StoreError {
+        StoreError(
+            .pageDamaged(page), what: "\"\(path)\" was not rotated: page \(page) is damaged.",
+            why: "It fails its authentication, also when it is read again.",
+            remedy: "Run cipherctl verify; restore the store from a backup, or save what can be read. Nothing was "
+                + "changed.")
+    }
+
+    static func unfaithfulCopy(_ copy: String, _ page: UInt32) -> StoreError {
+        StoreError(
+            .pageDamaged(page), what: "Page \(page) of the copy \"\(copy)\" is not what was written there.",
+            why: "It was read back and compared with the page it was made from.",
+            remedy: "Check disk and memory of the machine, then try again. The store itself was not changed.")
+    }
+
+    static func newKeyNotProved(_ path: String) -> StoreError {
+        StoreError(
+            .invalidKey, what: "\"\(path)\" was not rotated: the new key was not given a second time.",
+            why: "The source that was to prove it gave another key.",
+            remedy: "Store the new key first, so that it is what the source gives. Nothing was changed.")
+    }
+
+    static func noPendingKeys(_ path: String) -> StoreError {
+        StoreError(
+            .rotationPending, what: "The rotation of \"\(path)\" cannot be gone on with.",
+            why: "The key given does not reach the key that is pending.",
+            remedy: "Abandon it, then begin a new one.")
+    }
+
+    static func noKeys(_ path: String) -> StoreError {
+        StoreError(
+            .saltMissing, what: "\"\(path)\" was not rotated.", why: "It has no sidecar that its key opens.",
+            remedy: "Open the store anew, which mends the sidecar or says what is wrong with it.")
+    }
+
+    static func slotsWouldBeDropped(_ path: String, _ slots: [UInt64]) -> StoreError {
+        StoreError(
+            .settingsConflict, what: "\"\(path)\" was not rotated: some key slots cannot be kept.",
+            why: "A new master key can only be wrapped for a secret that is at hand, and those of the slots "
+                + "\(slots.map(String.init).joined(separator: ", ")) are not.",
+            remedy: "Give their keys as well, or say that they are to be dropped. Nothing was changed.")
+    }
+
+    static func switchPending(_ path: String) -> StoreError {
+        StoreError(
+            .rotationPending, what: "The rotation of \"\(path)\" cannot be abandoned any more.",
+            why: "The copy is taking the database's place.",
+            remedy: "Open the store for writing once: that finishes it.")
+    }
+
+    private static func list(_ holders: [StoreHolder]) -> String {
+        var names: [String] = []
+        for holder in holders where !names.contains(holder.description) { names.append(holder.description) }
+        return names.isEmpty ? "a process that cannot be named" : names.joined(separator: ", ")
+    }
+
+    private static func capitalized(_ holder: StoreHolder) -> String {
+        let text = holder.description
+        return text.prefix(1).uppercased() + text.dropFirst()
+    }
+
+    private static func seconds(_ time: Duration) -> String {
+        time.formatted(.units(allowed: [.hours, .minutes, .seconds, .milliseconds], width: .wide))
+    }
+}

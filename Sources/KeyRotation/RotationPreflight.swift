@@ -1,0 +1,148 @@
+import CipherDatabase
+import CipherStore
+import Foundation
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+
+/// Looks at a store before it is rotated.
+struct RotationPreflight {
+    private let store: SharedStore
+    private let options: KeyRotation.Options
+    private let paths: StorePaths
+
+    init(_ store: SharedStore, _ options: KeyRotation.Options) {
+        self.store = store
+        self.options = options
+        paths = StorePaths(store.path)
+    }
+
+    /// Makes the plan, and refuses what cannot begin.
+    func require(_ teller: ProgressTeller) throws {
+        teller.begin(.preflight)
+        let plan = try plan(measures: false)
+        if plan.freeBytes < plan.neededBytes { throw Files.noSpace(for: RotationCopy.path(of: paths.database)) }
+        guard let obstacle = plan.obstacles.first else { return }
+        throw StoreError(
+            plan.damage?.isEmpty == false ? .pageDamaged(0) : .settingsConflict,
+            what: "\"\(paths.database)\" was not rotated.", why: obstacle.what, remedy: obstacle.remedy)
+    }
+
+    /// - Parameter measures: Whether the speed is measured, which takes a moment.
+    func plan(measures: Bool = true) throws -> RotationPlan {
+        let (keys, sidecar) = try store.requireRotationKeys()
+        let directory = Files.directory(of: paths.database)
+        let free = try Files.freeBytes(at: directory)
+        let bytes = try databaseBytes(sidecar)
+        let filesystem = try FilesystemKind.of(paths.database)
+        let speed = measures ? try sampledSpeed(keys, sidecar) : 0
+        let usable = max(1, min(speed, options.throttleBytesPerSecond ?? .max))
+        let seconds = Double(bytes) / Double(usable) * (1 + Limits.verificationShare)
+        var plan = RotationPlan(
+            epoch: sidecar.epoch, hasSlots: sidecar.slotted != nil, pages: bytes / sidecar.settings.pageBytes,
+            databaseBytes: bytes, logBytes: try Files.byteCount(paths.wal) ?? 0,
+            logLimitBytes: options.logLimitBytes ?? max(Limits.smallestLogLimitBytes, (free - bytes) / 2),
+            freeBytes: free, sampleBytesPerSecond: speed, workers: options.workerCount,
+            expectedDuration: measures ? .milliseconds(Int64(seconds * 1000)) : .zero,
+            holders: Array(try StoreHolders(of: paths.database)), filesystem: filesystem.name,
+            library: "SQLCipher \(SQLiteLibrary.cipherVersion ?? "?"), SQLite \(SQLiteLibrary.sqliteVersion)",
+            lastBackup: try KeyLog(databasePath: paths.database).verify().lastTime(of: .backupVerified),
+            hasRecoverySlot: sidecar.slotted == nil ? nil : sidecar.slots.contains { $0.kind == .recovery },
+            damage: options.checksIntegrity ? try damage() : nil)
+        judge(&plan, filesystem)
+        return plan
+    }
+
+    // MARK: Looking
+
+    private func databaseBytes(_ sidecar: Sidecar) throws -> Int {
+        let pages = try store.read { try Int.fetchOne($0, sql: "PRAGMA page_count") } ?? 0
+        return pages * sidecar.settings.pageBytes
+    }
+
+    private func damage() throws -> [String] {
+        let found = try store.read {
+            try String.fetchAll($0, sql: "PRAGMA integrity_check(\(Limits.integrityProblems))")
+        }
+        return found == ["ok"] ? [] : found
+    }
+
+    /// Re-encrypts some pages in memory, to a key that is thrown away.
+    private func sampledSpeed(_ keys: SidecarKeys, _ sidecar: Sidecar) throws -> Int {
+        guard let dataKey = try keys.dataKey(of: sidecar) else { throw StoreError.noKeys(paths.database) }
+        let trial = try DataKey(SecretBytes.random(count: CipherSettings.keyBytes))
+        let reencryption = try PageReencryption(
+            from: dataKey.pageKeys(salt: sidecar.salt, settings: sidecar.settings),
+            to: trial.pageKeys(salt: Salt.random(), settings: sidecar.settings))
+        let view = try store.makeFrozenView()
+        defer { try? view.close() }
+        let pageBytes = sidecar.settings.pageBytes
+        let pages = min(view.databasePages, UInt32(max(1, Limits.sampleBytes / pageBytes)))
+        var flow = PageReencryption.Flow()
+        flow.workers = options.workerCount
+        flow.rereads = Limits.rereads
+        flow.pause = { Pause.sleep(for: Limits.rereadPause) }
+        let begin = ContinuousClock.now
+        do {
+            _ = try reencryption.copy(
+                .all(pages), acceptsZeroPages: true, flow: flow,
+                read: { places, buffer in
+                    try view.read(firstPage: UInt32(places.lowerBound + 1), count: places.count, into: buffer)
+                },
+                write: { _, _ in })
+        } catch PageReencryptionError.damaged(let page) {
+            throw StoreError.damagedPage(paths.database, page)
+        }
+        let seconds = max((ContinuousClock.now - begin) / .seconds(1), 1e-6)
+        return Int(Double(Int(pages) * pageBytes) / seconds)
+    }
+
+    // MARK: Judging
+
+    private func judge(_ plan: inout RotationPlan, _ filesystem: FilesystemKind) {
+        func obstacle(_ what: String, _ remedy: String) {
+            plan.obstacles.append(RotationPlan.Finding(what: what, remedy: remedy))
+        }
+        func warning(_ what: String, _ remedy: String) {
+            plan.warnings.append(RotationPlan.Finding(what: what, remedy: remedy))
+        }
+        if let first = plan.damage?.first {
+            obstacle(
+                "integrity_check found damage: \(first)", "Restore the store from a backup, or save what can be read.")
+        }
+        if plan.freeBytes < plan.neededBytes {
+            obstacle(
+                "\(plan.freeBytes) bytes are free; the copy and the log take \(plan.neededBytes).", "Make room first.")
+        }
+        if !filesystem.isSafeForSharedWAL {
+            warning(
+                "The store lies on \(filesystem.name), on which locks are not dependable.", "Move it to a local disk.")
+        }
+        switch (options.aim, plan.hasSlots) {
+        case (.newKey, true): obstacle("The store has key slots; its data key is drawn, not given.", "Give no new key.")
+        case (.newDataKey, false), (.compromised, false):
+            obstacle("The store is direct: its key is its passphrase.", "Give the new key, or give it key slots first.")
+        default: break
+        }
+        for holder in plan.holders {
+            let unasked = holder.label == nil && holder.uses.contains(.open)
+            if holder.state == .stopped {
+                warning("\(holder) is stopped and will not pause.", "Let it go on, or end it.")
+            } else if unasked {
+                warning("\(holder) has the database open and cannot be asked to pause.", "Close it there.")
+            }
+        }
+        if plan.hasRecoverySlot == false {
+            warning("No key slot is a recovery key.", "Add one with cipherctl key recovery, and print it.")
+        }
+        if plan.lastBackup == nil {
+            warning("The key log tells of no verified backup.", "Make one first, or let the rotation make one.")
+        }
+    }
+}
+
+extension RotationPlan {
+    /// Bytes for the copy, and for a log that grows a little meanwhile.
+    var neededBytes: Int { databaseBytes + Limits.smallestLogGrowthBytes }
+}

@@ -1,0 +1,192 @@
+import CipherDatabase
+import CipherStore
+import KeyCustody
+import PageFormat
+import StorePlatform
+
+// The switch: everybody pauses, the rest is carried over, and the copy takes the database's place.
+extension RotationRun {
+    // MARK: The pause
+
+    func ask(insists: Bool) throws -> RotationState.Event {
+        teller.begin(.switching)
+        try proveNewKey()
+        let isCancelled = isCancelled
+        let first = firstRequest ?? .now
+        firstRequest = first
+        standstill = try Standstill.begin(
+            paths, insists: insists, budget: options.pauseBudget, isCancelled: { isCancelled() })
+        guard standstill != nil else {
+            let holders = (try? StoreHolders(of: paths.database))?.filter { $0.uses.contains(.lease) } ?? []
+            obstacle = .notPaused(paths.database, holders, after: .now - first)
+            return .withheld(isPatienceOver: isPatienceOver)
+        }
+        return .done
+    }
+
+    var isPatienceOver: Bool { firstRequest.map { .now - $0 >= options.longReads.limit } ?? false }
+
+    /// Lets a secret manager show that it keeps the new key. It may take its time: nobody waits yet.
+    private func proveNewKey() throws {
+        guard !isNewKeyProved, let source = options.provesNewKey, let keys, case .newKey = options.aim else { return }
+        let given = try RotationSecret(from: source)
+        let key = try given.material.dataKey(salt: keys.nextSalt, settings: keys.settings)
+        guard key.isEqual(to: keys.nextDataKey) else { throw StoreError.newKeyNotProved(paths.database) }
+        isNewKeyProved = true
+    }
+
+    func carryRest() throws -> RotationState.Event {
+        guard let view, let copier, let start = cut, let begin = standstill?.begin else { throw CancellationError() }
+        // Before the view is closed: as long as it is open, what follows can still be told.
+        if try isConnectedElsewhere() { return .foreignHolder }
+        let deadline = begin + options.pauseBudget
+        do {
+            let fits = try view.withWriteLock(until: deadline) {
+                let rest = try view.delta(since: start)
+                guard .now + copier.pageCost * rest.pages.count <= deadline else { return false }
+                try carry(rest, copier, view)
+                return true
+            }
+            CrashPoint.reach(.rotationLastDelta)
+            guard fits else { return withheld() }
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            return withheld()
+        }
+        try copier.copy.synchronize(pages: pages)
+        try view.close()
+        self.view = nil
+        CrashPoint.reach(.rotationCopySynced)
+        return .done
+    }
+
+    private func withheld() -> RotationState.Event {
+        obstacle = .restless(paths.database)
+        return .withheld(isPatienceOver: isPatienceOver)
+    }
+
+    /// Whether SQLite's locks show a connection of another process.
+    private func isConnectedElsewhere() throws -> Bool {
+        var processes: Set<Int32> = []
+        for path in [paths.database, paths.sharedMemory] {
+            processes.formUnion(try (SystemLocks.posixLocks(on: path) ?? []).map(\.process))
+        }
+        processes.remove(ProcessInspector.currentProcess)
+        guard !processes.isEmpty else { return false }
+        nameForeignHolders()
+        return true
+    }
+
+    private func nameForeignHolders() {
+        let holders = (try? StoreHolders(of: paths.database))?.filter { $0.label != KeyRotation.holderLabel } ?? []
+        obstacle = .foreignConnection(paths.database, holders)
+    }
+
+    func prove() throws -> RotationState.Event {
+        guard let standstill else { throw CancellationError() }
+        guard try standstill.proveNobodyIsConnected() else {
+            nameForeignHolders()
+            return .foreignHolder
+        }
+        CrashPoint.reach(.rotationBytesLocked)
+        guard try standstill.isInPlace() else { throw StoreError.moved(paths.database) }
+        // Somebody who does not know of leases may have committed between our last look and the lock.
+        return try logEndsAtCut() ? .done : withheld()
+    }
+
+    /// Whether the log ends where the copy does. Nobody is connected, so its files may be opened and closed by hand.
+    private func logEndsAtCut() throws -> Bool {
+        guard let cut else { return false }
+        let head = try FileDescriptor(opening: paths.sharedMemory, .readOnly)
+            .read(at: 0, byteCount: WALIndex.headerBytes)
+        guard let index = head.withUnsafeBytes({ WALIndex($0) }), index.frames == cut.frame else { return false }
+        if cut.frame == 0 { return true }
+        let start = try FileDescriptor(opening: paths.wal, .readOnly).read(at: 0, byteCount: WALHeader.headerBytes)
+        let header = start.withUnsafeBytes { WALHeader($0) }
+        return index.salts == cut.salts && header?.salts == cut.salts
+    }
+
+    /// Lets everybody go on with the former key, and waits a little.
+    func withdraw(attempt: Int) throws -> RotationState.Event {
+        var isLogLost = false
+        if view == nil, let former = cut {
+            // While nobody else writes: once they do, the log may be begun anew.
+            let anew = try makeView()
+            view = anew
+            // Commits in between are in the log now, but nothing keeps them there but the view, and it came behind them.
+            isLogLost = anew.cut != former
+        }
+        endStandstill()
+        if isLogLost {
+            cut = view?.cut
+            return .logLost
+        }
+        let pause = Limits.firstWithdrawal * (1 << min(attempt - 1, 10))
+        let end = ContinuousClock.now + min(pause, Limits.longestWithdrawal)
+        while ContinuousClock.now < end {
+            try requireNotCancelled()
+            Pause.sleep(for: min(.milliseconds(20), end - .now))
+        }
+        return .done
+    }
+
+    func endStandstill(wasReplaced: Bool = false) {
+        guard let standstill else { return }
+        standstill.end(wasReplaced: wasReplaced)
+        report.longestPause = max(report.longestPause, .now - standstill.begin)
+        self.standstill = nil
+    }
+
+    // MARK: The exchange
+
+    func announceSwitch() throws -> RotationState.Event {
+        do {
+            try ledger.announceSwitch(pages: pages)
+        } catch let error as StoreError where error.code == .rotationPending {
+            // Nobody can say now which of the two the sidecar tells of: the next opening finds out.
+            throw error
+        } catch {
+            remember(error)
+            return .notAnnounced
+        }
+        CrashPoint.reach(.rotationSwitchingWritten)
+        return .done
+    }
+
+    /// From here only forward. Whoever opens the store next takes the same steps if this process does not.
+    func switchOver() throws {
+        guard let copier else { throw CancellationError() }
+        report.pages = Int(pages)
+        report.bytes = Int(pages) * copier.pageBytes
+        let copy = copier.copy
+        self.copier = nil
+        // A descriptor of the database must not be closed once SQLite has it open.
+        copy.close()
+        try emptyLog()
+        CrashPoint.reach(.rotationLogTruncated)
+        try Files.rename(copy.path, to: paths.database)
+        CrashPoint.reach(.rotationRenamed)
+        try Files.synchronize(directory: Files.directory(of: paths.database))
+        CrashPoint.reach(.rotationDirectorySynced)
+        try ledger.complete()
+        CrashPoint.reach(.rotationCompleted)
+    }
+
+    /// SQLite empties a log without waiting for the medium: after a power cut frames under the old key could meet the new
+    /// file.
+    private func emptyLog() throws {
+        do throws(SystemError) {
+            let log = try FileDescriptor(opening: paths.wal, .readWrite)
+            try log.truncate(toByteCount: 0)
+            try log.synchronize()
+        } catch  where error.isNotFound {
+            // Without a log there is nothing to empty.
+        }
+    }
+
+    func letGo() {
+        if let keys { onCompletion(keys) }
+        endStandstill(wasReplaced: true)
+        CrashPoint.reach(.rotationReleased)
+        note(.rotationCompleted(to: report.toEpoch))
+    }
+}

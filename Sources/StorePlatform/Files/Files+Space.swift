@@ -1,0 +1,41 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+extension Files {
+    /// Bytes that this process may still write on the filesystem of a path; quotas are not looked at.
+    package static func freeBytes(at path: String) throws(SystemError) -> Int {
+        var found = statvfs()
+        guard retryingInterrupts({ statvfs(path, &found) }) == 0 else { throw SystemError("statvfs", path) }
+        return Int(clamping: UInt64(found.f_bavail)) * Int(clamping: UInt64(found.f_frsize))
+    }
+
+    /// What a path itself names, or nil when it names nothing; a symbolic link is ``FileKind/other``, whatever it leads to.
+    package static func ownStatus(of path: String) throws(SystemError) -> FileStatus? {
+        var found = stat()
+        guard lstat(path, &found) == 0 else {
+            let failure = SystemError("lstat", path)
+            if failure.isNotFound { return nil }
+            throw failure
+        }
+        return FileStatus(found)
+    }
+
+    /// Gives a file another name in the same folder; a file that had that name is replaced. Not durable before the folder
+    /// is.
+    package static func rename(_ path: String, to newPath: String) throws(SystemError) {
+        #if canImport(Darwin)
+            let result = Darwin.rename(path, newPath)
+        #else
+            let result = Glibc.rename(path, newPath)
+        #endif
+        guard result == 0 else { throw SystemError("rename", path) }
+    }
+
+    /// The failure of a filesystem that has no room for a file.
+    package static func noSpace(for path: String) -> SystemError {
+        SystemError(call: "write", path: path, errorNumber: ENOSPC)
+    }
+}

@@ -1,0 +1,186 @@
+import CipherStore
+import Foundation
+import StorePlatform
+import TestKit
+import Testing
+
+/// Rotations that are killed, that the system fails, and whose machine loses its power.
+///
+/// `CIPHERSTORE_KILLS` says how many random kills there are; `make soak` makes it 10,000.
+@Suite(.serialized) struct RotationTests {
+    private let seed = Seed()
+
+    private static var randomKills: Int {
+        ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 60
+    }
+
+    /// A store with the bank's accounts, a process that writes to it all the time, and one that rotates it.
+    private final class Scene {
+        let folder = TemporaryFolder()
+        let peer: ActorProcess
+        var rotator: ActorProcess
+        var path: String { folder.path("app.db") }
+        private var acknowledgements: String { folder.path("acknowledged") }
+
+        init(peerIsBusy: Bool = true) throws {
+            (peer, rotator) = (try ActorProcess(), try ActorProcess())
+            #expect(peer.ask("open \(path) raw 30")?.hasPrefix("ok") == true)
+            #expect(peer.ask("bank-fill \(Bank.accounts) \(Bank.balance)") == "ok")
+            #expect(peer.ask("fill 300000") == "ok")
+            #expect(peer.ask("checkpoint")?.hasPrefix("ok") == true)
+            try openRotator()
+            if peerIsBusy { #expect(peer.ask("load-write \(acknowledgements)") == "ok") }
+        }
+
+        func openRotator() throws {
+            rotator = try ActorProcess()
+            let answer = rotator.ask("open \(path) raw 30") ?? "died"
+            #expect(answer.hasPrefix("ok"), "\(answer)")
+        }
+
+        var acknowledged: Int { Bank.length(acknowledgements) }
+
+        /// The peer went on after the rotator's end: it writes, and nothing has failed.
+        func expectPeerGoesOn(_ comment: Comment) {
+            let before = acknowledged
+            #expect(waitUntil { acknowledged > before + 5 }, comment)
+            let answer = peer.ask("load-end") ?? "died"
+            #expect(answer.split(separator: " ").dropFirst(2).first == "0", "\(comment): \(answer)")
+        }
+
+        /// After everybody has gone, the next opener finds one epoch, all rows and every page.
+        func expectSound(_ comment: Comment) {
+            peer.end()
+            rotator.end()
+            let acknowledged = acknowledged
+            let problems = StoreProof.problems(path) { db in
+                let rows = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark WHERE text = 'busy'") ?? 0
+                let sum = try Int.fetchOne(db, sql: "SELECT SUM(balance) FROM account") ?? 0
+                return (rows == acknowledged ? [] : ["\(rows) rows of \(acknowledged)"])
+                    + (sum == Bank.total ? [] : ["a sum of \(sum)"])
+            }
+            // That a rotation was finished or undone is said, and no problem.
+            let found = problems.filter { !$0.contains("rotation") }
+            #expect(found.isEmpty, "\(comment): \(found)")
+            #expect(!FileManager.default.fileExists(atPath: path + "-rotating"), comment)
+        }
+    }
+
+    @Test(
+        "a rotation killed at any named place leaves one epoch, every row, and a peer that goes on",
+        arguments: CrashPoint.ofRotation)
+    func atEveryPlace(_ point: CrashPoint) throws {
+        let scene = try Scene()
+        #expect(scene.rotator.ask("die-at \(point.rawValue) 0") == "ok")
+        #expect(scene.rotator.ask("rotate") == nil, "the process did not pass \(point)")
+        #expect(scene.rotator.diedBySignal())
+        scene.expectPeerGoesOn("\(point)")
+        // The next one rotates as if nothing had been.
+        try scene.openRotator()
+        #expect(scene.rotator.ask("rotate")?.hasPrefix("ok ") == true)
+        scene.expectSound("\(point)")
+    }
+
+    @Test(
+        "a rotation killed at any named place is finished or undone by the next opener when nobody else is there",
+        arguments: CrashPoint.ofRotation)
+    func alone(_ point: CrashPoint) throws {
+        let scene = try Scene(peerIsBusy: false)
+        #expect(scene.peer.ask("close") == "ok")
+        #expect(scene.rotator.ask("die-at \(point.rawValue) 0") == "ok")
+        #expect(scene.rotator.ask("rotate") == nil, "the process did not pass \(point)")
+        scene.expectSound("\(point)")
+    }
+
+    @Test("a rotation killed at a random moment leaves one epoch, every row, and a peer that goes on")
+    func atRandom() throws {
+        var numbers = seed.numbers(0)
+        let scene = try Scene()
+        for kill in 1...max(1, Self.randomKills) {
+            scene.rotator.send("rotate-for-ever")
+            scene.rotator.kill(after: .microseconds(Int.random(in: 0..<150_000, using: &numbers)))
+            #expect(scene.rotator.remainingAnswers().isEmpty, "\(seed) kill \(kill)")
+            let before = scene.acknowledged
+            #expect(waitUntil { scene.acknowledged > before }, "\(seed) kill \(kill): the peer stands still")
+            try scene.openRotator()
+        }
+        let epoch = scene.rotator.ask("epoch") ?? "died"
+        scene.expectPeerGoesOn("\(seed)")
+        scene.expectSound("\(seed)")
+        print("rotation kills: \(seed), \(Self.randomKills) at random, \(epoch) rotations and openings")
+    }
+
+    @Test("a writer killed at any write to the log while a store is rotated loses nothing that it acknowledged")
+    func killedWriter() throws {
+        for number in [1, 2, 3, 5, 8] {
+            let scene = try Scene()
+            let writer = try ActorProcess()
+            #expect(writer.ask("open \(scene.path) raw 30")?.hasPrefix("ok") == true)
+            scene.rotator.send("rotate")
+            #expect(writer.ask("die-at-call \(scene.path)-wal write \(number * 3)") == "ok")
+            _ = writer.ask("mark 1000")
+            let answer = scene.rotator.answer() ?? "died"
+            #expect(answer.hasPrefix("ok 1 2"), "\(answer)")
+            scene.expectPeerGoesOn("write \(number)")
+            scene.expectSound("write \(number)")
+        }
+    }
+
+    @Test(
+        "a call to the system that fails in a rotation leaves the store as it was, or the rotation is completed",
+        arguments: ["ENOSPC", "EIO"])
+    func failingCalls(reason: String) throws {
+        let scene = try Scene(peerIsBusy: false)
+        var epoch = 1
+        var number = 0
+        while true {
+            number += 1
+            #expect(scene.rotator.ask("fail-call \(scene.path)-rotating* all \(number) once \(reason)") == "ok")
+            let answer = scene.rotator.ask("rotate") ?? "died"
+            let calls = scene.rotator.ask("calls") ?? ""
+            #expect(scene.rotator.ask("end-faults") == "ok")
+            if answer.hasPrefix("ok") {
+                epoch += 1
+                if let count = Int(calls.dropFirst(3)), count < number { break }
+            } else {
+                #expect(!FileManager.default.fileExists(atPath: scene.path + "-rotating"), "call \(number)")
+            }
+            #expect(scene.peer.ask("mark 1") == "ok", "call \(number)")
+            #expect(scene.peer.ask("epoch") == "ok \(epoch)", "call \(number)")
+        }
+        #expect(number > 5)
+        scene.expectSound("\(reason)")
+    }
+
+    @Test(
+        "after a power cut at any moment of a rotation the store opens without a hand, under one key, with every row",
+        arguments: [0, 0.5])
+    func powerCut(keeping likelihood: Double) throws {
+        let (folder, logs) = (TemporaryFolder(), TemporaryFolder())
+        let actor = try ActorProcess()
+        #expect(actor.ask("record-calls \(folder.url.path)* \(logs.path("calls"))") == "ok")
+        for command in ["open \(folder.path("app.db")) raw", "mark 5", "fill 20000", "checkpoint", "rotate", "mark 1"] {
+            let answer = actor.ask(command) ?? "died"
+            #expect(answer.hasPrefix("ok"), "\(command): \(answer)")
+        }
+        actor.end()
+        let calls = try SystemCallLog(contentsOf: logs.path("calls")).calls
+        var numbers = seed.numbers(Int(likelihood * 10))
+        // From the checkpoint on: what comes before is tested elsewhere.
+        let start = calls.firstIndex { call in
+            if case .create(_, let path) = call { path.hasSuffix("-rotating") } else { false }
+        }
+        for count in try #require(start)...calls.count {
+            let disk = TemporaryFolder()
+            try PowerCut(after: calls[..<count]).restore(
+                from: folder.url.path, to: disk.url.path, keeping: likelihood, ignoring: ["-shm"], using: &numbers)
+            let problems = StoreProof.problems(disk.path("app.db")) { db in
+                // What a checkpoint has ended with is durable.
+                let rows = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark") ?? 0
+                return rows >= 7 ? [] : ["\(rows) rows"]
+            }.filter { !$0.contains("rotation") }
+            #expect(problems.isEmpty, "\(seed) \(likelihood) after call \(count): \(problems)")
+        }
+        print("power cuts of a rotation: \(seed), \(calls.count - (start ?? 0) + 1) with \(likelihood) kept")
+    }
+}

@@ -1,0 +1,176 @@
+import CSQLCipher
+import CipherStore
+import Foundation
+import KeyRotation
+import Synchronization
+import TestKit
+
+extension Actor {
+    /// Rotations, and work that goes on beside them.
+    ///
+    /// - `rotate [AIM] [OPTION...]`: AIM is `data-key`, `compromised` or `key:KEY`; options are `give-up:SECONDS`,
+    ///   `end:SECONDS`, `log:BYTES`, `drop`. Answers the epochs, the longest pause in ms, rounds and attempts.
+    /// - `rotate-for-ever`: one after another, until it is killed.
+    /// - `load-write FILE`, `load-read`: begin to write rows, or to read sums, on a thread; FILE gets a byte for each
+    ///   commit. `load-end` answers how often, how many failed, the longest in ms, and the first failure.
+    /// - `open-direct PATH KEY`, `key-add KEY`: a store without slots, and another slot.
+    /// - `stock PATH`: an idle connection of plain C by the store's revealed key, in place of the store.
+    static let rotationCommands: [String: Command] = [
+        "rotate": { actor, words in
+            let report = try actor.rotation(words).run()
+            return "\(report.fromEpoch) \(report.toEpoch) \(report.longestPause.milliseconds) \(report.rounds) "
+                + "\(report.attempts)"
+        },
+        "rotate-for-ever": { actor, _ in
+            while true { try actor.rotation([]).run() }
+        },
+        "load-write": { actor, words in
+            guard let store = actor.store else { throw ActorError.nothingIsOpen }
+            actor.load = RotationLoad(store, acknowledging: try Acknowledgements(words[0]))
+            return ""
+        },
+        "load-read": { actor, _ in
+            guard let store = actor.store else { throw ActorError.nothingIsOpen }
+            actor.load = RotationLoad(store, acknowledging: nil)
+            return ""
+        },
+        "load-end": { actor, _ in actor.load?.end() ?? "" },
+        "open-direct": { actor, words in
+            var config = Configuration()
+            config.keyScheme = .direct
+            return try actor.open(words[0], words[1], config)
+        },
+        "key-add": { actor, words in
+            String(try actor.store?.keys.add(TestKeys.source(words[0]), derivation: TestKeys.cheap).number ?? 0)
+        },
+        "stock": { actor, words in
+            guard let store = actor.store else { throw ActorError.nothingIsOpen }
+            let connection = try StockConnection(words[0], of: store)
+            try store.close()
+            actor.store = nil
+            actor.stock = connection
+            return ""
+        },
+        "stock-close": { actor, _ in
+            actor.stock = nil
+            return ""
+        },
+    ]
+
+    private func rotation(_ words: [String]) throws -> KeyRotation {
+        guard let store else { throw ActorError.nothingIsOpen }
+        var options = KeyRotation.Options()
+        options.checksIntegrity = false
+        for word in words {
+            let parts = word.split(separator: ":").map(String.init)
+            let number = parts.count > 1 ? Double(parts[1]) : nil
+            switch parts[0] {
+            case "data-key": options.aim = .newDataKey
+            case "compromised": options.aim = .compromised(dropsOtherSlots: words.contains("drop"), alsoKeeping: [])
+            case "key": options.aim = .newKey(TestKeys.source(parts[1]))
+            case "give-up": options.longReads = .giveUp(after: .seconds(number ?? 0))
+            case "end": options.longReads = .end(after: .seconds(number ?? 0))
+            case "log": options.logLimitBytes = Int(number ?? 0)
+            case "drop": break
+            default: throw ActorError.badArguments(words)
+            }
+        }
+        return KeyRotation(store, options: options)
+    }
+}
+
+/// Accesses of a store, one after another on a thread of their own, until they are ended.
+///
+/// A writer moves money between accounts, as the bank does, and inserts a numbered row with each transfer; a reader asks
+/// for sums.
+final class RotationLoad: Sendable {
+    private struct Outcome {
+        var accesses = 0
+        var failures = 0
+        var firstFailure = ""
+        var longest: Duration = .zero
+    }
+
+    private let store: SharedStore
+    private let acknowledged: Acknowledgements?
+    private let stopped = Flag()
+    private let done = DispatchSemaphore(value: 0)
+    private let outcome = Mutex(Outcome())
+
+    init(_ store: SharedStore, acknowledging acknowledged: Acknowledgements?) {
+        self.store = store
+        self.acknowledged = acknowledged
+        Thread.detachNewThread { [self] in
+            var number = 0
+            while !stopped.isSet {
+                let start = ContinuousClock.now
+                do {
+                    if acknowledged == nil { try read() } else { try write(number) }
+                    number += 1
+                    acknowledged?.add()
+                    note(.now - start, nil)
+                } catch {
+                    note(.now - start, error)
+                    // An error that stays must not fill the test with itself.
+                    usleep(1000)
+                }
+            }
+            done.signal()
+        }
+    }
+
+    private func note(_ time: Duration, _ error: (any Error)?) {
+        outcome.withLock { outcome in
+            outcome.longest = max(outcome.longest, time)
+            guard let error else { return outcome.accesses += 1 }
+            outcome.failures += 1
+            if outcome.firstFailure.isEmpty { outcome.firstFailure = "\(error)" }
+        }
+    }
+
+    private func write(_ number: Int) throws {
+        try store.write { db in
+            let (source, target) = (number % Bank.accounts + 1, number * 7 % Bank.accounts + 1)
+            try db.execute(sql: "UPDATE account SET balance = balance - 1 WHERE id = ?", arguments: [source])
+            try db.execute(sql: "UPDATE account SET balance = balance + 1 WHERE id = ?", arguments: [target])
+            try db.execute(sql: "INSERT INTO mark (process, text) VALUES (?, 'busy')", arguments: [getpid()])
+        }
+    }
+
+    private func read() throws {
+        let sum = try store.read { try Int.fetchOne($0, sql: "SELECT SUM(balance) FROM account") }
+        if sum != Bank.total { throw DatabaseError(message: "a sum of \(sum ?? -1)") }
+    }
+
+    func end() -> String {
+        stopped.set()
+        done.wait()
+        return outcome.withLock {
+            "\($0.accesses) \($0.failures) \($0.longest.milliseconds) \($0.firstFailure)"
+        }
+    }
+}
+
+/// A connection that knows nothing of leases.
+final class StockConnection {
+    private var handle: OpaquePointer?
+
+    init(_ path: String, of store: SharedStore) throws {
+        let revealed = try store.keys.reveal()
+        var code = sqlite3_open(path, &handle)
+        if code == SQLITE_OK {
+            code = revealed.withKeyspec { sqlite3_key_v2(handle, "main", $0.baseAddress, Int32($0.count)) }
+        }
+        for sql in ["PRAGMA cipher_plaintext_header_size = 32", "SELECT COUNT(*) FROM mark"] where code == SQLITE_OK {
+            code = sqlite3_exec(handle, sql, nil, nil, nil)
+        }
+        guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
+    }
+
+    deinit { sqlite3_close_v2(handle) }
+}
+
+extension Duration {
+    /// Whole milliseconds.
+    var milliseconds: Int { Int(self / .milliseconds(1)) }
+}

@@ -1,0 +1,280 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import StorePlatform
+import Synchronization
+import TestKit
+import Testing
+
+@testable import KeyRotation
+
+/// Rotations of a store that this process alone has open.
+@Suite(.serialized) struct RotationTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path("app.db") }
+
+    private func open(_ path: String? = nil, scheme: KeyScheme = .slots) throws -> SharedStore {
+        var config = Configuration()
+        config.keyScheme = scheme
+        return try SharedStore.open(
+            at: path ?? self.path, unlockedBy: TestKeys.source("raw"), configuration: config)
+    }
+
+    /// A store of some hundred pages, a part of which is in the log only.
+    private func filled(_ scheme: KeyScheme = .slots) throws -> SharedStore {
+        let store = try open(scheme: scheme)
+        try store.write { db in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)")
+            for _ in 0..<200 { try db.execute(sql: "INSERT INTO t (a) VALUES (hex(randomblob(2000)))") }
+        }
+        try store.checkpoint(.passive)
+        try store.write { db in try db.execute(sql: "UPDATE t SET a = hex(randomblob(1000)) WHERE id % 7 = 0") }
+        return store
+    }
+
+    private var quick: KeyRotation.Options {
+        var options = KeyRotation.Options()
+        options.checksIntegrity = false
+        return options
+    }
+
+    private func content(_ store: SharedStore) throws -> [String] {
+        try store.read { try String.fetchAll($0, sql: "SELECT id || a FROM t ORDER BY id") }
+    }
+
+    private func sidecar() throws -> Sidecar {
+        let files = SidecarFiles(databasePath: path)
+        return try #require(files.choose(files.read()) { try TestKeys.material("raw").unlock($0) }).sidecar
+    }
+
+    @Test("a rotated store has the same content under another data key and salt, and its log and copy are gone")
+    func rotates() throws {
+        let store = try filled()
+        let (before, former) = (try content(store), try sidecar())
+        let formerKey = try store.keys.reveal().withKey { Array($0) }
+        let report = try KeyRotation(store).run()
+        #expect(report.fromEpoch == 1 && report.toEpoch == 2 && report.attempts == 1)
+        #expect(report.pages > 200 && report.bytes == report.pages * 4096)
+        #expect(report.notices.isEmpty, "\(report.notices)")
+        #expect(try content(store) == before)
+        #expect(store.epoch == 2)
+        let present = try sidecar()
+        #expect(present.salt != former.salt && present.state == .ready && present.slots == former.slots)
+        #expect(try store.keys.reveal().withKey { Array($0) } != formerKey)
+        try store.write { try $0.execute(sql: "DELETE FROM t WHERE id = 1") }
+        try store.close()
+        #expect(!FileManager.default.fileExists(atPath: path + "-rotating"))
+        #expect(StoreProof.problems(path).isEmpty)
+        // The former key opens nothing that is left.
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder.url.path)
+        #expect(files.allSatisfy { !$0.contains("rotating") && !$0.contains(".tmp") }, "\(files)")
+    }
+
+    @Test("a store is rotated again and again, also while its log was begun anew")
+    func repeatedly() throws {
+        let store = try filled()
+        for round in 1...4 {
+            let report = try KeyRotation(store, options: quick).run()
+            #expect(report.toEpoch == UInt64(round + 1))
+            try store.write { try $0.execute(sql: "UPDATE t SET a = 'round \(round)' WHERE id = \(round)") }
+            if round.isMultiple(of: 2) { try store.checkpoint(.passive) }
+        }
+        try store.close()
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
+    @Test("an auto-vacuum database, other page sizes and an empty store are rotated", arguments: [512, 4096, 65_536])
+    func otherStores(pageBytes: Int) throws {
+        let store = try open()
+        if pageBytes == 4096 {
+            try store.writeWithoutTransaction { db in
+                try db.execute(sql: "PRAGMA auto_vacuum = INCREMENTAL")
+                try db.execute(sql: "VACUUM")
+                try db.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (randomblob(100000)); DELETE FROM t")
+                try db.execute(sql: "PRAGMA incremental_vacuum(3)")
+            }
+        }
+        #expect(try KeyRotation(store).run().toEpoch == 2)
+        try store.close()
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
+    @Test("a direct store gets a new key, which alone opens it; the one it has is refused")
+    func directStore() throws {
+        let store = try filled(.direct)
+        var options = quick
+        options.aim = .newKey(TestKeys.source("raw"))
+        #expect(storeError { try KeyRotation(store, options: options).run() } == .invalidKey)
+        options.aim = .newDataKey
+        #expect(storeError { try KeyRotation(store, options: options).run() } == .settingsConflict)
+        let newKey = KeySource.rawKey([UInt8](repeating: 0x77, count: 32))
+        options.aim = .newKey(newKey)
+        options.provesNewKey = TestKeys.source("raw")
+        #expect(storeError { try KeyRotation(store, options: options).run() } == .invalidKey)
+        #expect(try content(store).count == 200)
+        options.provesNewKey = newKey
+        #expect(try KeyRotation(store, options: options).run().toEpoch == 2)
+        try? store.close()
+        #expect(storeError { try open(scheme: .direct) } == .wrongKey)
+        let anew = try SharedStore.open(at: path, unlockedBy: newKey)
+        #expect(try content(anew).count == 200)
+        try anew.close()
+    }
+
+    @Test("progress goes through the phases in their order")
+    func tellsProgress() throws {
+        let store = try filled()
+        let told = Mutex<[RotationProgress]>([])
+        try KeyRotation(store).run { progress in told.withLock { $0.append(progress) } }
+        var phases: [RotationProgress.Phase] = []
+        for progress in told.withLock({ $0 }) where phases.last != progress.phase { phases.append(progress.phase) }
+        #expect(phases == [.preflight, .copying, .verifying, .catchingUp, .switching, .completed])
+        #expect(told.withLock { $0 }.allSatisfy { $0.pagesDone <= max($0.pagesTotal, 0) })
+        try store.close()
+    }
+
+    @Test("a cancellation at any phase before the switch leaves the store as it was")
+    func cancels() throws {
+        let store = try filled()
+        let before = try content(store)
+        for phase in [RotationProgress.Phase.preflight, .copying, .verifying, .catchingUp, .switching] {
+            let flag = CancellationFlag()
+            #expect(throws: CancellationError.self, "\(phase)") {
+                try KeyRotation(store, options: quick).run(isCancelled: { flag.isSet }) {
+                    if $0.phase == phase { flag.set() }
+                }
+            }
+            #expect(try sidecar().state == .ready)
+            #expect(!FileManager.default.fileExists(atPath: path + "-rotating"))
+            #expect(try content(store) == before)
+        }
+        #expect(store.epoch == 1)
+        try store.close()
+    }
+
+    @Test("a task that is cancelled ends its rotation")
+    func cancelsTask() async throws {
+        let store = try filled()
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await KeyRotation(store, options: quick).run()
+        }
+        await #expect(throws: CancellationError.self) { _ = try await task.value }
+        #expect(try sidecar().state == .ready)
+        #expect(try await KeyRotation(store, options: quick).run().toEpoch == 2)
+        try store.close()
+    }
+
+    @Test("what has the copy's name and is no copy is left alone; what a cut rotation left is removed")
+    func copyInTheWay() throws {
+        let store = try filled()
+        let copy = path + "-rotating"
+        let manager = FileManager.default
+        let plants: [(String, () throws -> Void)] = [
+            ("folder", { try manager.createDirectory(atPath: copy, withIntermediateDirectories: false) }),
+            ("link", { try manager.createSymbolicLink(atPath: copy, withDestinationPath: path) }),
+            ("dangling link", { try manager.createSymbolicLink(atPath: copy, withDestinationPath: "/nowhere") }),
+            ("text", { try Data("a letter".utf8).write(to: URL(fileURLWithPath: copy)) }),
+        ]
+        for (name, plant) in plants {
+            try plant()
+            #expect(storeError { try KeyRotation(store, options: quick).run() } == .rotationPending, "\(name)")
+            #expect((try? manager.attributesOfItem(atPath: copy)) != nil, "\(name) is gone")
+            #expect(try sidecar().state == .ready)
+            try manager.removeItem(atPath: copy)
+        }
+        try Data(count: 10_000).write(to: URL(fileURLWithPath: copy))
+        #expect(try KeyRotation(store, options: quick).run().toEpoch == 2)
+        try store.close()
+    }
+
+    @Test("a damaged page ends the rotation by its number, and nothing is changed")
+    func damagedPage() throws {
+        let store = try filled()
+        try store.checkpoint(.passive)
+        try store.close()
+        var bytes = try #require(FileManager.default.contents(atPath: path))
+        bytes[149 * 4096 + 77] ^= 1
+        try bytes.write(to: URL(fileURLWithPath: path))
+        let damaged = try open()
+        #expect(storeError { try KeyRotation(damaged, options: quick).run() } == .pageDamaged(150))
+        #expect(try sidecar().state == .ready)
+        #expect(damaged.epoch == 1)
+        // Its preflight finds it too, and refuses before anything is done.
+        let plan = try KeyRotation(damaged).preflight()
+        #expect(!plan.canBegin && plan.damage?.isEmpty == false)
+        try damaged.close()
+    }
+
+    @Test("one rotation at a time: the second is told that a first one runs")
+    func excludes() throws {
+        let store = try filled()
+        let admin = try #require(
+            LockFile(path: path + "-lock", likeFile: path).tryLock(.admin, .exclusive))
+        #expect(try KeyRotation.status(of: path).isRunning)
+        #expect(storeError { try KeyRotation(store, options: quick).run() } == .storeInUse)
+        admin.release()
+        #expect(try !KeyRotation.status(of: path).isRunning)
+        #expect(try KeyRotation(store, options: quick).run().toEpoch == 2)
+        try store.close()
+    }
+
+    // MARK: Cut rotations
+
+    /// Leaves a store as a rotation leaves it that is killed while it copies.
+    private func cut() throws -> Salt {
+        try filled().close()
+        let file = try LockFile(path: path + "-lock", likeFile: path)
+        let admin = try #require(file.tryLock(.admin, .exclusive))
+        let opening = try #require(file.tryLock(.opening, .exclusive))
+        defer {
+            admin.release()
+            opening.release()
+        }
+        let ledger = RotationLedger(databasePath: path) { try TestKeys.material("raw").unlock($0) }
+        let keys = try ledger.begin(.newDataKey)
+        try Data(count: 5000).write(to: URL(fileURLWithPath: path + "-rotating"))
+        return keys.nextSalt
+    }
+
+    @Test("a rotation that was cut is told by its status, and abandoned")
+    func abandons() throws {
+        _ = try cut()
+        let status = try KeyRotation.status(of: path)
+        #expect(status.state == .copying && status.wasCut && status.epoch == 1 && status.copyBytes == 5000)
+        #expect(
+            storeError { try KeyRotation.abandon(path: path, unlockedBy: .rawKey([UInt8](repeating: 1, count: 32))) }
+                == .wrongKey)
+        #expect(try KeyRotation.abandon(path: path, unlockedBy: TestKeys.source("raw")))
+        #expect(try KeyRotation.status(of: path).state == .none)
+        #expect(!FileManager.default.fileExists(atPath: path + "-rotating"))
+        #expect(try !KeyRotation.abandon(path: path, unlockedBy: TestKeys.source("raw")))
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
+    @Test("a rotation that was cut is gone on with, to the key that was pending")
+    func resumes() throws {
+        let salt = try cut()
+        let report = try KeyRotation.resume(
+            path: path, unlockedBy: TestKeys.source("raw"), options: quick)
+        #expect(report?.toEpoch == 2)
+        #expect(try sidecar().salt == salt)
+        #expect(StoreProof.problems(path).isEmpty)
+        #expect(try KeyRotation.resume(path: path, unlockedBy: TestKeys.source("raw"), options: quick) == nil)
+    }
+
+    @Test("the preflight tells what a rotation would need and meet")
+    func preflight() throws {
+        let store = try filled()
+        let plan = try KeyRotation(store).preflight()
+        #expect(plan.canBegin, "\(plan.obstacles)")
+        #expect(plan.epoch == 1 && plan.hasSlots && plan.hasRecoverySlot == false && plan.damage == [])
+        #expect(plan.databaseBytes == plan.pages * 4096 && plan.pages > 200)
+        #expect(plan.sampleBytesPerSecond > 0 && plan.freeBytes > 0 && plan.logLimitBytes > 0)
+        #expect(plan.holders.contains { $0.process == ProcessInspector.currentProcess })
+        #expect(plan.warnings.contains { $0.what.contains("recovery") })
+        #expect(plan.library.hasPrefix("SQLCipher 4"))
+        #expect(store.epoch == 1)
+        try store.close()
+    }
+}
