@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import StorePlatform
 
 /// A process that tests drive: one command a line on standard input, one answer a line on standard output.
 ///
@@ -54,6 +55,11 @@ final class Actor {
     /// Work that goes on while commands are answered.
     var teller: Teller?
     var crowd: Crowd?
+    var busyWork: BusyWork?
+    var longRead: BackgroundAccess?
+    var snapshot: DatabaseSnapshot?
+    var request: YieldRequest?
+    var requestedLease: HeldLock?
     private let suspension = SuspensionCommands()
 
     /// All commands by their names. A theme adds its own here, with one line.
@@ -66,6 +72,7 @@ final class Actor {
         checkpointCommands,
         bankCommands,
         crowdCommands,
+        yieldCommands,
         keyCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }
 
