@@ -50,7 +50,9 @@ import Testing
         #expect(peer.ask("epoch") == "ok 3")
     }
 
-    @Test("a reader of another user finds the new key", .enabled(if: geteuid() == 0, "only root can start such a process"))
+    @Test(
+        "a reader of another user finds the new key", .enabled(if: geteuid() == 0, "only root can start such a process")
+    )
     func stranger() throws {
         let peer = try actor()
         let reader = try ActorProcess()

@@ -11,6 +11,9 @@ extension DatabasePool {
     /// Calls a function when the reads that are under way now have ended.
     package func afterReadsUnderWay(_ tell: @escaping @Sendable () -> Void) { readers.afterReadsUnderWay(tell) }
 
+    /// Whether reads are under way now.
+    package var hasReadsUnderWay: Bool { readers.areLent }
+
     /// Whether an access of the writing connection is under way.
     package var isWriterBusy: Bool { writer.connection.isBusy }
 

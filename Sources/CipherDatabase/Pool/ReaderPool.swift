@@ -242,6 +242,9 @@ final class ReaderPool: Sendable {
         if isIdle { tell() }
     }
 
+    /// Whether a connection is lent.
+    var areLent: Bool { state.withLock { !$0.lent.isEmpty } }
+
     private func endBarrier() {
         let served = state.withLock { state -> [(Receiver, SerialConnection?)] in
             state.barriers -= 1

@@ -35,7 +35,9 @@ extension SharedStore {
         var outcome = suspension.suspend(until: deadline)
         while true {
             let (held, proof) = heldLocks(outcome)
-            let isOver = held.allSatisfy { $0 == .lease } || ContinuousClock.now >= deadline || !suspension.isSuspended
+            // A read keeps the lease; a write that was interrupted gives it back as soon as it has ended.
+            let isReleased = held.isEmpty || (held == [.lease] && connections.isReading)
+            let isOver = isReleased || ContinuousClock.now >= deadline || !suspension.isSuspended
             if isOver {
                 return SuspensionReport(
                     proof: proof, heldLocks: held, interruptedStatements: outcome.interrupted,

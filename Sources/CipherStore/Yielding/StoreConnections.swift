@@ -120,17 +120,19 @@ final class StoreConnections: @unchecked Sendable {
         let action = handle(.suspend)
         heritage.setHolderRole(.suspended, true)
         perform(action)
-        // A write whose transaction was rolled back may stay in its program's code for long; without reads beside it the
-        // lease goes all the same.
+        // A write whose transaction was rolled back may stay in its program's code for long, and so may a snapshot;
+        // without reads beside them the lease goes all the same.
         openPool?.afterReadsUnderWay { [weak self] in self?.releaseBesideWriter() }
     }
 
+    /// Whether a read is under way.
+    var isReading: Bool { openPool?.hasReadsUnderWay ?? false }
+
     private func releaseBesideWriter() {
         let lease = state.withLock { state -> Lease? in
-            guard case .draining(let cause) = state.connections, cause.contains(.suspension),
-                state.pool?.isWriterBusy == true
-            else { return nil }
-            return keeper.detach()
+            guard case .draining(let cause) = state.connections, cause.contains(.suspension) else { return nil }
+            let isKept = state.pool?.isWriterBusy == true || state.snapshots.contains { $0.snapshot != nil }
+            return isKept ? keeper.detach() : nil
         }
         release(lease)
     }

@@ -53,10 +53,13 @@ final class YieldWatcher: Sendable {
 
     /// Gives the store up for one request, until that has ended.
     private func serve(_ bell: YieldBell, _ connections: () -> StoreConnections?) {
-        connections()?.giveUp()
+        var served: UInt32?
         while true {
             let count = bell.count
             guard bell.isAsked, !isStopped.load(ordering: .acquiring) else { break }
+            // Also for another request that came at once behind the first, which a connection in use may have kept.
+            if served != count { connections()?.giveUp() }
+            served = count
             if bell.insists { connections()?.endAccesses() }
             bell.wait(since: count, for: Limits.requestLookTime)
         }

@@ -91,7 +91,9 @@ import Testing
         let store = try open()
         let holder = try takeOver()
         // Many more than there are threads for tasks.
-        let tasks = (0..<100).map { _ in Task { try await store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") } } }
+        let tasks = (0..<100).map { _ in
+            Task { try await store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") } }
+        }
         let cancelled = Task { try await store.read { try count($0) } }
         cancelled.cancel()
         await #expect(throws: CancellationError.self) { try await cancelled.value }
@@ -111,7 +113,7 @@ import Testing
         for number in 51...100 {
             store.asyncWriteWithoutTransaction { try? $0.execute(sql: "INSERT INTO t VALUES (?)", arguments: [number]) }
         }
-                #expect(await eventually { (try? rows(store)) == 100 })
+        #expect(await eventually { (try? rows(store)) == 100 })
         #expect(try numbers(store) == Array(1...100))
     }
 
