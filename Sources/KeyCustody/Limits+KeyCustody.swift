@@ -33,4 +33,9 @@ extension Limits {
     /// Memory that the derivations of all slots of a store fill one after another, in bytes: what a wrong passphrase
     /// can cost. It is that of 32 slots with the usual cost, about ten seconds.
     package static let slotWorkBytes = 4 << 30
+
+    /// Length of a key log, of some 3,000 events; then the file gets another name, and what had that name is dropped.
+    package static let keyLogBytes = 1 << 20
+    /// Length of a line of the key log.
+    static let keyLogLineBytes = 1024
 }

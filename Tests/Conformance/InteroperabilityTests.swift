@@ -11,8 +11,10 @@ import Testing
     var path: String { folder.path("app.db") }
 
     /// A store with a table, and the pragmas by which others open it.
-    private func makeStore(_ source: KeySource) throws -> Sidecar {
-        let store = try SharedStore.open(at: path, unlockedBy: source)
+    private func makeStore(_ source: KeySource, _ scheme: KeyScheme) throws -> Sidecar {
+        var config = Configuration()
+        config.keyScheme = scheme
+        let store = try SharedStore.open(at: path, unlockedBy: source, configuration: config)
         try store.write { db in
             try db.execute(
                 sql: "CREATE TABLE t (a INTEGER, b TEXT); INSERT INTO t VALUES (1, 'one'), (2, 'zwei – δύο')")
@@ -29,12 +31,12 @@ import Testing
     }
 
     @Test(
-        "stock SQLCipher reads a store by passphrase, header size and salt, and writes rows that are read here",
+        "stock SQLCipher reads a direct store by passphrase, header size and salt, and writes rows that are read here",
         arguments: StockSQLCipher.allCases)
     func readsAndWrites(stock: StockSQLCipher) throws {
         try stock.requirePresence()
         let source = KeySource.passphrase(Self.passphrase)
-        let sidecar = try makeStore(source)
+        let sidecar = try makeStore(source, .direct)
         let key = [
             "PRAGMA key = '\(Self.passphrase)'", "PRAGMA cipher_plaintext_header_size = 32",
             "PRAGMA cipher_salt = \"x'\(sidecar.salt.hex)'\"",
@@ -45,13 +47,22 @@ import Testing
         #expect(try count(source) == 3)
     }
 
-    @Test("stock SQLCipher reads a store by its raw key", arguments: StockSQLCipher.allCases)
-    func rawKey(stock: StockSQLCipher) throws {
+    @Test(
+        "stock SQLCipher reads a store of either scheme by the key that is revealed, and writes rows that are read here",
+        arguments: StockSQLCipher.allCases, KeyScheme.allCases)
+    func rawKey(stock: StockSQLCipher, scheme: KeyScheme) throws {
         try stock.requirePresence()
-        let sidecar = try makeStore(TestKeys.source("raw"))
-        let hex = String(repeating: "2a", count: 32)
-        let key = ["PRAGMA key = \"x'\(hex)\(sidecar.salt.hex)'\"", "PRAGMA cipher_plaintext_header_size = 32"]
+        let source = TestKeys.source("raw")
+        _ = try makeStore(source, scheme)
+        let store = try SharedStore.open(at: path, unlockedBy: source)
+        let keyspec = try store.keys.reveal().withKeyspec { String(decoding: $0, as: UTF8.self) }
+        try store.close()
+        // The data key of a store with slots is none that anybody gave.
+        #expect(keyspec.contains(String(repeating: "2a", count: 32)) == (scheme == .direct))
+        let key = ["PRAGMA key = \"\(keyspec)\"", "PRAGMA cipher_plaintext_header_size = 32"]
         #expect(try stock.run(path, key + ["SELECT SUM(a) FROM t"]) == ["3"])
+        _ = try stock.run(path, key + ["INSERT INTO t VALUES (3, 'three')"])
+        #expect(try count(source) == 3)
     }
 
     @Test(

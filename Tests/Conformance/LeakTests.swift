@@ -111,11 +111,10 @@ import Testing
 
     /// What must be found nowhere: the marker, the passphrase, and the derived key in its readable forms.
     private func needles(_ path: String) throws -> [(name: String, bytes: Data)] {
-        let sidecar = try #require(SidecarFiles(databasePath: path).read().main.parsed?.claimed)
-        let key = try Array(Self.passphrase.utf8).withUnsafeBytes { passphrase in
-            try sidecar.settings.deriveDataKey(passphrase: passphrase, salt: sidecar.salt.bytes)
-                .withBytes { Array($0) }
-        }
+        let files = SidecarFiles(databasePath: path)
+        let material = try KeySource.passphrase(Self.passphrase).read()
+        let choice = try #require(try files.choose(files.read()) { try material.unlock($0) })
+        let key = choice.dataKey.withBytes { Array($0) }
         let hex = key.map { String(format: "%02x", $0) }.joined()
         return [
             ("marker", Data(Self.marker.utf8)), ("passphrase", Data(Self.passphrase.utf8)), ("key", Data(key)),

@@ -25,18 +25,20 @@ extension Keyring {
         let files = SidecarFiles(databasePath: paths.database)
         let deadline = ContinuousClock.now + Limits.openingWait
         while true {
-            // What is wrong with the sidecar is told by the opening itself.
-            _ = try? files.choose(files.read()) { try unlock($0, with: box) }
+            let copies = files.read()
+            // What is wrong with the sidecar, or with a slot, is told by the opening itself.
+            _ = try? files.choose(copies) { try unlock($0, with: box) }
             try holdOpeningLock(deadline: deadline)
             // The store may have been created, or its keys changed, while this process waited.
-            if needsNoDerivation(files, box) { return }
+            let present = files.read()
+            if present == copies || needsNoDerivation(files, present, box) { return }
             releaseOpeningLock()
         }
     }
 
-    private func needsNoDerivation(_ files: SidecarFiles, _ box: KeyMaterialBox) -> Bool {
+    private func needsNoDerivation(_ files: SidecarFiles, _ copies: SidecarCopies, _ box: KeyMaterialBox) -> Bool {
         var isComplete = true
-        _ = try? files.choose(files.read()) { claimed in
+        _ = try? files.choose(copies) { claimed in
             switch derived.withLock({ $0.known(for: box, of: claimed) }) {
             case .keys(let keys): return keys
             case .none: return nil
@@ -107,7 +109,8 @@ extension Keyring {
     ) throws -> (DataKey, Salt, CipherSettings)? {
         guard let paths, let key = try box.rawDataKey() else { return nil }
         let diagnosis = FileDiagnosis(file, path: paths.database)
-        guard try !diagnosis.isEmpty() else { return nil }
+        // Behind a rollback journal page 1 proves nothing.
+        guard try !diagnosis.isEmpty(), try Files.byteCount(paths.journal) ?? 0 == 0 else { return nil }
         for copy in SidecarCopy.allCases {
             guard let claimed = copies[copy].parsed?.claimed, claimed.slotted != nil else { continue }
             do {

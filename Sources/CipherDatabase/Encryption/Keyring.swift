@@ -121,7 +121,8 @@ package final class Keyring: Sendable {
     /// What was mended or looked risky so far.
     package var notices: [String] { state.withLock { $0.notices } }
 
-    func notice(_ text: String) {
+    /// Keeps a notice, and tells it once.
+    package func notice(_ text: String) {
         let isNew = state.withLock { state in
             guard !state.notices.contains(text) else { return false }
             state.notices.append(text)

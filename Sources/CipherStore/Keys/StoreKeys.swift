@@ -47,12 +47,14 @@ public struct StoreKeys: Sendable {
 
     /// The key of the pages and what else any SQLCipher 4 needs to open the database.
     ///
-    /// Whoever has it reads and writes the store without any slot, until the data key is rotated.
+    /// Whoever has it reads and writes the store without any slot, until the data key is rotated. The key log tells that it
+    /// was revealed.
     /// - Throws: As ``summary()``.
     public func reveal() throws -> RevealedKey {
         let administration = try administration()
         let sidecar = try administration.sidecar()
         guard let key = try administration.keys.dataKey(of: sidecar) else { throw notOpened() }
+        administration.record([.keyRevealed])
         return RevealedKey(key: key, sidecar: sidecar)
     }
 
@@ -153,6 +155,7 @@ public struct StoreKeys: Sendable {
         guard let keys = store.keyring.keys else { throw notOpened() }
         var administration = KeyAdministration(databasePath: databasePath, keys: keys)
         administration.isCancelled = { [suspension = store.suspension] in suspension.isSuspended }
+        administration.onNotice = { [keyring = store.keyring] in keyring.notice($0) }
         return administration
     }
 

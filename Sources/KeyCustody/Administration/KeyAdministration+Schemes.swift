@@ -14,7 +14,7 @@ extension KeyAdministration {
             throw conflict("The store has key slots already.", "Add a slot instead.")
         }
         let founding = try SlotFounding(first)
-        try change(removesSecrets: false) { sidecar in
+        try change(removesSecrets: false, recording: Self.events) { sidecar in
             guard case .direct = sidecar.scheme else {
                 throw conflict("Somebody else gave it key slots meanwhile.", "Look at its slots.")
             }
@@ -37,7 +37,7 @@ extension KeyAdministration {
         }
         let derived = try material.dataKey(salt: present.sidecar.salt, settings: present.sidecar.settings)
         let direct = SidecarKeys.direct(derived)
-        try change(removesSecrets: true) { sidecar in
+        try change(removesSecrets: true, recording: Self.events) { sidecar in
             guard let dataKey = try keys.dataKey(of: sidecar), dataKey.isEqual(to: derived) else {
                 throw StoreError(
                     .wrongKey, what: "\"\(databasePath)\" was not turned into a direct store.",
@@ -49,6 +49,11 @@ extension KeyAdministration {
             return (next, direct)
         }
         return holding(direct)
+    }
+
+    /// The change of the scheme, and the slots that came with it.
+    private static func events(_ sidecar: Sidecar) -> [KeyEvent] {
+        [.schemeChanged(to: sidecar.scheme.name)] + sidecar.slots.map { .slotAdded(id: $0.id, kind: $0.kind) }
     }
 
     private func conflict(_ why: String, _ remedy: String) -> StoreError {

@@ -12,11 +12,16 @@ extension KeyAdministration {
         // Told before a derivation that would be in vain.
         _ = try slotted(sidecar())
         let prepared = try PreparedSlot(new)
-        return try changeSlots(removesSecrets: false) { table, master, storeID in
+        return try changeSlots(removesSecrets: false, recording: Self.added) { table, master, storeID in
             let slot = try prepared.slot(table.nextID, of: storeID, holding: master)
             try table.add(slot)
             return slot
         }
+    }
+
+    private static func added(_ sidecar: Sidecar) -> [KeyEvent] {
+        guard let slot = sidecar.slots.last else { return [] }
+        return [.slotAdded(id: slot.id, kind: slot.kind)] + (slot.kind == .recovery ? [.recoveryKeyMade] : [])
     }
 
     /// Adds a slot for a recovery key, which must have been shown by then: nobody can show it again.
@@ -35,7 +40,8 @@ extension KeyAdministration {
     package func change(_ id: UInt64, to new: NewSlot) throws -> KeySlot {
         _ = try slotted(sidecar()).table.find(id)
         let prepared = try PreparedSlot(new)
-        return try changeSlots(removesSecrets: true) { table, master, storeID in
+        let event = KeyEvent.slotChanged(id: id, kind: new.kind)
+        return try changeSlots(removesSecrets: true, recording: { _ in [event] }) { table, master, storeID in
             let former = try table.find(id)
             var slot = try prepared.slot(id, of: storeID, holding: master)
             if new.label == .none { slot = slot.labelled(former.label) }
@@ -48,7 +54,7 @@ extension KeyAdministration {
     ///
     /// - Throws: ``StoreError`` `slotNotFound`, and what changing throws.
     package func label(_ id: UInt64, _ label: SlotLabel) throws {
-        try changeSlots(removesSecrets: false) { table, _, _ in
+        try changeSlots(removesSecrets: false, recording: { _ in [.slotLabelled(id: id)] }) { table, _, _ in
             try table.replace(table.find(id).labelled(label))
         }
     }
@@ -59,14 +65,17 @@ extension KeyAdministration {
     /// the master key. Rotate the keys when a secret has leaked.
     /// - Throws: ``StoreError`` `lastSlot`, `slotNotFound`, and what changing throws.
     package func remove(_ id: UInt64) throws {
-        try changeSlots(removesSecrets: true) { table, _, _ in try table.remove(id) }
+        try changeSlots(removesSecrets: true, recording: { _ in [.slotRemoved(id: id)] }) { table, _, _ in
+            try table.remove(id)
+        }
     }
 
     private func changeSlots<Result>(
-        removesSecrets: Bool, _ edit: (inout SlotTable, MasterKey, StoreID) throws -> Result
+        removesSecrets: Bool, recording events: (Sidecar) -> [KeyEvent],
+        _ edit: (inout SlotTable, MasterKey, StoreID) throws -> Result
     ) throws -> Result {
         var result: Result?
-        try change(removesSecrets: removesSecrets) { sidecar in
+        try change(removesSecrets: removesSecrets, recording: events) { sidecar in
             var next = sidecar
             var slotted = try slotted(sidecar)
             guard case .slots(let master, _) = keys else { throw noSlots() }

@@ -14,6 +14,8 @@ package struct KeyAdministration: Sendable {
     package var wait = Duration.seconds(60)
     /// Asked while waiting; true ends the wait with `CancellationError`.
     package var isCancelled: (@Sendable () -> Bool)?
+    /// Told what did not stop a change and should be known: that the key log does not have it.
+    package var onNotice: (@Sendable (String) -> Void)?
 
     var files: SidecarFiles { SidecarFiles(databasePath: databasePath) }
 
@@ -63,9 +65,11 @@ package struct KeyAdministration: Sendable {
     /// - Parameters:
     ///   - removesSecrets: Whether something that opened the store must not do so any more: then no file that the library
     ///     left beside the store keeps it.
+    ///   - events: What the key log tells of the new version. Failing to log undoes nothing.
     ///   - edit: Makes the new version, and the keys that prove it, from the present one. The generation is counted here.
     func change(
-        removesSecrets: Bool, _ edit: (Sidecar) throws -> (Sidecar, SidecarKeys)
+        removesSecrets: Bool, recording events: (Sidecar) -> [KeyEvent] = { _ in [] },
+        _ edit: (Sidecar) throws -> (Sidecar, SidecarKeys)
     ) throws {
         let locks = try KeyLocks.take(databasePath, wait: wait, isCancelled: isCancelled)
         defer { locks.release() }
@@ -81,7 +85,15 @@ package struct KeyAdministration: Sendable {
         CrashPoint.reach(.keyChangeProved)
         try files.write(bytes)
         if removesSecrets { try files.removeFormerCopies() }
+        record(events(next))
         CrashPoint.reach(.keyChangeEnded)
+    }
+
+    /// Tells the key log what has happened.
+    package func record(_ events: [KeyEvent]) {
+        for event in events {
+            if let notice = KeyLog(databasePath: databasePath).note(event) { onNotice?(notice) }
+        }
     }
 
     private func requireChangeable(_ current: SidecarChoice) throws(StoreError) {

@@ -29,8 +29,12 @@ package struct FileDescriptor: ~Copyable, Sendable {
     package let path: String
 
     /// Opens a file.
-    package init(opening path: String, _ access: Access, creating creation: Creation = .never) throws(SystemError) {
-        var flags = O_CLOEXEC | O_NOCTTY
+    ///
+    /// - Parameter followsLinks: Whether the path may end in a symbolic link; otherwise one fails with `ELOOP`.
+    package init(
+        opening path: String, _ access: Access, creating creation: Creation = .never, followsLinks: Bool = true
+    ) throws(SystemError) {
+        var flags = O_CLOEXEC | O_NOCTTY | (followsLinks ? 0 : O_NOFOLLOW)
         switch access {
         case .readOnly: flags |= O_RDONLY
         case .writeOnly: flags |= O_WRONLY

@@ -14,6 +14,8 @@ package enum LockByte: Int64, CaseIterable, Sendable {
     case coordinator = 20
     /// Making the table of holders.
     case table = 21
+    /// Appending a line to the key log.
+    case keyLog = 22
 
     /// The first byte of the table of holders: holder n locks the byte `slotBase + n`.
     package static let slotBase: Int64 = 1024
@@ -31,6 +33,7 @@ package enum LockByte: Int64, CaseIterable, Sendable {
         case .admin: "is changing the keys of the store"
         case .coordinator: "is coordinating access to the file"
         case .table: "is making the table of holders"
+        case .keyLog: "is writing the key log of the store"
         }
     }
 }

@@ -14,6 +14,9 @@ package enum ProcessInspector {
     /// The number of the process that started this one, or 1 when that one is gone.
     package static var parentProcess: Int32 { getppid() }
 
+    /// The number of the user whose process this is.
+    package static var currentUser: UInt32 { getuid() }
+
     /// Whether a process of this number exists in this process's own namespace. Its number may be another's by now.
     package static func isAlive(_ process: Int32) -> Bool {
         guard process > 0 else { return false }

@@ -30,22 +30,32 @@ package enum Terminal {
     /// - Throws: ``SystemError``: `ENXIO` or `ENOTTY` when there is no terminal, `EINTR` when a signal or the end of
     ///   input came before the end of the line, `EFBIG` when the line is too long.
     package static func readWithoutEcho(prompt: String) throws(SystemError) -> WipedBuffer {
+        try read(prompt, isShown: false)
+    }
+
+    /// Asks a question in the same way, and shows what is typed.
+    package static func ask(prompt: String) throws(SystemError) -> String {
+        let line = try read(prompt, isShown: true)
+        return line.withBytes { String(decoding: $0, as: UTF8.self) }
+    }
+
+    private static func read(_ prompt: String, isShown: Bool) throws(SystemError) -> WipedBuffer {
         try oneAtATime.withLock { (_: inout sending Void) throws(SystemError) -> WipedBuffer in
             let terminal = try FileDescriptor(opening: "/dev/tty", .readWrite)
-            return try readLine(at: terminal, prompt)
+            return try readLine(at: terminal, prompt, isShown: isShown)
         }
     }
 
     private static func readLine(
-        at terminal: borrowing FileDescriptor, _ prompt: String
+        at terminal: borrowing FileDescriptor, _ prompt: String, isShown: Bool
     ) throws(SystemError) -> WipedBuffer {
         var former = termios()
         guard tcgetattr(terminal.number, &former) == 0 else { throw SystemError("tcgetattr", terminal.path) }
         let failure = cplatform_signal_watch_begin()
         guard failure == 0 else { throw SystemError(call: "sigaction", path: nil, errorNumber: failure) }
         var silent = former
-        silent.c_lflag &= ~tcflag_t(ECHO)
-        silent.c_lflag |= tcflag_t(ECHONL | ICANON)
+        if !isShown { silent.c_lflag &= ~tcflag_t(ECHO) }
+        silent.c_lflag |= tcflag_t((isShown ? ECHO : ECHONL) | ICANON)
         defer {
             // Also what was typed and not read is dropped: it may be part of the secret.
             tcsetattr(terminal.number, TCSAFLUSH, &former)

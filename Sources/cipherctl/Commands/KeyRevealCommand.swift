@@ -69,9 +69,11 @@ struct KeyRevealCommand: Command {
         if settings.kdfHash != .sha512 {
             more.append("PRAGMA cipher_kdf_algorithm = PBKDF2_HMAC_\(settings.kdfHash.rawValue.uppercased());")
         }
+        let byKey = ["PRAGMA key = \"x'\(digits)\(sidecar.salt.hex)'\";"] + more + ["PRAGMA wal_autocheckpoint = 0;"]
+        // The passphrases of slots are none that SQLCipher knows.
+        guard sidecar.slotted == nil else { return byKey }
         let salt = "PRAGMA cipher_salt = \"x'\(sidecar.salt.hex)'\";"
-        return ["PRAGMA key = \"x'\(digits)\(sidecar.salt.hex)'\";"] + more + ["PRAGMA wal_autocheckpoint = 0;"]
-            + ["-- With the passphrase instead of the key:", "-- PRAGMA key = 'the passphrase';"]
+        return byKey + ["-- With the passphrase instead of the key:", "-- PRAGMA key = 'the passphrase';"]
             + (more + [salt]).map { "-- \($0)" }
     }
 }

@@ -132,7 +132,7 @@ import Testing
             try way.open(bench.path, bench.key) { writer in
                 writer.writeWithoutTransaction { db in
                     let error = #expect(throws: DatabaseError.self) { try db.changePassphrase(Self.secret) }
-                    #expect(error?.message?.contains("a new store under the new key") == true)
+                    #expect(error?.message?.contains("store.keys.change") == true)
                     #expect(error?.description.contains(Self.secret) == false)
                     #expect(throws: DatabaseError.self) { try db.changePassphrase(Data(Self.secret.utf8)) }
                 }

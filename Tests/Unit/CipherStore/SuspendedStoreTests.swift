@@ -102,10 +102,12 @@ import Testing
         let store = try open()
         await store.suspend()
         let files = SidecarFiles(databasePath: path)
-        var sidecar = try #require(files.read()[.main].parsed?.claimed.next(.ready))
-        sidecar.epoch = 2
         let material = try source.read()
-        try files.write(sidecar, dataKey: material.dataKey(salt: sidecar.salt, settings: sidecar.settings))
+        let choice = try #require(try files.choose(files.read()) { try material.unlock($0) })
+        let rotated = try choice.sidecar.rotating(
+            to: DataKey(.random(count: 32)), salt: .random(), keys: choice.keys
+        ).next(.switching).completingRotation()
+        try files.write(rotated, keys: choice.keys)
         store.resume()
         let error = #expect(throws: StoreError.self) { try count(store) }
         #expect(error?.code == .keyRotated(from: 1, to: 2))

@@ -42,7 +42,7 @@ struct KeyAdministrationTests {
         try bench.administration.remove(1)
         #expect(try bench.openedFromAnyFile("first") == [])
         #expect(try !bench.holds(slot.wrapped.sealed) && !bench.holds(slot.salt.bytes))
-        #expect(try bench.folder.names() == ["app.db-lock", "app.db-sidecar", "app.db-sidecar.bak"])
+        #expect(try bench.folder.names() == ["app.db-keylog", "app.db-lock", "app.db-sidecar", "app.db-sidecar.bak"])
         #expect(try bench.opened(SlotFixture.rawKey(0)) == 2)
         #expect(code { try bench.administration.remove(2) } == .lastSlot)
         #expect(code { try bench.administration.remove(1) } == .slotNotFound)

@@ -1,0 +1,83 @@
+/// Something that happened to the keys of a store, as its key log tells it: ids and numbers, never a secret or a label.
+package enum KeyEvent: Hashable, Sendable {
+    case storeCreated(scheme: String)
+    case slotAdded(id: UInt64, kind: KeySlot.Kind)
+    /// The slot has another secret; the kind is the new one.
+    case slotChanged(id: UInt64, kind: KeySlot.Kind)
+    case slotRemoved(id: UInt64)
+    case slotLabelled(id: UInt64)
+    case schemeChanged(to: String)
+    /// The data key was printed.
+    case keyRevealed
+    /// Numbers are epochs, here and below.
+    case rotationBegun(from: UInt64, to: UInt64)
+    case rotationAbandoned(from: UInt64)
+    case rotationCompleted(to: UInt64)
+    /// A rotation that was cut was finished (`forward`) or undone by the next opener.
+    case rotationRecovered(to: UInt64, forward: Bool)
+    case backupMade
+    case backupVerified
+    case restored
+    case recoveryKeyMade
+    /// Bytes behind the last whole line were no line: a write that a power cut ended, or something else.
+    case logDamaged(bytes: Int)
+
+    /// What the log calls it.
+    package var name: String {
+        switch self {
+        case .storeCreated: "store-created"
+        case .slotAdded: "slot-added"
+        case .slotChanged: "slot-changed"
+        case .slotRemoved: "slot-removed"
+        case .slotLabelled: "slot-labelled"
+        case .schemeChanged: "scheme-changed"
+        case .keyRevealed: "key-revealed"
+        case .rotationBegun: "rotation-begun"
+        case .rotationAbandoned: "rotation-abandoned"
+        case .rotationCompleted: "rotation-completed"
+        case .rotationRecovered: "rotation-recovered"
+        case .backupMade: "backup-made"
+        case .backupVerified: "backup-verified"
+        case .restored: "restored"
+        case .recoveryKeyMade: "recovery-key-made"
+        case .logDamaged: "log-damaged"
+        }
+    }
+
+    /// Its details, in the order in which they are written.
+    var details: [KeyLogField] {
+        switch self {
+        case .storeCreated(let scheme): [.word("scheme", scheme)]
+        case .slotAdded(let id, let kind), .slotChanged(let id, let kind):
+            [.number("slot", id), .word("kind", kind.rawValue)]
+        case .slotRemoved(let id), .slotLabelled(let id): [.number("slot", id)]
+        case .schemeChanged(let scheme): [.word("to", scheme)]
+        case .rotationBegun(let from, let to): [.number("from", from), .number("to", to)]
+        case .rotationAbandoned(let from): [.number("from", from)]
+        case .rotationCompleted(let to): [.number("to", to)]
+        case .rotationRecovered(let to, let forward):
+            [.number("to", to), .word("direction", forward ? "forward" : "back")]
+        case .logDamaged(let bytes): [.number("bytes", UInt64(max(0, bytes)))]
+        case .keyRevealed, .backupMade, .backupVerified, .restored, .recoveryKeyMade: []
+        }
+    }
+}
+
+/// A detail of an event: a name with a number or a word of lower-case letters, digits and hyphens.
+package struct KeyLogField: Hashable, Sendable {
+    package enum Value: Hashable, Sendable {
+        case number(UInt64)
+        case word(String)
+    }
+
+    package let name: String
+    package let value: Value
+
+    static func number(_ name: String, _ value: UInt64) -> KeyLogField {
+        KeyLogField(name: name, value: .number(value))
+    }
+
+    static func word(_ name: String, _ value: String) -> KeyLogField {
+        KeyLogField(name: name, value: .word(value))
+    }
+}

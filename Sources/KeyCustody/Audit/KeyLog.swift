@@ -1,0 +1,112 @@
+import StoreCrypto
+import StorePlatform
+
+/// The key log of a store, `<database>-keylog`: what happened to its keys, by whom and when, in lines that are only ever
+/// appended and each of which carries the hash of the one before.
+///
+/// It is for people and monitoring: nothing is decided by it, and without it a store is as usable as with it. Whoever may
+/// write the file can write it anew from any line on, so a chain that is to prove something has to be copied elsewhere,
+/// the last hash at least.
+package struct KeyLog: Sendable {
+    package let databasePath: String
+    /// The longest wait for another process that appends a line.
+    package var wait = Duration.seconds(5)
+
+    package init(databasePath: String) { self.databasePath = databasePath }
+
+    package var path: String { databasePath + "-keylog" }
+    /// What came before, once the log has reached its bound (``Limits/keyLogBytes``).
+    package var formerPath: String { path + ".1" }
+
+    /// Appends an event and makes it durable.
+    ///
+    /// A line that a power cut left unfinished is ended, and a line of its own says so. When the file has reached its
+    /// bound it gets the name of the former one, which is dropped, and the chain goes on in a new file.
+    /// - Throws: ``StoreError`` `storeInUse` when others append for too long; ``SystemError``; ``CryptoError``.
+    package func record(_ event: KeyEvent) throws {
+        let lock = try LockFile(path: databasePath + "-lock", likeFile: databasePath)
+            .lock(.keyLog, .exclusive, deadline: .now + wait)
+        defer { lock.release() }
+        let end = try end()
+        var number = end.last?.number ?? 0
+        var previous = end.last?.hash ?? KeyLogEntry.beginning
+        var lines: [UInt8] = end.isLineOpen ? [UInt8(ascii: "\n")] : []
+        for event in (end.damagedBytes > 0 ? [.logDamaged(bytes: end.damagedBytes)] : []) + [event] {
+            number += 1
+            let entry = try KeyLogEntry(event, number: number, after: previous)
+            previous = entry.hash
+            lines += Array(entry.line.utf8) + [UInt8(ascii: "\n")]
+        }
+        try append(lines)
+    }
+
+    /// Appends an event if that is possible: the change that it tells of has happened already.
+    ///
+    /// - Returns: What to tell the user when it was not possible.
+    package func note(_ event: KeyEvent) -> String? {
+        do {
+            try record(event)
+            return nil
+        } catch {
+            return "the key log \"\(path)\" does not have the event \(event.name): \(error)"
+        }
+    }
+
+    private func append(_ lines: [UInt8]) throws(SystemError) {
+        var length = try Files.byteCount(path) ?? 0
+        if length > 0, length + lines.count > Limits.keyLogBytes {
+            try AtomicFile.move(path, to: formerPath)
+            length = 0
+        }
+        if length == 0 { try AtomicFile.createEmpty(at: path, likeFile: databasePath) }
+        let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
+        let status = try file.status()
+        guard status.kind == .regular else { throw SystemError.permissionDenied("open", path) }
+        try file.write(lines, at: status.byteCount)
+        try file.synchronize()
+    }
+
+    /// Where the chain ends now.
+    private struct End {
+        /// The last whole line; nil at the beginning.
+        var last: KeyLogEntry?
+        /// Bytes behind it that are no line.
+        var damagedBytes = 0
+        /// Whether the file does not end with the end of a line.
+        var isLineOpen = false
+    }
+
+    private func end() throws -> End {
+        var end = End()
+        for path in [path, formerPath] {
+            guard let bytes = try content(of: path) else { continue }
+            if path == self.path {
+                end.isLineOpen = bytes.last.map { $0 != UInt8(ascii: "\n") } ?? false
+                end.damagedBytes = bytes.count
+            }
+            var rest = bytes[...]
+            while !rest.isEmpty {
+                let line = rest.dropLast(rest.last == UInt8(ascii: "\n") ? 1 : 0)
+                let start = line.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? rest.startIndex
+                // A line of which only the end is missing is whole: its hash says so.
+                if let entry = try KeyLogEntry(reading: Array(line[start...])) {
+                    if path == self.path { end.damagedBytes = bytes.count - rest.count }
+                    end.last = entry
+                    return end
+                }
+                rest = rest[..<start]
+            }
+        }
+        return end
+    }
+
+    /// The bytes of one of the two files; nil when it does not exist.
+    func content(of path: String) throws(SystemError) -> [UInt8]? {
+        do {
+            // Somebody else may have made it longer; what is beyond any bound is not read.
+            return try Files.contents(of: path, limitBytes: 4 * Limits.keyLogBytes)
+        } catch  where error.isNotFound {
+            return nil
+        }
+    }
+}

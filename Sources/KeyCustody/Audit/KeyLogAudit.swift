@@ -1,0 +1,119 @@
+import StoreCrypto
+import StorePlatform
+
+/// What a key log says, and whether its chain holds.
+package struct KeyLogAudit: Hashable, Sendable {
+    /// A line that is not what was written there, or not where it was written.
+    package struct Problem: Hashable, Sendable, CustomStringConvertible {
+        /// The file, without its folder.
+        package let file: String
+        /// From 1, in that file.
+        package let line: Int
+        package let reason: String
+
+        package var description: String { "\(file), line \(line): \(reason)" }
+    }
+
+    /// The lines that could be read, in their order.
+    package fileprivate(set) var entries: [KeyLogEntry] = []
+    /// What a power cut or a full log explains; sentences.
+    package fileprivate(set) var notes: [String] = []
+    package fileprivate(set) var problems: [Problem] = []
+
+    /// When an event of this name last happened, in seconds since 1970.
+    package func lastTime(of event: KeyEvent) -> UInt64? { entries.last { $0.event == event.name }?.time }
+}
+
+extension KeyLog {
+    /// Reads the whole log and checks its chain: every line's own hash, its number, and the hash of the line before.
+    ///
+    /// A changed, removed, added or reordered line is found, except at the end: a log whose last lines are missing looks
+    /// like an earlier log. No lock is taken.
+    /// - Throws: ``SystemError`` when a file cannot be read.
+    package func verify() throws -> KeyLogAudit {
+        let audit = try read()
+        // The file may have got its other name between the two readings.
+        return audit.problems.isEmpty ? audit : try read()
+    }
+
+    private func read() throws -> KeyLogAudit {
+        var reader = KeyLogReader()
+        for path in [formerPath, path] {
+            guard let bytes = try content(of: path) else { continue }
+            try reader.read(bytes, file: Files.name(of: path))
+        }
+        return reader.audit
+    }
+}
+
+/// Follows the chain from line to line.
+private struct KeyLogReader {
+    private(set) var audit = KeyLogAudit()
+    private var last: KeyLogEntry?
+    private var isFirst = true
+    /// Whether what comes before the next line was not readable, and so not its predecessor.
+    private var isBroken = false
+
+    mutating func read(_ bytes: [UInt8], file: String) throws {
+        var lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        let open = lines.popLast() ?? []
+        for (index, line) in lines.enumerated() {
+            guard let entry = try KeyLogEntry(reading: Array(line)) else {
+                try takeDamage(line, index: index, next: index + 1 < lines.count ? lines[index + 1] : [], file)
+                continue
+            }
+            take(entry, line: index + 1, file)
+        }
+        if !open.isEmpty {
+            if let entry = try KeyLogEntry(reading: Array(open)) { take(entry, line: lines.count + 1, file) }
+            audit.notes.append("\(file), line \(lines.count + 1) is unfinished: a write was cut off, or is under way")
+        }
+    }
+
+    /// A line that cannot be read is explained when the next one says so and follows the one before.
+    private mutating func takeDamage(
+        _ line: ArraySlice<UInt8>, index: Int, next: ArraySlice<UInt8>, _ file: String
+    ) throws {
+        if let next = try KeyLogEntry(reading: Array(next)), next.event == KeyEvent.logDamaged(bytes: 0).name,
+            next.number("bytes") == UInt64(line.count), next.previous == last?.hash ?? KeyLogEntry.beginning
+        {
+            audit.notes.append("\(file), line \(index + 1) is unfinished: a write was cut off")
+            return
+        }
+        audit.problems.append(
+            KeyLogAudit.Problem(
+                file: file, line: index + 1, reason: "it was changed, or is no line of a key log"))
+        isBroken = true
+    }
+
+    private mutating func take(_ entry: KeyLogEntry, line: Int, _ file: String) {
+        check(entry, line: line, file)
+        audit.entries.append(entry)
+        last = entry
+        isFirst = false
+        isBroken = false
+    }
+
+    private mutating func check(_ entry: KeyLogEntry, line: Int, _ file: String) {
+        func problem(_ reason: String) {
+            audit.problems.append(KeyLogAudit.Problem(file: file, line: line, reason: reason))
+        }
+        guard let last, !isFirst else {
+            if isFirst, !isBroken, entry.number > 1 {
+                audit.notes.append("lines before number \(entry.number) were dropped when the log was full")
+                // A log that was never full has no second file, and begins with number 1.
+                if !file.hasSuffix(".1") { problem("the lines before number \(entry.number) are missing") }
+            } else if isFirst, entry.number == 1, entry.previous != KeyLogEntry.beginning {
+                problem("it is not the first line that it says it is")
+            }
+            return
+        }
+        if isBroken {
+            if entry.number <= last.number { problem("it has number \(entry.number) behind \(last.number)") }
+        } else if entry.number != last.number + 1 {
+            problem("it has number \(entry.number) behind \(last.number): lines are missing or in another order")
+        } else if entry.previous != last.hash {
+            problem("it does not follow the line before: one of the two was exchanged")
+        }
+    }
+}

@@ -1,0 +1,114 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import StorePlatform
+import TestKit
+import Testing
+
+/// Keyrings that follow one another: reopening a store whose file was exchanged.
+@Suite struct KeyringTests {
+    private func pool(_ path: String, _ keyring: Keyring, _ key: KeyProvision) throws -> DatabasePool {
+        try DatabasePool(path: path, configuration: Configuration(), keyring: keyring, key: key)
+    }
+
+    private func opened(_ path: String, _ source: KeySource) throws -> Keyring {
+        let keyring = Keyring(path: path, configuration: Configuration())
+        try pool(path, keyring, .material(KeyMaterialBox(from: source), creatingWith: .plaintextHeader)).close()
+        return keyring
+    }
+
+    private func count(_ path: String, _ keyring: Keyring) throws -> Int? {
+        let pool = try pool(path, keyring, .held)
+        defer { try? pool.close() }
+        return try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM note") }
+    }
+
+    @Test("a successor opens with the keys in memory, whatever became of the slots, and derives nothing")
+    func slots() throws {
+        let bench = try SlotBench()
+        try bench.add("passphrase")
+        let keyring = try opened(bench.path, .passphrase("passphrase"))
+        #expect(keyring.keys?.openedBy?.id == 2 && keyring.dataKey != nil)
+        try bench.withStore { try $0.keys.remove(2) }
+        let derivations = Derivations.count
+        let successor = keyring.successor()
+        #expect(successor.suspension === keyring.suspension && successor.keys == nil)
+        #expect(try count(bench.path, successor) == 1)
+        #expect(Derivations.count == derivations)
+        #expect(successor.sidecar?.slots.count == 1)
+        // And so on, also when one was never opened.
+        #expect(try count(bench.path, successor.successor().successor()) == 1)
+    }
+
+    @Test("a successor takes the data key of the epoch that the sidecar has")
+    func otherEpoch() throws {
+        let bench = try SlotBench()
+        let keyring = try opened(bench.path, SlotBench.first.source)
+        let files = SidecarFiles(databasePath: bench.path)
+        let keys = try #require(keyring.keys)
+        let former = try #require(keyring.sidecar)
+        let next = try former.rotating(to: DataKey(.random(count: 32)), salt: .random(), keys: keys)
+        var switching = next.next(.switching)
+        try files.write(switching, keys: keys)
+        // Between announcement and exchange nobody can tell which file it is.
+        #expect(storeError { try count(bench.path, keyring.successor()) } == .rotationPending)
+        #expect(storeError { try Opening.pool.open(bench.path, SlotBench.first) { _ in } } == .rotationPending)
+        switching = try switching.completingRotation()
+        try files.write(switching, keys: keys)
+        // The sidecar's data key is another one now, the file is not: it belongs to the former one.
+        #expect(storeError { try count(bench.path, keyring.successor()) } == .foreignSidecar)
+    }
+
+    @Test("a successor whose keys do not fit any more says keyRotated")
+    func rotatedAway() throws {
+        for scheme in KeyScheme.allCases {
+            let folder = TemporaryFolder()
+            var config = Configuration()
+            config.keyScheme = scheme
+            let source = KeySource.rawKey(TestKeys.rawKey)
+            try SharedStore.open(at: folder.path("app.db"), unlockedBy: source, configuration: config).close()
+            let keyring = try opened(folder.path("app.db"), source)
+            var other = try #require(keyring.sidecar)
+            other.generation += 1
+            other.epoch += 1
+            let key = try DataKey(.random(count: 32))
+            if scheme == .direct {
+                try SidecarFiles(databasePath: folder.path("app.db")).write(other, dataKey: key)
+            } else {
+                let slot = try NewSlot(.rawKey(RawKey(bytes: TestKeys.rawKey)))
+                let (made, keys) = try Sidecar.creating(settings: .plaintextHeader, slots: [slot])
+                var foreign = made.next(.ready)
+                foreign.epoch = 1
+                try SidecarFiles(databasePath: folder.path("app.db")).write(foreign, keys: keys)
+                other.epoch = 1
+            }
+            let error = #expect(throws: StoreError.self) {
+                try pool(folder.path("app.db"), keyring.successor(), .held).close()
+            }
+            #expect(error?.code == .keyRotated(from: 1, to: other.epoch))
+        }
+    }
+
+    @Test("a successor of a direct store goes on when the store has got slots meanwhile")
+    func converted() throws {
+        let folder = TemporaryFolder()
+        var config = Configuration()
+        config.keyScheme = .direct
+        let source = KeySource.rawKey(TestKeys.rawKey)
+        let store = try SharedStore.open(at: folder.path("app.db"), unlockedBy: source, configuration: config)
+        try store.write { try $0.execute(sql: "CREATE TABLE note (a); INSERT INTO note VALUES (1)") }
+        let keyring = try opened(folder.path("app.db"), source)
+        try store.keys.convertToSlots(.rawKey([UInt8](repeating: 3, count: 32)))
+        try store.close()
+        #expect(try count(folder.path("app.db"), keyring.successor()) == 1)
+    }
+
+    @Test("notices are told once, and a successor keeps them")
+    func notices() throws {
+        let bench = try SlotBench()
+        try FileManager.default.removeItem(atPath: bench.path + "-sidecar")
+        let keyring = try opened(bench.path, SlotBench.first.source)
+        #expect(!keyring.notices.isEmpty && Set(keyring.notices).count == keyring.notices.count)
+        #expect(keyring.successor().notices == keyring.notices)
+    }
+}

@@ -1,0 +1,163 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import StorePlatform
+import TestKit
+import Testing
+
+/// `store.keys`, on an open store.
+@Suite struct StoreKeysTests {
+    let bench: SlotBench
+
+    init() throws { bench = try SlotBench() }
+
+    @Test("slots are listed with number, kind, label, date and derivation, and can be labelled anew")
+    func listing() throws {
+        let before = Date(timeIntervalSinceNow: -1)
+        try bench.withStore { store in
+            let added = try store.keys.add(.passphrase("second"), label: "Anna, laptop", derivation: TestKeys.cheap)
+            #expect(added.number == 2 && added.kind == .passphrase && added.label == "Anna, laptop")
+            #expect(added.derivation == TestKeys.cheap && "\(added.derivation)" == "scrypt N=2^14 r=8 p=1")
+            #expect(added.created >= before && added.created <= Date())
+            try store.keys.label(2, "Anna")
+            let slots = try store.keys.list()
+            #expect(slots.map(\.label) == ["", "Anna"] && slots.map(\.number) == [1, 2])
+            #expect(slots[1].created == added.created)
+            #expect(storeError { try store.keys.label(3, "nobody") } == .slotNotFound)
+            #expect(storeError { try store.keys.label(2, "\"") } == .invalidKey)
+        }
+    }
+
+    @Test("a changed passphrase opens from then on, the former one nothing that is left beside the store")
+    func changed() throws {
+        try bench.add("former")
+        let generation = try bench.sidecar().generation
+        try bench.withStore { store in
+            try store.keys.change(2, to: .passphrase("new"), derivation: TestKeys.cheap)
+            #expect(try store.keys.test(.passphrase("new"))?.number == 2)
+            #expect(storeError { try store.keys.test(.passphrase("former")) } == .wrongKey)
+            // The store that made the change goes on.
+            try store.write { try $0.execute(sql: "INSERT INTO note VALUES ('more')") }
+            #expect(try bench.filesOpened(by: .passphrase("former")) == [])
+            #expect(try bench.filesOpened(by: .passphrase("new")) == ["app.db-sidecar", "app.db-sidecar.bak"])
+        }
+        #expect(try bench.sidecar().generation == generation + 1)
+        #expect(bench.contents("-sidecar") == bench.contents("-sidecar.bak"))
+        #expect(try bench.read(.sharedStore, .passphrase("new")) == "kept")
+        for opening in Opening.allCases {
+            #expect(storeError { try bench.read(opening, .passphrase("former")) } == .wrongKey)
+        }
+    }
+
+    @Test("a removed key opens nothing that is left beside the store; the last one is never removed")
+    func removed() throws {
+        try bench.add("second")
+        // What a former version left behind goes as well.
+        try FileManager.default.copyItem(atPath: bench.path + "-sidecar", toPath: bench.path + "-sidecar.damaged")
+        #expect(try bench.filesOpened(by: SlotBench.first).count == 3)
+        try bench.withStore { store in
+            try store.keys.remove(1)
+            #expect(try bench.filesOpened(by: SlotBench.first) == [])
+            #expect(storeError { try store.keys.remove(2) } == .lastSlot)
+            #expect(storeError { try store.keys.remove(1) } == .slotNotFound)
+        }
+        #expect(storeError { try bench.read(.sharedStore, SlotBench.first) } == .wrongKey)
+        #expect(try bench.read(.sharedStore, .passphrase("second")) == "kept")
+        // Its number is not given again.
+        try bench.withStore(.passphrase("second")) { store in
+            let added = try store.keys.add(.rawKey(TestKeys.rawKey))
+            #expect(added.number == 3)
+        }
+    }
+
+    @Test("the backup of the sidecar alone opens the store after each change")
+    func backupAlone() throws {
+        func expectBackupOpens(_ key: TestKey, _ what: String) throws {
+            let folder = TemporaryFolder()
+            for ending in ["", "-sidecar.bak"] {
+                try FileManager.default.copyItem(atPath: bench.path + ending, toPath: folder.path("app.db" + ending))
+            }
+            let store = try SharedStore.open(at: folder.path("app.db"), unlockedBy: key.source)
+            #expect(try store.read { try String.fetchOne($0, sql: "SELECT text FROM note") } == "kept", "\(what)")
+            try store.close()
+            #expect(FileManager.default.fileExists(atPath: folder.path("app.db-sidecar")))
+        }
+        try expectBackupOpens(SlotBench.first, "created")
+        try bench.add("second")
+        try expectBackupOpens(.passphrase("second"), "added")
+        try bench.withStore { _ = try $0.keys.change(2, to: .passphrase("third"), derivation: TestKeys.cheap) }
+        try expectBackupOpens(.passphrase("third"), "changed")
+        try bench.withStore(.passphrase("third")) { try $0.keys.remove(1) }
+        try expectBackupOpens(.passphrase("third"), "removed")
+    }
+
+    @Test("what is revealed is the key of the pages, and does not print itself")
+    func revealed() throws {
+        try bench.withStore { store in
+            let revealed = try store.keys.reveal()
+            let key = revealed.withKey { Array($0) }
+            let text = revealed.withKeyspec { String(decoding: $0, as: UTF8.self) }
+            #expect(text == "x'\(TestKeys.hex(key))\(TestKeys.hex(revealed.salt.bytes))'")
+            #expect(revealed.salt == (try bench.sidecar().salt))
+            #expect(revealed.pageBytes == 4096 && revealed.plaintextHeaderBytes == 32)
+            #expect(revealed.hmacHash == .sha512 && revealed.kdfHash == .sha512)
+            #expect(revealed.describe() == "RevealedKey(32 bytes)")
+        }
+    }
+
+    @Test("a direct store gets slots while it is open, says that its former passphrase still opens it, and goes back")
+    func conversion() throws {
+        let folder = TemporaryFolder()
+        let path = folder.path("app.db")
+        var config = Configuration()
+        config.keyScheme = .direct
+        let direct = TestKey.raw(9)
+        let store = try SharedStore.open(at: path, unlockedBy: direct.source, configuration: config)
+        try store.write { try $0.execute(sql: "CREATE TABLE note (text TEXT); INSERT INTO note VALUES ('kept')") }
+        try store.keys.convertToSlots(.passphrase("slot"), derivation: TestKeys.cheap)
+        let summary = try store.keys.summary()
+        #expect(summary.scheme == .slots && summary.formerPassphraseOpensPages && summary.slots.count == 1)
+        #expect(storeError { try SharedStore.open(at: path, unlockedBy: direct.source) } == .wrongKey)
+        // By hand the former key is the data key.
+        let read: (any DatabaseWriter) throws -> String? = { writer in
+            try writer.read { try String.fetchOne($0, sql: "SELECT text FROM note") }
+        }
+        #expect(try Opening.pool.open(path, direct, body: read) == "kept")
+        #expect(try Opening.sharedStore.open(path, .passphrase("slot"), body: read) == "kept")
+        // The same store object goes on with the keys that the conversion made.
+        try store.keys.add(.rawKey(TestKeys.rawKey))
+        #expect(storeError { try store.keys.convertToDirect(provedBy: .passphrase("slot")) } == .wrongKey)
+        try store.keys.convertToDirect(provedBy: direct.source)
+        #expect(try store.keys.summary().scheme == .direct)
+        #expect(storeError { try SharedStore.open(at: path, unlockedBy: .passphrase("slot")) } == .wrongKey)
+        try store.write { try $0.execute(sql: "INSERT INTO note VALUES ('more')") }
+        try store.close()
+        #expect(try Opening.sharedStore.open(path, direct, body: read) == "kept")
+    }
+
+    @Test("a new passphrase that is typed differently the second time changes nothing")
+    func confirmation() throws {
+        let before = bench.contents("-sidecar")
+        try bench.withStore { store in
+            #expect(throws: StoreError.self) { try store.keys.add(.custom("closure") { try Passphrase("") }) }
+            #expect(throws: StoreError.self) { try store.keys.add(.rawKey([1, 2, 3])) }
+        }
+        #expect(bench.contents("-sidecar") == before)
+    }
+
+    @Test("a closed store has no keys to change")
+    func closed() throws {
+        let store = try SharedStore.open(at: bench.path, unlockedBy: SlotBench.first.source)
+        try store.close()
+        #expect(storeError { try store.keys.list() } == .storeClosed)
+        #expect(storeError { try store.keys.add(.rawKey(TestKeys.rawKey)) } == .storeClosed)
+    }
+
+    @Test("changing the passphrase of a connection is refused, naming what does it")
+    func changePassphrase() throws {
+        try bench.withStore { store in
+            let error = #expect(throws: DatabaseError.self) { try store.write { try $0.changePassphrase("new") } }
+            #expect(error?.message?.contains("store.keys.change") == true)
+        }
+    }
+}

@@ -1,0 +1,263 @@
+import Foundation
+import StorePlatform
+import Synchronization
+import Testing
+
+@testable import KeyCustody
+
+@Suite("Key log")
+struct KeyLogTests {
+    let folder: TemporaryFolder
+    let log: KeyLog
+
+    init() throws {
+        folder = try TemporaryFolder()
+        log = KeyLog(databasePath: folder.file("app.db"))
+    }
+
+    private static let events: [KeyEvent] = [
+        .storeCreated(scheme: "slots"), .slotAdded(id: 1, kind: .passphrase), .slotAdded(id: 2, kind: .keyFile),
+        .recoveryKeyMade, .slotChanged(id: 1, kind: .command), .slotRemoved(id: 1), .slotLabelled(id: 2),
+        .schemeChanged(to: "direct"), .keyRevealed, .rotationBegun(from: 1, to: 2), .rotationAbandoned(from: 1),
+        .rotationCompleted(to: 2), .rotationRecovered(to: 3, forward: true), .backupMade, .backupVerified, .restored,
+    ]
+
+    private func record(_ events: [KeyEvent] = events) throws { for event in events { try log.record(event) } }
+
+    private func lines() throws -> [String] {
+        try String(contentsOfFile: log.path, encoding: .utf8).split(separator: "\n").map(String.init)
+    }
+
+    private func write(_ text: String) throws { try Data(text.utf8).write(to: URL(filePath: log.path)) }
+
+    private func write(_ lines: [String]) throws { try write(lines.map { $0 + "\n" }.joined()) }
+
+    @Test("events are read as they were written, in one unbroken chain")
+    func chain() throws {
+        #expect(try log.verify() == KeyLogAudit())
+        try record()
+        let audit = try log.verify()
+        #expect(audit.problems.isEmpty && audit.notes.isEmpty)
+        #expect(audit.entries.map(\.event) == Self.events.map(\.name))
+        #expect(audit.entries.map(\.details) == Self.events.map(\.details))
+        #expect(audit.entries.map(\.number) == Array(1...16))
+        #expect(audit.entries.allSatisfy { $0.process == ProcessInfo.processInfo.processIdentifier })
+        #expect(audit.entries.allSatisfy { $0.user == getuid() && $0.time > 1_700_000_000 })
+        #expect(audit.lastTime(of: .backupVerified) != nil && audit.lastTime(of: .logDamaged(bytes: 1)) == nil)
+        #expect(try lines().map(\.utf8.count).max() ?? .max < 400)
+    }
+
+    @Test("a line that was changed, removed, moved, repeated or inserted is found with its number")
+    func tampering() throws {
+        try record()
+        let sound = try lines()
+        func problems(_ changed: [String]) throws -> [Int] {
+            try write(changed)
+            return try log.verify().problems.map(\.line)
+        }
+        #expect(try problems(sound) == [])
+        for (index, line) in sound.enumerated() {
+            // A changed value, also where it is the last line and no other line has its hash.
+            let number = index + 1
+            for (old, new) in [("\"user\":", "\"user\":1"), ("event\":\"", "event\":\"x"), ("time\":1", "time\":2")] {
+                var changed = sound
+                changed[index] = line.replacing(old, with: new)
+                #expect(changed != sound)
+                #expect(try problems(changed) == [number])
+            }
+            var repeated = sound
+            repeated.insert(line, at: index)
+            #expect(try problems(repeated) == [number + 1])
+            guard index < sound.count - 1 else { continue }
+            var removed = sound
+            removed.remove(at: index)
+            #expect(try problems(removed) == [index == 0 ? 1 : number])
+            var moved = sound
+            moved.swapAt(index, index + 1)
+            #expect(try problems(moved).first == number)
+        }
+        // The end cannot be missed by the chain alone.
+        #expect(try problems(sound.dropLast(3)) == [])
+    }
+
+    @Test("a line whose own hash was made to fit is found by the line behind it")
+    func exchange() throws {
+        try record()
+        var changed = try lines()
+        let original = try #require(try KeyLogEntry(reading: Array(changed[4].utf8)))
+        let forged = try KeyLogEntry(.slotLabelled(id: 9), number: 5, after: original.previous)
+        changed[4] = forged.line
+        try write(changed)
+        #expect(try log.verify().problems.map(\.line) == [6])
+    }
+
+    @Test("a line that a power cut left unfinished is noted, and the chain goes on", arguments: [1, 17, 100, 400])
+    func torn(cut: Int) throws {
+        try record()
+        let whole = try String(contentsOfFile: log.path, encoding: .utf8)
+        let last = try #require(try lines().last)
+        try write(String(whole.dropLast(min(cut, last.count))))
+        let before = try log.verify()
+        // A line that lacks nothing but its end is a line.
+        #expect(before.problems.isEmpty && before.entries.count == (cut == 1 ? 16 : 15))
+        #expect(before.notes.count == 1)
+        try log.record(.backupMade)
+        let after = try log.verify()
+        #expect(after.problems.isEmpty, "\(after.problems)")
+        #expect(after.entries.last?.event == "backup-made")
+        #expect(after.entries.map(\.number) == Array(1...UInt64(after.entries.count)))
+        #expect(after.entries.contains { $0.event == "log-damaged" } == (cut > 1))
+    }
+
+    @Test("zeros that a power cut left, and other nonsense, do not stop the log")
+    func nonsense() throws {
+        try Data(repeating: 0, count: 5000).write(to: URL(filePath: log.path))
+        try log.record(.backupMade)
+        var audit = try log.verify()
+        #expect(audit.entries.map(\.event) == ["log-damaged", "backup-made"])
+        #expect(audit.problems.isEmpty && audit.notes.count == 1)
+        try write(try lines().suffix(2) + ["nonsense", "more"])
+        try log.record(.backupVerified)
+        audit = try log.verify()
+        #expect(audit.entries.map(\.event) == ["log-damaged", "backup-made", "log-damaged", "backup-verified"])
+        #expect(audit.problems.map(\.line) == [3, 4])
+    }
+
+    @Test("a full log goes on in a new file, and the chain spans both")
+    func full() throws {
+        try record()
+        let filling = try #require(try lines().last).utf8.count + 1
+        // Filled with lines of one length, without an fsync for each.
+        let entry = try #require(try log.verify().entries.last)
+        var (text, number, hash) = (try String(contentsOfFile: log.path, encoding: .utf8), entry.number, entry.hash)
+        while text.utf8.count + 2 * filling < Limits.keyLogBytes {
+            number += 1
+            let next = try KeyLogEntry(.restored, number: number, after: hash)
+            hash = next.hash
+            text += next.line + "\n"
+        }
+        try write(text)
+        try record([.keyRevealed, .backupMade, .keyRevealed])
+        #expect(try folder.names() == ["app.db-keylog", "app.db-keylog.1", "app.db-lock"])
+        #expect(try #require(try Files.byteCount(log.formerPath)) <= Limits.keyLogBytes)
+        #expect(try #require(try Files.byteCount(log.path)) < 2000)
+        var audit = try log.verify()
+        #expect(audit.problems.isEmpty && audit.notes.isEmpty)
+        #expect(audit.entries.last?.number == number + 3)
+        // The next time the oldest lines go, and the log says so.
+        try Files.remove(log.formerPath)
+        #expect(try log.verify().problems.map(\.line) == [1])
+        try FileManager.default.moveItem(atPath: log.path, toPath: log.formerPath)
+        try log.record(.restored)
+        audit = try log.verify()
+        #expect(audit.problems.isEmpty && audit.notes.count == 1 && audit.entries.last?.number == number + 4)
+    }
+
+    @Test("processes and threads append one after another, and a log that cannot be written is a notice")
+    func concurrent() throws {
+        DispatchQueue.concurrentPerform(iterations: 20) { _ in #expect(log.note(.backupMade) == nil) }
+        #expect(try log.verify().entries.count == 20 && log.verify().problems.isEmpty)
+        let lock = try LockFile(path: log.databasePath + "-lock", likeFile: nil).tryLock(.keyLog, .exclusive)
+        var impatient = log
+        impatient.wait = .milliseconds(20)
+        #expect(impatient.note(.restored)?.contains("restored") == true)
+        lock?.release()
+        // A planted link is not followed.
+        try Files.remove(log.path)
+        try Data("kept".utf8).write(to: URL(filePath: folder.file("other")))
+        try FileManager.default.createSymbolicLink(atPath: log.path, withDestinationPath: folder.file("other"))
+        #expect(log.note(.restored) != nil)
+        #expect(try String(contentsOfFile: folder.file("other"), encoding: .utf8) == "kept")
+    }
+
+    @Test("changes of keys are logged, and a change that cannot be logged happens all the same")
+    func administration() throws {
+        let bench = try KeyBench()
+        let log = KeyLog(databasePath: bench.path)
+        let administration = bench.administration
+        try administration.add(SlotFixture.keyFile(3))
+        try administration.change(3, to: SlotFixture.keyFile(4))
+        try administration.label(3, SlotLabel("server"))
+        try administration.add(RecoveryKey.random())
+        try administration.remove(3)
+        let names = ["slot-added", "slot-changed", "slot-labelled", "slot-added", "recovery-key-made", "slot-removed"]
+        #expect(try log.verify().entries.map(\.event) == names)
+        #expect(try log.verify().entries.map { $0.number("slot") } == [3, 3, 3, 4, nil, 3])
+        // Refused changes leave no line.
+        #expect(throws: StoreError.self) { try administration.remove(99) }
+        #expect(try log.verify().entries.count == names.count)
+        try Files.remove(log.path)
+        try FileManager.default.createDirectory(atPath: log.path, withIntermediateDirectories: false)
+        let notices = Notices()
+        var noticing = administration
+        noticing.onNotice = { notices.add($0) }
+        try noticing.remove(4)
+        #expect(notices.all.count == 1 && notices.all[0].contains("slot-removed"))
+        #expect(try administration.sidecar().slots.map(\.id) == [1, 2])
+    }
+
+    @Test("the log has the permissions of the database")
+    func attributes() throws {
+        try Data("x".utf8).write(to: URL(filePath: log.databasePath))
+        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: log.databasePath)
+        try log.record(.backupMade)
+        #expect(try Files.status(of: log.path)?.permissions == 0o640)
+    }
+}
+
+@Suite("Docs/Formats/KeyLog.md")
+struct KeyLogDocumentTests {
+    private var document: String {
+        get throws {
+            let path = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+                .appendingPathComponent("../../../../Docs/Formats/KeyLog.md").standardizedFileURL
+            return try String(contentsOf: path, encoding: .utf8)
+        }
+    }
+
+    @Test("the example of the document is a sound log")
+    func example() throws {
+        let lines = try document.split(separator: "```")[1].replacing("\n \"previous\"", with: "\"previous\"")
+        let folder = try TemporaryFolder()
+        let log = KeyLog(databasePath: folder.file("app.db"))
+        try Data(lines.drop { $0 == "\n" }.utf8).write(to: URL(filePath: log.path))
+        let expected = try expectedExample()
+        let audit = try log.verify()
+        #expect(audit.problems.isEmpty && audit.notes.isEmpty, "\(expected)")
+        #expect(audit.entries.map(\.event) == ["store-created", "slot-added"])
+    }
+
+    /// What the example should be.
+    private func expectedExample() throws -> String {
+        let first = try KeyLogEntry(
+            .storeCreated(scheme: "slots"), number: 1, after: KeyLogEntry.beginning, now: 1_790_000_000, process: 4711,
+            user: 1000)
+        let second = try KeyLogEntry(
+            .slotAdded(id: 2, kind: .recovery), number: 2, after: first.hash, now: 1_790_000_060, process: 4712,
+            user: 1000)
+        return first.line + "\n" + second.line
+    }
+
+    @Test("the document names every event, with its details")
+    func events() throws {
+        let document = try document
+        let all: [KeyEvent] = [
+            .storeCreated(scheme: "a"), .slotAdded(id: 1, kind: .keyFile), .slotChanged(id: 1, kind: .keyFile),
+            .slotRemoved(id: 1), .slotLabelled(id: 1), .schemeChanged(to: "a"), .keyRevealed,
+            .rotationBegun(from: 1, to: 2), .rotationAbandoned(from: 1), .rotationCompleted(to: 1),
+            .rotationRecovered(to: 1, forward: true), .backupMade, .backupVerified, .restored, .recoveryKeyMade,
+            .logDamaged(bytes: 1),
+        ]
+        for event in all {
+            let row = try #require(document.split(separator: "\n").first { $0.hasPrefix("| `\(event.name)` |") })
+            for detail in event.details { #expect(row.contains("`\(detail.name)`"), "\(event.name)") }
+        }
+        #expect(document.contains("1,048,576") && Limits.keyLogBytes == 1_048_576 && Limits.keyLogLineBytes == 1024)
+    }
+}
+
+private final class Notices: Sendable {
+    private let found = Mutex<[String]>([])
+    var all: [String] { found.withLock { $0 } }
+    func add(_ notice: String) { found.withLock { $0.append(notice) } }
+}
