@@ -3,19 +3,25 @@ import Testing
 
 @testable import cipherctl
 
-@Suite("Docs/systemd")
-struct SystemdTests {
-    private static let folder = Workplace.repositoryRoot.appendingPathComponent("Docs/systemd")
+/// The files of Docs/systemd.
+private enum Units {
+    static let folder = Workplace.repositoryRoot.appendingPathComponent("Docs/systemd")
 
-    private static var units: [String] {
+    static var names: [String] {
         ((try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []).sorted()
     }
 
+    static var services: [String] { names.filter { $0.hasSuffix(".service") } }
+}
+
+@Suite("Docs/systemd")
+struct SystemdTests {
+
     private func lines(_ unit: String) throws -> [Substring] {
-        try String(contentsOf: Self.folder.appendingPathComponent(unit), encoding: .utf8).split(separator: "\n")
+        try String(contentsOf: Units.folder.appendingPathComponent(unit), encoding: .utf8).split(separator: "\n")
     }
 
-    @Test("the command lines of the services are cipherctl's own", arguments: units.filter { $0.hasSuffix(".service") })
+    @Test("the command lines of the services are cipherctl's own", arguments: Units.services)
     func commands(_ unit: String) throws {
         let command = try #require(lines(unit).first { $0.hasPrefix("ExecStart=/usr/bin/cipherctl ") })
         let words = command.split(separator: " ").dropFirst().map(String.init)
@@ -31,14 +37,14 @@ struct SystemdTests {
     }
 
     @Test("each timer has its service, and systemd has nothing to say against the units")
-    func units() throws {
-        #expect(Self.units.count == 3)
-        for unit in Self.units where unit.hasSuffix(".timer") {
-            #expect(Self.units.contains(unit.replacing(".timer", with: ".service")))
+    func timers() throws {
+        #expect(Units.names.count == 3)
+        for unit in Units.names where unit.hasSuffix(".timer") {
+            #expect(Units.names.contains(unit.replacing(".timer", with: ".service")))
         }
         guard let analyze = SystemProgram.find("systemd-analyze") else { return }
-        for unit in Self.units {
-            let path = Self.folder.appendingPathComponent(unit).path
+        for unit in Units.names {
+            let path = Units.folder.appendingPathComponent(unit).path
             let outcome = try CommandRun(analyze, ["verify", "--man=no", path]).finish()
             let complaints = outcome.errors.split(separator: "\n").filter {
                 $0.contains(unit) && !$0.contains("is not executable") && !$0.contains("Failed to")
