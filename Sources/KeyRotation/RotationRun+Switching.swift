@@ -12,11 +12,14 @@ extension RotationRun {
         teller.begin(.switching)
         try proveNewKey()
         let isCancelled = isCancelled
-        let first = firstRequest ?? .now
+        let begin = ContinuousClock.now
+        let first = firstRequest ?? begin
         firstRequest = first
         standstill = try Standstill.begin(
             paths, insists: insists, budget: options.pauseBudget, isCancelled: { isCancelled() })
         guard standstill != nil else {
+            // Those who did give way have waited as well.
+            report.longestPause = max(report.longestPause, .now - begin)
             let holders = (try? StoreHolders(of: paths.database))?.filter { $0.uses.contains(.lease) } ?? []
             obstacle = .notPaused(paths.database, holders, after: .now - first)
             return .withheld(isPatienceOver: isPatienceOver)
