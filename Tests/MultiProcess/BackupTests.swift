@@ -59,7 +59,7 @@ import Testing
     @Test("a backup in a store that is suspended meanwhile ends with an error and leaves nothing, or is whole")
     func suspended() async throws {
         let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
-        try store.write { try $0.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (1)") }
+        try await store.write { try $0.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (1)") }
         await store.suspend()
         let bundle = folder.path("backup")
         #expect(throws: DatabaseError.self) { try store.backup(toFolder: bundle) }
