@@ -105,8 +105,8 @@ import Testing
         let material = try source.read()
         let choice = try #require(try files.choose(files.read()) { try material.unlock($0) })
         let rotated = try choice.sidecar.rotating(
-            to: DataKey(.random(count: 32)), salt: .random(), keys: choice.keys
-        ).next(.switching).completingRotation()
+            to: DataKey(.random(count: 32)), salt: .random(), keys: choice.keys, next: choice.keys
+        ).announcingSwitch(pages: 1).completingRotation()
         try files.write(rotated, keys: choice.keys)
         store.resume()
         let error = #expect(throws: StoreError.self) { try count(store) }

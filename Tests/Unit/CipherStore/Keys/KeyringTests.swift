@@ -47,8 +47,8 @@ import Testing
         let files = SidecarFiles(databasePath: bench.path)
         let keys = try #require(keyring.keys)
         let former = try #require(keyring.sidecar)
-        let next = try former.rotating(to: DataKey(.random(count: 32)), salt: .random(), keys: keys)
-        var switching = next.next(.switching)
+        let next = try former.rotating(to: DataKey(.random(count: 32)), salt: .random(), keys: keys, next: keys)
+        var switching = try next.announcingSwitch(pages: 1)
         try files.write(switching, keys: keys)
         // Between announcement and exchange nobody can tell which file it is.
         #expect(storeError { try count(bench.path, keyring.successor()) } == .rotationPending)
