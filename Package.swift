@@ -52,7 +52,10 @@ let package = Package(
         .target(name: "FaultShim", path: "Tests/Support/FaultShim"),
         .executableTarget(
             name: "StoreActor",
-            dependencies: ["CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "StorePlatform", "TestKit"],
+            dependencies: [
+                "CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "KeyCustody", "StoreCrypto", "StorePlatform",
+                "TestKit",
+            ],
             path: "Tests/Support/StoreActor"
         ),
         .target(name: "CTestKit", path: "Tests/Support/CTestKit"),
@@ -75,7 +78,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CipherStoreTests",
-            dependencies: ["CipherStore", "StorePlatform", "TestKit"],
+            dependencies: ["CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "TestKit"],
             path: "Tests/Unit/CipherStore"
         ),
         .testTarget(
@@ -90,7 +93,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CrashTests",
-            dependencies: ["CipherStore", "StorePlatform", "TestKit", "StoreActor"],
+            dependencies: ["CipherStore", "KeyCustody", "StorePlatform", "TestKit", "StoreActor"],
             path: "Tests/Crash"
         ),
         .testTarget(

@@ -67,6 +67,7 @@ final class Actor {
         bankCommands,
         crowdCommands,
         backupCommands,
+        ledgerCommands,
         keyCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }
 
