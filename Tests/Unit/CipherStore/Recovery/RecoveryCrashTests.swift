@@ -20,14 +20,9 @@ struct RecoveryCrashTests {
     ]
 
     private func kill(_ bench: RecoveryBench, at place: String) async {
-        await #expect(processExitsWith: .signal(SIGKILL)) {
-            [
-                path = bench.path as String, place = place as String,
-                key = bench.kind.next == 7 ? 0 : bench.kind.next as UInt8
-            ]
-            in
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = bench.path as String, place = place as String] in
             setenv("CIPHERSTORE_CRASH_AT", place, 1)
-            _ = try? SharedStore.open(at: path, unlockedBy: Rotated.source(key))
+            _ = try? SharedStore.open(at: path, unlockedBy: Rotated.source(Rotated.present))
         }
     }
 
