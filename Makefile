@@ -13,7 +13,7 @@ KILLS ?= 10000
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build test soak lint demo bench bench-sharing tsan asan docs install clean help
+.PHONY: setup build test soak lint demo bench bench-sharing bench-rotation tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -57,7 +57,8 @@ tsan: setup  ## run the tests under ThreadSanitizer (SUITES=NAME for some of the
 		$(if $(SUITES),--filter "$(SUITES)")
 
 asan: setup  ## run the tests under AddressSanitizer (SUITES=NAME for some of them)
-	$(SWIFT) test --sanitize=address --scratch-path .build/asan --disable-xctest --no-parallel $(WARNINGS) \
+	LSAN_OPTIONS="suppressions=$(CURDIR)/Tests/Support/lsan.supp $(LSAN_OPTIONS)" \
+		$(SWIFT) test --sanitize=address --scratch-path .build/asan --disable-xctest --no-parallel $(WARNINGS) \
 		$(if $(SUITES),--filter "$(SUITES)")
 
 docs: setup  ## build the API reference with the toolchain's docc, without network: .build/docs/CipherStore.doccarchive
@@ -67,6 +68,10 @@ docs: setup  ## build the API reference with the toolchain's docc, without netwo
 bench-sharing: setup  ## measure processes that write to one store: turnstile, SQLite's busy handler, plain C
 	$(SWIFT) build -c release --product StoreBenchmark
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sharing
+
+bench-rotation: setup  ## change keys under load and tell the longest pause (MEGABYTES=100,1024)
+	$(SWIFT) build -c release --product StoreBenchmark
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --rotation $(if $(MEGABYTES),--megabytes $(MEGABYTES))
 
 install: setup  ## install cipherctl, its manual page and completions (PREFIX=/usr/local, DESTDIR= for packages)
 	$(SWIFT) build -c release --product cipherctl

@@ -50,7 +50,7 @@ struct SharingBenchmark {
         defer { try? FileManager.default.removeItem(at: folder) }
         let path = folder.appendingPathComponent("app.db").path
         try SharingWorker.makeStore(at: path)
-        let workers = try (0..<count).map { _ in try Worker("\(mode.rawValue),\(seconds),\(path)") }
+        let workers = try (0..<count).map { _ in try BenchmarkWorker("--sharing-child", "\(mode.rawValue),\(seconds),\(path)") }
         for worker in workers { try BenchmarkError.require(worker.line() == "ready", "a worker did not start") }
         for worker in workers { worker.start() }
         let answers = try workers.map { worker in
@@ -62,35 +62,5 @@ struct SharingBenchmark {
             answers.map { $0[0] }.reduce(0, +) / seconds, (answers.map { $0[1] }.max() ?? 0) / 1000,
             (answers.map { $0[2] }.max() ?? 0) / 1000
         )
-    }
-}
-
-/// A process of this program that does the work of a measurement.
-private final class Worker {
-    private let process = Process()
-    private let input = Pipe()
-    private let output = Pipe()
-
-    init(_ work: String) throws {
-        process.executableURL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-        process.arguments = ["--sharing-child", work]
-        process.standardInput = input
-        process.standardOutput = output
-        try process.run()
-    }
-
-    deinit { process.terminate() }
-
-    func start() { try? input.fileHandleForWriting.write(contentsOf: Data("go\n".utf8)) }
-
-    /// The next line; a worker writes each at once.
-    func line() -> String? {
-        var bytes = Data()
-        while !bytes.contains(10) {
-            let chunk = output.fileHandleForReading.availableData
-            if chunk.isEmpty { return nil }
-            bytes += chunk
-        }
-        return String(decoding: bytes.prefix { $0 != 10 }, as: UTF8.self)
     }
 }

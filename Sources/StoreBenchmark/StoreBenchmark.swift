@@ -4,7 +4,7 @@ import Foundation
 @main
 enum StoreBenchmark {
     /// `StoreBenchmark [--runs N] [--cpu] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`, or
-    /// `StoreBenchmark --sharing [--runs N] [--seconds N]`
+    /// `StoreBenchmark --sharing [--runs N] [--seconds N]`, or `StoreBenchmark --rotation [--megabytes N,N]`
     static func main() {
         do {
             try run()
@@ -21,6 +21,11 @@ enum StoreBenchmark {
                 rounds: option("--runs").flatMap { Int($0) } ?? 3,
                 seconds: option("--seconds").flatMap { Double($0) } ?? 2
             ).run()
+        }
+        if let work = option("--rotation-child") { return try RotationWorker(work).run() }
+        if CommandLine.arguments.contains("--rotation") {
+            let sizes = (option("--megabytes") ?? "100,1024").split(separator: ",").compactMap { Int($0) }
+            return try LiveRotationBenchmark(megabytes: sizes).run()
         }
         let options = try BenchmarkOptions(CommandLine.arguments.dropFirst())
         let fixture = try Fixture()

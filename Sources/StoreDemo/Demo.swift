@@ -1,6 +1,6 @@
 import Foundation
 
-/// The main job on real data: encrypt, share between four processes, verify, look at the file.
+/// The main job on real data: encrypt, share between four processes, verify, look at the file, change its key under load.
 struct Demo {
     private let database: String
     private let folder: URL
@@ -38,6 +38,7 @@ struct Demo {
         try share()
         try verify()
         try look()
+        try rotate()
         say("\nAll as it should be, in \(String(format: "%.1f", Date().timeIntervalSince(started))) s.")
     }
 
@@ -88,6 +89,41 @@ struct Demo {
         for (index, line) in HexDump.lines(bytes).enumerated() {
             say("   \(line)   \(index < 2 ? "plain" : "encrypted")")
         }
+    }
+
+    private func rotate() throws {
+        title("5. Change the key while four processes write and read without a pause")
+        let stop = folder.appendingPathComponent("stop").path
+        let before = try noise()
+        let children = try Load.Role.allCases.map { role in
+            (role, try Child(itself, ["--load", role.rawValue, store, key, stop]))
+        }
+        defer { children.forEach { $0.1.kill() } }
+        for line in try command("rotate", store, "--no-backup") { say("   \(line)") }
+        FileManager.default.createFile(atPath: stop, contents: nil)
+        var writes = 0
+        for (role, child) in children {
+            let report = try Load.Report(child.finish())
+            guard report.epoch == 2 else { throw DemoError("\(role.rawValue) has not come to the new key") }
+            if role == .writerA || role == .writerB { writes += report.rows }
+            let longest = String(format: "%.1f", report.longest / .milliseconds(1))
+            say(
+                "   \(padded(role.rawValue, 10))  process \(padded("\(child.processID)", 8))"
+                    + "  \(padded("\(report.operations) operations, none failed,", 34))  longest \(longest) ms")
+        }
+        guard try noise() != before else { throw DemoError("the file has the same bytes as before") }
+        let rows = try command("sql", store, "SELECT count(*) FROM demo_visit WHERE writer LIKE 'during%'", "--mode", "csv")
+        guard rows.last == "\(writes)" else { throw DemoError("\(writes) rows were written, not \(rows)") }
+        say("   all \(writes) rows written meanwhile are there, under a key that is new")
+        for line in try command("verify", store).suffix(1) { say("   \(line)") }
+    }
+
+    /// The first encrypted bytes of the file.
+    private func noise() throws -> Data {
+        let file = try FileHandle(forReadingFrom: URL(fileURLWithPath: store))
+        defer { try? file.close() }
+        try file.seek(toOffset: 32)
+        return try file.read(upToCount: 16) ?? Data()
     }
 
     // MARK: Steps

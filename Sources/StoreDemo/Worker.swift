@@ -56,7 +56,7 @@ struct Worker {
     }
 
     /// The demo's own table; whichever process comes first makes it.
-    private static var migrator: DatabaseMigrator {
+    static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("visits") { db in
             try db.execute(

@@ -166,7 +166,7 @@ public final class DatabasePool: DatabaseWriter {
 
     // The barrier comes before the writer: a read under way may itself wait for the writer.
     public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
-        try readers.barrier {
+        try readers.barrier(endedBy: writer.connection.waitUnlessSuspended) {
             try writer.sync { db in
                 // What the write before this one has spawned may still be reading.
                 readers.waitUntilAllAreBack()

@@ -213,23 +213,33 @@ final class ReaderPool: Sendable {
     ///
     /// Reads from inside a write pass it, because it waits for the writer. So `body` takes the writer first, and then
     /// ``waitUntilAllAreBack()`` for what such a write has left behind.
-    func barrier<T>(_ body: () throws -> T) rethrows -> T {
+    ///
+    /// - Parameter wait: What may end the wait for the reads under way early.
+    /// - Throws: What `wait` throws then, and `body`.
+    func barrier<T>(endedBy wait: (EndableWait) throws -> Void, _ body: () throws -> T) throws -> T {
         state.withLock { $0.barriers += 1 }
         defer { endBarrier() }
         // First without the writer: a read under way may itself wait for it.
-        waitUntilAllAreBack()
+        let arrival = EndableWait()
+        if whenAllAreBack({ arrival.end(.arrived) }) { try wait(arrival) }
         return try body()
     }
 
     /// Waits until no connection is lent.
     func waitUntilAllAreBack() {
         let allAreBack = DispatchSemaphore(value: 0)
-        let mustWait = state.withLock { state in
+        if whenAllAreBack({ allAreBack.signal() }) { allAreBack.wait() }
+    }
+
+    /// Calls a function when no connection is lent any more.
+    ///
+    /// - Returns: Whether there is anything to wait for; the function is not called where there is not.
+    private func whenAllAreBack(_ tell: @escaping @Sendable () -> Void) -> Bool {
+        state.withLock { state in
             if state.allAreBack { return false }
-            state.whenAllAreBack.append { allAreBack.signal() }
+            state.whenAllAreBack.append(tell)
             return true
         }
-        if mustWait { allAreBack.wait() }
     }
 
     /// Calls a function when the reads that are under way now have ended, at once where there are none.

@@ -111,6 +111,18 @@ final class SerialConnection: @unchecked Sendable {
         return try access(body)
     }
 
+    /// Waits for something that comes before a write access.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension ends the wait.
+    func waitUnlessSuspended(_ wait: EndableWait) throws {
+        let suspension = db.keying.suspension
+        let ticket = line?.add { wait.end(.ended) }
+        defer { if let ticket { line?.remove(ticket) } }
+        // Behind the addition: a suspension from here on finds the wait.
+        if suspension.isSuspended { wait.end(.ended) }
+        if wait.outcome() == .ended { throw suspension.refusal }
+    }
+
     /// Runs an access, or runs `body` at once when this thread is inside one already.
     func reentrantSync<T>(_ body: (Database) throws -> T) rethrows -> T {
         if db.isAccessedHere { return try body(db) }

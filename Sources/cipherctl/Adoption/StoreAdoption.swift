@@ -48,7 +48,8 @@ struct StoreAdoption {
             CrashPoint.reach(.adoptionPrepared)
             try Interruption.shared.check()
             let backup = try keepOriginal()
-            try publish(replacement, from: staging.storePath)
+            // Between announcement and end the command must not be stopped by Ctrl-Z: it keeps everybody out.
+            try JobControlSuspension.withoutStopping { try publish(replacement, from: staging.storePath) }
             return Result(hash: replacement.hash, backup: backup)
         } catch {
             file.unlock()

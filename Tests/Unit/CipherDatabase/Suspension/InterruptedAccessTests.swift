@@ -1,5 +1,5 @@
 import CSQLCipher
-import CipherDatabase
+@testable import CipherDatabase
 import Foundation
 import TestKit
 import Testing
@@ -182,6 +182,32 @@ import Testing
         isOver.open()
         threads.join()
         #expect(try writer.read { try $0.rowCount() } == 1)
+    }
+
+    // It waited until the last read had ended, and its BEGIN was refused only then.
+    @Test("a barrier that waits for reads is woken")
+    func barrier() throws {
+        let pool = try bench.open(.pool)
+        let (isReading, isOver) = (Gate(), Gate())
+        let (reading, waiting) = (Threads(), Threads())
+        reading.start {
+            _ = try? pool.read { _ in
+                isReading.open()
+                return isOver.wait()
+            }
+        }
+        #expect(isReading.wait())
+        waiting.start {
+            expectSuspended { try pool.barrierWriteWithoutTransaction { try $0.insert(1) } }
+        }
+        let readers = (pool as? DatabasePool)?.readers
+        #expect(waitUntil { readers?.hasBarrier == true })
+        Bench.whileSuspended { waiting.join() }
+        #expect(try pool.read { try $0.rowCount() } == 0)
+        isOver.open()
+        reading.join()
+        try pool.barrierWriteWithoutTransaction { try $0.insert(2) }
+        #expect(try pool.read { try $0.rowCount() } == 1)
     }
 
     @Test(

@@ -1,0 +1,116 @@
+import CipherStore
+import Foundation
+import KeyRotation
+
+/// `make bench-rotation`: changes the key of stores of several sizes while processes write and read without a pause.
+struct LiveRotationBenchmark {
+    let megabytes: [Int]
+    private static let writers = 4
+    private static let readers = 2
+
+    func run() throws {
+        print("     size  copy MB/s   rounds   pause     longest write   longest read   operations   failed")
+        for size in megabytes { try measure(size) }
+    }
+
+    private func measure(_ size: Int) throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("rotation-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let path = folder.appendingPathComponent("app.db").path
+        let stop = folder.appendingPathComponent("stop").path
+        let store = try RotationWorker.makeStore(at: path, megabytes: size)
+        let workers = try (0..<Self.writers + Self.readers).map { number in
+            try BenchmarkWorker("--rotation-child", "\(number < Self.writers ? "write" : "read"),\(stop),\(path)")
+        }
+        for worker in workers { try BenchmarkError.require(worker.line() == "ready", "a worker did not start") }
+        for worker in workers { worker.start() }
+        let report = try KeyRotation(store).run()
+        FileManager.default.createFile(atPath: stop, contents: nil)
+        let answers = try workers.map { worker in
+            let figures = (worker.line() ?? "").split(separator: " ").compactMap { Double($0) }
+            try BenchmarkError.require(figures.count == 4, "a worker failed")
+            return figures
+        }
+        let (writes, reads) = (answers.prefix(Self.writers), answers.dropFirst(Self.writers))
+        let kept = try store.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM live") ?? 0 }
+        let written = Int(writes.map { $0[3] }.reduce(0, +))
+        try BenchmarkError.require(kept == written, "\(written) rows were written, \(kept) are there")
+        try store.close()
+        print(
+            String(
+                format: "%6d MB  %9.0f  %7d  %6.1f ms  %10.1f ms  %10.1f ms  %11.0f  %7.0f", size,
+                report.copyBytesPerSecond / 1_048_576, report.rounds, report.pause / .milliseconds(1),
+                (writes.map { $0[1] }.max() ?? 0) / 1000, (reads.map { $0[1] }.max() ?? 0) / 1000,
+                answers.map { $0[0] }.reduce(0, +), answers.map { $0[2] }.reduce(0, +)))
+    }
+}
+
+/// A process that writes or reads until a file appears, and answers `<operations> <longest> <failed> <rows written>`,
+/// the longest in microseconds.
+struct RotationWorker {
+    private static let key = Data(repeating: 0x2a, count: 32)
+
+    private let writes: Bool
+    private let stop: String
+    private let path: String
+
+    /// - Parameter words: What it does, the file that ends it and the store, with commas between.
+    init(_ words: String) throws {
+        let words = words.split(separator: ",", maxSplits: 2).map(String.init)
+        guard words.count == 3 else { throw BenchmarkError(description: "--rotation-child write|read,STOP,PATH") }
+        (writes, stop, path) = (words[0] == "write", words[1], words[2])
+    }
+
+    /// A store of about this size, of rows that compress and sort badly.
+    static func makeStore(at path: String, megabytes: Int) throws -> SharedStore {
+        let store = try open(path)
+        try store.write { db in
+            try db.execute(
+                sql: "CREATE TABLE live (id INTEGER PRIMARY KEY, a INTEGER); CREATE TABLE bulk (id INTEGER PRIMARY KEY, b)")
+        }
+        for start in stride(from: 0, to: megabytes, by: 16) {
+            try store.write { db in
+                let insert = try db.cachedStatement(sql: "INSERT INTO bulk (b) VALUES (randomblob(3900))")
+                for _ in 0..<min(16, megabytes - start) * 256 { try insert.execute() }
+            }
+        }
+        try store.checkpoint(.passive)
+        return store
+    }
+
+    private static func open(_ path: String) throws -> SharedStore {
+        try SharedStore.open(at: path, unlockedBy: .rawKey(key))
+    }
+
+    func run() throws {
+        let store = try Self.open(path)
+        answer("ready")
+        _ = readLine()
+        var (operations, failed, rows) = (0, 0, 0)
+        var longest: UInt64 = 0
+        while !FileManager.default.fileExists(atPath: stop) {
+            let start = DispatchTime.now().uptimeNanoseconds
+            do {
+                if writes {
+                    try store.write { try $0.execute(sql: "INSERT INTO live (a) VALUES (?)", arguments: [operations]) }
+                    rows += 1
+                } else {
+                    _ = try store.read { db in
+                        try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM (SELECT id FROM bulk LIMIT 500)")
+                    }
+                }
+            } catch {
+                failed += 1
+                FileHandle.standardError.write(Data("a \(writes ? "write" : "read") failed: \(error)\n".utf8))
+            }
+            longest = max(longest, DispatchTime.now().uptimeNanoseconds - start)
+            operations += 1
+            Thread.sleep(forTimeInterval: 0.001)
+        }
+        answer("\(operations) \(longest / 1000) \(failed) \(rows)")
+        try store.close()
+    }
+
+    private func answer(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
+}
