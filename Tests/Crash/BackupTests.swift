@@ -118,8 +118,8 @@ import Testing
     }
 
     @Test(
-        "after a power cut at any moment of a restoration the store is the former one, the restored one or refused, and "
-            + "the same command completes it", arguments: [0, 0.5, 0.9])
+        "after a power cut in a restoration the store is one of the two or refused, and the same command completes it",
+        arguments: [0, 0.5, 0.9])
     func powerCut(keeping likelihood: Double) throws {
         let seed = Seed()
         let other = TemporaryFolder()

@@ -57,10 +57,10 @@ import Testing
     }
 
     @Test("a backup in a store that is suspended meanwhile ends with an error and leaves nothing, or is whole")
-    func suspended() throws {
+    func suspended() async throws {
         let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
-        try store.write { try $0.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (1)") }
-        store.suspend()
+        try await store.write { try $0.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (1)") }
+        await store.suspend()
         let bundle = folder.path("backup")
         #expect(throws: DatabaseError.self) { try store.backup(toFolder: bundle) }
         #expect(!FileManager.default.fileExists(atPath: bundle))

@@ -1,3 +1,4 @@
+import CSQLCipher
 import Foundation
 import PageFormat
 import TestKit
@@ -65,6 +66,32 @@ struct FrozenViewTests {
             cut = delta.cut
         }
         if checkpointed { #expect(cut.salts != view.cut.salts) }
+        try view.close()
+        try pool.close()
+    }
+
+    // Each truncation gives the empty log other salts.
+    @Test("a log that stock checkpoints truncate again and again tells every change all the same")
+    func truncatedAgain() throws {
+        let pool = try Databases.poolWithTable(folder)
+        try fill(pool)
+        #expect(try pool.checkpoint(.full).isComplete)
+        let view = try view(pool)
+        var cut = view.cut
+        for _ in 0..<3 {
+            pool.writeWithoutTransaction { db in
+                let code = sqlite3_wal_checkpoint_v2(
+                    db.sqliteConnection, "main", SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
+                #expect(code == SQLITE_OK)
+            }
+            let delta = try view.delta(since: cut)
+            #expect(delta.pages.isEmpty && delta.cut.salts != cut.salts)
+            cut = delta.cut
+        }
+        try fill(pool, rows: 2)
+        let delta = try view.delta(since: cut)
+        let pages = try FoldedFiles.apply(delta, of: view, to: FoldedFiles.pages(of: view))
+        #expect(try pages == FoldedFiles.fold(path))
         try view.close()
         try pool.close()
     }
@@ -137,7 +164,7 @@ struct FrozenViewTests {
     func writeLock() throws {
         let pool = try Databases.poolWithTable(folder)
         let view = try view(pool)
-        try view.withWriteLock(until: .now + .seconds(5)) {
+        try view.withWriteLock(until: .now + .seconds(5)) { () throws in
             #expect(throws: DatabaseError.self) { try pool.write { try $0.insert(1) } }
             #expect(try view.delta(since: view.cut).pages.isEmpty)
         }

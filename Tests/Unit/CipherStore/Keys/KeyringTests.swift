@@ -1,9 +1,10 @@
 import CipherStore
 import Foundation
-import KeyCustody
 import StorePlatform
 import TestKit
 import Testing
+
+@testable import KeyCustody
 
 /// Keyrings that follow one another: reopening a store whose file was exchanged.
 @Suite struct KeyringTests {
