@@ -26,7 +26,7 @@ struct LiveRotationBenchmark {
         for worker in workers { try BenchmarkError.require(worker.line() == "ready", "a worker did not start") }
         for worker in workers { worker.start() }
         let report = try KeyRotation(store).run()
-        FileManager.default.createFile(atPath: stop, contents: nil)
+        try Data().write(to: URL(fileURLWithPath: stop))
         let answers = try workers.map { worker in
             let figures = (worker.line() ?? "").split(separator: " ").compactMap { Double($0) }
             try BenchmarkError.require(figures.count == 4, "a worker failed")
@@ -40,7 +40,7 @@ struct LiveRotationBenchmark {
         print(
             String(
                 format: "%6d MB  %9.0f  %7d  %6.1f ms  %10.1f ms  %10.1f ms  %11.0f  %7.0f", size,
-                report.copyBytesPerSecond / 1_048_576, report.rounds, report.pause / .milliseconds(1),
+                report.copyBytesPerSecond / 1_048_576, report.rounds, report.longestPause / .milliseconds(1),
                 (writes.map { $0[1] }.max() ?? 0) / 1000, (reads.map { $0[1] }.max() ?? 0) / 1000,
                 answers.map { $0[0] }.reduce(0, +), answers.map { $0[2] }.reduce(0, +)))
     }

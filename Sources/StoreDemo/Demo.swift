@@ -100,7 +100,7 @@ struct Demo {
         }
         defer { children.forEach { $0.1.kill() } }
         for line in try command("rotate", store, "--no-backup") { say("   \(line)") }
-        FileManager.default.createFile(atPath: stop, contents: nil)
+        try Data().write(to: URL(fileURLWithPath: stop))
         var writes = 0
         for (role, child) in children {
             let report = try Load.Report(child.finish())
