@@ -42,7 +42,10 @@ struct RotationBeginning {
             })
         // The store of this process knows them without being told by the sidecar.
         run.onCompletion = { [store] keys in store.adoptRotatedKeys(keys) }
-        return try run.run()
+        let report = try run.run()
+        // It opens its connections with the first access; behind this one it tells the new epoch.
+        try? store.read { _ in }
+        return report
     }
 
     /// A rotation that was killed while this store was open: no opening has come since that could have undone it.
