@@ -3,7 +3,6 @@ import KeyCustody
 import PageFormat
 import StoreCrypto
 import StorePlatform
-import Synchronization
 
 /// Moves pages from a view of the store into the copy, under the new key, and proves what it wrote. Used by one thread,
 /// which it keeps company with others.
@@ -51,12 +50,14 @@ final class PageCopier {
         let pages = view.databasePages
         teller.begin(.copying, pages: Int(pages), pageBytes: pageBytes)
         let start = ContinuousClock.now
-        let half = Atomic<Bool>(false)
+        let isHalfDone = CancellationFlag()
         var flow = flow(throttle)
         flow.progress = { [teller] done in
             teller.reach(done)
             // For tests: once, in the middle.
-            if done >= Int(pages) / 2, !half.exchange(true, ordering: .relaxed) { CrashPoint.reach(.rotationCopyHalf) }
+            guard done >= Int(pages) / 2, !isHalfDone.isSet else { return }
+            isHalfDone.set()
+            CrashPoint.reach(.rotationCopyHalf)
         }
         try perform {
             try reencryption.copy(

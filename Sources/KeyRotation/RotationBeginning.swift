@@ -26,24 +26,26 @@ struct RotationBeginning {
         let admin = try KeyRotation.takeAdmin(paths)
         defer { admin.release() }
         let ledger = RotationLedger(databasePath: paths.database, keys: storeKeys)
-        var proposal: RotationProposal?
         let run = RotationRun(
             paths: paths, storeKeys: storeKeys, ledger: ledger, options: options, epoch: store.epoch, teller: teller,
             isCancelled: isCancelled,
             examine: { run in
                 try undoFormer(paths, ledger)
                 // Sources are asked, and keys derived, before anything is held for it.
-                proposal = try prepare(ledger)
+                run.proposal = try prepare(ledger)
                 try RotationPreflight(store, options).require(teller)
                 run.report.backupPath = try backUp()
             },
             announce: { run in
-                guard let proposal else { throw CancellationError() }
+                guard let proposal = run.proposal else { throw CancellationError() }
                 return try run.withOpeningLock { try ledger.begin(proposal) }
             })
         // The store of this process knows them without being told by the sidecar.
         run.onCompletion = { [store] keys in store.adoptRotatedKeys(keys) }
-        return try run.run()
+        let report = try run.run()
+        // It opens its connections with the first access; behind this one it tells the new epoch.
+        try? store.read { _ in }
+        return report
     }
 
     /// A rotation that was killed while this store was open: no opening has come since that could have undone it.

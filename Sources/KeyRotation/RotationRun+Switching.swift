@@ -177,13 +177,10 @@ extension RotationRun {
     /// SQLite empties a log without waiting for the medium: after a power cut frames under the old key could meet the new
     /// file.
     private func emptyLog() throws {
-        do throws(SystemError) {
-            let log = try FileDescriptor(opening: paths.wal, .readWrite)
-            try log.truncate(toByteCount: 0)
-            try log.synchronize()
-        } catch  where error.isNotFound {
-            // Without a log there is nothing to empty.
-        }
+        guard try Files.byteCount(paths.wal) != nil else { return }
+        let log = try FileDescriptor(opening: paths.wal, .readWrite)
+        try log.truncate(toByteCount: 0)
+        try log.synchronize()
     }
 
     func letGo() {

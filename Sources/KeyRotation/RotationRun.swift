@@ -36,6 +36,8 @@ final class RotationRun {
     /// Pages of the copy.
     var pages: UInt32 = 0
     var standstill: Standstill?
+    /// What the new keys are to be.
+    var proposal: RotationProposal?
     var isNewKeyProved = false
     /// When the processes were first asked to pause.
     var firstRequest: ContinuousClock.Instant?

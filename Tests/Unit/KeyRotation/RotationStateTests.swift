@@ -54,8 +54,9 @@ struct RotationStateTests {
             ],
             .carryingRest: [
                 (.done, .prove, .proving), (.withheld(isPatienceOver: false), .withdraw(attempt: 1), .withdrawing),
-                (.withheld(isPatienceOver: true), .undo, .undoing), (.failed, .undo, .undoing),
-                (.cancelled, .undo, .undoing),
+                (.withheld(isPatienceOver: true), .undo, .undoing),
+                (.foreignHolder, .withdraw(attempt: 1), .withdrawing),
+                (.failed, .undo, .undoing), (.cancelled, .undo, .undoing),
             ],
             .proving: [
                 (.done, .announceSwitch, .announcingSwitch),
@@ -68,8 +69,9 @@ struct RotationStateTests {
                 (.done, .catchUp, .catchingUp), (.logLost, .copy, .copying), (.failed, .undo, .undoing),
                 (.cancelled, .undo, .undoing),
             ],
-            .announcingSwitch: [(.done, .switchOver, .switching), (.failed, .inquire, .doubting)],
-            .doubting: [(.done, .switchOver, .switching), (.notAnnounced, .undo, .undoing), (.failed, .leave, .ended)],
+            .announcingSwitch: [
+                (.done, .switchOver, .switching), (.notAnnounced, .undo, .undoing), (.failed, .leave, .ended),
+            ],
             .switching: [(.done, .letGo, .lettingGo), (.failed, .leave, .ended)],
             .lettingGo: [(.done, nil, .ended), (.failed, .leave, .ended)],
             .undoing: [(.done, nil, .ended), (.failed, .leave, .ended)],

@@ -44,7 +44,7 @@ import Testing
 
     private func sidecar() throws -> Sidecar {
         let files = SidecarFiles(databasePath: path)
-        return try #require(files.choose(files.read()) { try TestKeys.material("raw").unlock($0) }).sidecar
+        return try #require(try files.choose(files.read()) { try TestKeys.material("raw").unlock($0) }).sidecar
     }
 
     @Test("a rotated store has the same content under another data key and salt, and its log and copy are gone")
@@ -209,8 +209,7 @@ import Testing
     @Test("one rotation at a time: the second is told that a first one runs")
     func excludes() throws {
         let store = try filled()
-        let admin = try #require(
-            LockFile(path: path + "-lock", likeFile: path).tryLock(.admin, .exclusive))
+        let admin = try #require(try LockFile(path: path + "-lock", likeFile: path).tryLock(.admin, .exclusive))
         #expect(try KeyRotation.status(of: path).isRunning)
         #expect(storeError { try KeyRotation(store, options: quick).run() } == .storeInUse)
         admin.release()
@@ -225,8 +224,8 @@ import Testing
     private func cut() throws -> Salt {
         try filled().close()
         let file = try LockFile(path: path + "-lock", likeFile: path)
-        let admin = try #require(file.tryLock(.admin, .exclusive))
-        let opening = try #require(file.tryLock(.opening, .exclusive))
+        let admin = try #require(try file.tryLock(.admin, .exclusive))
+        let opening = try #require(try file.tryLock(.opening, .exclusive))
         defer {
             admin.release()
             opening.release()
