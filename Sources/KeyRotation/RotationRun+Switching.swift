@@ -20,8 +20,7 @@ extension RotationRun {
         guard standstill != nil else {
             // Those who did give way have waited as well.
             report.longestPause = max(report.longestPause, .now - begin)
-            let holders = (try? StoreHolders(of: paths.database))?.filter { $0.uses.contains(.lease) } ?? []
-            obstacle = .notPaused(paths.database, holders, after: .now - first)
+            obstacle = .notPaused(paths.database, holders { $0.uses.contains(.lease) }, after: .now - first)
             return .withheld(isPatienceOver: isPatienceOver)
         }
         return .done
@@ -80,8 +79,14 @@ extension RotationRun {
     }
 
     private func nameForeignHolders() {
-        let holders = (try? StoreHolders(of: paths.database))?.filter { $0.label != KeyRotation.holderLabel } ?? []
-        obstacle = .foreignConnection(paths.database, holders)
+        obstacle = .foreignConnection(paths.database, holders { _ in true })
+    }
+
+    /// Who has the store open, others before this process: its own rows are those of one who has paused, mostly.
+    private func holders(_ isMeant: (StoreHolder) -> Bool) -> [StoreHolder] {
+        let all = ((try? StoreHolders(of: paths.database)).map { Array($0) } ?? []).filter(isMeant)
+        let others = all.filter { $0.process != ProcessInspector.currentProcess }
+        return others.isEmpty ? all : others
     }
 
     func prove() throws -> RotationState.Event {

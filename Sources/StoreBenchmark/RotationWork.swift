@@ -19,9 +19,8 @@ enum RotationWork {
     /// each page.
     static func reencrypt(_ work: Work, _ comparison: Comparison, workers: Int) throws -> Measurement {
         let memory = PageMemory(byteCount: pages * pageBytes)
-        let (former, next) = (try keys(1), try keys(2))
-        try memory.fill(under: former, pageBytes)
-        let reencryption = try PageReencryption(from: former, to: next)
+        try memory.fill(under: keys(1), pageBytes)
+        let reencryption = try PageReencryption(from: keys(1), to: keys(2))
         var flow = PageReencryption.Flow()
         flow.workers = workers
         let scratch = PageMemory(byteCount: pages * pageBytes)

@@ -32,10 +32,12 @@ struct Work {
                 try OpeningWork.poolByPassphrase($0, $1, $2, connections: 1)
             },
             Work(name: "rotation: re-encrypt 64 MB in memory, one core / libcrypto alone", goal: 1.25) {
-                try RotationWork.reencrypt($0, $1, workers: 1)
+                work, comparison, _ in
+                try RotationWork.reencrypt(work, comparison, workers: 1)
             },
             Work(name: "rotation: re-encrypt 64 MB in memory, two cores / libcrypto alone", goal: 1.25) {
-                try RotationWork.reencrypt($0, $1, workers: 2)
+                work, comparison, _ in
+                try RotationWork.reencrypt(work, comparison, workers: 2)
             },
             Work(name: "rotation: copy of a store, verified / PRAGMA rekey", goal: 0.33) {
                 try RotationWork.rotate($0, $1, $2, beside: .rekey)
