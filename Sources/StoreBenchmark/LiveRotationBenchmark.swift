@@ -49,7 +49,7 @@ struct LiveRotationBenchmark {
 /// A process that writes or reads until a file appears, and answers `<operations> <longest> <failed> <rows written>`,
 /// the longest in microseconds.
 struct RotationWorker {
-    private static let key = Data(repeating: 0x2a, count: 32)
+    private static let key = [UInt8](repeating: 0x2a, count: 32)
 
     private let writes: Bool
     private let stop: String
