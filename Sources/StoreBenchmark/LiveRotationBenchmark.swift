@@ -67,7 +67,10 @@ struct RotationWorker {
         let store = try open(path)
         try store.write { db in
             try db.execute(
-                sql: "CREATE TABLE live (id INTEGER PRIMARY KEY, a INTEGER); CREATE TABLE bulk (id INTEGER PRIMARY KEY, b)")
+                sql: """
+                    CREATE TABLE live (id INTEGER PRIMARY KEY, a INTEGER);
+                    CREATE TABLE bulk (id INTEGER PRIMARY KEY, b);
+                    """)
         }
         for start in stride(from: 0, to: megabytes, by: 16) {
             try store.write { db in

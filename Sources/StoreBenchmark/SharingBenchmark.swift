@@ -50,7 +50,8 @@ struct SharingBenchmark {
         defer { try? FileManager.default.removeItem(at: folder) }
         let path = folder.appendingPathComponent("app.db").path
         try SharingWorker.makeStore(at: path)
-        let workers = try (0..<count).map { _ in try BenchmarkWorker("--sharing-child", "\(mode.rawValue),\(seconds),\(path)") }
+        let work = "\(mode.rawValue),\(seconds),\(path)"
+        let workers = try (0..<count).map { _ in try BenchmarkWorker("--sharing-child", work) }
         for worker in workers { try BenchmarkError.require(worker.line() == "ready", "a worker did not start") }
         for worker in workers { worker.start() }
         let answers = try workers.map { worker in

@@ -112,7 +112,8 @@ struct Demo {
                     + "  \(padded("\(report.operations) operations, none failed,", 34))  longest \(longest) ms")
         }
         guard try noise() != before else { throw DemoError("the file has the same bytes as before") }
-        let rows = try command("sql", store, "SELECT count(*) FROM demo_visit WHERE writer LIKE 'during%'", "--mode", "csv")
+        let query = "SELECT count(*) FROM demo_visit WHERE writer LIKE 'during%'"
+        let rows = try command("sql", store, query, "--mode", "csv")
         guard rows.last == "\(writes)" else { throw DemoError("\(writes) rows were written, not \(rows)") }
         say("   all \(writes) rows written meanwhile are there, under a key that is new")
         for line in try command("verify", store).suffix(1) { say("   \(line)") }
