@@ -127,7 +127,9 @@ struct PendingFormatTests {
             let others = try foreign.bytes.text.split(separator: "\n").map { String($0) + "\n" }
             guard others.count == lines.count else { continue }
             let mixed = zip(lines, others).map { isPending($0) ? $1 : $0 }
-            #expect(try pending.isGenuine(mixed.joined().bytes) == (false, false))
+            let (byPresent, byNext) = try pending.isGenuine(mixed.joined().bytes)
+            // Two rotations of one direct store to the same key: what the other one wrote is that key's own word.
+            #expect(!byPresent && (!byNext || kind == .direct))
             #expect(try foreign.isGenuine(mixed.joined().bytes).present == false)
         }
     }
