@@ -62,7 +62,8 @@ let package = Package(
         .executableTarget(
             name: "StoreActor",
             dependencies: [
-                "CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "KeyRotation", "StorePlatform", "TestKit",
+                "CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "KeyCustody", "KeyRotation", "StoreCrypto",
+                "StorePlatform", "TestKit",
             ],
             path: "Tests/Support/StoreActor"
         ),
@@ -86,7 +87,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CipherStoreTests",
-            dependencies: ["CipherStore", "StorePlatform", "TestKit"],
+            dependencies: ["CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "TestKit"],
             path: "Tests/Unit/CipherStore"
         ),
         .testTarget(
@@ -106,7 +107,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CrashTests",
-            dependencies: ["CipherStore", "StorePlatform", "TestKit", "StoreActor"],
+            dependencies: ["CipherStore", "KeyCustody", "StorePlatform", "TestKit", "StoreActor"],
             path: "Tests/Crash"
         ),
         .testTarget(

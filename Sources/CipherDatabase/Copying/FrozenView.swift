@@ -71,20 +71,22 @@ package final class FrozenView: @unchecked Sendable {
         let log = try LogFile(paths, pageBytes: pageBytes)
         let reader = reader
         // With the write lock held nobody commits, so what the reader sees is what the index tells.
-        let (index, moment) = try writer.sync { db in
+        let (index, moment, pages) = try writer.sync { db in
             try db.inTransaction(holdingTurn: .now + Limits.openingWait) {
-                try reader.sync { reading in
+                let pages = try reader.sync { reading in
                     try reading.run(.beginDeferred)
                     _ = try Int.fetchOne(reading, sql: "SELECT COUNT(*) FROM sqlite_schema")
+                    // The index of a log without frames need not know the length of the database.
+                    return try Int.fetchOne(reading, sql: "PRAGMA page_count")
                 }
                 let index = try reader.sync { try $0.requireWALIndex() }
-                return (index, try log.cut(index))
+                return (index, try log.cut(index), pages)
             }
         }
         if try Files.identity(paths.database) != file.identity { throw StoreError.moved(paths.database) }
         self.log = log
         cut = moment
-        databasePages = index.databasePages
+        databasePages = UInt32(clamping: pages ?? 0)
         allowsNewRun = index.checkpointedFrames >= index.frames
         lastFrames = try allowsNewRun ? [:] : log.frames(after: LogCut.beginning(of: index), through: index).lastFrames
     }
@@ -132,7 +134,8 @@ package final class FrozenView: @unchecked Sendable {
         let (lastFrames, end) = try log.frames(after: start, through: index)
         return LogDelta(
             pages: lastFrames.sorted { $0.key < $1.key }.map { (page: $0.key, frame: $0.value) }, cut: end,
-            databasePages: index.databasePages, walBytes: log.bytes(through: index.frames))
+            databasePages: index.databasePages > 0 ? index.databasePages : databasePages,
+            walBytes: log.bytes(through: index.frames))
     }
 
     /// Reads the encrypted page of a frame that ``delta(since:)`` named; for any thread.

@@ -9,7 +9,7 @@ extension Sidecar {
     /// - Parameters:
     ///   - next: The keys of the next epoch.
     ///   - table: The slots of its master key; nil when that stays.
-    func rotating(
+    package func rotating(
         to dataKey: DataKey, salt: Salt, keys: SidecarKeys, next: SidecarKeys, table: SlotTable? = nil,
         now: UInt64 = WallClock.secondsSince1970
     ) throws -> Sidecar {
@@ -50,6 +50,12 @@ extension Sidecar {
         var ready = next(.ready)
         ready.pending = nil
         return ready
+    }
+
+    /// The version in state `ready` with the next key in use.
+    package func completingRotation() throws(StoreError) -> Sidecar {
+        guard state == .switching, let successor else { throw notRotatable() }
+        return successor
     }
 
     private func notRotatable() -> StoreError {

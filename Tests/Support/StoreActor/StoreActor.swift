@@ -76,6 +76,7 @@ final class Actor {
         crowdCommands,
         backupCommands,
         yieldCommands,
+        ledgerCommands,
         keyCommands,
         rotationCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }

@@ -68,7 +68,7 @@ struct RotationCopiesTests {
                     try SlotFixture.rawKey(key == 0 && cut.epoch == 2 && kind == .direct ? 7 : key).unlock(claimed)
                 })
             {
-                try bench.files.repair(choice, keyOpensDatabase: false)
+                try bench.files.repair(choice, keyOpensDatabase: true)
             }
             #expect(try bench.content(.main) == bench.content(.backup), "cut \(number)")
             #expect(try bench.state() == .ready, "cut \(number)")

@@ -1,0 +1,203 @@
+import CipherStore
+import Foundation
+import PageFormat
+import StoreCrypto
+import StorePlatform
+import TestKit
+import Testing
+
+@testable import KeyCustody
+
+/// What is rotated: everything opens with raw keys, each of 32 times one byte, so that nothing is derived.
+enum Rotated: String, CaseIterable, Sendable, Codable {
+    /// Slots 1 and 2 have the raw keys 0 and 1.
+    case newDataKey
+    /// The same slots; only that of the raw key 0 is kept.
+    case compromised
+    /// The raw key 0 becomes the raw key 7.
+    case direct
+
+    /// A raw key that opens the store before.
+    static let present: UInt8 = 0
+    /// One that opens it afterwards.
+    var next: UInt8 { self == .direct ? 7 : 0 }
+
+    func aim() throws -> RotationAim {
+        switch self {
+        case .newDataKey: .newDataKey
+        case .compromised: .compromised(kept: [try Self.secret(0)])
+        case .direct: .direct(try Self.secret(7))
+        }
+    }
+
+    static func source(_ key: UInt8) -> KeySource { .rawKey([UInt8](repeating: key, count: 32)) }
+    static func secret(_ key: UInt8) throws -> RotationSecret { RotationSecret(try source(key).read()) }
+}
+
+/// A store with rows in file and log, and a rotation of it that goes as far as a test wants.
+final class RecoveryBench {
+    static let rows = 400
+    let folder = TemporaryFolder()
+    let kind: Rotated
+    private(set) var keys: RotationKeys?
+    private var locks: [HeldLock] = []
+
+    var path: String { folder.path("app.db") }
+    var copyPath: String { path + "-rotating" }
+
+    init(_ kind: Rotated) throws {
+        self.kind = kind
+        // Made elsewhere and taken over while it is open, as a kill leaves it: with commits in the log.
+        let origin = TemporaryFolder()
+        var configuration = Configuration()
+        configuration.keyScheme = kind == .direct ? .direct : .slots
+        let store = try SharedStore.open(
+            at: origin.path("app.db"), unlockedBy: Rotated.source(0), configuration: configuration)
+        defer { try? store.close() }
+        try store.write { db in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a)")
+            for _ in 0..<Self.rows / 2 { try db.execute(sql: "INSERT INTO t (a) VALUES (hex(randomblob(300)))") }
+        }
+        _ = try store.checkpoint()
+        try store.write { db in
+            for _ in 0..<Self.rows / 2 { try db.execute(sql: "INSERT INTO t (a) VALUES (hex(randomblob(300)))") }
+        }
+        if kind != .direct {
+            let administration = try KeyAdministration.unlock(
+                databasePath: origin.path("app.db"), with: Rotated.secret(0).material)
+            try administration.add(NewSlot(Rotated.source(1).read()))
+        }
+        for ending in ["", "-wal", "-sidecar", "-sidecar.bak"] {
+            let process = Process()
+            process.executableURL = URL(filePath: "/bin/cp")
+            process.arguments = [origin.path("app.db" + ending), path + ending]
+            try process.run()
+            process.waitUntilExit()
+        }
+    }
+
+    // MARK: The course of a rotation
+
+    func lock() throws {
+        let file = try LockFile(path: path + "-lock", likeFile: path)
+        for byte in [LockByte.opening, .admin] { locks.append(try #require(try file.tryLock(byte, .exclusive))) }
+    }
+
+    /// As the kernel does when the rotation's process dies.
+    func die() {
+        for lock in locks { lock.release() }
+        locks = []
+    }
+
+    private func ledger() throws -> RotationLedger {
+        let secret = try Rotated.secret(0)
+        return RotationLedger(databasePath: path) { [keys] claimed in
+            if let keys { return claimed.epoch < keys.nextEpoch ? keys.current : keys.next }
+            return try secret.material.unlock(claimed)
+        }
+    }
+
+    /// State `rotating`; the locks are free again.
+    @discardableResult
+    func begin() throws -> Self {
+        try lock()
+        defer { die() }
+        keys = try ledger().begin(kind.aim())
+        return self
+    }
+
+    /// The pages of the store under the next key.
+    func copy() throws -> [[UInt8]] {
+        let keys = try #require(keys)
+        var old = try keys.currentDataKey.withSecret {
+            try PageCodec(dataKey: $0, salt: keys.currentSalt.bytes, settings: keys.settings)
+        }
+        var new = try keys.nextDataKey.withSecret {
+            try PageCodec(dataKey: $0, salt: keys.nextSalt.bytes, settings: keys.settings)
+        }
+        return try FoldedFiles.fold(path).enumerated().map { index, page in
+            var plain = page
+            var sealed = page
+            try page.withUnsafeBytes { page in
+                try plain.withUnsafeMutableBytes { try old.decrypt(page, number: UInt32(index + 1), into: $0) }
+            }
+            try plain.withUnsafeBytes { plain in
+                try sealed.withUnsafeMutableBytes { try new.encrypt(plain, number: UInt32(index + 1), into: $0) }
+            }
+            return sealed
+        }
+    }
+
+    /// State `switching` with the complete copy; the locks are free again.
+    @discardableResult
+    func announce() throws -> Self {
+        try begin()
+        let pages = try copy()
+        try write(pages)
+        try lock()
+        defer { die() }
+        try ledger().announceSwitch(pages: UInt32(pages.count))
+        return self
+    }
+
+    func write(_ pages: [[UInt8]]) throws { try Data(pages.joined()).write(to: URL(filePath: copyPath)) }
+
+    /// The switch up to the rename, which is durable.
+    func rename() throws {
+        try Data().write(to: URL(filePath: path + "-wal"))
+        try AtomicFile.move(copyPath, to: path)
+    }
+
+    // MARK: What is left
+
+    func open(_ key: UInt8) throws -> SharedStore {
+        try SharedStore.open(at: path, unlockedBy: Rotated.source(key))
+    }
+
+    /// Opens the store with a key and looks at all of it.
+    ///
+    /// - Returns: The epoch and the notices.
+    @discardableResult
+    func check(_ key: UInt8) throws -> (epoch: UInt64?, notices: [String]) {
+        let store = try open(key)
+        #expect(try store.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == Self.rows)
+        #expect(try store.read { try String.fetchOne($0, sql: "PRAGMA integrity_check") } == "ok")
+        try store.write { try $0.execute(sql: "CREATE TABLE proof (a); DROP TABLE proof") }
+        let notices = store.notices
+        try store.close()
+        let copies = SidecarFiles(databasePath: path).read()
+        #expect(copies.main.parsed?.bytes == copies.backup.parsed?.bytes)
+        #expect(copies.main.parsed?.claimed.state == .ready)
+        return (copies.main.parsed?.claimed.epoch, notices)
+    }
+
+    /// That the store has its next key, and opens with that and no other.
+    func checkRotated() throws {
+        #expect(try check(kind.next).epoch == 2)
+        #expect(!Files.exists(copyPath))
+        if kind == .compromised { #expect(code { _ = try open(1) } == .wrongKey) }
+        if kind == .newDataKey { #expect(try check(1).epoch == 2) }
+        if kind == .direct { #expect(code { _ = try open(0) } == .wrongKey) }
+    }
+
+    /// That the store has its present key, and every key opens it.
+    func checkUndone() throws {
+        #expect(try check(0).epoch == 1)
+        #expect(!Files.exists(copyPath))
+        if kind != .direct { #expect(try check(1).epoch == 1) }
+    }
+
+    func state() -> Sidecar.State? { SidecarFiles(databasePath: path).read().main.parsed?.claimed.state }
+
+    func code(_ body: () throws -> Void) -> StoreError.Code? {
+        do {
+            try body()
+            return nil
+        } catch let error as StoreError {
+            return error.code
+        } catch {
+            Issue.record("\(error)")
+            return nil
+        }
+    }
+}

@@ -1,0 +1,54 @@
+import CipherStore
+import Foundation
+import StorePlatform
+import TestKit
+import Testing
+
+/// A recovery that is killed itself, at every place that it passes.
+@Suite("Killed recoveries", .serialized)
+struct RecoveryCrashTests {
+    /// The places of a rotation that is undone, in their order.
+    static let undoingPlaces = [
+        "recoveryBegun", "recoveryCopyRemoved", "temporaryFileWritten", "fileRenamed", "sidecarMainWritten",
+        "temporaryFileWritten:2", "fileRenamed:2", "sidecarWritten",
+    ]
+    /// Those of one that is completed.
+    static let completingPlaces = [
+        "recoveryBegun", "recoveryLogEmptied", "recoveryMoved", "recoveryDurable", "temporaryFileWritten",
+        "fileRenamed",
+        "sidecarMainWritten", "temporaryFileWritten:2", "fileRenamed:2", "sidecarWritten",
+    ]
+
+    private func kill(_ bench: RecoveryBench, at place: String) async {
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = bench.path as String, place = place as String] in
+            setenv("CIPHERSTORE_CRASH_AT", place, 1)
+            _ = try? SharedStore.open(at: path, unlockedBy: Rotated.source(Rotated.present))
+        }
+    }
+
+    @Test(
+        "an undoing that is killed at any place is undone by the next opening", arguments: Rotated.allCases,
+        undoingPlaces)
+    func undoing(kind: Rotated, place: String) async throws {
+        let bench = try RecoveryBench(kind).begin()
+        try bench.write(bench.copy())
+        await kill(bench, at: place)
+        try bench.checkUndone()
+    }
+
+    @Test(
+        "a completing that is killed at any place is completed by the next opening", arguments: Rotated.allCases,
+        completingPlaces)
+    func completing(kind: Rotated, place: String) async throws {
+        let bench = try RecoveryBench(kind).announce()
+        await kill(bench, at: place)
+        try bench.checkRotated()
+    }
+
+    @Test("every place of a recovery is killed at")
+    func places() {
+        for point in CrashPoint.ofRecovery {
+            #expect(Self.undoingPlaces.contains(point.rawValue) || Self.completingPlaces.contains(point.rawValue))
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import Testing
+
+@testable import CipherStore
+
+/// Every state in which a rotation can be found, and what is done about it.
+@Suite("Decisions about a rotation that was cut")
+struct RecoveryDecisionTests {
+    private static let all = RecoveryFindings.Stage.allCases.flatMap { stage in
+        [true, false].flatMap { present in
+            [true, false].flatMap { next in
+                RecoveryFindings.Copy.allCases.flatMap { copy in
+                    RecoveryFindings.DatabaseKey.allCases.map { database in
+                        RecoveryFindings(
+                            stage: stage, hasPresentKey: present, hasNextKey: next, copy: copy, database: database)
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("the copy takes the database's place only at the switch, with the next key, and when every page was checked")
+    func moves() {
+        for findings in Self.all where findings.decide() == .moveCopy {
+            #expect(findings.stage == .switching && findings.copy == .whole && findings.hasNextKey)
+            #expect(findings.database != .next, "a database with the next key is newer than the copy")
+        }
+        #expect(Self.all.filter { $0.decide() == .moveCopy }.count == 4)
+    }
+
+    @Test(
+        "a rotation is undone only before the switch, with the present key, and never when the database has the next one"
+    )
+    func undoes() {
+        for findings in Self.all where findings.decide() == .undo {
+            #expect(findings.stage == .rotating && findings.hasPresentKey && findings.database != .next)
+            #expect(findings.hasNextKey || findings.database == .present)
+        }
+        #expect(Self.all.contains { $0.decide() == .undo })
+    }
+
+    @Test("a rotation is told to be complete only when the database has the next key")
+    func completes() {
+        for findings in Self.all {
+            let isComplete = findings.decide() == .complete
+            if isComplete { #expect(findings.database == .next && findings.stage != .none) }
+            if findings.database == .next, findings.stage == .switching, findings.hasNextKey { #expect(isComplete) }
+        }
+    }
+
+    @Test("the copy is checked once, and only where it decides")
+    func checks() {
+        for findings in Self.all where findings.decide() == .checkCopy {
+            #expect(findings.stage == .switching && findings.copy == .unchecked)
+            for copy in [RecoveryFindings.Copy.whole, .unfit] {
+                var checked = findings
+                checked.copy = copy
+                #expect(checked.decide() == (copy == .whole ? .moveCopy : .refuse(.copyUnfit)))
+            }
+        }
+    }
+
+    @Test("without a rotation a copy is a leftover, and what is no regular file is never touched")
+    func leftovers() {
+        for findings in Self.all where findings.stage == .none {
+            let isFile = findings.copy != .absent && findings.copy != .planted
+            #expect(findings.decide() == (isFile ? .removeCopy : .nothing))
+        }
+    }
+
+    @Test("every refusal says why and what to do")
+    func words() {
+        for reason in RecoveryAction.Reason.allCases {
+            let (why, remedy) = reason.words(copy: "x-rotating")
+            #expect(why.hasSuffix(".") && remedy.hasSuffix("."))
+            #expect(Self.all.contains { $0.decide() == .refuse(reason) }, "\(reason) never happens")
+        }
+    }
+}
