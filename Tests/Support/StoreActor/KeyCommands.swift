@@ -69,9 +69,23 @@ extension Actor {
 enum ProcessMemory {
     private static let chunkBytes = 1 << 20
 
+    /// The regions of memory, to the last one. The kernel gives a few at a time, which Foundation takes for the end.
+    private static func maps() throws -> String {
+        let file = open("/proc/self/maps", O_RDONLY)
+        guard file >= 0 else { throw ActorError.unknown("/proc/self/maps") }
+        defer { close(file) }
+        var text: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = read(file, &chunk, chunk.count)
+            guard count > 0 else { return String(decoding: text, as: UTF8.self) }
+            text += chunk.prefix(count)
+        }
+    }
+
     /// How often each of these, given masked, stands in readable memory.
     static func counts(of masked: [[UInt8]], mask: UInt8) throws -> [Int] {
-        let maps = try String(contentsOfFile: "/proc/self/maps", encoding: .utf8)
+        let maps = try maps()
         let memory = open("/proc/self/mem", O_RDONLY)
         guard memory >= 0 else { throw ActorError.unknown("/proc/self/mem") }
         defer { close(memory) }
