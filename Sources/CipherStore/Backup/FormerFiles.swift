@@ -8,7 +8,7 @@ import StorePlatform
 /// lost, and the folder holds a whole store. While the database has two names, nobody opens it (`hardLinked`).
 struct FormerFiles {
     let paths: StorePaths
-    /// The sidecar of the store to come: where it stands already it is no former file.
+    /// The sidecar of the store to come.
     let newSidecar: [UInt8]
 
     /// What may lie at the place of a store. The lock file and the key log stay: they belong to the place.
@@ -41,26 +41,30 @@ struct FormerFiles {
                 .alreadyExists, what: "\"\(path)\" is no file.", why: "It cannot be kept aside as a part of a store.",
                 remedy: "Move it away yourself.")
         }
-        let folder: String
+        if present.isEmpty { return nil }
         if let begun = try folderOfCutRestoration() {
-            folder = begun
-        } else {
-            guard try present.contains(where: { try !isNew($0) }) else { return nil }
-            folder = try makeFolder()
+            try link(present, into: begun)
+            return begun
         }
+        let folder = try makeFolder()
         do {
-            for path in present {
-                let kept = folder + "/" + Files.name(of: path)
-                guard try !Files.entryExists(kept), try !isNew(path) else { continue }
-                try Files.link(path, to: kept)
-            }
-            try Files.synchronize(directory: folder)
-            try Files.synchronize(directory: Files.directory(of: folder))
+            try link(present, into: folder)
         } catch {
-            try? putBack(from: folder)
+            // Nothing has lost its name yet.
+            for path in present { try? Files.remove(folder + "/" + Files.name(of: path)) }
+            try? Files.removeDirectory(folder)
             throw error
         }
         return folder
+    }
+
+    private func link(_ present: [String], into folder: String) throws {
+        for path in present {
+            let kept = folder + "/" + Files.name(of: path)
+            if try !Files.entryExists(kept) { try Files.link(path, to: kept) }
+        }
+        try Files.synchronize(directory: folder)
+        try Files.synchronize(directory: Files.directory(of: folder))
     }
 
     /// Takes everything but the database from its place: that is replaced as a whole.
