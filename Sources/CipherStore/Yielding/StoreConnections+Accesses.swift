@@ -41,17 +41,17 @@ extension StoreConnections {
     @inline(__always)
     func leave(_ access: StoreAccess, isOnQueue: Bool = false) {
         let isLast = gate.leave()
-        if isLast || access.lease != nil { leaveSlowly(access, isLast, isOnQueue) }
+        if isLast || access.lease != nil { leaveSlowly(access.lease, isLast, isOnQueue: isOnQueue) }
     }
 
-    private func leaveSlowly(_ access: StoreAccess, _ isLast: Bool, _ isOnQueue: Bool) {
+    private func leaveSlowly(_ lease: Lease?, _ isLast: Bool, isOnQueue: Bool) {
         if isOnQueue {
-            DispatchQueue.global().async { [self] in leaveSlowly(access, isLast, false) }
+            DispatchQueue.global().async { [self] in leaveSlowly(lease, isLast, isOnQueue: false) }
             return
         }
         if isLast { drained() }
         // Behind the connections: with a lease nobody takes the file away.
-        access.lease?.release()
+        lease?.release()
     }
 
     /// Takes an access back that was counted and not let in.
@@ -211,7 +211,11 @@ extension StoreConnections {
             state.snapshots.removeAll { $0.snapshot == nil }
             state.snapshots.append(Snapshot(snapshot: snapshot))
         }
-        snapshot.whenClosed { [weak self] in self?.leave(access, isOnQueue: true) }
+        // Not the pool, which ends with its store.
+        snapshot.whenClosed { [weak self, lease = access.lease] in
+            guard let self else { return }
+            leaveSlowly(lease, gate.leave(), isOnQueue: true)
+        }
     }
 }
 
