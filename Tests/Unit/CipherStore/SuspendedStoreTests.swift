@@ -4,8 +4,6 @@ import Synchronization
 import TestKit
 import Testing
 
-@testable import KeyCustody
-
 /// A shared store that is suspended and resumed, by its own methods and by notifications.
 @Suite(.serialized) struct SuspendedStoreTests {
     private let folder = TemporaryFolder()
