@@ -99,7 +99,7 @@ struct Demo {
             (role, try Child(itself, ["--load", role.rawValue, store, key, stop]))
         }
         defer { children.forEach { $0.1.kill() } }
-        for line in try command("rotate", store, "--no-backup") { say("   \(line)") }
+        for line in try command("rotate", store, "--no-backup") where !line.hasPrefix(store) { say("   \(line)") }
         try Data().write(to: URL(fileURLWithPath: stop))
         var writes = 0
         for (role, child) in children {
@@ -143,8 +143,8 @@ struct Demo {
     private func command(_ arguments: String...) throws -> [String] {
         let shown = arguments.map { $0.hasPrefix(folder.path) ? URL(fileURLWithPath: $0).lastPathComponent : $0 }
         say("   $ cipherctl \(shown.joined(separator: " ")) --key-file key")
-        let text = try Child(cipherctl, arguments + ["--key-file", key]).finish()
-        return text.split(separator: "\n").map(String.init)
+        let text = try Child(cipherctl, arguments + ["--key-file", key], hidesProgress: true).finish()
+        return text.split(whereSeparator: \.isNewline).map(String.init)
     }
 
     private func contentHash(_ arguments: String...) throws -> String {

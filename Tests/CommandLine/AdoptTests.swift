@@ -31,7 +31,7 @@ struct AdoptTests {
         #expect(outcome.json["content_hash"] as? String == hash)
         #expect(try place.ctl("verify", place.path("s.db")).status == 0)
         #expect(try place.ctl("status", place.path("s.db")).status == 0)
-        let sidecar = ["s.db-sidecar", "s.db-sidecar.bak", "s.db-lock", "s.db-wal", "s.db-shm"]
+        let sidecar = ["s.db-sidecar", "s.db-sidecar.bak", "s.db-lock", "s.db-keylog", "s.db-wal", "s.db-shm"]
         #expect(try place.names() == Set(["raw.key", "s.db"] + sidecar))
     }
 
