@@ -36,7 +36,7 @@ struct RotationPreflight {
         let free = try Files.freeBytes(at: directory)
         let bytes = try databaseBytes(sidecar)
         let filesystem = try FilesystemKind.of(paths.database)
-        let speed = measures ? try sampledSpeed(keys, sidecar) : 0
+        let (speed, badPage) = measures ? try sampledSpeed(keys, sidecar) : (0, nil)
         let usable = max(1, min(speed, options.throttleBytesPerSecond ?? .max))
         let seconds = Double(bytes) / Double(usable) * (1 + Limits.verificationShare)
         var plan = RotationPlan(
@@ -51,6 +51,12 @@ struct RotationPreflight {
             hasRecoverySlot: sidecar.slotted == nil ? nil : sidecar.slots.contains { $0.kind == .recovery },
             damage: options.checksIntegrity ? try damage() : nil)
         judge(&plan, filesystem)
+        if let badPage {
+            plan.obstacles.append(
+                RotationPlan.Finding(
+                    what: "Page \(badPage) fails its authentication.",
+                    remedy: "Restore the store from a backup, or save what can be read."))
+        }
         return plan
     }
 
@@ -69,7 +75,9 @@ struct RotationPreflight {
     }
 
     /// Re-encrypts some pages in memory, to a key that is thrown away.
-    private func sampledSpeed(_ keys: SidecarKeys, _ sidecar: Sidecar) throws -> Int {
+    ///
+    /// - Returns: Bytes a second, and the page at which it ended because that is damaged.
+    private func sampledSpeed(_ keys: SidecarKeys, _ sidecar: Sidecar) throws -> (Int, badPage: UInt32?) {
         guard let dataKey = try keys.dataKey(of: sidecar) else { throw StoreError.noKeys(paths.database) }
         let trial = try DataKey(SecretBytes.random(count: CipherSettings.keyBytes))
         let reencryption = try PageReencryption(
@@ -92,10 +100,10 @@ struct RotationPreflight {
                 },
                 write: { _, _ in })
         } catch PageReencryptionError.damaged(let page) {
-            throw StoreError.damagedPage(paths.database, page)
+            return (0, page)
         }
         let seconds = max((ContinuousClock.now - begin) / .seconds(1), 1e-6)
-        return Int(Double(Int(pages) * pageBytes) / seconds)
+        return (Int(Double(Int(pages) * pageBytes) / seconds), nil)
     }
 
     // MARK: Judging
