@@ -40,7 +40,7 @@ struct LiveRotationBenchmark {
         print(
             String(
                 format: "%6d MB  %9.0f  %7d  %6.1f ms  %10.1f ms  %10.1f ms  %11.0f  %7.0f", size,
-                report.copyBytesPerSecond / 1_048_576, report.rounds, report.longestPause / .milliseconds(1),
+                Double(report.copyBytesPerSecond) / 1e6, report.rounds, report.longestPause / .milliseconds(1),
                 (writes.map { $0[1] }.max() ?? 0) / 1000, (reads.map { $0[1] }.max() ?? 0) / 1000,
                 answers.map { $0[0] }.reduce(0, +), answers.map { $0[2] }.reduce(0, +)))
     }
