@@ -46,12 +46,16 @@ extension Actor {
         },
         "long-read": { actor, _ in
             guard let store = actor.store else { throw ActorError.nothingIsOpen }
+            // Told only when it has begun: a request that comes before would keep it out instead of ending it.
+            let isInside = DispatchSemaphore(value: 0)
             actor.longRead = BackgroundAccess {
                 try store.read { db in
+                    isInside.signal()
                     let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT MAX(x) FROM c"
                     _ = try Int.fetchOne(db, sql: endless)
                 }
             }
+            isInside.wait()
             return ""
         },
         "long-read-end": { actor, _ in actor.longRead?.ending() ?? "" },
