@@ -1,5 +1,5 @@
+import CipherStore
 import Dispatch
-import PageFormat
 import StorePlatform
 import Synchronization
 
@@ -43,25 +43,18 @@ final class RotationCopy: Sendable {
 
     /// Removes what a rotation that was cut has left. The caller holds the admin lock, and no key is pending.
     ///
-    /// Only what can be such a copy is removed: a regular file with one name that is empty, or begins as a database does
-    /// or with zeros.
     /// - Returns: Whether there was one.
-    /// - Throws: ``StoreError`` `rotationPending` for anything else; ``SystemError``.
+    /// - Throws: ``StoreError`` `rotationPending` when it cannot be such a copy (``RotationLeftover``); ``SystemError``.
     @discardableResult
     static func removeLeftover(of database: String) throws -> Bool {
         let path = path(of: database)
-        guard let status = try Files.ownStatus(of: path) else { return false }
-        guard status.kind == .regular else {
-            throw StoreError.copyInTheWay(path, "It is a folder, a link or a device, which no rotation makes.")
+        switch try RotationLeftover(at: path) {
+        case .absent: return false
+        case .foreign(let why): throw StoreError.copyInTheWay(path, why)
+        case .copy:
+            try Files.remove(path)
+            return true
         }
-        guard status.linkCount == 1 else { throw StoreError.copyInTheWay(path, "It has a second name.") }
-        let start = try FileDescriptor(opening: path, .readOnly).read(at: 0, byteCount: 16)
-        // With the salt in the file nothing tells a copy from another file: a store never is one.
-        guard start.allSatisfy({ $0 == 0 }) || start == DatabaseHeader.magic else {
-            throw StoreError.copyInTheWay(path, "It does not begin as a copy of a database does.")
-        }
-        try Files.remove(path)
-        return true
     }
 
     /// Fills the buffer with pages.

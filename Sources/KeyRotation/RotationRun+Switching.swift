@@ -97,6 +97,8 @@ extension RotationRun {
         }
         CrashPoint.reach(.rotationBytesLocked)
         guard try standstill.isInPlace() else { throw StoreError.moved(paths.database) }
+        // For the last time: what follows cannot be undone, and everybody may have given way without a wait.
+        try requireNotCancelled()
         // Somebody who does not know of leases may have committed between our last look and the lock.
         return try logEndsAtCut() ? .done : withheld()
     }

@@ -19,18 +19,18 @@ struct RotationFiles {
     /// What stands under the copy's name itself; a symbolic link is not followed.
     func copyKind() throws(SystemError) -> FileKind? { try Files.kindOfName(copyPath) }
 
-    /// Removes the copy when it is a regular file. What anybody else put there stays, and is told.
+    /// Removes the copy where it can be one (``RotationLeftover``). What anybody else put there stays, and is told.
     ///
     /// - Parameter isLeftover: Whether it is worth a word that there was one.
     func removeCopy(isLeftover: Bool = true) throws(SystemError) -> [String] {
-        switch try copyKind() {
-        case nil: return []
-        case .regular:
+        switch try RotationLeftover(at: copyPath) {
+        case .absent: return []
+        case .copy:
             try Files.remove(copyPath)
             try Files.synchronize(directory: Files.directory(of: copyPath))
             return isLeftover ? ["The copy \"\(copyPath)\", which a rotation had left behind, was removed."] : []
-        case .directory, .other:
-            return ["\"\(copyPath)\" is no regular file: no rotation made it. It was left alone."]
+        case .foreign(let why):
+            return ["\"\(copyPath)\" has the name of a rotation's copy and was left alone. \(why)"]
         }
     }
 

@@ -63,6 +63,9 @@ public struct PowerCut {
         }
     }
 
+    /// Whether something of a file that was written is not durable.
+    public func hasUnsaved(_ path: String) -> Bool { names[path].flatMap { files[$0] }?.pending.isEmpty == false }
+
     /// Writes what is left on the disk into a folder.
     ///
     /// - Parameters:

@@ -206,6 +206,39 @@ import Testing
         try damaged.close()
     }
 
+    // A disk or a memory that turns a bit would otherwise be noticed when the only whole database is gone.
+    @Test(
+        "a bit of the copy that turned is found when it is read back, of the whole copy and of what is carried over",
+        arguments: [RotationProgress.Phase.verifying, .catchingUp])
+    func turnedBit(phase: RotationProgress.Phase) throws {
+        let store = try filled()
+        let copy = path + "-rotating"
+        let reached = Mutex<RotationProgress.Phase?>(nil)
+        let error = storeError {
+            try KeyRotation(store, options: quick).run(isCancelled: {
+                // Asked before each batch, so also between the writing of pages and their reading.
+                guard reached.withLock({ $0 == phase }) else { return false }
+                let file = try? FileDescriptor(opening: copy, .readWrite)
+                guard let byte = try? file?.read(at: 1000, byteCount: 1), let byte = byte.first else { return false }
+                try? file?.write([byte &+ 1], at: 1000)
+                return false
+            }) { progress in
+                let isFirst = reached.withLock { former in
+                    defer { former = progress.phase }
+                    return former != progress.phase
+                }
+                // The first page changes with the length of the database, so it is carried over.
+                guard progress.phase == .verifying, isFirst else { return }
+                try? store.write { try $0.execute(sql: "INSERT INTO t (a) VALUES (hex(randomblob(5000)))") }
+            }
+        }
+        #expect(error == .pageDamaged(1))
+        #expect(try sidecar().state == .ready)
+        #expect(try content(store).count == 201)
+        try store.close()
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
     @Test("one rotation at a time: the second is told that a first one runs")
     func excludes() throws {
         let store = try filled()

@@ -120,12 +120,22 @@ struct FrozenViewTests {
         let view = try view(pool)
         try fill(pool, rows: 1)
         let before = try view.delta(since: view.cut)
-        // What a writer leaves that is killed between writing a commit frame and the wal-index: a frame with the right
-        // checksum. A copy of the last one at its place is as good, since the walk must not even look at it.
+        // What a writer leaves that is killed between writing a commit frame and the wal-index: a frame that is valid in
+        // everything. Only the index tells that it was never committed.
         let log = try FileDescriptor(opening: path + "-wal", .readWrite)
         let size = Int(try log.status().byteCount)
-        let stride = 24 + view.pageBytes
-        try log.write(try log.read(at: size - stride, byteCount: stride), at: size)
+        let header = try log.read(at: 0, byteCount: WALHeader.headerBytes).withUnsafeBytes { WALHeader($0) }
+        let isBigEndian = try #require(header).checksumsAreBigEndian
+        let stride = WALFrameHeader.headerBytes + view.pageBytes
+        var frame = try log.read(at: size - stride, byteCount: stride)
+        var checksum = try #require(frame.withUnsafeBytes { WALFrameHeader($0) }).checksum
+        frame.withUnsafeBytes { checksum.add(frame: $0, bigEndian: isBigEndian) }
+        for (offset, half) in [
+            (WALFrameHeader.Offset.checksum1, checksum.first), (WALFrameHeader.Offset.checksum2, checksum.second),
+        ] {
+            withUnsafeBytes(of: half.bigEndian) { frame.replaceSubrange(offset..<offset + 4, with: $0) }
+        }
+        try log.write(frame, at: size)
         let after = try view.delta(since: view.cut)
         #expect(after.cut == before.cut && after.pages.map(\.frame) == before.pages.map(\.frame))
         try view.close()

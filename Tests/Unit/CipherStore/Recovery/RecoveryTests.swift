@@ -72,7 +72,7 @@ struct RecoveryTests {
         for leftover in [false, true] {
             let bench = try RecoveryBench(kind).announce()
             try bench.rename()
-            if leftover { try Data("leftover".utf8).write(to: URL(filePath: bench.copyPath)) }
+            if leftover { try Data(count: 100).write(to: URL(filePath: bench.copyPath)) }
             #expect(try bench.check(kind.next).epoch == 2)
             try bench.checkRotated()
         }
@@ -208,14 +208,14 @@ struct RecoveryTests {
     @Test("a copy beside a store that is not being rotated is a leftover and removed; what is no file is not followed")
     func leftovers() throws {
         let bench = try RecoveryBench(.newDataKey)
-        try Data("old pages".utf8).write(to: URL(filePath: bench.copyPath))
+        try Data("SQLite format 3\0 and some pages".utf8).write(to: URL(filePath: bench.copyPath))
         let notices = try bench.check(0).notices
         #expect(notices.contains { $0.contains("which a rotation had left behind, was removed") })
         #expect(!Files.exists(bench.copyPath))
         let target = bench.folder.path("target")
         try Data("keep".utf8).write(to: URL(filePath: target))
         try FileManager.default.createSymbolicLink(atPath: bench.copyPath, withDestinationPath: target)
-        #expect(try bench.check(0).notices.contains { $0.contains("no regular file") })
+        #expect(try bench.check(0).notices.contains { $0.contains("a link") })
         #expect(Files.exists(target) && FileManager.default.contents(atPath: bench.copyPath) == Data("keep".utf8))
         try FileManager.default.removeItem(atPath: bench.copyPath)
         try FileManager.default.createDirectory(atPath: bench.copyPath, withIntermediateDirectories: false)
@@ -223,10 +223,37 @@ struct RecoveryTests {
         #expect(Files.exists(bench.copyPath))
     }
 
+    // Recovery once removed any regular file of that name, and a rotation only what it can have made itself.
+    @Test("a file that no rotation made is left alone and told, also when one is undone", arguments: [false, true])
+    func foreignFile(isRotating: Bool) throws {
+        let bench = try RecoveryBench(.newDataKey)
+        let second = bench.folder.path("second name")
+        let plants: [(String, () throws -> Void)] = [
+            ("does not begin", { try Data("a letter".utf8).write(to: URL(filePath: bench.copyPath)) }),
+            (
+                "second name",
+                {
+                    try Data(count: 100).write(to: URL(filePath: second))
+                    try FileManager.default.linkItem(atPath: second, toPath: bench.copyPath)
+                }
+            ),
+        ]
+        for (why, plant) in plants {
+            if isRotating { try bench.begin() }
+            try plant()
+            let content = FileManager.default.contents(atPath: bench.copyPath)
+            let (epoch, notices) = try bench.check(0)
+            #expect(epoch == 1 && notices.contains { $0.contains("was left alone") && $0.contains(why) }, "\(notices)")
+            #expect(bench.state() == .ready)
+            #expect(FileManager.default.contents(atPath: bench.copyPath) == content)
+            try FileManager.default.removeItem(atPath: bench.copyPath)
+        }
+    }
+
     @Test("a copy is left alone while somebody has the lock of a rotation, whatever the sidecar says")
     func leftoverOfLiving() throws {
         let bench = try RecoveryBench(.newDataKey)
-        try Data("pages".utf8).write(to: URL(filePath: bench.copyPath))
+        try Data(count: 5000).write(to: URL(filePath: bench.copyPath))
         let admin = try #require(
             try LockFile(path: bench.path + "-lock", likeFile: nil).tryLock(.admin, .exclusive))
         try bench.open(0).close()

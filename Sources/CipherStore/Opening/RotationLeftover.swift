@@ -1,0 +1,32 @@
+import PageFormat
+import StorePlatform
+
+/// What has the name of the copy that a rotation makes, beside a database that is not being rotated.
+package enum RotationLeftover: Hashable, Sendable {
+    case absent
+    /// What a rotation leaves that is cut: a regular file with one name that is empty, or begins with zeros or as a
+    /// database does. Only this may be removed.
+    case copy
+    /// Something that no rotation made, and how that shows.
+    case foreign(String)
+
+    /// Looks at a name; a symbolic link is not followed.
+    package init(at path: String) throws(SystemError) {
+        guard let status = try Files.ownStatus(of: path) else {
+            self = .absent
+            return
+        }
+        guard status.kind == .regular else {
+            self = .foreign("It is a folder, a link or a device, which no rotation makes.")
+            return
+        }
+        guard status.linkCount == 1 else {
+            self = .foreign("It has a second name.")
+            return
+        }
+        let start = try FileDescriptor(opening: path, .readOnly, followsLinks: false).read(at: 0, byteCount: 16)
+        // With the salt in the file nothing tells a copy from another file: a store never is one.
+        let isCopy = start.allSatisfy { $0 == 0 } || start == DatabaseHeader.magic
+        self = isCopy ? .copy : .foreign("It does not begin as a copy of a database does.")
+    }
+}

@@ -1,0 +1,44 @@
+import CipherStore
+import StorePlatform
+import TestKit
+import Testing
+
+@testable import KeyRotation
+
+/// The moment in which nobody uses a store. Another open file of this process stands for another process.
+@Suite struct StandstillTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path("app.db") }
+
+    init() throws { try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw")).close() }
+
+    private func begin(within budget: Duration = .seconds(20)) throws -> Standstill? {
+        try Standstill.begin(StorePaths(path), insists: false, budget: budget, isCancelled: { false })
+    }
+
+    @Test("there is none while somebody has a lease, and everybody may go on then")
+    func lease() throws {
+        let locks = try LockFile(path: path + "-lock", likeFile: path)
+        let lease = try #require(try locks.tryLock(.lease, .shared))
+        #expect(try begin(within: .milliseconds(50)) == nil)
+        for byte in [LockByte.intent, .opening] { #expect(try !locks.isHeld(byte)) }
+        lease.release()
+        let standstill = try #require(try begin())
+        #expect(try locks.tryLock(.lease, .shared) == nil)
+        standstill.end()
+        #expect(try locks.tryLock(.lease, .shared) != nil)
+    }
+
+    @Test("a connection that no lease tells of shows by SQLite's own locks")
+    func foreignConnection() throws {
+        let file = try FileDescriptor(opening: path, .readWrite)
+        #expect(try file.tryLockSQLiteBytes())
+        let standstill = try #require(try begin())
+        #expect(try !standstill.proveNobodyIsConnected())
+        try file.unlockSQLiteBytes()
+        #expect(try standstill.proveNobodyIsConnected())
+        #expect(try !file.tryLockSQLiteBytes())
+        standstill.end()
+        #expect(try file.tryLockSQLiteBytes())
+    }
+}
