@@ -18,6 +18,9 @@ final class AccessWaiters: Sendable {
     /// Counts what may let somebody in.
     var changes: Int { state.withLock { $0.changes } }
 
+    /// How many wait.
+    var count: Int { state.withLock { $0.sleepers.count } }
+
     /// Lets those who wait look again, or throw.
     func wake(_ error: (any Error)? = nil) {
         let sleepers = state.withLock { state in

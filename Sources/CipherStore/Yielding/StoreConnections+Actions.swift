@@ -28,7 +28,10 @@ extension StoreConnections {
 
     func perform(_ action: ConnectionState.Action?) {
         switch action {
-        case .drain: drained()
+        case .drain:
+            drained()
+            // Reads that came while the connections were opened are let in beside the one that opened them.
+            waiters.wake()
         case .close: closeForNow()
         // Those who ask for nobody may look whether they may open.
         case .release: waiters.wake()

@@ -1,8 +1,9 @@
-import CipherStore
 import Foundation
 import Synchronization
 import TestKit
 import Testing
+
+@testable import CipherStore
 
 /// A shared store that is suspended and resumed, by its own methods and by notifications.
 @Suite(.serialized) struct SuspendedStoreTests {
@@ -112,6 +113,31 @@ import Testing
         let error = #expect(throws: StoreError.self) { try count(store) }
         #expect(error?.code == .keyRotated(from: 1, to: 2))
         #expect(storeError { try insert(store) } == .keyRotated(from: 1, to: 2))
+    }
+
+    @Test("a read that comes while another one opens a suspended store goes on beside it")
+    func readBesideOpening() async throws {
+        let store = try open()
+        await store.suspend()
+        let connections = store.connections
+        let isDone = Flag()
+        let outcome = Mutex<Bool?>(nil)
+        connections.work.withLock { _ in
+            Thread.detachNewThread {
+                // It opens the connections, and lasts until the other one has ended.
+                let wentOn = try? store.read { _ in waitUntil { isDone.isSet } }
+                outcome.withLock { $0 = wentOn ?? false }
+            }
+            #expect(waitUntil { connections.state.withLock { $0.connections } == .reopening(.suspension) })
+            Thread.detachNewThread {
+                if (try? count(store)) == 0 { isDone.set() }
+            }
+            #expect(waitUntil { connections.waiters.count == 1 })
+        }
+        #expect(await eventually(within: .seconds(60)) { outcome.withLock { $0 } != nil })
+        #expect(outcome.withLock { $0 } == true)
+        store.resume()
+        try store.close()
     }
 
     @Test("closing a suspended store ends it, and those who wait for its resumption hear of it")
