@@ -53,10 +53,29 @@ public final class ActorProcess: @unchecked Sendable {
                 buffer.removeSubrange(buffer.startIndex...end)
                 return line.hasSuffix(" ") ? String(line.dropLast()) : line
             }
+            endIfSilent()
             let chunk = output.fileHandleForReading.availableData
             if chunk.isEmpty { return nil }
             buffer.append(chunk)
         }
+    }
+
+    /// The longest time without an answer: a test that waits for ever would stop all others.
+    private static let patience: TimeInterval = {
+        let bank = ProcessInfo.processInfo.environment["CIPHERSTORE_BANK_SECONDS"].flatMap(TimeInterval.init) ?? 0
+        return 300 + 2 * bank
+    }()
+
+    /// Kills a process that does not answer, so that its test fails and says so.
+    private func endIfSilent() {
+        let descriptor = output.fileHandleForReading.fileDescriptor
+        let deadline = Date() + Self.patience
+        while Date() < deadline {
+            var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            if poll(&wait, 1, 1000) > 0 { return }
+        }
+        print("a process gave no answer for \(Int(Self.patience)) s, and is killed")
+        Foundation.kill(process.processIdentifier, SIGKILL)
     }
 
     /// Sends a command and waits for its answer; nil when the process died of it.
