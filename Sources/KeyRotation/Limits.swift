@@ -4,8 +4,10 @@ enum Limits {
     static let openingWait = Duration.seconds(30)
     /// How long a change of slots may take that comes before.
     static let adminWait = Duration.seconds(2)
-    /// How long the write lock is waited for where nobody is kept waiting meanwhile, in seconds.
-    static let busyWait = 30.0
+    /// How long the write lock is waited for where nobody is kept waiting meanwhile.
+    static let busyWait = Duration.seconds(30)
+    /// How long it is waited for while everybody waits to go on.
+    static let pausedBusyWait = Duration.milliseconds(50)
     /// A page that fails its authentication is read again this often, with ``rereadPause`` in between.
     static let rereads = 100
     static let rereadPause = Duration.milliseconds(1)

@@ -39,7 +39,8 @@ final class RotationCopy: Sendable {
         CrashPoint.reach(.rotationCopyBegun)
     }
 
-    deinit { close() }
+    // What is brought to the medium in the background keeps this alive; so nobody works on the file any more.
+    deinit { file.close() }
 
     /// Removes what a rotation that was cut has left. The caller holds the admin lock, and no key is pending.
     ///

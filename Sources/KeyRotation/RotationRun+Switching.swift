@@ -120,10 +120,16 @@ extension RotationRun {
         var isLogLost = false
         if view == nil, let former = cut {
             // While nobody else writes: once they do, the log may be begun anew.
-            let anew = try makeView()
-            view = anew
+            standstill?.admitConnections()
+            do {
+                view = try makeView(waiting: Limits.pausedBusyWait)
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+                // Somebody who cannot be asked to pause is writing: nobody else waits for him.
+                endStandstill()
+                view = try makeView()
+            }
             // Commits in between are in the log now, but nothing keeps them there but the view, and it came behind them.
-            isLogLost = anew.cut != former
+            isLogLost = view?.cut != former
         }
         endStandstill()
         if isLogLost {

@@ -143,13 +143,17 @@ final class RotationRun {
     }
 
     /// A view of the store as it is now, by connections of its own.
-    func makeView() throws -> FrozenView {
+    ///
+    /// - Parameter wait: How long each lock is waited for.
+    /// - Throws: As making the view does; `SQLITE_BUSY` when a lock was not to be had.
+    func makeView(waiting wait: Duration = Limits.busyWait) throws -> FrozenView {
         var configuration = Configuration()
         configuration.label = KeyRotation.holderLabel
-        configuration.busyMode = .timeout(Limits.busyWait)
+        configuration.busyMode = .timeout(wait / .seconds(1))
         configuration.persistentWAL = true
         let keyring = Keyring(path: paths.database, configuration: configuration, holding: storeKeys)
-        return try FrozenView(path: paths.database, configuration: configuration, keyring: keyring, key: .held)
+        return try FrozenView(
+            path: paths.database, configuration: configuration, keyring: keyring, key: .held, until: .now + wait)
     }
 
     // MARK: Copying

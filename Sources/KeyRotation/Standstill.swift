@@ -72,6 +72,9 @@ final class Standstill {
         return true
     }
 
+    /// Lets connections to the database in again, those of this process: everybody who knows of leases still waits.
+    func admitConnections() { try? file?.unlockSQLiteBytes() }
+
     /// Whether the path names the file whose bytes are locked.
     func isInPlace() throws -> Bool { try Files.identity(database) == file?.identity }
 

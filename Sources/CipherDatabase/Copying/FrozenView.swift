@@ -38,16 +38,20 @@ package final class FrozenView: @unchecked Sendable {
     /// Whether the database file held everything, so that the log may be begun anew.
     private let allowsNewRun: Bool
 
-    /// Keeps the present moment. The write lock is taken for that, for microseconds, and waited for at most a minute.
+    /// Keeps the present moment. The write lock is taken for that, for microseconds.
     ///
     /// - Parameters:
     ///   - path: A database in WAL mode, or one that becomes so.
     ///   - configuration: How connections to it are prepared.
     ///   - keyring: The keys of the file.
     ///   - key: Where they come from.
+    ///   - deadline: Until when the write lock is waited for; nil waits for at most a minute.
     /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not to be had; ``StoreError``
     ///   `logDamaged`, `storeMoved`; ``SystemError``.
-    package init(path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision) throws {
+    package init(
+        path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision,
+        until deadline: ContinuousClock.Instant? = nil
+    ) throws {
         let paths = StorePaths(path)
         let label = configuration.label ?? "CipherStore.FrozenView"
         var writing = configuration
@@ -72,7 +76,7 @@ package final class FrozenView: @unchecked Sendable {
         let reader = reader
         // With the write lock held nobody commits, so what the reader sees is what the index tells.
         let (index, moment, pages) = try writer.sync { db in
-            try db.inTransaction(holdingTurn: .now + Limits.openingWait) {
+            try db.inTransaction(holdingTurn: deadline ?? .now + Limits.openingWait) {
                 let pages = try reader.sync { reading in
                     try reading.run(.beginDeferred)
                     _ = try Int.fetchOne(reading, sql: "SELECT COUNT(*) FROM sqlite_schema")

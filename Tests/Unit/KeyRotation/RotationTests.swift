@@ -295,6 +295,65 @@ import Testing
         #expect(try KeyRotation.resume(path: path, unlockedBy: TestKeys.source("raw"), options: quick) == nil)
     }
 
+    private func run(_ store: SharedStore) throws -> RotationRun {
+        let (keys, _) = try store.requireRotationKeys()
+        return RotationRun(
+            paths: StorePaths(path), storeKeys: keys, ledger: RotationLedger(databasePath: path, keys: keys),
+            options: quick, epoch: 1, teller: ProgressTeller(nil), isCancelled: { false }, examine: { _ in },
+            announce: { _ in throw CancellationError() })
+    }
+
+    private func pause() throws -> Standstill {
+        try #require(
+            try Standstill.begin(StorePaths(path), insists: false, budget: .seconds(30), isCancelled: { false }))
+    }
+
+    @Test("while a pause is withdrawn nobody waits for a program that cannot be asked and holds the write lock")
+    func withdrawsBesideWriter() async throws {
+        let store = try filled()
+        let run = try run(store)
+        let stranger = try run.makeView()
+        run.cut = stranger.cut
+        run.standstill = try pause()
+        let (isWriting, isRead) = (Flag(), Flag())
+        let outcome = Mutex<Bool?>(nil)
+        Thread.detachNewThread {
+            // The lock is kept until somebody else has gone on.
+            let wentOn = try? stranger.withWriteLock(until: .now + .seconds(30)) {
+                isWriting.set()
+                return waitUntil { isRead.isSet }
+            }
+            outcome.withLock { $0 = wentOn ?? false }
+        }
+        #expect(await eventually { isWriting.isSet })
+        Thread.detachNewThread {
+            if (try? content(store).count) == 200 { isRead.set() }
+        }
+        #expect(try run.withdraw(attempt: 1) == .done)
+        #expect(run.standstill == nil && run.view?.cut == run.cut)
+        #expect(await eventually { outcome.withLock { $0 } == true })
+        try run.view?.close()
+        try stranger.close()
+        try store.close()
+    }
+
+    @Test("a pause is withdrawn also behind the proof that nobody is connected, which keeps connections out")
+    func withdrawsBehindProof() throws {
+        let store = try filled()
+        let run = try run(store)
+        let view = try run.makeView()
+        run.cut = view.cut
+        try view.close()
+        let standstill = try pause()
+        run.standstill = standstill
+        #expect(try standstill.proveNobodyIsConnected())
+        #expect(try run.withdraw(attempt: 1) == .done)
+        #expect(run.standstill == nil && run.view?.cut == run.cut)
+        #expect(try content(store).count == 200)
+        try run.view?.close()
+        try store.close()
+    }
+
     @Test("the preflight tells what a rotation would need and meet")
     func preflight() throws {
         let store = try filled()
