@@ -188,11 +188,16 @@ final class RotationRun {
         try carry(delta, copier, view)
         // All of it is brought to the medium now, so that little is left when everybody waits.
         try copier.copy.synchronize(pages: pages)
+        // The log as well: nobody synchronizes it while it cannot be checkpointed, and what of it is not on the medium
+        // would be waited for by the first synchronization of anything in the pause.
+        try synchronizeLog()
         report.rounds += 1
         CrashPoint.reach(.rotationDeltaRound)
         try requireNotCancelled()
+        // The same pages may have been written many times: walking over their frames takes its time, too.
+        let begin = ContinuousClock.now
         let left = try view.delta(since: delta.cut).pages.count
-        return .caughtUp(left: copier.pageCost * left)
+        return .caughtUp(left: copier.pageCost * left + (.now - begin))
     }
 
     /// Carries over what a delta names.
@@ -201,6 +206,11 @@ final class RotationRun {
         cut = delta.cut
         pages = delta.databasePages
         report.carriedPages += delta.pages.count
+    }
+
+    private func synchronizeLog() throws {
+        // The log holds no locks, so a descriptor of our own does no harm.
+        try FileDescriptor(opening: paths.wal, .readWrite).synchronize()
     }
 
     private func logLimit() throws -> Int {

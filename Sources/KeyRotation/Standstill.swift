@@ -84,11 +84,13 @@ final class Standstill {
     func end(wasReplaced: Bool = false) {
         guard !isEnded else { return }
         isEnded = true
-        if wasReplaced { file?.giveUp() } else { try? file?.unlockSQLiteBytes() }
-        file = nil
+        if !wasReplaced { try? file?.unlockSQLiteBytes() }
         lease.release()
         opening.release()
         request.end()
+        // Behind that: closing the former database frees all of its room, which takes the longer the larger it was.
+        if wasReplaced { file?.giveUp() }
+        file = nil
         signals.end()
     }
 }
