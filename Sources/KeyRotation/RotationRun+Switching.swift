@@ -148,7 +148,7 @@ extension RotationRun {
     func endStandstill(wasReplaced: Bool = false) {
         guard let standstill else { return }
         standstill.end(wasReplaced: wasReplaced)
-        report.longestPause = max(report.longestPause, .now - standstill.begin)
+        report.longestPause = max(report.longestPause, standstill.length)
         self.standstill = nil
     }
 

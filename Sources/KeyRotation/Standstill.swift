@@ -18,6 +18,8 @@ final class Standstill {
     private var isEnded = false
     /// When the processes were asked.
     let begin: ContinuousClock.Instant
+    /// How long they waited; known behind ``end(wasReplaced:)``.
+    private(set) var length = Duration.zero
 
     /// Asks for it, and waits within the deadline.
     ///
@@ -88,6 +90,7 @@ final class Standstill {
         lease.release()
         opening.release()
         request.end()
+        length = .now - begin
         // Behind that: closing the former database frees all of its room, which takes the longer the larger it was.
         if wasReplaced { file?.giveUp() }
         file = nil
