@@ -22,7 +22,7 @@ build: setup  ## build the library, cipherctl and the tests
 	$(SWIFT) build --build-tests $(WARNINGS)
 
 test: setup  ## run every test
-	$(SWIFT) test --disable-xctest --no-parallel $(WARNINGS)
+	.ci/test "$(SWIFT)" $(WARNINGS)
 
 soak: setup  ## run the bank for MINUTES=30 and KILLS=10000 random kills (SEED= plays one back)
 	@case "$(MINUTES)$(KILLS)" in *[!0-9]*) echo "MINUTES and KILLS are whole numbers" >&2; exit 1;; esac
@@ -34,8 +34,8 @@ lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing w
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift
 	$(SWIFT) build --build-tests $(WARNINGS)
 	$(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(WARNINGS)
-	@for script in .ci/setup .ci/run .ci/bare-root .ci/install .ci/docs; do bash -n $$script || exit 1; done
-	@! command -v shellcheck >/dev/null || shellcheck .ci/setup .ci/run .ci/bare-root .ci/install .ci/docs
+	@for script in .ci/setup .ci/run .ci/test .ci/bare-root .ci/install .ci/docs; do bash -n $$script || exit 1; done
+	@! command -v shellcheck >/dev/null || shellcheck .ci/setup .ci/run .ci/test .ci/bare-root .ci/install .ci/docs
 
 demo: setup  ## encrypt a real database, share it between four processes, verify every page
 	$(SWIFT) build -c release --product cipherctl

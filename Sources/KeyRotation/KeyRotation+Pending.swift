@@ -67,10 +67,10 @@ extension KeyRotation {
 
     /// Ends a rotation that was cut before the switch. The caller holds the locks `admin` and `opening`.
     static func abandonCut(_ paths: StorePaths, _ ledger: RotationLedger) throws -> Bool {
-        guard let rotation = try ledger.rotation() else { return try RotationCopy.removeLeftover(of: paths.database) }
+        guard let rotation = try ledger.rotation() else { return try RotationCopy.removeLeftover(of: paths) }
         if rotation.sidecar.state == .switching { throw StoreError.switchPending(paths.database) }
         try ledger.abandon()
-        try RotationCopy.removeLeftover(of: paths.database)
+        try RotationCopy.removeLeftover(of: paths)
         _ = KeyLog(databasePath: paths.database).note(.rotationAbandoned(from: rotation.sidecar.epoch))
         return true
     }
@@ -99,7 +99,7 @@ extension KeyRotation {
         return RotationStatus(
             state: RotationStatus.State(sidecar.state), isRunning: isRunning, process: rotator(of: paths.database),
             epoch: sidecar.epoch, databaseBytes: bytes,
-            copyBytes: try Files.byteCount(RotationCopy.path(of: paths.database)),
+            copyBytes: try Files.byteCount(paths.rotationCopy),
             logBytes: try Files.byteCount(paths.wal) ?? 0)
     }
 

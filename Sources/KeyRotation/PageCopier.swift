@@ -22,16 +22,16 @@ final class PageCopier {
 
     /// Makes the copy's file.
     init(
-        database: String, keys: RotationKeys, options: KeyRotation.Options, teller: ProgressTeller,
+        _ paths: StorePaths, keys: RotationKeys, options: KeyRotation.Options, teller: ProgressTeller,
         isCancelled: @escaping @Sendable () -> Bool
     ) throws {
-        self.database = database
+        database = paths.database
         self.isCancelled = isCancelled
         self.teller = teller
         reencryption = try Self.reencryption(keys)
         throttle = options.throttleBytesPerSecond.map { Throttle(bytesPerSecond: $0) }
         workers = options.workerCount
-        copy = try RotationCopy(for: database, pageBytes: reencryption.layout.pageBytes)
+        copy = try RotationCopy(for: paths, pageBytes: reencryption.layout.pageBytes)
     }
 
     static func reencryption(_ keys: RotationKeys) throws -> PageReencryption {

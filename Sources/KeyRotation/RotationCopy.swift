@@ -1,3 +1,4 @@
+import CipherDatabase
 import CipherStore
 import Dispatch
 import StorePlatform
@@ -8,9 +9,6 @@ import Synchronization
 /// It is made with the attributes of the database, and a file of that name is never written over. What is written is
 /// brought to the medium in the background now and then, so that little is left when all processes wait.
 final class RotationCopy: Sendable {
-    /// The name of the copy of a database.
-    static func path(of database: String) -> String { database + "-rotating" }
-
     let path: String
     private let file: OpenFile
     private let unsyncedBytes = Atomic<Int>(0)
@@ -23,14 +21,14 @@ final class RotationCopy: Sendable {
     /// Makes the file.
     ///
     /// - Throws: ``StoreError`` `rotationPending` when something else has the name; ``SystemError``.
-    init(for database: String, pageBytes: Int) throws {
-        path = Self.path(of: database)
+    init(for paths: StorePaths, pageBytes: Int) throws {
+        path = paths.rotationCopy
         self.pageBytes = pageBytes
-        try Self.removeLeftover(of: database)
+        try Self.removeLeftover(of: paths)
         let file = try FileDescriptor(
             opening: path, .readWrite, creating: .always(permissions: FileAttributes.privatePermissions))
         do {
-            try FileAttributes(of: database)?.apply(to: file)
+            try FileAttributes(of: paths.database)?.apply(to: file)
         } catch {
             try? Files.remove(path)
             throw error
@@ -47,8 +45,8 @@ final class RotationCopy: Sendable {
     /// - Returns: Whether there was one.
     /// - Throws: ``StoreError`` `rotationPending` when it cannot be such a copy (``RotationLeftover``); ``SystemError``.
     @discardableResult
-    static func removeLeftover(of database: String) throws -> Bool {
-        let path = path(of: database)
+    static func removeLeftover(of paths: StorePaths) throws -> Bool {
+        let path = paths.rotationCopy
         switch try RotationLeftover(at: path) {
         case .absent: return false
         case .foreign(let why): throw StoreError.copyInTheWay(path, why)

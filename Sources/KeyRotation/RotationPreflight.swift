@@ -22,7 +22,7 @@ struct RotationPreflight {
     func require(_ teller: ProgressTeller) throws {
         teller.begin(.preflight)
         let plan = try plan(measures: false)
-        if plan.freeBytes < plan.neededBytes { throw Files.noSpace(for: RotationCopy.path(of: paths.database)) }
+        if plan.freeBytes < plan.neededBytes { throw Files.noSpace(for: paths.rotationCopy) }
         guard let obstacle = plan.obstacles.first else { return }
         throw StoreError(
             plan.damage?.isEmpty == false ? .pageDamaged(0) : .settingsConflict,

@@ -177,8 +177,8 @@ extension RotationRun {
         self.copier = nil
         // A descriptor of the database must not be closed once SQLite has it open.
         copy.close()
-        try emptyLog()
-        CrashPoint.reach(.rotationLogTruncated)
+        try replaceLog()
+        CrashPoint.reach(.rotationLogEmptied)
         try Files.rename(copy.path, to: paths.database)
         CrashPoint.reach(.rotationRenamed)
         try Files.synchronize(directory: Files.directory(of: paths.database))
@@ -187,18 +187,21 @@ extension RotationRun {
         CrashPoint.reach(.rotationCompleted)
     }
 
-    /// SQLite empties a log without waiting for the medium: after a power cut frames under the old key could meet the new
-    /// file.
-    private func emptyLog() throws {
+    /// After a power cut frames under the old key must not meet the new file: an empty log is durable before it comes.
+    ///
+    /// The former log is not cut: the system takes the longer for that the longer it is. It loses its name, and its room
+    /// is freed when the others go on.
+    private func replaceLog() throws {
         guard try Files.byteCount(paths.wal) != nil else { return }
-        let log = try FileDescriptor(opening: paths.wal, .readWrite)
-        try log.truncate(toByteCount: 0)
-        try log.synchronize()
+        formerLog = OpenFile(try FileDescriptor(opening: paths.wal, .readOnly))
+        try AtomicFile.write([], to: paths.wal, likeFile: paths.wal)
     }
 
     func letGo() {
         if let keys { onCompletion(keys) }
         endStandstill(wasReplaced: true)
+        formerLog?.close()
+        formerLog = nil
         CrashPoint.reach(.rotationReleased)
         note(.rotationCompleted(to: report.toEpoch))
     }

@@ -36,6 +36,8 @@ final class RotationRun {
     /// Pages of the copy.
     var pages: UInt32 = 0
     var standstill: Standstill?
+    /// The log that an empty one has replaced, kept open while everybody waits.
+    var formerLog: OpenFile?
     /// What the new keys are to be.
     var proposal: RotationProposal?
     var isNewKeyProved = false
@@ -163,7 +165,7 @@ final class RotationRun {
         copier?.copy.close()
         copier = nil
         let copier = try PageCopier(
-            database: paths.database, keys: keys, options: options, teller: teller, isCancelled: isCancelled)
+            paths, keys: keys, options: options, teller: teller, isCancelled: isCancelled)
         self.copier = copier
         cut = view.cut
         pages = view.databasePages
@@ -238,7 +240,7 @@ final class RotationRun {
         guard keys != nil else { return }
         try withOpeningLock {
             try ledger.abandon()
-            if hadCopy { try RotationCopy.removeLeftover(of: paths.database) }
+            if hadCopy { try RotationCopy.removeLeftover(of: paths) }
         }
         note(.rotationAbandoned(from: report.fromEpoch))
     }

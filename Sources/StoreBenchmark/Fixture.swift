@@ -5,6 +5,8 @@ import Foundation
 /// Stores for the benchmark in a folder of their own, with the key in the forms that library and C need.
 final class Fixture {
     static let rowCount = 200_000
+    /// Of shared stores.
+    static let keySource = KeySource.rawKey([UInt8](repeating: 0x2a, count: 32))
     let folder: URL
     /// A store of one table of ten integer columns, to read from.
     let path: String
@@ -23,15 +25,17 @@ final class Fixture {
         keyspec = "x'\(key)\(salt)'"
         saltLiteral = "x'\(salt)'"
         let pool = try pool(at: path)
-        try pool.write { db in
-            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, \(Self.tenColumns))")
-            let insert = try db.makeStatement(sql: Self.insertTen)
-            for row in 0..<Self.rowCount {
-                try insert.execute(arguments: (0..<10).map { row + $0 })
-            }
-        }
-        try pool.checkpoint()
+        try Self.fill(pool)
         try pool.close()
+    }
+
+    private static func fill(_ writer: some DatabaseWriter) throws {
+        try writer.write { db in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, \(tenColumns))")
+            let insert = try db.makeStatement(sql: insertTen)
+            for row in 0..<rowCount { try insert.execute(arguments: (0..<10).map { row + $0 }) }
+        }
+        try writer.checkpoint()
     }
 
     deinit { try? FileManager.default.removeItem(at: folder) }
@@ -41,6 +45,13 @@ final class Fixture {
     static let insertTen = "INSERT INTO t (\(tenColumns)) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
     func path(of name: String) -> String { folder.appendingPathComponent(name).path }
+
+    /// A shared store with the rows of the store at ``path``.
+    func sharedStore() throws -> SharedStore {
+        let store = try SharedStore.open(at: path(of: "shared-\(UUID().uuidString).db"), unlockedBy: Self.keySource)
+        try Self.fill(store)
+        return store
+    }
 
     /// The library's pool on a store.
     ///

@@ -12,10 +12,10 @@ enum MixedWork {
 
     static func inserting(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
         let values = MixedValues()
-        let stores = try WritingStores(fixture, createTable: createTable)
+        let stores = try WritingStores(fixture, createTable: createTable) { try fixture.pool(at: $0) }
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count, prepare: stores.empty,
-            library: { try stores.pool.write { try insertRows($0, values) } },
+            library: { try stores.writer.write { try insertRows($0, values) } },
             baseline: {
                 let code = baseline_insert_mixed(
                     stores.baseline.connection, insert, values.rows, Int32(values.rows.count), Int64(count))

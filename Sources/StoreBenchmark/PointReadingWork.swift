@@ -7,8 +7,9 @@ enum PointReadingWork {
     private static let sql = "SELECT c0 FROM t WHERE id = ?"
 
     /// BEGIN, the row and COMMIT each time.
-    static func oneReadEach(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
-        let pool = try fixture.pool(at: fixture.path)
+    static func oneReadEach(
+        _ work: Work, _ comparison: Comparison, _ fixture: Fixture, by reader: some DatabaseReader
+    ) throws -> Measurement {
         let baseline = try fixture.baseline(at: fixture.path)
         let expected = baseline_point_reads(baseline.connection, sql, Int64(count))
         return try comparison.measure(
@@ -16,7 +17,7 @@ enum PointReadingWork {
             library: {
                 var sum: Int64 = 0
                 for index in 0..<count {
-                    sum += try pool.read { db in
+                    sum += try reader.read { db in
                         let statement = try db.cachedStatement(sql: sql)
                         return try Int64.fetchOne(statement, arguments: [1 + index * 7 % count]) ?? 0
                     }
@@ -54,12 +55,13 @@ enum PointReadingWork {
     }
 
     /// What an access costs before anything is read.
-    static func empty(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
-        let pool = try fixture.pool(at: fixture.path)
+    static func empty(
+        _ work: Work, _ comparison: Comparison, _ fixture: Fixture, by reader: some DatabaseReader
+    ) throws -> Measurement {
         let baseline = try fixture.baseline(at: fixture.path)
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count,
-            library: { for _ in 0..<count { try pool.read { _ in } } },
+            library: { for _ in 0..<count { try reader.read { _ in } } },
             baseline: {
                 let code = baseline_empty_transactions(baseline.connection, Int64(count))
                 try BenchmarkError.require(code == 0, "C: \(code)")

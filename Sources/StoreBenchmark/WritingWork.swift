@@ -1,5 +1,6 @@
 import CBaseline
 import CipherStore
+import Foundation
 
 /// Inserting integers, by the library and by plain C, each into a store of its own.
 enum WritingWork {
@@ -8,11 +9,11 @@ enum WritingWork {
     /// Many rows in one transaction.
     static func integers(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
         let count = 100_000
-        let stores = try WritingStores(fixture, createTable: createTable)
+        let stores = try WritingStores(fixture, createTable: createTable) { try fixture.pool(at: $0) }
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count, prepare: stores.empty,
             library: {
-                try stores.pool.write { db in
+                try stores.writer.write { db in
                     let insert = try db.makeStatement(sql: Fixture.insertTen)
                     for row in 0..<count {
                         try insert.execute(arguments: [
@@ -28,14 +29,16 @@ enum WritingWork {
     }
 
     /// One row in each transaction.
-    static func singleRows(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
+    static func singleRows(
+        _ work: Work, _ comparison: Comparison, _ fixture: Fixture, opening: (String) throws -> some DatabaseWriter
+    ) throws -> Measurement {
         let count = 2000
-        let stores = try WritingStores(fixture, createTable: createTable)
+        let stores = try WritingStores(fixture, createTable: createTable, opening: opening)
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count, prepare: stores.empty,
             library: {
                 for row in 0..<count {
-                    try stores.pool.write { db in
+                    try stores.writer.write { db in
                         let insert = try db.cachedStatement(sql: Fixture.insertTen)
                         try insert.execute(arguments: [
                             row, row + 1, row + 2, row + 3, row + 4, row + 5, row + 6, row + 7, row + 8, row + 9,
@@ -51,24 +54,24 @@ enum WritingWork {
 }
 
 /// Two stores of the same empty table: one for the library, one for plain C.
-final class WritingStores {
-    let pool: DatabasePool
+final class WritingStores<Writer: DatabaseWriter> {
+    let writer: Writer
     let baseline: Baseline
 
-    init(_ fixture: Fixture, createTable: String) throws {
-        let name = createTable.hashValue.magnitude
-        pool = try fixture.pool(at: fixture.path(of: "library-\(name).db"))
+    init(_ fixture: Fixture, createTable: String, opening: (String) throws -> Writer) throws {
+        let name = UUID().uuidString
+        writer = try opening(fixture.path(of: "library-\(name).db"))
         baseline = try fixture.baseline(at: fixture.path(of: "c-\(name).db"))
-        try pool.write { try $0.execute(sql: "DROP TABLE IF EXISTS t; " + createTable) }
-        try baseline.execute("DROP TABLE IF EXISTS t; " + createTable)
+        try writer.write { try $0.execute(sql: createTable) }
+        try baseline.execute(createTable)
         // The library checkpoints by itself after as many pages as SQLite does.
         try baseline.execute("PRAGMA wal_autocheckpoint = 1000; PRAGMA journal_size_limit = 4194304")
     }
 
     /// Takes the rows out again, and leaves both logs empty.
     func empty() throws {
-        try pool.write { try $0.execute(sql: "DELETE FROM t") }
-        try pool.checkpoint()
+        try writer.write { try $0.execute(sql: "DELETE FROM t") }
+        try writer.checkpoint()
         try baseline.execute("DELETE FROM t; PRAGMA wal_checkpoint(PASSIVE)")
     }
 }

@@ -13,6 +13,8 @@ package struct StorePaths: Sendable {
     package var sharedMemory: String { database + "-shm" }
     package var journal: String { database + "-journal" }
     package var lock: String { database + "-lock" }
+    /// The copy under the next key, while a rotation makes it.
+    package var rotationCopy: String { database + "-rotating" }
     package var sidecar: String { database + "-sidecar" }
     package var sidecarBackup: String { database + "-sidecar.bak" }
 }

@@ -13,7 +13,7 @@ struct FormerFiles {
 
     /// What may lie at the place of a store. The lock file and the key log stay: they belong to the place.
     private var names: [String] {
-        [paths.database, paths.sidecar, paths.sidecarBackup, paths.wal, paths.journal, paths.database + "-rotating"]
+        [paths.database, paths.sidecar, paths.sidecarBackup, paths.wal, paths.journal, paths.rotationCopy]
     }
 
     /// Whatever is there that a restoration would have to replace.

@@ -12,7 +12,7 @@ struct RotationFiles {
     init(_ paths: StorePaths) { self.paths = paths }
 
     /// The copy that a rotation makes.
-    var copyPath: String { paths.database + "-rotating" }
+    var copyPath: String { paths.rotationCopy }
 
     // MARK: The copy
 

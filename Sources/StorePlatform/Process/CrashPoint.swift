@@ -130,7 +130,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// The sidecar says that the switch has begun.
     case rotationSwitchingWritten
     /// The log is empty, durably.
-    case rotationLogTruncated
+    case rotationLogEmptied
     /// The copy has the database's name; the folder is not yet durable.
     case rotationRenamed
     /// The folder is durable; the sidecar still says that the switch is under way.

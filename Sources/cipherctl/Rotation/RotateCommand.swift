@@ -67,7 +67,7 @@ struct RotateCommand: Command {
 enum RotateNotes {
     static let all = [
         "The database is copied page by page under a new data key and salt, verified, and what is written meanwhile is "
-            + "carried over. In the end everybody pauses for some milliseconds, and goes on with the new key. Slots stay. "
+            + "carried over. In the end everybody pauses for a moment, and goes on with the new key. Slots stay. "
             + "A rotation that fails or is interrupted before that leaves the store as it was; one that is killed is undone "
             + "or finished by the next opening.",
         "A backup comes first: say --backup DIR or --no-backup. It keeps the former key.",
