@@ -49,10 +49,15 @@ struct Comparison {
     /// - Parameters:
     ///   - repetitions: How often one call does the unit of the work.
     ///   - prepare: Runs before each call of either side, outside of the time.
+    ///   - part: What of the library's last call counts, in seconds; nil counts all of it.
     func measure(
         _ work: String, goal: Double?, repetitions: Int = 1, prepare: () throws -> Void = {},
-        library: () throws -> Void, baseline: () throws -> Void
+        part: (() -> Double)? = nil, library: () throws -> Void, baseline: () throws -> Void
     ) throws -> Measurement {
+        func librarySeconds() throws -> Double {
+            let all = try seconds(library)
+            return part?() ?? all
+        }
         func seconds(_ body: () throws -> Void) throws -> Double {
             try prepare()
             if takesProcessorTime {
@@ -63,17 +68,17 @@ struct Comparison {
             let (seconds, attoseconds) = try ContinuousClock().measure(body).components
             return Double(seconds) + Double(attoseconds) * 1e-18
         }
-        _ = try seconds(library)
+        _ = try librarySeconds()
         _ = try seconds(baseline)
         var pairs: [(library: Double, baseline: Double)] = []
         for run in 0..<runs {
             // Each goes first every other time.
             if run.isMultiple(of: 2) {
-                let first = try seconds(library)
+                let first = try librarySeconds()
                 pairs.append((first, try seconds(baseline)))
             } else {
                 let first = try seconds(baseline)
-                pairs.append((try seconds(library), first))
+                pairs.append((try librarySeconds(), first))
             }
         }
         return Measurement(

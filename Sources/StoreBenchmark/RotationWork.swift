@@ -44,12 +44,15 @@ enum RotationWork {
 
     /// A whole rotation of an idle store, with its verification and every synchronization of the disk, beside a way of
     /// SQLCipher's that does neither.
+    ///
+    /// - Parameter copyOnly: Whether only the copying of all pages counts.
     static func rotate(
-        _ work: Work, _ comparison: Comparison, _ fixture: Fixture, beside rival: Rival
+        _ work: Work, _ comparison: Comparison, _ fixture: Fixture, beside rival: Rival, copyOnly: Bool = false
     ) throws -> Measurement {
-        let (path, plain) = (fixture.path(of: "rotation.db"), fixture.path(of: "rekey.db"))
-        let (target, source) = (fixture.path(of: "export.db"), KeySource.rawKey([UInt8](repeating: 7, count: 32)))
-        let store = try SharedStore.open(at: path, unlockedBy: source)
+        let name = UUID().uuidString
+        let (path, plain) = (fixture.path(of: "rotation-\(name).db"), fixture.path(of: "rekey-\(name).db"))
+        let target = fixture.path(of: "export-\(name).db")
+        let store = try SharedStore.open(at: path, unlockedBy: Fixture.keySource)
         defer { try? store.close() }
         try store.write { db in
             try db.execute(sql: "CREATE TABLE t (a BLOB)")
@@ -63,15 +66,13 @@ enum RotationWork {
         var keyspecs = [fixture.keyspec, "x'" + String(repeating: "3b", count: 32) + fixture.keyspec.suffix(33)]
         var options = KeyRotation.Options()
         options.checksIntegrity = false
+        var copySeconds = 0.0
         return try comparison.measure(
             work.name, goal: work.goal,
-            prepare: { try? FileManager.default.removeItem(atPath: target) },
+            prepare: { try? FileManager.default.removeItem(atPath: target) }, part: copyOnly ? { copySeconds } : nil,
             library: {
                 let report = try KeyRotation(store, options: options).run()
-                FileHandle.standardError.write(
-                    Data(
-                        "  copied at \(report.copyBytesPerSecond / 1_000_000) MB/s, pause \(report.longestPause)\n".utf8
-                    ))
+                copySeconds = Double(report.bytes) / Double(report.copyBytesPerSecond)
             },
             baseline: {
                 switch rival {

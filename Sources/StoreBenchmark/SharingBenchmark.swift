@@ -7,7 +7,7 @@ import Foundation
 struct SharingBenchmark {
     let rounds: Int
     let seconds: Double
-    private static let processCounts = [1, 2, 4, 8, 16]
+    let processCounts: [Int]
 
     private struct Result {
         var throughput: [Double] = []
@@ -18,7 +18,7 @@ struct SharingBenchmark {
     func run() throws {
         var results: [String: Result] = [:]
         for _ in 0..<rounds {
-            for count in Self.processCounts {
+            for count in processCounts {
                 for mode in SharingMode.allCases {
                     let (throughput, worst, late) = try measure(mode, processes: count)
                     results["\(mode) \(count)", default: Result()].throughput.append(throughput)
@@ -28,9 +28,10 @@ struct SharingBenchmark {
             }
         }
         print("processes  mode          tx/s    of one   99 %      worst wait (median, all)")
-        for count in Self.processCounts {
+        for count in processCounts {
             for mode in SharingMode.allCases {
-                guard let result = results["\(mode) \(count)"], let one = results["\(mode) 1"] else { continue }
+                guard let result = results["\(mode) \(count)"], let one = results["\(mode) \(processCounts[0])"]
+                else { continue }
                 print(
                     String(
                         format: "%9d  %@ %7.0f  %5.0f %%  %6.2f ms  %8.1f ms  %8.1f ms", count,

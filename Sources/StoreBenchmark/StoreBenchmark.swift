@@ -4,7 +4,7 @@ import Foundation
 @main
 enum StoreBenchmark {
     /// `StoreBenchmark [--runs N] [--cpu] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`, or
-    /// `StoreBenchmark --sharing [--runs N] [--seconds N]`, or `StoreBenchmark --rotation [--megabytes N,N]`
+    /// `StoreBenchmark --sharing [--runs N] [--seconds N] [--processes N,N]`, or `StoreBenchmark --rotation [--megabytes N,N]`
     static func main() {
         do {
             try run()
@@ -19,13 +19,13 @@ enum StoreBenchmark {
         if CommandLine.arguments.contains("--sharing") {
             return try SharingBenchmark(
                 rounds: option("--runs").flatMap { Int($0) } ?? 3,
-                seconds: option("--seconds").flatMap { Double($0) } ?? 2
+                seconds: option("--seconds").flatMap { Double($0) } ?? 2,
+                processCounts: numbers("--processes") ?? [1, 2, 4, 8, 16]
             ).run()
         }
         if let work = option("--rotation-child") { return try RotationWorker(work).run() }
         if CommandLine.arguments.contains("--rotation") {
-            let sizes = (option("--megabytes") ?? "100,1024").split(separator: ",").compactMap { Int($0) }
-            return try LiveRotationBenchmark(megabytes: sizes).run()
+            return try LiveRotationBenchmark(megabytes: numbers("--megabytes") ?? [100, 1024]).run()
         }
         let options = try BenchmarkOptions(CommandLine.arguments.dropFirst())
         let fixture = try Fixture()
@@ -60,6 +60,10 @@ enum StoreBenchmark {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
         try encoder.encode(measurements).write(to: URL(fileURLWithPath: file))
+    }
+
+    private static func numbers(_ name: String) -> [Int]? {
+        option(name).map { $0.split(separator: ",").compactMap { Int($0) } }.flatMap { $0.isEmpty ? nil : $0 }
     }
 
     private static func option(_ name: String) -> String? {

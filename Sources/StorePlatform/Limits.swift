@@ -14,6 +14,9 @@ package enum Limits {
     package static let tableWait = Duration.seconds(1)
     /// How long those who wait to write may be overtaken by newcomers.
     package static let overtakingTime = Duration.milliseconds(2)
+    /// How long one to whom the turn to write was handed keeps it while others wait: a process that comes anew reads again
+    /// what others wrote, and that takes a part of each turn.
+    package static let turnLength = Duration.milliseconds(4)
     /// How often the first of those who wait to write looks whether the one who writes is alive.
     package static let turnLookTime = Duration.milliseconds(20)
     /// How often those behind it do.

@@ -161,6 +161,12 @@ final class WriteTurn: @unchecked Sendable {
 
     // MARK: What is told
 
+    /// The log at the last checkpoint of any process, as one word; 0 where none is known.
+    var checkpointed: UInt64 {
+        get { turnstile?.checkpointed ?? 0 }
+        set { turnstile?.checkpointed = newValue }
+    }
+
     var statistics: WriteStatistics { recorder.statistics(takesTurns: turnstile != nil) }
 
     /// Tells others what the holder of this connection is.

@@ -41,11 +41,32 @@ final class Checkpointer {
         guard frames >= dueFrames, !writer.isClosed, !writer.isInsideTransaction else { return }
         // The commit before kept the turn for it, or it comes by soon; a checkpoint is never starved by other writers.
         writer.enterTurnForCheckpoint()
+        if let others = framesAtOthersCheckpoint(writer), others + interval > frames {
+            return setDueFrames(others + interval, writer)
+        }
         // For SQLite's lock it does not wait: it comes with one of the next commits.
         let result = try? writer.withoutWaiting { try checkpoint(holding: writer) }
         if result == nil { recorder.recordPostponed() }
         // Where a reader keeps the log from being copied whole, trying at each commit would only cost time.
         setDueFrames(frames + (result == nil ? min(interval, Limits.framesBeforeRetry) : interval), writer)
+    }
+
+    /// The length of the log when another process made or tried the last checkpoint of its present run; nil when none did.
+    ///
+    /// Without it all processes would come to the same limit, and each would try what one has just done: that takes as
+    /// many times as long, and where a reader keeps the log from being used anew, it is in vain.
+    private func framesAtOthersCheckpoint(_ writer: Database) -> Int? {
+        guard let word = writer.turn?.checkpointed, let index = writer.handle.walIndex,
+            UInt32(truncatingIfNeeded: word >> 32) == index.salts.second
+        else { return nil }
+        let frames = UInt32(truncatingIfNeeded: word)
+        return frames <= index.frames ? Int(frames) : nil
+    }
+
+    /// Tells other processes of a checkpoint of this one.
+    private func tellOthers(_ writer: Database) {
+        guard let index = writer.handle.walIndex else { return }
+        writer.turn?.checkpointed = UInt64(index.salts.second) << 32 | UInt64(index.frames)
     }
 
     private func setDueFrames(_ frames: Int, _ writer: Database) {
@@ -68,6 +89,7 @@ final class Checkpointer {
         second.beginAccess()
         defer { second.endAccess(allowsOpenTransaction: true) }
         let before = second.handle.walIndex?.checkpointedFrames ?? 0
+        tellOthers(writer)
         let start = ContinuousClock.now
         var result = try copyFrames(on: second, holding: writer)
         if result.walFrameCount >= interval * Limits.checkpointsBeforeRestart {

@@ -111,6 +111,12 @@ package final class SharedTable: @unchecked Sendable {
         set { cplatform_store64(memory + TableLayout.Header.handedOverAt, newValue) }
     }
 
+    /// The log at the last checkpoint of any process.
+    var checkpointed: UInt64 {
+        get { cplatform_load64(memory + TableLayout.Header.checkpointed) }
+        set { cplatform_store64(memory + TableLayout.Header.checkpointed, newValue) }
+    }
+
     // MARK: Requests to give the store up
 
     /// Counts the changes of requests.

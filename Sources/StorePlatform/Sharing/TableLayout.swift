@@ -26,6 +26,9 @@ package enum TableLayout {
         package static let requests = 320
         /// u32; 1 when the request also ends long reads. It counts while the byte `intent` is locked.
         package static let insists = 324
+        /// u64; the log at the last checkpoint that anybody made or tried: its length in frames in the lower half, the
+        /// second of its salts in the upper one.
+        package static let checkpointed = 328
         package static let byteCount = 4096
     }
 

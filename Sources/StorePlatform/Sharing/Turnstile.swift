@@ -5,9 +5,9 @@ import Synchronization
 ///
 /// Whoever comes while the turn is free takes it, before those who wait, so that one process writes several times in a
 /// row with what it has in its caches; but only until the first of those who wait has waited
-/// ``Limits/overtakingTime``: then the turn is handed to it, in the order of arrival. It has as much time to write several
-/// times in a row before the turn is handed on; otherwise, once all who wait have waited that long, the turn would go round
-/// write by write. Strict order alone costs more than half of the throughput, no order at all lets some wait for a second.
+/// ``Limits/overtakingTime``: then the turn is handed to it, in the order of arrival. It may write several times in
+/// a row for ``Limits/turnLength`` before the turn is handed on; otherwise, once all who wait have waited that long, the
+/// turn would go round write by write. Strict order alone costs more than half of the throughput, no order at all lets some wait for a second.
 ///
 /// Entering and leaving are one atomic operation each while nobody else comes, and make no system call. A holder that
 /// dies is noticed by its slot; one that is stopped keeps the turn, as it keeps SQLite's lock. One that is stopped
@@ -28,11 +28,17 @@ package final class Turnstile: @unchecked Sendable {
     private let mine: TurnWord
     private let offer: TurnWord
     private let overtakingNanoseconds: UInt64
+    private let lengthNanoseconds: UInt64
 
-    /// - Parameter overtaking: How long those who wait may be overtaken.
-    package init(_ slot: HolderSlot, overtaking: Duration = Limits.overtakingTime) {
+    /// - Parameters:
+    ///   - overtaking: How long those who wait may be overtaken.
+    ///   - length: How long one to whom the turn was handed may keep it from the next.
+    package init(
+        _ slot: HolderSlot, overtaking: Duration = Limits.overtakingTime, length: Duration = Limits.turnLength
+    ) {
         self.slot = slot
         overtakingNanoseconds = overtaking.wholeNanoseconds
+        lengthNanoseconds = length.wholeNanoseconds
         table = slot.table
         mine = TurnWord(slot: slot.number, generation: slot.generation)
         offer = TurnWord(slot: slot.number, generation: slot.generation, isOffer: true)
@@ -151,7 +157,7 @@ package final class Turnstile: @unchecked Sendable {
             // A time in the future is another clock's, as of another time namespace: order matters more than speed.
             let now = MonotonicTime.now
             guard now &- table.row(first).waitingSince >= overtakingNanoseconds,
-                now &- table.handedOverAt >= overtakingNanoseconds
+                now &- table.handedOverAt >= lengthNanoseconds
             else { return false }
             guard slot.isHeld(first) else {
                 table.clearWaiting(first)
@@ -203,6 +209,13 @@ package final class Turnstile: @unchecked Sendable {
     package func call() { slot.row.call() }
 
     // MARK: What others are told
+
+    /// The log at the last checkpoint that anybody made or tried, as one word; 0 before the first. It saves work and
+    /// proves nothing.
+    package var checkpointed: UInt64 {
+        get { table.checkpointed }
+        set { table.checkpointed = newValue }
+    }
 
     /// Tells others since when this holder has the turn.
     @inline(__always)

@@ -47,7 +47,8 @@ struct HolderSlotTests {
             "TableLayout.Header.handedOverAt": Header.handedOverAt,
             "TableLayout.Header.owner": Header.owner, "TableLayout.Header.nextTicket": Header.nextTicket,
             "TableLayout.Header.waiting": Header.waiting, "TableLayout.Header.requests": Header.requests,
-            "TableLayout.Header.insists": Header.insists, "TableLayout.Header.byteCount": Header.byteCount,
+            "TableLayout.Header.insists": Header.insists, "TableLayout.Header.checkpointed": Header.checkpointed,
+            "TableLayout.Header.byteCount": Header.byteCount,
             "TableLayout.Row.generation": Row.generation, "TableLayout.Row.wake": Row.wake,
             "TableLayout.Row.ticket": Row.ticket, "TableLayout.Row.waitingSince": Row.waitingSince,
             "TableLayout.Row.process": Row.process, "TableLayout.Row.roles": Row.roles,
@@ -59,7 +60,7 @@ struct HolderSlotTests {
         ]
         #expect(documented == constants)
         #expect(Row.label + Row.labelBytes == Row.byteCount)
-        #expect(Header.waiting + 8 * Header.waitingWords <= Header.requests && Header.insists < Header.byteCount)
+        #expect(Header.waiting + 8 * Header.waitingWords <= Header.requests && Header.checkpointed < Header.byteCount)
         #expect(TableLayout.slotCount == 64 * Header.waitingWords)
     }
 

@@ -17,7 +17,7 @@ struct TurnstileTests {
 
     private func gate(overtaking: Duration = .zero) throws -> Turnstile {
         let slot = try #require(try HolderSlot.take(path: path, label: "test", roles: .writer))
-        return Turnstile(slot, overtaking: overtaking)
+        return Turnstile(slot, overtaking: overtaking, length: overtaking)
     }
 
     private func soon(_ seconds: Double = 30) -> UInt64 {

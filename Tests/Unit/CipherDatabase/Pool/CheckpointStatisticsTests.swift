@@ -56,6 +56,28 @@ import Testing
         #expect(pool.checkpointStatistics.blockage == nil)
     }
 
+    @Test("what one has just checkpointed, or tried to, the others leave for another interval")
+    func sharedInterval() throws {
+        let pools =
+            try [Databases.poolWithTable(folder) { $0.checkpointFrames = 100 }]
+            + (0..<2).map { _ in try Databases.pool(folder) { $0.checkpointFrames = 100 } }
+        // The log is not used anew, so every pool finds it longer than its interval.
+        let snapshot = try pools[0].makeSnapshot()
+        func counts() -> [Int] { pools.map(\.checkpointStatistics.count) }
+        while pools[0].checkpointStatistics.count == 0 { try pools[0].write { try $0.insert(page) } }
+        for pool in pools { try pool.write { try $0.insert(page) } }
+        #expect(counts() == [1, 0, 0])
+        while pools[1].checkpointStatistics.count == 0 { try pools[1].write { try $0.insert(page) } }
+        for pool in pools { try pool.write { try $0.insert(page) } }
+        #expect(counts() == [1, 1, 0])
+        let frames = pools.map(\.checkpointStatistics.logFrames)
+        #expect(frames[1] >= frames[0] + 100)
+        try snapshot.close()
+        // A new run of the log has checkpoints of its own, whatever was told of the former one.
+        for _ in 0..<3 { try pools[2].write { db in for _ in 0..<300 { try db.insert(page) } } }
+        #expect(pools[2].checkpointStatistics.count >= 2)
+    }
+
     @Test("a due checkpoint that meets another writer is put off, and counted as such")
     func postponed() throws {
         let pool = try Databases.poolWithTable(folder) { $0.checkpointFrames = 5 }
