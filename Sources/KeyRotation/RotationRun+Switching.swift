@@ -105,7 +105,8 @@ extension RotationRun {
 
     /// Whether the log ends where the copy does. Nobody is connected, so its files may be opened and closed by hand.
     private func logEndsAtCut() throws -> Bool {
-        guard let cut else { return false }
+        // A stock program that comes and goes removes them, the last one to close as it is.
+        guard let cut, Files.exists(paths.sharedMemory), Files.exists(paths.wal) else { return false }
         let head = try FileDescriptor(opening: paths.sharedMemory, .readOnly)
             .read(at: 0, byteCount: WALIndex.headerBytes)
         guard let index = head.withUnsafeBytes({ WALIndex($0) }), index.frames == cut.frame else { return false }
