@@ -105,15 +105,18 @@ extension RotationRun {
 
     /// Whether the log ends where the copy does. Nobody is connected, so its files may be opened and closed by hand.
     private func logEndsAtCut() throws -> Bool {
-        // A stock program that comes and goes removes them, the last one to close as it is.
-        guard let cut, Files.exists(paths.sharedMemory), Files.exists(paths.wal) else { return false }
+        // A stock program that comes and goes removes both, as the last one to close.
+        guard let cut, Files.exists(paths.sharedMemory) else { return false }
         let head = try FileDescriptor(opening: paths.sharedMemory, .readOnly)
             .read(at: 0, byteCount: WALIndex.headerBytes)
-        guard let index = head.withUnsafeBytes({ WALIndex($0) }), index.frames == cut.frame else { return false }
+        // Without frames as well: what was committed may be in the database file already, and the log begun anew.
+        guard let index = head.withUnsafeBytes({ WALIndex($0) }), index.frames == cut.frame, index.salts == cut.salts
+        else { return false }
         if cut.frame == 0 { return true }
+        guard Files.exists(paths.wal) else { return false }
         let start = try FileDescriptor(opening: paths.wal, .readOnly).read(at: 0, byteCount: WALHeader.headerBytes)
         let header = start.withUnsafeBytes { WALHeader($0) }
-        return index.salts == cut.salts && header?.salts == cut.salts
+        return header?.salts == cut.salts
     }
 
     /// Lets everybody go on with the former key, and waits a little.

@@ -43,6 +43,29 @@ import Testing
         #expect(StoreProof.problems(path).isEmpty)
     }
 
+    // The log has no frames before and none behind it: only its salts tell that it was written and begun anew.
+    @Test(
+        "a program that does not pause may take its commit out of the log again: it is in the rotated store all the same"
+    )
+    func emptyLog() throws {
+        let founder = try opened()
+        #expect(founder.ask("fill 300000") == "ok")
+        // The last one to close empties the log.
+        founder.end()
+        let stranger = try opened()
+        #expect(stranger.ask("stock-key") == "ok")
+        let rotator = try opened()
+        let standing = rotate(rotator, until: .rotationCopySynced)
+        #expect(stranger.ask("stock-write \(path) stranger emptying") == "ok")
+        #expect(try Data(contentsOf: folder.url.appendingPathComponent("app.db-wal")).isEmpty)
+        standing.leave()
+        let answer = rotator.answer() ?? "died"
+        #expect(answer.hasPrefix("ok 1 2 "), "\(answer)")
+        #expect(rotator.ask("count stranger") == "ok 1")
+        rotator.end()
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
     private func file(_ path: String) throws -> Int {
         try #require(FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber] as? Int)
     }

@@ -16,8 +16,8 @@ extension Actor {
     ///   commit. `load-end` answers how often, how many failed, the longest in ms, and the first failure.
     /// - `open-direct PATH KEY`, `key-add KEY`: a store without slots, and another slot.
     /// - `stock PATH`: an idle connection of plain C by the store's revealed key, in place of the store.
-    /// - `stock-key`: takes the revealed key in place of the store; `stock-write PATH TEXT` opens such a connection with
-    ///   it, inserts a row and closes.
+    /// - `stock-key`: takes the revealed key in place of the store; `stock-write PATH TEXT [emptying]` opens such a
+    ///   connection with it, inserts a row and closes; with `emptying` the log is there and empty then.
     static let rotationCommands: [String: Command] = [
         "rotate": { actor, words in
             let report = try actor.rotation(words).run()
@@ -61,7 +61,9 @@ extension Actor {
             return ""
         },
         "stock-write": { actor, words in
-            try StockConnection(words[0], keyspec: actor.stockKeyspec).insert(words[1])
+            let connection = try StockConnection(words[0], keyspec: actor.stockKeyspec)
+            try connection.insert(words[1])
+            if words.last == "emptying" { try connection.emptyLog() }
             return ""
         },
         "stock-close": { actor, _ in
@@ -190,6 +192,13 @@ final class StockConnection {
 
     func insert(_ text: String) throws {
         try check(sqlite3_exec(handle, "INSERT INTO mark (process, text) VALUES (0, '\(text)')", nil, nil, nil))
+    }
+
+    /// Copies the log into the database, and begins it anew without frames; it stays when the connection is closed.
+    func emptyLog() throws {
+        var isPersistent: Int32 = 1
+        try check(sqlite3_file_control(handle, "main", SQLITE_FCNTL_PERSIST_WAL, &isPersistent))
+        try check(sqlite3_exec(handle, "PRAGMA wal_checkpoint(TRUNCATE)", nil, nil, nil))
     }
 
     private func check(_ code: Int32) throws {
