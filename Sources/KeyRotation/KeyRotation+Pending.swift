@@ -40,10 +40,12 @@ extension KeyRotation {
         let store = try SharedStore.open(at: path, unlockedBy: again, configuration: configuration)
         defer { try? store.close() }
         let teller = ProgressTeller(progress)
+        let cancelled = isCancelled ?? { false }
+        let preflight = RotationPreflight(store, options, isCancelled: cancelled)
         return try RotationRun(
             paths: paths, storeKeys: keys.current, ledger: ledger, options: options, epoch: keys.nextEpoch - 1,
-            teller: teller, isCancelled: isCancelled ?? { false },
-            examine: { _ in try RotationPreflight(store, options).require(teller) }, announce: { _ in keys }
+            teller: teller, isCancelled: cancelled, examine: { _ in try preflight.require(teller) },
+            announce: { _ in keys }
         ).run()
     }
 

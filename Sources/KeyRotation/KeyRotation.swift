@@ -32,9 +32,13 @@ public struct KeyRotation: Sendable {
     ///
     /// It measures the speed of re-encryption on some pages, and runs `integrity_check` unless the options say otherwise,
     /// which takes about as long as the copy.
-    /// - Throws: `StoreError`, `SystemError` or `DatabaseError` where something could not be looked at. What stands in the
-    ///   way of a rotation is in the plan (``RotationPlan/obstacles``).
-    public func preflight() throws -> RotationPlan { try RotationPreflight(store, options).plan() }
+    ///
+    /// - Parameter isCancelled: Asked now and then, on any thread; true ends it.
+    /// - Throws: `StoreError`, `SystemError` or `DatabaseError` where something could not be looked at;
+    ///   `CancellationError`. What stands in the way of a rotation is in the plan (``RotationPlan/obstacles``).
+    public func preflight(isCancelled: (@Sendable () -> Bool)? = nil) throws -> RotationPlan {
+        try RotationPreflight(store, options, isCancelled: isCancelled ?? { false }).plan()
+    }
 
     /// Rotates the store, on this thread and as many others as ``Options/workers`` says.
     ///
@@ -45,7 +49,8 @@ public struct KeyRotation: Sendable {
     /// - Throws: `StoreError`: `storeInUse` when another rotation runs, when a process does not pause, or when writers are
     ///   faster than the copy; `pageDamaged`, `truncated`; `rotationPending` when something that is no copy has the copy's
     ///   name, or when the switch was begun and could not be finished: opening the store finishes it. `SystemError` when
-    ///   the disk is full. `CancellationError`.
+    ///   the disk is full. `DatabaseError` `SQLITE_CORRUPT` when `integrity_check` finds damage that is not that of a page.
+    ///   `CancellationError`.
     @discardableResult
     public func run(
         isCancelled: (@Sendable () -> Bool)? = nil, progress: (@Sendable (RotationProgress) -> Void)? = nil

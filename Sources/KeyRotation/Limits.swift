@@ -30,4 +30,6 @@ enum Limits {
     static let smallestLogGrowthBytes = 16 * 1024 * 1024
     /// Problems that `integrity_check` reports at most.
     static let integrityProblems = 20
+    /// How often it is looked whether `integrity_check` is to end.
+    static let cancellationInterval = Duration.milliseconds(50)
 }

@@ -21,15 +21,17 @@ final class PageCopier {
     private(set) var bytesPerSecond = 0
 
     /// Makes the copy's file.
+    ///
+    /// - Parameter clock: What a throttle goes by.
     init(
         _ paths: StorePaths, keys: RotationKeys, options: KeyRotation.Options, teller: ProgressTeller,
-        isCancelled: @escaping @Sendable () -> Bool
+        isCancelled: @escaping @Sendable () -> Bool, clock: Throttle.Clock = .monotonic
     ) throws {
         database = paths.database
         self.isCancelled = isCancelled
         self.teller = teller
         reencryption = try Self.reencryption(keys)
-        throttle = options.throttleBytesPerSecond.map { Throttle(bytesPerSecond: $0) }
+        throttle = options.throttleBytesPerSecond.map { Throttle(bytesPerSecond: $0, clock: clock) }
         workers = options.workerCount
         copy = try RotationCopy(for: paths, pageBytes: reencryption.layout.pageBytes)
     }

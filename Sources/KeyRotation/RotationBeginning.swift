@@ -33,7 +33,7 @@ struct RotationBeginning {
                 try undoFormer(paths, ledger)
                 // Sources are asked, and keys derived, before anything is held for it.
                 run.proposal = try prepare(ledger)
-                try RotationPreflight(store, options).require(teller)
+                try RotationPreflight(store, options, isCancelled: isCancelled).require(teller)
                 run.report.backupPath = try backUp()
             },
             announce: { run in

@@ -1,6 +1,6 @@
 import CipherStore
 
-/// What a rotation would need and meet: the result of ``KeyRotation/preflight()``.
+/// What a rotation would need and meet: the result of ``KeyRotation/preflight(isCancelled:)``.
 public struct RotationPlan: Sendable {
     /// Something that a person should know before.
     public struct Finding: Hashable, Sendable {
@@ -40,7 +40,7 @@ public struct RotationPlan: Sendable {
     public internal(set) var lastBackup: UInt64?
     /// Whether a key slot is a recovery key; nil for stores without slots.
     public internal(set) var hasRecoverySlot: Bool?
-    /// What `integrity_check` found; empty when all is well. Nil when it was not asked for.
+    /// What `integrity_check` found, a line each; empty when all is well. Nil when it was not asked for.
     public internal(set) var damage: [String]?
 
     /// What stands in the way: the rotation would be refused.

@@ -11,10 +11,12 @@ struct RotationPreflight {
     private let store: SharedStore
     private let options: KeyRotation.Options
     private let paths: StorePaths
+    private let isCancelled: @Sendable () -> Bool
 
-    init(_ store: SharedStore, _ options: KeyRotation.Options) {
+    init(_ store: SharedStore, _ options: KeyRotation.Options, isCancelled: @escaping @Sendable () -> Bool) {
         self.store = store
         self.options = options
+        self.isCancelled = isCancelled
         paths = StorePaths(store.path)
     }
 
@@ -23,11 +25,33 @@ struct RotationPreflight {
         teller.begin(.preflight)
         let plan = try plan(measures: false)
         if plan.freeBytes < plan.neededBytes { throw Files.noSpace(for: paths.rotationCopy) }
+        if let damage = plan.damage, !damage.isEmpty { throw try damaged(damage) }
         guard let obstacle = plan.obstacles.first else { return }
         throw StoreError(
-            plan.damage?.isEmpty == false ? .pageDamaged(0) : .settingsConflict,
-            what: "\"\(paths.database)\" was not rotated.", why: obstacle.what, remedy: obstacle.remedy)
+            .settingsConflict, what: "\"\(paths.database)\" was not rotated.", why: obstacle.what,
+            remedy: obstacle.remedy)
     }
+
+    /// Damage by the number of its page, or in SQLite's words where it is not that of a page.
+    private func damaged(_ findings: [String]) throws -> any Error {
+        // SQLCipher gives SQLite zeros for a page that fails its authentication, and an error for the next one that is
+        // asked for: so the page that SQLite names then is another one.
+        let (keys, sidecar) = try store.requireRotationKeys()
+        if let page = try sampledSpeed(keys, sidecar, bytes: .max).badPage {
+            return StoreError.damagedPage(paths.database, page)
+        }
+        for finding in findings {
+            guard let page = IntegrityCheck.page(in: finding) else { continue }
+            return StoreError(
+                .pageDamaged(page), what: "\"\(paths.database)\" was not rotated: page \(page) is damaged.",
+                why: "integrity_check: \(finding).", remedy: Self.damageRemedy)
+        }
+        return DatabaseError(
+            resultCode: .SQLITE_CORRUPT,
+            message: "\"\(paths.database)\" was not rotated. integrity_check: \(findings[0])")
+    }
+
+    private static let damageRemedy = "Restore the store from a backup, or save what can be read."
 
     /// - Parameter measures: Whether the speed is measured, which takes a moment.
     func plan(measures: Bool = true) throws -> RotationPlan {
@@ -49,13 +73,12 @@ struct RotationPreflight {
             library: "SQLCipher \(SQLiteLibrary.cipherVersion ?? "?"), SQLite \(SQLiteLibrary.sqliteVersion)",
             lastBackup: try KeyLog(databasePath: paths.database).verify().lastTime(of: .backupVerified),
             hasRecoverySlot: sidecar.slotted == nil ? nil : sidecar.slots.contains { $0.kind == .recovery },
-            damage: options.checksIntegrity ? try damage() : nil)
+            damage: options.checksIntegrity ? try IntegrityCheck.run(on: store, isCancelled: isCancelled) : nil)
         judge(&plan, filesystem)
         if let badPage {
             plan.obstacles.append(
                 RotationPlan.Finding(
-                    what: "Page \(badPage) fails its authentication.",
-                    remedy: "Restore the store from a backup, or save what can be read."))
+                    what: "Page \(badPage) fails its authentication.", remedy: Self.damageRemedy))
         }
         return plan
     }
@@ -67,17 +90,12 @@ struct RotationPreflight {
         return pages * sidecar.settings.pageBytes
     }
 
-    private func damage() throws -> [String] {
-        let found = try store.read {
-            try String.fetchAll($0, sql: "PRAGMA integrity_check(\(Limits.integrityProblems))")
-        }
-        return found == ["ok"] ? [] : found
-    }
-
     /// Re-encrypts some pages in memory, to a key that is thrown away.
     ///
     /// - Returns: Bytes a second, and the page at which it ended because that is damaged.
-    private func sampledSpeed(_ keys: SidecarKeys, _ sidecar: Sidecar) throws -> (Int, badPage: UInt32?) {
+    private func sampledSpeed(
+        _ keys: SidecarKeys, _ sidecar: Sidecar, bytes: Int = Limits.sampleBytes
+    ) throws -> (Int, badPage: UInt32?) {
         guard let dataKey = try keys.dataKey(of: sidecar) else { throw StoreError.noKeys(paths.database) }
         let trial = try DataKey(SecretBytes.random(count: CipherSettings.keyBytes))
         let reencryption = try PageReencryption(
@@ -86,19 +104,21 @@ struct RotationPreflight {
         let view = try store.makeFrozenView()
         defer { try? view.close() }
         let pageBytes = sidecar.settings.pageBytes
-        let pages = min(view.databasePages, UInt32(max(1, Limits.sampleBytes / pageBytes)))
+        let pages = min(view.databasePages, UInt32(clamping: max(1, bytes / pageBytes)))
         var flow = PageReencryption.Flow()
         flow.workers = options.workerCount
+        flow.isCancelled = isCancelled
         flow.rereads = Limits.rereads
         flow.pause = { Pause.sleep(for: Limits.rereadPause) }
         let begin = ContinuousClock.now
         do {
-            _ = try reencryption.copy(
+            let isDone = try reencryption.copy(
                 .all(pages), acceptsZeroPages: true, flow: flow,
                 read: { places, buffer in
                     try view.read(firstPage: UInt32(places.lowerBound + 1), count: places.count, into: buffer)
                 },
                 write: { _, _ in })
+            if !isDone { throw CancellationError() }
         } catch PageReencryptionError.damaged(let page) {
             return (0, page)
         }
@@ -116,8 +136,7 @@ struct RotationPreflight {
             plan.warnings.append(RotationPlan.Finding(what: what, remedy: remedy))
         }
         if let first = plan.damage?.first {
-            obstacle(
-                "integrity_check found damage: \(first)", "Restore the store from a backup, or save what can be read.")
+            obstacle("integrity_check found damage: \(first).", Self.damageRemedy)
         }
         if plan.freeBytes < plan.neededBytes {
             obstacle(

@@ -43,6 +43,8 @@ extension RotationRun {
         if try isConnectedElsewhere() { return .foreignHolder }
         let deadline = begin + options.pauseBudget
         do {
+            // So that what others do behind the closing of the view shows in the log.
+            if start.frame == 0 { try view.commitFrame(until: deadline) }
             let fits = try view.withWriteLock(until: deadline) {
                 let rest = try view.delta(since: start)
                 guard .now + copier.pageCost * rest.pages.count <= deadline else { return false }
@@ -105,14 +107,17 @@ extension RotationRun {
 
     /// Whether the log ends where the copy does. Nobody is connected, so its files may be opened and closed by hand.
     private func logEndsAtCut() throws -> Bool {
-        guard let cut else { return false }
+        // A stock program that comes and goes removes both, as the last one to close.
+        guard let cut, Files.exists(paths.sharedMemory) else { return false }
         let head = try FileDescriptor(opening: paths.sharedMemory, .readOnly)
             .read(at: 0, byteCount: WALIndex.headerBytes)
-        guard let index = head.withUnsafeBytes({ WALIndex($0) }), index.frames == cut.frame else { return false }
-        if cut.frame == 0 { return true }
+        // With the salts: the log may have been copied, begun anew, and have as many frames again.
+        guard let index = head.withUnsafeBytes({ WALIndex($0) }), cut.frame > 0, index.frames == cut.frame,
+            index.salts == cut.salts, Files.exists(paths.wal)
+        else { return false }
         let start = try FileDescriptor(opening: paths.wal, .readOnly).read(at: 0, byteCount: WALHeader.headerBytes)
         let header = start.withUnsafeBytes { WALHeader($0) }
-        return index.salts == cut.salts && header?.salts == cut.salts
+        return header?.salts == cut.salts
     }
 
     /// Lets everybody go on with the former key, and waits a little.

@@ -13,6 +13,7 @@ struct CreateTests {
         #expect(try place.bytes("s.db").starts(with: Array("SQLite format 3\0".utf8)))
         let rows = try place.ctl("sql", place.path("s.db"), "SELECT 1 AS one", "--mode", "csv")
         #expect(rows.output == "one\r\n1\r\n")
+        #expect(try place.events() == ["store-created"])
     }
 
     @Test("every key source opens what the same key created")

@@ -156,6 +156,62 @@ import Testing
         #expect(peer.ask("check") == "ok ok")
     }
 
+    @Test(
+        "while a secret manager takes its time to prove the new key nobody waits, and the switch comes behind its answer"
+    )
+    func slowManager() throws {
+        let (rotator, peer) = (try ActorProcess(), try ActorProcess())
+        #expect(rotator.ask("open-direct \(path) raw")?.hasPrefix("ok") == true)
+        #expect(peer.ask("open \(path) raw 30")?.hasPrefix("ok") == true)
+        let manager = StandingPlace(folder.path("manager"))
+        rotator.send("rotate key:new proof:new proof-at:\(manager.path)")
+        #expect(waitUntil { manager.isReached })
+        #expect(peer.ask("mark 3") == "ok")
+        let newcomer = try opened()
+        #expect(newcomer.ask("mark 1") == "ok")
+        #expect(newcomer.ask("close") == "ok")
+        #expect(manager.isReached)
+        manager.leave()
+        let answer = rotator.answer() ?? "died"
+        #expect(answer.hasPrefix("ok 1 2 "), "\(answer)")
+        #expect(peer.ask("close") == "ok")
+        #expect(peer.ask("open \(path) new")?.hasPrefix("ok") == true)
+        #expect(peer.ask("total") == "ok 5")
+    }
+
+    @Test("a secret manager that gives another key ends the rotation before the switch, and nothing is changed")
+    func wrongManager() throws {
+        let (rotator, peer) = (try ActorProcess(), try ActorProcess())
+        #expect(rotator.ask("open-direct \(path) raw")?.hasPrefix("ok") == true)
+        #expect(peer.ask("open \(path) raw 30")?.hasPrefix("ok") == true)
+        let (sidecar, bytes) = (try contents("-sidecar"), try contents(""))
+        let answer = rotator.ask("rotate key:new proof:other") ?? "died"
+        #expect(answer.hasPrefix("error invalidKey") && answer.contains("was not given a second time"), "\(answer)")
+        #expect(try contents("") == bytes)
+        #expect(try secretLines(contents("-sidecar")) == secretLines(sidecar))
+        #expect(!FileManager.default.fileExists(atPath: path + "-rotating"))
+        for process in [rotator, peer] {
+            #expect(process.ask("mark 1") == "ok")
+            #expect(process.ask("epoch") == "ok 1")
+        }
+        #expect(rotator.ask("rotate key:new proof:new")?.hasPrefix("ok 1 2 ") == true)
+    }
+
+    @Test("a throttled rotation ends under writers all the same, and loses nothing")
+    func throttled() throws {
+        let (rotator, writers) = (try founder(), try (0..<2).map { _ in try opened() })
+        for (index, writer) in writers.enumerated() {
+            #expect(writer.ask("load-write \(folder.path("acknowledged-\(index)"))") == "ok")
+        }
+        let answer = rotator.ask("rotate throttle:12000000") ?? "died"
+        #expect(answer.hasPrefix("ok 1 2 "), "\(answer)")
+        let work = writers.map { Work($0.ask("load-end")) }
+        for process in work { #expect(process.failures == 0 && process.accesses > 0, "\(process.text)") }
+        let rows = zip(writers, work).map { (process: $0.processIdentifier, acknowledged: $1.accesses) }
+        for process in writers + [rotator] { process.end() }
+        #expect(audit(rows).isEmpty)
+    }
+
     @Test("when all keys are renewed, the slot that is at hand opens the store again, and the other processes are told")
     func compromised() throws {
         let (rotator, peer) = (try founder("one", megabytes: 1), try opened("one"))

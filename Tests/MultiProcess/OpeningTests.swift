@@ -24,6 +24,8 @@ import Testing
             #expect(Set(answers).count == 1, "\(Set(answers))")
             #expect(answers.first??.hasPrefix("ok ") == true)
             #expect(actors[0].ask("count migrated") == "ok 1")
+            let log = try String(contentsOfFile: path + "-keylog", encoding: .utf8)
+            #expect(log.split(separator: "\n").count == 1 && log.contains("store-created"), "\(log)")
             try expectSound(path, key)
         }
     }

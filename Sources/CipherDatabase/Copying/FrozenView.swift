@@ -156,6 +156,27 @@ package final class FrozenView: @unchecked Sendable {
         try writer.sync { try $0.inTransaction(holdingTurn: deadline, body) }
     }
 
+    /// Commits a frame that changes nothing: page 1 as it is.
+    ///
+    /// A log without frames tells nothing of what was: whoever opens the database first makes its index anew, without
+    /// salts, so it looks the same after somebody has committed, checkpointed and left. Behind a frame it never does.
+    ///
+    /// - Parameter deadline: Until when the turn and SQLite's lock are waited for.
+    /// - Throws: As ``withWriteLock(until:_:)``.
+    package func commitFrame(until deadline: ContinuousClock.Instant) throws {
+        try writer.sync { db in
+            try db.waiting(upTo: deadline - .now) { try db.beginTransaction(.immediate) }
+            do {
+                let version = try Int.fetchOne(db, sql: "PRAGMA main.user_version") ?? 0
+                try db.execute(sql: "PRAGMA main.user_version = \(version)")
+                try db.commit()
+            } catch {
+                db.rollbackIfNeeded()
+                throw error
+            }
+        }
+    }
+
     /// Ends the view. The log stays as it is.
     package func close() throws {
         try reader.close()

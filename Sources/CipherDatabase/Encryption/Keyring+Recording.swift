@@ -62,6 +62,19 @@ extension Keyring {
     func recordCreated() throws {
         guard let sidecar, sidecar.state == .creating, let keys else { return }
         try write(sidecar.next(.ready), keys)
+        state.withLock { $0.hasCreated = true }
+    }
+
+    /// Tells the key log of a creation that a connection of this keyring has completed, once. Where that fails the store
+    /// opens all the same, with a notice.
+    package func logCreation() {
+        let created = state.withLock { state in
+            defer { state.hasCreated = false }
+            return state.hasCreated ? state.sidecar : nil
+        }
+        guard let paths, let created else { return }
+        let scheme: KeyScheme = created.slotted == nil ? .direct : .slots
+        if let text = KeyLog(databasePath: paths.database).note(.storeCreated(scheme: scheme.rawValue)) { notice(text) }
     }
 
     // MARK: Verifying

@@ -33,6 +33,8 @@ package final class Keyring: Sendable {
         /// A choice between copies of the sidecar that are not the same, to be mended when page 1 has proved the key.
         var unmended: SidecarChoice?
         var openingLock: HeldLock?
+        /// Whether a store was created that the key log has not been told of.
+        var hasCreated = false
         var notices: [String] = []
     }
 

@@ -38,6 +38,7 @@ extension SharedStore {
                 path: path, configuration: configuration, keyring: keyring,
                 key: .material(key, creatingWith: .plaintextHeader))
             pool = opened
+            keyring.logCreation()
             try migrate(opened, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
             opened.heritage.setHolderRole(.lease, true)

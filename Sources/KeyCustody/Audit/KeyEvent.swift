@@ -73,6 +73,11 @@ package struct KeyLogField: Hashable, Sendable {
     package let name: String
     package let value: Value
 
+    package init(name: String, value: Value) {
+        self.name = name
+        self.value = value
+    }
+
     static func number(_ name: String, _ value: UInt64) -> KeyLogField {
         KeyLogField(name: name, value: .number(value))
     }

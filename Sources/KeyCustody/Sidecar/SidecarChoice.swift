@@ -185,7 +185,9 @@ extension SidecarFiles {
             return StoreError(
                 .wrongKey, what: "The key does not open \"\(databasePath)\".",
                 why: "It opens no key slot of the sidecar (\(state(copies))).",
-                remedy: "Check the key. If it is right, its slot was changed: restore the sidecar.")
+                remedy:
+                    "Check the key. If it is right, its slot was removed or changed: `cipherctl key list` with another "
+                    + "key shows which slots there are.")
         }
         if !judged.isEmpty {
             return StoreError(

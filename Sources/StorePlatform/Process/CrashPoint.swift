@@ -10,8 +10,8 @@ import Synchronization
 /// A named place at which tests let a process die as if it had been killed or the power had gone.
 ///
 /// Release builds have none of it. In debug builds a process dies by SIGKILL at the place that the environment variable
-/// `CIPHERSTORE_CRASH_AT` names, or that ``choose(_:passing:)`` names later: `fileRenamed`, or `fileRenamed:2` for the
-/// second time that it comes there.
+/// `CIPHERSTORE_CRASH_AT` names, or that ``choose(_:passing:)`` names later: `fileRenamed`, or `fileRenamed:2` for
+/// the second time that it comes there. Instead of dying it may do something there, once.
 package enum CrashPoint: String, CaseIterable, Sendable {
     /// The opening lock is held, nothing is written yet.
     case openingLockTaken
@@ -170,7 +170,10 @@ package enum CrashPoint: String, CaseIterable, Sendable {
         private struct Choice {
             let point: CrashPoint
             var passes = 0
+            var action: @Sendable () -> Void = die
         }
+
+        private static let die: @Sendable () -> Void = { kill(getpid(), SIGKILL) }
 
         private static let named: Choice? = {
             guard let variable = getenv("CIPHERSTORE_CRASH_AT") else { return nil }
@@ -188,17 +191,24 @@ package enum CrashPoint: String, CaseIterable, Sendable {
         package static func choose(_ point: CrashPoint?, passing passes: Int = 0) {
             chosen.withLock { $0 = point.map { Choice(point: $0, passes: passes) } }
         }
+
+        /// Lets the process do something at a place instead, on the thread that comes there, and go on; once.
+        package static func choose(_ point: CrashPoint, doing action: @escaping @Sendable () -> Void) {
+            chosen.withLock { $0 = Choice(point: point, action: action) }
+        }
     #endif
 
-    /// Ends the process here if this is the chosen place.
+    /// Ends the process here, or does what was asked for, if this is the chosen place.
     @inline(__always)
     package static func reach(_ point: CrashPoint) {
         #if DEBUG
-            chosen.withLock { choice in
-                guard choice?.point == point else { return }
-                if choice?.passes == 0 { kill(getpid(), SIGKILL) }
-                choice?.passes -= 1
+            let action = chosen.withLock { choice -> (@Sendable () -> Void)? in
+                guard let found = choice, found.point == point else { return nil }
+                choice = found.passes > 0 ? Choice(point: point, passes: found.passes - 1, action: found.action) : nil
+                return choice == nil ? found.action : nil
             }
+            // Without the lock: other threads come to other places meanwhile.
+            action?()
         #endif
     }
 }

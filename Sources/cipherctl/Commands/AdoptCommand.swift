@@ -73,7 +73,8 @@ struct AdoptCommand: Command {
         let store = try SharedStore.open(at: path, unlockedBy: key.source)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
-        StoreOpening.logCreation(path, .direct, console)
+        // One that was cut is completed, and told of, by the opening.
+        if result != nil { StoreOpening.logCreation(path, .direct, console) }
         if scheme == .slots, try store.keys.summary().scheme == .direct {
             try JobControlSuspension.withoutStopping { try store.keys.convertToSlots(key.source) }
             console.note(StoreInspection.formerPassphrase)

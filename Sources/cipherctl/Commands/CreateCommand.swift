@@ -41,7 +41,6 @@ struct CreateCommand: Command {
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
         let scheme = try store.keys.summary().scheme
-        StoreOpening.logCreation(path, scheme, console)
         try console.report(
             json: .object([
                 "store": .string(path), "store_id": .string("\(store.storeID)"), "epoch": .int(store.epoch),

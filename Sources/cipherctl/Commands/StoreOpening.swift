@@ -38,7 +38,7 @@ enum StoreOpening {
         return store
     }
 
-    /// Tells the key log that a store was made.
+    /// Tells the key log of a store that was made elsewhere and then got its place.
     static func logCreation(_ path: String, _ scheme: KeyScheme, _ console: Console) {
         let log = KeyLog(databasePath: StorePaths(path).database)
         if let notice = log.note(.storeCreated(scheme: scheme.rawValue)) { console.note(notice) }

@@ -47,7 +47,8 @@ struct RotationRun {
         options.backupFolder = nil
         let store = try StoreOpening.writable(path, key, console)
         defer { try? store.close() }
-        return RotationOutcome(path: path, .planned(try KeyRotation(store, options: options).preflight()))
+        let plan = try KeyRotation(store, options: options).preflight(isCancelled: { Interruption.shared.isSet })
+        return RotationOutcome(path: path, .planned(plan))
     }
 
     private func resume() throws -> RotationOutcome {

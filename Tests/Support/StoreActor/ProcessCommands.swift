@@ -1,8 +1,11 @@
+import CipherStore
 import Foundation
 import StorePlatform
+import TestKit
 
 extension Actor {
-    /// The process itself: `become USER`, `die-at POINT [PASSES]`, `leak-work ...`.
+    /// The process itself: `become USER`, `leak-work ...`; and what it does when it comes to a named place: `die-at POINT
+    /// [PASSES]`, `stand-at POINT FILE` (`StandingPlace`), `mark-at POINT COUNT` commits that many rows.
     static let processCommands: [String: Command] = [
         "become": { _, words in
             try become(UInt32(words[0]))
@@ -10,8 +13,27 @@ extension Actor {
         },
         "die-at": { _, words in
             #if DEBUG
-                guard let point = CrashPoint(rawValue: words[0]) else { throw ActorError.badArguments(words) }
-                CrashPoint.choose(point, passing: words.count > 1 ? Int(words[1]) ?? 0 : 0)
+                CrashPoint.choose(try place(words), passing: words.count > 1 ? Int(words[1]) ?? 0 : 0)
+            #endif
+            return ""
+        },
+        "stand-at": { _, words in
+            #if DEBUG
+                CrashPoint.choose(try place(words)) { StandingPlace(words[1]).stand() }
+            #endif
+            return ""
+        },
+        "mark-at": { actor, words in
+            guard let store = actor.store else { throw ActorError.nothingIsOpen }
+            #if DEBUG
+                CrashPoint.choose(try place(words)) {
+                    for _ in 0..<(Int(words[1]) ?? 0) {
+                        try? store.write { db in
+                            try db.execute(
+                                sql: "INSERT INTO mark (process, text) VALUES (?, 'between')", arguments: [getpid()])
+                        }
+                    }
+                }
             #endif
             return ""
         },
@@ -20,6 +42,11 @@ extension Actor {
             return ""
         },
     ]
+
+    private static func place(_ words: [String]) throws -> CrashPoint {
+        guard let point = words.first.flatMap(CrashPoint.init(rawValue:)) else { throw ActorError.badArguments(words) }
+        return point
+    }
 
     /// Becomes another user for good, with the group of the same number and no others.
     private static func become(_ user: UInt32?) throws {

@@ -9,12 +9,15 @@ extension Actor {
     /// Rotations, and work that goes on beside them.
     ///
     /// - `rotate [AIM] [OPTION...]`: AIM is `data-key`, `compromised` or `key:KEY`; options are `give-up:SECONDS`,
-    ///   `end:SECONDS`, `log:BYTES`, `drop`. Answers the epochs, the longest pause in ms, rounds and attempts.
+    ///   `end:SECONDS`, `log:BYTES`, `throttle:BYTES-A-SECOND`, `drop`, `proof:KEY` for the key that a secret manager gives,
+    ///   `proof-at:FILE` where it takes its time. Answers the epochs, the longest pause in ms, rounds and attempts.
     /// - `rotate-for-ever`: one after another, until it is killed.
     /// - `load-write FILE`, `load-read`: begin to write rows, or to read sums, on a thread; FILE gets a byte for each
     ///   commit. `load-end` answers how often, how many failed, the longest in ms, and the first failure.
     /// - `open-direct PATH KEY`, `key-add KEY`: a store without slots, and another slot.
     /// - `stock PATH`: an idle connection of plain C by the store's revealed key, in place of the store.
+    /// - `stock-key`: takes the revealed key in place of the store; `stock-write PATH TEXT [emptying]` opens such a
+    ///   connection with it, inserts a row and closes; with `emptying` the log is there and empty then.
     static let rotationCommands: [String: Command] = [
         "rotate": { actor, words in
             let report = try actor.rotation(words).run()
@@ -45,10 +48,22 @@ extension Actor {
         },
         "stock": { actor, words in
             guard let store = actor.store else { throw ActorError.nothingIsOpen }
-            let connection = try StockConnection(words[0], of: store)
+            let connection = try StockConnection(words[0], keyspec: store.keys.reveal().withKeyspec { Array($0) })
             try store.close()
             actor.store = nil
             actor.stock = connection
+            return ""
+        },
+        "stock-key": { actor, _ in
+            actor.stockKeyspec = try actor.store?.keys.reveal().withKeyspec { Array($0) } ?? []
+            try actor.store?.close()
+            actor.store = nil
+            return ""
+        },
+        "stock-write": { actor, words in
+            let connection = try StockConnection(words[0], keyspec: actor.stockKeyspec)
+            try connection.insert(words[1])
+            if words.last == "emptying" { try connection.emptyLog() }
             return ""
         },
         "stock-close": { actor, _ in
@@ -71,11 +86,23 @@ extension Actor {
             case "give-up": options.longReads = .giveUp(after: .seconds(number ?? 0))
             case "end": options.longReads = .end(after: .seconds(number ?? 0))
             case "log": options.logLimitBytes = Int(number ?? 0)
+            case "throttle": options.throttleBytesPerSecond = Int(number ?? 0)
+            case "proof": options.provesNewKey = Self.manager(parts[1], words)
+            case "proof-at": break
             case "drop": break
             default: throw ActorError.badArguments(words)
             }
         }
         return KeyRotation(store, options: options)
+    }
+
+    /// A secret manager that gives a passphrase, in its own time.
+    private static func manager(_ key: String, _ words: [String]) -> KeySource {
+        let place = words.first { $0.hasPrefix("proof-at:") }.map { StandingPlace(String($0.dropFirst(9))) }
+        return .custom("manager") {
+            place?.stand()
+            return try Passphrase(key)
+        }
     }
 }
 
@@ -155,15 +182,26 @@ final class RotationLoad: Sendable {
 final class StockConnection {
     private var handle: OpaquePointer?
 
-    init(_ path: String, of store: SharedStore) throws {
-        let revealed = try store.keys.reveal()
-        var code = sqlite3_open(path, &handle)
-        if code == SQLITE_OK {
-            code = revealed.withKeyspec { sqlite3_key_v2(handle, "main", $0.baseAddress, Int32($0.count)) }
+    init(_ path: String, keyspec: [UInt8]) throws {
+        try check(sqlite3_open(path, &handle))
+        try check(sqlite3_key_v2(handle, "main", keyspec, Int32(keyspec.count)))
+        for sql in ["PRAGMA cipher_plaintext_header_size = 32", "SELECT COUNT(*) FROM mark"] {
+            try check(sqlite3_exec(handle, sql, nil, nil, nil))
         }
-        for sql in ["PRAGMA cipher_plaintext_header_size = 32", "SELECT COUNT(*) FROM mark"] where code == SQLITE_OK {
-            code = sqlite3_exec(handle, sql, nil, nil, nil)
-        }
+    }
+
+    func insert(_ text: String) throws {
+        try check(sqlite3_exec(handle, "INSERT INTO mark (process, text) VALUES (0, '\(text)')", nil, nil, nil))
+    }
+
+    /// Copies the log into the database, and begins it anew without frames; it stays when the connection is closed.
+    func emptyLog() throws {
+        var isPersistent: Int32 = 1
+        try check(sqlite3_file_control(handle, "main", SQLITE_FCNTL_PERSIST_WAL, &isPersistent))
+        try check(sqlite3_exec(handle, "PRAGMA wal_checkpoint(TRUNCATE)", nil, nil, nil))
+    }
+
+    private func check(_ code: Int32) throws {
         guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
     }
 

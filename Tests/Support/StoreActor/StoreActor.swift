@@ -9,6 +9,10 @@ import StorePlatform
 @main
 enum StoreActor {
     static func main() {
+        // A process inherits what its starter blocks, and the threads of queues block signals.
+        var none = sigset_t()
+        sigemptyset(&none)
+        pthread_sigmask(SIG_SETMASK, &none, nil)
         let actor = Actor()
         while let line = readLine() {
             let words = line.split(separator: " ").map(String.init)
@@ -61,6 +65,7 @@ final class Actor {
     var request: YieldRequest?
     var requestedLease: HeldLock?
     var stock: StockConnection?
+    var stockKeyspec: [UInt8] = []
     var load: RotationLoad?
     private let suspension = SuspensionCommands()
 

@@ -3,18 +3,15 @@ import Testing
 
 @testable import KeyRotation
 
-@Suite struct ThrottleTests {
-    /// A clock that stands still but for what is slept.
-    private final class StillClock: Sendable {
-        let time = Mutex(Duration.zero)
-        var clock: Throttle.Clock {
-            Throttle.Clock(
-                now: { self.time.withLock { $0 } }, sleep: { span in self.time.withLock { $0 += span } })
-        }
-        func pass(_ span: Duration) { time.withLock { $0 += span } }
-        var now: Duration { time.withLock { $0 } }
-    }
+/// A clock that stands still but for what is slept.
+final class StillClock: Sendable {
+    private let time = Mutex(Duration.zero)
+    var clock: Throttle.Clock { Throttle.Clock(now: { self.now }, sleep: { self.pass($0) }) }
+    func pass(_ span: Duration) { time.withLock { $0 += span } }
+    var now: Duration { time.withLock { $0 } }
+}
 
+@Suite struct ThrottleTests {
     @Test("so many bytes take so long, but for a little at the beginning")
     func keepsTheRate() {
         let still = StillClock()

@@ -49,6 +49,20 @@ import Testing
         }
     }
 
+    @Test("who comes with a key that was removed is told how to see which slots there are, and not to restore anything")
+    func remedy() throws {
+        try bench.add("second")
+        try bench.withStore { try $0.keys.remove(2) }
+        do {
+            _ = try bench.read(.passphrase("second"))
+            Issue.record("it opens")
+        } catch let error as StoreError {
+            #expect(error.code == .wrongKey)
+            #expect(error.remedy.contains("removed or changed") && error.remedy.contains("`cipherctl key list`"))
+            #expect(!error.remedy.contains("restore"), "\(error.remedy)")
+        }
+    }
+
     @Test("a removed key opens nothing that is left beside the store; the last one is never removed")
     func removed() throws {
         try bench.add("second")
