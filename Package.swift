@@ -102,7 +102,7 @@ let package = Package(
         ),
         .testTarget(
             name: "ConformanceTests",
-            dependencies: ["CipherStore", "StoreCrypto", "TestKit", "StoreActor"],
+            dependencies: ["CipherStore", "KeyRotation", "StoreCrypto", "TestKit", "StoreActor"],
             path: "Tests/Conformance"
         ),
         .testTarget(

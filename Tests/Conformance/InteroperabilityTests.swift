@@ -129,7 +129,6 @@ enum StockSQLCipher: String, CaseIterable, Sendable {
     /// PyPI's `sqlcipher3-wheels`, with a SQLCipher of its own.
     case python
 
-    /// Present unless this machine lacks it.
     /// Skips the rest of a test case on machines without this program.
     func requirePresence() throws {
         if !isPresent { try Test.cancel("\(self) is not installed here") }
