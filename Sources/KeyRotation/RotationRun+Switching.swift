@@ -134,7 +134,8 @@ extension RotationRun {
                 view = try makeView()
             }
             // Commits in between are in the log now, but nothing keeps them there but the view, and it came behind them.
-            isLogLost = view?.cut != former
+            // A log without frames tells nothing: who opens the database first makes its index anew, without salts.
+            isLogLost = view?.cut != former || former.frame == 0
         }
         endStandstill()
         if isLogLost {

@@ -134,7 +134,7 @@ private final class SmallDisk {
 
     /// Files that neither a store nor this object should leave.
     var strayFiles: [String] {
-        let endings = ["db", "db-wal", "db-shm", "db-lock", "db-sidecar", "db-sidecar.bak"]
+        let endings = ["db", "db-wal", "db-shm", "db-lock", "db-sidecar", "db-sidecar.bak", "db-keylog"]
         return FolderSnapshot(of: folder).names.filter { name in !endings.contains { name.hasSuffix("." + $0) } }
     }
 
