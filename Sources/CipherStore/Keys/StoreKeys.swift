@@ -11,9 +11,13 @@ import StorePlatform
 /// try recovery.show { FileHandle.standardOutput.write(Data($0)) }
 /// ```
 ///
-/// A change takes the time of its derivations and a few milliseconds in which nobody can open the store; nothing of the
-/// database is written, and other processes that have it open go on. It has happened, in both copies of the sidecar, when
-/// the call returns, and a crash at any instant leaves a store that opens by the former keys or by the new ones.
+/// A change takes the time of its derivations and a few milliseconds in which nobody can open the store; other processes
+/// that have it open go on. It has happened, in both copies of the sidecar, when the call returns, and a crash at any
+/// instant leaves a store that opens by the former keys or by the new ones.
+///
+/// From the first change on that takes a key away, the store remembers in a row of its own (`cipherstore_custody`) how far
+/// its sidecar has come, and refuses former ones (`sidecarRolledBack`). Where that row cannot be written, the change is made
+/// all the same and a notice tells of it. Inside of a write access the row belongs to its transaction.
 ///
 /// What a change of slots does **not** undo: whoever opened a slot may know the keys behind it, and copies of the sidecar
 /// open with the slots that they have. After a leak the keys are rotated.
@@ -156,6 +160,9 @@ public struct StoreKeys: Sendable {
         var administration = KeyAdministration(databasePath: databasePath, keys: keys)
         administration.isCancelled = { [suspension = store.suspension] in suspension.isSuspended }
         administration.onNotice = { [keyring = store.keyring] in keyring.notice($0) }
+        if changing {
+            administration.memory = StoreMemory(.success(store)) { [keyring = store.keyring] in keyring.notice($0) }
+        }
         return administration
     }
 
