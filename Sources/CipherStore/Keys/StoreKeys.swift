@@ -122,7 +122,7 @@ public struct StoreKeys: Sendable {
 
     // MARK: Changing the scheme
 
-    /// Gives a direct store key slots. Not a byte of the database changes.
+    /// Gives a direct store key slots. No page is encrypted anew.
     ///
     /// **The former passphrase still opens the database** with any SQLCipher until the data key is rotated, because the
     /// pages stay encrypted with what it gives (``Summary/formerPassphraseOpensPages``).
@@ -159,10 +159,10 @@ public struct StoreKeys: Sendable {
         guard let keys = store.keyring.keys else { throw notOpened() }
         var administration = KeyAdministration(databasePath: databasePath, keys: keys)
         administration.isCancelled = { [suspension = store.suspension] in suspension.isSuspended }
-        administration.onNotice = { [keyring = store.keyring] in keyring.notice($0) }
-        if changing {
-            administration.memory = StoreMemory(.success(store)) { [keyring = store.keyring] in keyring.notice($0) }
-        }
+        // The keyring of that moment: the store may open its connections again meanwhile, with another one.
+        let notice: @Sendable (String) -> Void = { [store] in store.keyring.notice($0) }
+        administration.onNotice = notice
+        if changing { administration.memory = StoreMemory(.success(store), onNotice: notice) }
         return administration
     }
 
