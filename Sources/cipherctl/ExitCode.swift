@@ -58,8 +58,8 @@ enum ExitCode: Int32, CaseIterable {
             case .unsupportedLibrary, .unsupportedFilesystem, .sidecarAhead, .schemaAhead, .schemaBehind, .hardLinked:
                 .unsupported
             case .invalidKey, .wrongKey, .keyMissing, .logMissing: .notPermitted
-            case .saltMissing, .sidecarDamaged, .sidecarForged, .foreignSidecar, .settingsConflict, .notEncrypted,
-                .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logDamaged, .backupDamaged:
+            case .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar, .settingsConflict,
+                .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logDamaged, .backupDamaged:
                 .damagedData
             case .noSuchStore: .noSuchStore
             case .keyRotated, .storeMoved: .tryAgain

@@ -9,8 +9,9 @@ struct ExitCodeTests {
     /// One value of each code; the switch fails to compile when a code is new.
     private static let codes: [StoreError.Code] = [
         .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
-        .sidecarDamaged, .sidecarForged, .sidecarAhead, .foreignSidecar, .settingsConflict, .notEncrypted,
-        .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated(from: 1, to: 2),
+        .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
+        .notEncrypted, .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .logMissing, .noSuchStore,
+        .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind,
         .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged,
     ]
@@ -18,8 +19,8 @@ struct ExitCodeTests {
     private static func isListed(_ code: StoreError.Code) -> Bool {
         switch code {
         case .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
-            .sidecarDamaged, .sidecarForged, .sidecarAhead, .foreignSidecar, .settingsConflict, .notEncrypted,
-            .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated,
+            .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
+            .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated,
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot,
             .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged:

@@ -109,4 +109,41 @@ import Testing
             #expect(opened.count == 1, "\(point): \(opened)")
         }
     }
+
+    @Test(
+        "a kill between the sidecar and what the store remembers refuses nobody, and the next opening makes up for it")
+    func killedMemory() throws {
+        for point in [CrashPoint.keyChangeProved, .sidecarMainWritten, .keyChangeEnded] {
+            let folder = TemporaryFolder()
+            let path = folder.path("app.db")
+            let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+            let other = KeySource.rawKey([UInt8](repeating: 0x2b, count: 32))
+            try store.keys.add(other)
+            try store.close()
+            func sidecars() throws -> [Data] {
+                try ["-sidecar", "-sidecar.bak"].map { try #require(FileManager.default.contents(atPath: path + $0)) }
+            }
+            let former = try sidecars()
+            let victim = try ActorProcess()
+            #expect(victim.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+            #expect(victim.ask("die-at \(point.rawValue)") == "ok")
+            #expect(victim.ask("remove-slot 2") == nil, "\(point) was not passed")
+            let isRemoved = point != .keyChangeProved
+            let reader = try #require(try SharedStore.openReadOnly(at: path, unlockedBy: TestKeys.source("raw")))
+            let row = try reader.read { try CustodyTable.generation(of: reader.storeID, in: $0) }
+            #expect(row == 3, "\(point)")
+            try reader.close()
+            #expect(
+                storeError { try SharedStore.openReadOnly(at: path, unlockedBy: other)?.close() }
+                    == (isRemoved ? .wrongKey : nil))
+            let next = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+            #expect(try next.read { try CustodyTable.generation(of: next.storeID, in: $0) } == (isRemoved ? 4 : 3))
+            try next.close()
+            for (ending, content) in zip(["-sidecar", "-sidecar.bak"], former) {
+                try content.write(to: URL(fileURLWithPath: path + ending))
+            }
+            let code = storeError { try SharedStore.open(at: path, unlockedBy: other).close() }
+            #expect(code == (isRemoved ? .sidecarRolledBack : nil), "\(point)")
+        }
+    }
 }

@@ -26,7 +26,7 @@ extension Database {
     /// Opens a connection and prepares it: from here on it is encrypted, checked and ready for an access.
     ///
     /// The order is that of the whole library, the same for every connection: settings that touch no file, key,
-    /// the user's functions, check of the file, first read; then, for a writer, journal mode and page 1.
+    /// the user's functions, check of the file, first read, age of the sidecar; then, for a writer, journal mode and page 1.
     static func open(
         path: String, label: String, configuration: Configuration, keyring: Keyring, role: ConnectionRole,
         key: KeyProvision = .byHand, wal: Bool = false
@@ -58,6 +58,7 @@ extension Database {
         do {
             try db.prepare(keyring: keyring, key: key)
             try db.readSchema(keyring: keyring)
+            try keyring.requireCurrentSidecar(db)
             if db.isOfMovedFile(keyring) { throw StoreError.moved(path) }
             if role == .writer { try db.setUpWriter(keyring: keyring, wal: wal) }
             db.installBusyMode()
@@ -104,7 +105,7 @@ extension Database {
         }
         for prepare in configuration.preparations { try prepare(self) }
         try keying.finish(on: self)
-        if configuration.persistentWAL { try check(handle.setPersistentWAL(true)) }
+        if configuration.persistentWAL && !keyring.isInMemory { try check(handle.setPersistentWAL(true)) }
     }
 
     /// Reads the schema: the proof that SQLite can read the file.

@@ -6,8 +6,8 @@ extension StoreError {
     /// By it `catch DatabaseError.SQLITE_NOTADB`, as programs write it around an opening, takes a wrong key here too.
     public var resultCode: ResultCode? {
         switch code {
-        case .wrongKey, .keyMissing, .saltMissing, .sidecarDamaged, .sidecarForged, .foreignSidecar, .settingsConflict,
-            .notEncrypted, .headerDamaged:
+        case .wrongKey, .keyMissing, .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar,
+            .settingsConflict, .notEncrypted, .headerDamaged:
             .SQLITE_NOTADB
         case .pageDamaged, .truncated, .emptyFile, .logDamaged: .SQLITE_CORRUPT
         case .storeInUse: .SQLITE_BUSY

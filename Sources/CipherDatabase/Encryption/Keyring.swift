@@ -15,6 +15,8 @@ package final class Keyring: Sendable {
     /// The suspension of every connection to the file.
     package let suspension: DatabaseSuspension
     let isReadonly: Bool
+    /// Whether a sidecar is taken that is older than what the store remembers.
+    let acceptsFormerSidecar: Bool
     /// How a store keeps its key that is created with a key source.
     let scheme: KeyScheme
     private let onNotice: (@Sendable (String) -> Void)?
@@ -32,6 +34,10 @@ package final class Keyring: Sendable {
         var keys: SidecarKeys?
         /// A choice between copies of the sidecar that are not the same, to be mended when page 1 has proved the key.
         var unmended: SidecarChoice?
+        /// Whether the sidecar was compared with what the store remembers of it.
+        var isSidecarCurrent = false
+        /// The generation that the store remembers; nil where it remembers none, and before it was looked at.
+        var remembered: UInt64?
         var openingLock: HeldLock?
         /// Whether a store was created that the key log has not been told of.
         var hasCreated = false
@@ -50,9 +56,13 @@ package final class Keyring: Sendable {
     /// - Parameters:
     ///   - path: The database file, or what ``MemoryPath`` knows as a database without one.
     ///   - keys: Keys of its sidecar that are at hand already; connections are given them by ``KeyProvision/held``.
-    package init(path: String, configuration: Configuration, holding keys: SidecarKeys? = nil) {
+    ///   - acceptsFormerSidecar: Whether a sidecar is taken that is older than what the store remembers.
+    package init(
+        path: String, configuration: Configuration, holding keys: SidecarKeys? = nil, acceptsFormerSidecar: Bool = false
+    ) {
         paths = MemoryPath.names(path) ? nil : StorePaths(path)
         isReadonly = configuration.readonly
+        self.acceptsFormerSidecar = acceptsFormerSidecar
         scheme = configuration.keyScheme
         onNotice = configuration.onNotice
         suspension = DatabaseSuspension()
@@ -66,6 +76,7 @@ package final class Keyring: Sendable {
         paths = former.paths
         suspension = former.suspension
         isReadonly = former.isReadonly
+        acceptsFormerSidecar = former.acceptsFormerSidecar
         scheme = former.scheme
         onNotice = former.onNotice
         let (known, notices) = former.state.withLock { state in
@@ -92,6 +103,8 @@ package final class Keyring: Sendable {
             state.sidecar = nil
             state.keys = nil
             state.unmended = nil
+            state.isSidecarCurrent = false
+            state.remembered = nil
         }
     }
 

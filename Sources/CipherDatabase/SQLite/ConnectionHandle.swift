@@ -39,6 +39,12 @@ struct ConnectionHandle {
     var changeCount: Int { Int(sqlite3_changes64(pointer)) }
     var totalChangeCount: Int { Int(sqlite3_total_changes64(pointer)) }
     var lastInsertedRowID: Int64 { sqlite3_last_insert_rowid(pointer) }
+    /// Whether the main database has a table with this column, by the schema as it was last read.
+    /// What goes wrong otherwise counts as yes: asking for its rows says what it was.
+    func hasTable(_ table: String, column: String) -> Bool {
+        sqlite3_table_column_metadata(pointer, "main", table, column, nil, nil, nil, nil, nil) != SQLITE_ERROR
+    }
+
     var lastMessage: String { String(cString: sqlite3_errmsg(pointer)) }
     var lastExtendedCode: ResultCode { ResultCode(rawValue: sqlite3_extended_errcode(pointer)) }
     var isInterrupted: Bool { sqlite3_is_interrupted(pointer) != 0 }

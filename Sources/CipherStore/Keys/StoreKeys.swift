@@ -11,9 +11,13 @@ import StorePlatform
 /// try recovery.show { FileHandle.standardOutput.write(Data($0)) }
 /// ```
 ///
-/// A change takes the time of its derivations and a few milliseconds in which nobody can open the store; nothing of the
-/// database is written, and other processes that have it open go on. It has happened, in both copies of the sidecar, when
-/// the call returns, and a crash at any instant leaves a store that opens by the former keys or by the new ones.
+/// A change takes the time of its derivations and a few milliseconds in which nobody can open the store; other processes
+/// that have it open go on. It has happened, in both copies of the sidecar, when the call returns, and a crash at any
+/// instant leaves a store that opens by the former keys or by the new ones.
+///
+/// From the first change on that takes a key away, the store remembers in a row of its own (`cipherstore_custody`) how far
+/// its sidecar has come, and refuses former ones (`sidecarRolledBack`). Where that row cannot be written, the change is made
+/// all the same and a notice tells of it. Inside of a write access the row belongs to its transaction.
 ///
 /// What a change of slots does **not** undo: whoever opened a slot may know the keys behind it, and copies of the sidecar
 /// open with the slots that they have. After a leak the keys are rotated.
@@ -118,7 +122,7 @@ public struct StoreKeys: Sendable {
 
     // MARK: Changing the scheme
 
-    /// Gives a direct store key slots. Not a byte of the database changes.
+    /// Gives a direct store key slots. No page is encrypted anew.
     ///
     /// **The former passphrase still opens the database** with any SQLCipher until the data key is rotated, because the
     /// pages stay encrypted with what it gives (``Summary/formerPassphraseOpensPages``).
@@ -155,7 +159,10 @@ public struct StoreKeys: Sendable {
         guard let keys = store.keyring.keys else { throw notOpened() }
         var administration = KeyAdministration(databasePath: databasePath, keys: keys)
         administration.isCancelled = { [suspension = store.suspension] in suspension.isSuspended }
-        administration.onNotice = { [keyring = store.keyring] in keyring.notice($0) }
+        // The keyring of that moment: the store may open its connections again meanwhile, with another one.
+        let notice: @Sendable (String) -> Void = { [store] in store.keyring.notice($0) }
+        administration.onNotice = notice
+        if changing { administration.memory = StoreMemory(.success(store), onNotice: notice) }
         return administration
     }
 

@@ -23,24 +23,45 @@ extension SharedStore {
         migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore {
         let configuration = configuration.forSharing(readonly: false)
-        try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration)
+        return try open(path, configuration, migrator, keyring) {
+            .material(try KeyMaterialBox(from: source), creatingWith: .plaintextHeader)
+        }
+    }
+
+    /// Opens a store that exists with the keys of its sidecar, which are at hand already.
+    ///
+    /// - Parameter acceptsFormerSidecar: Whether its sidecar may be older than what the store remembers.
+    package static func open(
+        at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration(),
+        acceptsFormerSidecar: Bool = false
+    ) throws -> SharedStore {
+        let configuration = configuration.forSharing(readonly: false)
+        let keyring = Keyring(
+            path: path, configuration: configuration, holding: keys, acceptsFormerSidecar: acceptsFormerSidecar)
+        return try open(path, configuration, nil, keyring) { .held }
+    }
+
+    private static func open(
+        _ path: String, _ configuration: Configuration, _ migrator: DatabaseMigrator?, _ keyring: Keyring,
+        _ provide: () throws -> KeyProvision
+    ) throws -> SharedStore {
+        try requireSafeFilesystem(path, configuration)
         try keyring.requirePossiblePlace()
         // Before there is a key in memory.
         try configuration.forbidDumpsIfAsked()
-        let key = try KeyMaterialBox(from: source)
+        let key = try provide()
         defer { keyring.releaseOpeningLock() }
         let lease = try takeLocks(keyring, key, StorePaths(path))
         var pool: DatabasePool?
         do {
             try recoverRotation(keyring, key)
-            let opened = try DatabasePool(
-                path: path, configuration: configuration, keyring: keyring,
-                key: .material(key, creatingWith: .plaintextHeader))
+            let opened = try DatabasePool(path: path, configuration: configuration, keyring: keyring, key: key)
             pool = opened
             keyring.logCreation()
             try migrate(opened, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
+            StoreMemory.catchUp(opened, keyring)
             opened.heritage.setHolderRole(.lease, true)
             return try SharedStore(
                 pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
@@ -137,10 +158,16 @@ extension SharedStore {
     /// Takes the opening lock, and the lease before any connection: nobody puts another file in the store's place then.
     ///
     /// An opener that meets a switch to a new key gives the opening lock back while it waits, and reads everything anew.
-    private static func takeLocks(_ keyring: Keyring, _ key: KeyMaterialBox, _ paths: StorePaths) throws -> Lease? {
+    private static func takeLocks(_ keyring: Keyring, _ key: KeyProvision, _ paths: StorePaths) throws -> Lease? {
         let deadline = ContinuousClock.now + Limits.leaseWait
         while true {
-            if try !isReadable(whileSuspended: keyring) { try keyring.holdOpeningLock(derivingAhead: key) }
+            if try !isReadable(whileSuspended: keyring) {
+                if case .material(let box, _) = key {
+                    try keyring.holdOpeningLock(derivingAhead: box)
+                } else {
+                    try keyring.holdOpeningLock()
+                }
+            }
             if case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) { return lease }
             keyring.releaseOpeningLock()
             // Nothing is held meanwhile, so a suspension need not end it.
@@ -153,11 +180,14 @@ extension SharedStore {
     }
 
     /// Finishes or undoes a rotation that was cut, and says so.
-    private static func recoverRotation(_ keyring: Keyring, _ key: KeyMaterialBox) throws {
+    private static func recoverRotation(_ keyring: Keyring, _ key: KeyProvision) throws {
         guard let paths = keyring.paths, keyring.holdsOpeningLock else { return }
         let notices = try RotationRecovery.run(
             paths, isCancelled: { keyring.suspension.isSuspended },
-            unlock: { try keyring.keys(for: key, of: $0) })
+            unlock: { sidecar in
+                if case .material(let box, _) = key { return try keyring.keys(for: box, of: sidecar) }
+                return try keyring.heldKeys(of: sidecar)
+            })
         keyring.report(notices)
     }
 

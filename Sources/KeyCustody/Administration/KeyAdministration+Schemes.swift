@@ -2,7 +2,7 @@ import StoreCrypto
 import StorePlatform
 
 extension KeyAdministration {
-    /// Gives a direct store key slots. Its data key stays, so not a byte of the database changes.
+    /// Gives a direct store key slots. Its data key stays, so no page is encrypted anew.
     ///
     /// **The former passphrase still opens the database** with any SQLCipher, with the salt that the sidecar shows, until
     /// the data key is rotated (``SlottedKeys/Origin/direct``).

@@ -16,6 +16,8 @@ package struct KeyAdministration: Sendable {
     package var isCancelled: (@Sendable () -> Bool)?
     /// Told what did not stop a change and should be known: that the key log does not have it.
     package var onNotice: (@Sendable (String) -> Void)?
+    /// What remembers the changes inside of the store; nil where only the sidecar is at hand.
+    package var memory: (any SidecarMemory)?
 
     var files: SidecarFiles { SidecarFiles(databasePath: databasePath) }
 
@@ -66,12 +68,25 @@ package struct KeyAdministration: Sendable {
     /// - Parameters:
     ///   - removesSecrets: Whether something that opened the store must not do so any more: then no file that the library
     ///     left beside the store keeps it.
+    ///   - remembered: A generation that the new version's must be above, beside the present one's.
     ///   - events: What the key log tells of the new version. Failing to log undoes nothing.
     ///   - edit: Makes the new version, and the keys that prove it, from the present one. The generation is counted here.
     func change(
-        removesSecrets: Bool, recording events: (Sidecar) -> [KeyEvent] = { _ in [] },
+        removesSecrets: Bool, above remembered: UInt64 = 0, recording events: (Sidecar) -> [KeyEvent] = { _ in [] },
         _ edit: (Sidecar) throws -> (Sidecar, SidecarKeys)
     ) throws {
+        func change() throws -> Sidecar {
+            try changeUnderLocks(removesSecrets, above: remembered, recording: events, edit)
+        }
+        // Behind the locks: writing to the store may wait for other writers, and openers are not to wait for that.
+        guard let memory else { return _ = try change() }
+        try memory.remembering(removesSecrets: removesSecrets, present: sidecar, change)
+    }
+
+    private func changeUnderLocks(
+        _ removesSecrets: Bool, above remembered: UInt64, recording events: (Sidecar) -> [KeyEvent],
+        _ edit: (Sidecar) throws -> (Sidecar, SidecarKeys)
+    ) throws -> Sidecar {
         let locks = try KeyLocks.take(databasePath, wait: wait, isCancelled: isCancelled)
         defer { locks.release() }
         let current = try choice()
@@ -81,13 +96,25 @@ package struct KeyAdministration: Sendable {
         // one, and what was damaged or forged is kept aside.
         try files.repair(current, keyOpensDatabase: false)
         var (next, nextKeys) = try edit(current.sidecar)
-        next.generation = current.sidecar.generation + 1
+        next.generation = max(current.sidecar.generation, remembered) + 1
         let bytes = try next.encoded(keys: nextKeys)
         CrashPoint.reach(.keyChangeProved)
         try files.write(bytes)
         if removesSecrets { try files.removeFormerCopies() }
         record(events(next))
         CrashPoint.reach(.keyChangeEnded)
+        return next
+    }
+
+    /// Makes the sidecar count again although the store remembers a newer one: a new version above that.
+    ///
+    /// - Returns: The new version.
+    /// - Throws: What changing throws.
+    package func accept(over remembered: UInt64) throws -> Sidecar {
+        let found = try sidecar().generation
+        let event = KeyEvent.sidecarAccepted(generation: found, remembered: remembered)
+        try change(removesSecrets: false, above: remembered, recording: { _ in [event] }) { ($0, keys) }
+        return try sidecar()
     }
 
     /// Tells the key log what has happened.

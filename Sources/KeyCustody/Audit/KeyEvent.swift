@@ -7,6 +7,8 @@ package enum KeyEvent: Hashable, Sendable {
     case slotRemoved(id: UInt64)
     case slotLabelled(id: UInt64)
     case schemeChanged(to: String)
+    /// A sidecar of a former generation was put back, and was accepted though the store remembers a newer one.
+    case sidecarAccepted(generation: UInt64, remembered: UInt64)
     /// The data key was printed.
     case keyRevealed
     /// Numbers are epochs, here and below.
@@ -31,6 +33,7 @@ package enum KeyEvent: Hashable, Sendable {
         case .slotRemoved: "slot-removed"
         case .slotLabelled: "slot-labelled"
         case .schemeChanged: "scheme-changed"
+        case .sidecarAccepted: "sidecar-accepted"
         case .keyRevealed: "key-revealed"
         case .rotationBegun: "rotation-begun"
         case .rotationAbandoned: "rotation-abandoned"
@@ -52,6 +55,8 @@ package enum KeyEvent: Hashable, Sendable {
             [.number("slot", id), .word("kind", kind.rawValue)]
         case .slotRemoved(let id), .slotLabelled(let id): [.number("slot", id)]
         case .schemeChanged(let scheme): [.word("to", scheme)]
+        case .sidecarAccepted(let generation, let remembered):
+            [.number("generation", generation), .number("remembered", remembered)]
         case .rotationBegun(let from, let to): [.number("from", from), .number("to", to)]
         case .rotationAbandoned(let from): [.number("from", from)]
         case .rotationCompleted(let to): [.number("to", to)]

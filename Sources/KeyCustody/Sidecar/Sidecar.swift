@@ -75,7 +75,4 @@ package struct Sidecar: Hashable, Sendable {
         next.generation += 1
         return next
     }
-
-    /// Whether this is an older version than the one the store itself remembers: the sidecar alone was put back.
-    package func isRolledBack(storeRemembersGeneration generation: UInt64) -> Bool { self.generation < generation }
 }

@@ -28,6 +28,8 @@ public struct StoreError: Error, Sendable {
         case sidecarDamaged
         /// The sidecar is readable, but not what the holder of the key wrote.
         case sidecarForged
+        /// The sidecar is an older version than the store itself remembers: former copies were put back.
+        case sidecarRolledBack
         /// The sidecar was written by a newer version of this library, in a format that this one does not know.
         case sidecarAhead
         /// The sidecar belongs to another store.
@@ -114,6 +116,7 @@ extension StoreError {
     public static var saltMissing: Code { .saltMissing }
     public static var sidecarDamaged: Code { .sidecarDamaged }
     public static var sidecarForged: Code { .sidecarForged }
+    public static var sidecarRolledBack: Code { .sidecarRolledBack }
     public static var sidecarAhead: Code { .sidecarAhead }
     public static var foreignSidecar: Code { .foreignSidecar }
     public static var settingsConflict: Code { .settingsConflict }

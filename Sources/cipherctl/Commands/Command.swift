@@ -15,8 +15,9 @@ enum Catalogue {
             CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, StatusCommand.self,
             DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyListCommand.self, KeyAddCommand.self,
             KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
-            KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyLogCommand.self,
-            ExportCommand.self, BackupCommand.self, RestoreCommand.self, RotateCommand.self, CompletionsCommand.self,
+            KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyAcceptCommand.self,
+            KeyLogCommand.self, ExportCommand.self, BackupCommand.self, RestoreCommand.self, RotateCommand.self,
+            CompletionsCommand.self,
             ManCommand.self,
         ]
     }

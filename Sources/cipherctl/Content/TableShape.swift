@@ -62,11 +62,12 @@ struct SchemaEntry {
     let hasPages: Bool
     let sql: String?
 
-    /// The whole schema, in the order in which it is stored.
+    /// The whole schema, in the order in which it is stored, without what a store keeps there for itself.
     static func all(_ db: Database) throws -> [SchemaEntry] {
         try Row.fetchAll(
             db, sql: "SELECT type, name, tbl_name, ifnull(rootpage, 0), sql FROM main.sqlite_schema ORDER BY rowid"
         ).map { SchemaEntry(type: $0[0], name: $0[1], table: $0[2], hasPages: ($0[3] as Int) > 0, sql: $0[4]) }
+            .filter { !CustodyTable.isNamed($0.table) }
     }
 
     /// Whether it is a table whose rows are stored in pages of the database: shadow tables too, virtual ones not.

@@ -57,9 +57,26 @@ struct KeyAccess {
     }
 
     /// Changes the keys: a signal ends the waiting for locks, and a stop by Ctrl-Z waits for the change.
-    func change<Result>(_ body: (KeyAdministration) throws -> Result) throws -> Result {
+    ///
+    /// The store is opened beside, to remember the change; where that is not possible, the change is made all the same.
+    func change<Success>(_ body: (KeyAdministration) throws -> Success) throws -> Success {
+        var administration = administration
+        // Before signals are caught: until now there is nothing to take back.
+        let store = try openToRemember()
+        defer { try? store?.get().close() }
+        administration.memory = store.map { StoreMemory($0) { Console(isJSON: false).note($0) } }
         _ = Interruption.shared
         return try JobControlSuspension.withoutStopping { try body(administration) }
+    }
+
+    /// The store, or why it cannot be opened; nil for one that is not complete, whose keys cannot be changed.
+    ///
+    /// - Throws: `StoreError` `storeInUse`: what keeps an opener out keeps a change out too.
+    private func openToRemember() throws -> Result<SharedStore, any Error>? {
+        guard sidecar.state == .ready else { return nil }
+        let store = Result { try SharedStore.open(at: path, holding: keys) }
+        if case .failure(let error as StoreError) = store, error.code == .storeInUse { throw error }
+        return store
     }
 
     /// The number that `--slot` gives; nil without it.

@@ -16,7 +16,7 @@ struct KeyChangeCommand: Command {
             "cipherctl key change app.db --slot 2 --key-file admin.key --new-raw-key-file server2.key",
         ],
         notes: [
-            "Not a byte of the database changes, however large it is. When the command returns, the former secret opens "
+            "No page is encrypted anew, however large the store is. When the command returns, the former secret opens "
                 + "neither copy of the sidecar. The slot keeps its number, and its label unless --label gives another.",
             "A secret that others may know is not made harmless by this: whoever opened its slot may know the master key, "
                 + "and copies of sidecar and store that were taken before still open with it. Afterwards run: "

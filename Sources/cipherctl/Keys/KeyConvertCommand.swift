@@ -16,7 +16,7 @@ struct KeyConvertCommand: Command {
             "cipherctl key convert app.db --to direct --key-file app.key --new-raw-key-file data.key --yes",
         ],
         notes: [
-            "Not a byte of the database changes: the data key stays. To slots: the key that is given, or the one from the "
+            "No page is encrypted anew: the data key stays. To slots: the key that is given, or the one from the "
                 + "options with --new-, opens the first slot. Until the data key is rotated the former key still opens the "
                 + "database with any SQLCipher: cipherctl rotate ends that.",
             "To direct: the one key from then on is the data key itself (the 32 bytes that `key reveal` shows as hexadecimal "

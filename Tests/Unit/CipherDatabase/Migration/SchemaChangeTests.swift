@@ -32,6 +32,16 @@ import Testing
         #expect(try hasChanges([:]))
     }
 
+    // The comparison ran with this setting of shared stores in memory too, where there is no log, and was refused.
+    @Test("a database that keeps its log is compared as any other")
+    func keptLog() throws {
+        var configuration = Configuration()
+        configuration.persistentWAL = true
+        let queue = DatabaseQueue(configuration: configuration)
+        try migrator(["v1": Self.first]).migrate(queue)
+        #expect(try !queue.read(migrator(["v1": Self.first]).hasSchemaChanges))
+    }
+
     @Test("migrations that wait are no change")
     func waiting() throws {
         #expect(try !hasChanges(["v1": Self.first]))

@@ -1,0 +1,20 @@
+import StorePlatform
+
+extension Sidecar {
+    /// Whether this is an older version than the one the store itself remembers: the sidecar alone was put back.
+    package func isRolledBack(storeRemembersGeneration generation: UInt64) -> Bool { self.generation < generation }
+
+    /// Refuses an older version than the one the store itself remembers.
+    ///
+    /// - Throws: ``StoreError`` `sidecarRolledBack`.
+    package func requireCurrent(storeRemembersGeneration remembered: UInt64, of path: String) throws(StoreError) {
+        guard isRolledBack(storeRemembersGeneration: remembered) else { return }
+        throw StoreError(
+            .sidecarRolledBack, what: "The sidecar of \"\(path)\" is an older one than the store has had.",
+            why:
+                "Both copies were put back to generation \(generation), and the store remembers generation "
+                + "\(remembered): keys that were removed or changed since would open it again.",
+            remedy: "Restore the newest sidecar from a backup of the store. If this one was put back on purpose, as "
+                + "others are lost, accept it: cipherctl key accept, or StoreKeys.acceptSidecar.")
+    }
+}

@@ -1,0 +1,63 @@
+import CipherStore
+import KeyCustody
+
+/// `key accept STORE`: a former sidecar that was put back on purpose counts again.
+struct KeyAcceptCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "key accept",
+        summary: "accept a former sidecar that was put back, which opening refuses",
+        operands: [OperandSyntax("STORE", "the store; it may be in use")],
+        options: [.yes, .json] + KeyOptions.all,
+        examples: ["cipherctl key accept app.db --key-file app.key --yes"],
+        notes: [
+            "For stores that are refused with sidecarRolledBack, where every newer copy of the sidecar is lost: otherwise "
+                + "restore that one. Keys that were removed or changed since open the store again; all keys are listed.",
+            "A sidecar that is the newest is not changed. The store then remembers it, if it could not do so before.",
+        ])
+
+    private let path: String
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let access = try KeyAccess(path, arguments, console)
+        try Confirmation.require(
+            "The sidecar of \"\(path)\" is accepted at generation \(access.sidecar.generation), with every key that it has.",
+            arguments)
+        let accepted = try access.accept()
+        let sidecar = try access.administration.sidecar()
+        try console.report(
+            json: .object([
+                "store": .string(path), "rolled_back": .bool(accepted.wasRolledBack), "found": .int(accepted.found),
+                "remembered": .optional(accepted.remembered) { .int($0) }, "generation": .int(accepted.generation),
+                "slots": .array(sidecar.slots.map(SlotReport.json)),
+            ]),
+            lines: lines(accepted, sidecar, openedBy: access.openedBy))
+        return .ok
+    }
+
+    private func lines(_ accepted: StoreKeys.Acceptance, _ sidecar: Sidecar, openedBy: KeySlot?) -> [String] {
+        guard accepted.wasRolledBack else {
+            return ["the sidecar is the newest one; the store remembers its generation \(accepted.generation)"]
+        }
+        return [
+            "accepted: the sidecar of generation \(accepted.found) is generation \(accepted.generation) now; these open the "
+                + "store:"
+        ] + SlotReport.lines(sidecar.slots, openedBy: openedBy) + [
+            "remove what should not: cipherctl key remove"
+        ]
+    }
+}
+
+extension KeyAccess {
+    /// Lets the sidecar count although the store remembers a newer one.
+    fileprivate func accept() throws -> StoreKeys.Acceptance {
+        try JobControlSuspension.withoutStopping {
+            try StoreKeys.acceptSidecar(at: path, holding: keys) { Console(isJSON: false).note($0) }
+        }
+    }
+}
