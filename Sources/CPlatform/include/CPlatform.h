@@ -4,6 +4,7 @@
 /* What Swift's import of the C library lacks. Every function returns 0 or the errno of its failure, unless it says
    otherwise; none prints, allocates for the caller or keeps state, the signal watch excepted. */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -47,10 +48,11 @@ int cplatform_spawn(const char *file, char *const argv[], int input, int output,
 /* Overwrites memory in a way the compiler does not remove. */
 void cplatform_wipe(void *bytes, size_t count);
 
-/* Catches the signals that would end or stop the process, from begin to end, so that a terminal can be restored
-   first. `caught` returns the last one, or 0. Not for use by two threads at once. */
+/* Catches the signals that would end or stop the process, from begin to end, so that a terminal can be restored first.
+   The end sends those that were caught once more, so that they take their course; none is lost, whatever thread the
+   system gives it to. Not for use by two threads at once. */
 int cplatform_signal_watch_begin(void);
-int cplatform_signal_watch_caught(void);
+bool cplatform_signal_watch_has_caught(void);
 void cplatform_signal_watch_end(void);
 
 #endif

@@ -30,10 +30,9 @@ package final class SignalDeferral: Sendable {
     package func end() {
         guard !isEnded.exchange(true, ordering: .acquiringAndReleasing) else { return }
         if isWatching {
-            let signal = cplatform_signal_watch_caught()
+            // What was put off happens in here.
             cplatform_signal_watch_end()
             Terminal.signalWatch.signal()
-            if signal != 0 { kill(getpid(), signal) }
         }
         JobControl.allowStops()
     }

@@ -60,9 +60,7 @@ package enum Terminal {
         defer {
             // Also what was typed and not read is dropped: it may be part of the secret.
             tcsetattr(terminal.number, TCSAFLUSH, &former)
-            let signal = cplatform_signal_watch_caught()
             cplatform_signal_watch_end()
-            if signal != 0 { kill(getpid(), signal) }
         }
         guard tcsetattr(terminal.number, TCSAFLUSH, &silent) == 0 else {
             throw SystemError("tcsetattr", terminal.path)
@@ -73,7 +71,7 @@ package enum Terminal {
             // Not a plain read: the signal may be taken by another thread, and this one would go on waiting.
             var request = pollfd(fd: terminal.number, events: Int16(POLLIN), revents: 0)
             let ready = poll(&request, 1, 100)
-            if cplatform_signal_watch_caught() != 0 { throw interrupted(terminal.path) }
+            if cplatform_signal_watch_has_caught() { throw interrupted(terminal.path) }
             if ready <= 0 { continue }
             if try line.append(readingFrom: terminal) == 0 {
                 if line.remaining > 0 { throw interrupted(terminal.path) }
