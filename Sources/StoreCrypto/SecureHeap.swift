@@ -13,6 +13,7 @@ enum SecureHeap {
 
     /// Whether the heap exists and the kernel has locked it.
     static let isLocked: Bool = {
+        _ = CryptoLibrary.livesUntilTheEnd
         // Somebody in this process set it up before us; how, the library does not tell.
         if CRYPTO_secure_malloc_initialized() == 1 { return true }
         for bytes in heapBytes {

@@ -1,4 +1,5 @@
 import CSQLCipher
+import StoreCrypto
 import StorePlatform
 
 /// The pointer to a connection, as the C functions of SQLite take it.
@@ -30,6 +31,7 @@ package enum SQLiteLibrary {
     private static let verdict = examine()
 
     private static func examine() -> Result<String, StoreError> {
+        _ = CryptoLibrary.livesUntilTheEnd
         guard sqlite3_compileoption_used("HAS_CODEC") == 1 else {
             return .failure(unsupported(found: "SQLite \(sqliteVersion) without encryption"))
         }
