@@ -137,6 +137,8 @@ public struct Configuration: Sendable {
     // MARK: Checkpoints
 
     /// Frames in the write-ahead log, of one page each, after which a commit is followed by a checkpoint. Default: 1000.
+    ///
+    /// What another process has just checkpointed, or tried to, is left for another interval.
     public var checkpointFrames = 1000
 
     /// For how long readers may keep the log from shrinking before ``onOldReader`` is told. Default: 60 seconds.
