@@ -59,6 +59,26 @@ int cplatform_lock_probe(int descriptor, int kind, int64_t start, int64_t length
     return 0;
 }
 
+int cplatform_writeback_begin(int descriptor) {
+#ifdef __linux__
+    return sync_file_range(descriptor, 0, 0, SYNC_FILE_RANGE_WRITE) == 0 ? 0 : errno;
+#else
+    (void)descriptor;
+    return ENOTSUP;
+#endif
+}
+
+bool cplatform_is_sole_opener(int descriptor) {
+#ifdef __linux__
+    if (fcntl(descriptor, F_SETLEASE, F_WRLCK) == -1) return false;
+    fcntl(descriptor, F_SETLEASE, F_UNLCK);
+    return true;
+#else
+    (void)descriptor;
+    return false;
+#endif
+}
+
 int cplatform_filesystem(const char *path, uint64_t *type, char *name, size_t name_capacity) {
     struct statfs status;
     int result;

@@ -11,8 +11,8 @@ enum Limits {
     /// A page that fails its authentication is read again this often, with ``rereadPause`` in between.
     static let rereads = 100
     static let rereadPause = Duration.milliseconds(1)
-    /// So much of the copy is written before the system is asked to bring it to the medium, so that the last time is short.
-    static let syncBytes = 32 * 1024 * 1024
+    /// So much of the copy is written before the system is asked to pass it on to the medium.
+    static let writebackBytes = 8 * 1024 * 1024
     /// The pause after a request to yield that was withdrawn; it doubles with each.
     static let firstWithdrawal = Duration.milliseconds(100)
     static let longestWithdrawal = Duration.seconds(10)

@@ -6,15 +6,13 @@ import Synchronization
 
 /// The file `<database>-rotating`, in which the re-encrypted pages are gathered. All threads may read and write.
 ///
-/// It is made with the attributes of the database, and a file of that name is never written over. What is written is
-/// brought to the medium in the background now and then, so that little is left when all processes wait.
+/// It is made with the attributes of the database, and a file of that name is never written over. The medium gets what is
+/// written soon, in the background, so that little is left when it must all be there.
 final class RotationCopy: Sendable {
     let path: String
     private let file: OpenFile
-    private let unsyncedBytes = Atomic<Int>(0)
-    private let isSyncing = Atomic<Bool>(false)
-    /// After a failed fsync the next one may succeed and hide the loss.
-    private let failure = Mutex<SystemError?>(nil)
+    private let bytesInMemory = Atomic<Int>(0)
+    private let isWritingBack = Atomic<Bool>(false)
     private let queue = DispatchQueue(label: "CipherStore.RotationCopy", qos: .utility)
     private let pageBytes: Int
 
@@ -37,7 +35,7 @@ final class RotationCopy: Sendable {
         CrashPoint.reach(.rotationCopyBegun)
     }
 
-    // What is brought to the medium in the background keeps this alive; so nobody works on the file any more.
+    // What the background does keeps this alive; so nobody works on the file any more.
     deinit { file.close() }
 
     /// Removes what a rotation that was cut has left. The caller holds the admin lock, and no key is pending.
@@ -68,30 +66,23 @@ final class RotationCopy: Sendable {
     /// Writes pages.
     func write(firstPage: UInt32, _ pages: UnsafeRawBufferPointer) throws {
         try file.write(at: (Int(firstPage) - 1) * pageBytes, pages)
-        let unsynced = unsyncedBytes.add(pages.count, ordering: .relaxed).newValue
-        if unsynced >= Limits.syncBytes { syncInBackground() }
+        let waiting = bytesInMemory.add(pages.count, ordering: .relaxed).newValue
+        if waiting >= Limits.writebackBytes { writeBack() }
     }
 
-    private func syncInBackground() {
-        guard !isSyncing.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        unsyncedBytes.store(0, ordering: .relaxed)
+    private func writeBack() {
+        guard !isWritingBack.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        bytesInMemory.store(0, ordering: .relaxed)
         queue.async { [self] in
-            defer { isSyncing.store(false, ordering: .releasing) }
-            do throws(SystemError) {
-                try file.synchronize()
-            } catch {
-                failure.withLock { $0 = $0 ?? error }
-            }
+            file.beginWriteback()
+            isWritingBack.store(false, ordering: .releasing)
         }
     }
 
     /// Gives the file the length of so many pages and brings all of it to the medium.
     func synchronize(pages: UInt32) throws {
         try file.truncate(toByteCount: Int(pages) * pageBytes)
-        try queue.sync {
-            if let failure = failure.withLock({ $0 }) { throw failure }
-            try file.synchronize()
-        }
+        try queue.sync { try file.synchronize() }
     }
 
     /// Closes the file. It must be done before the file becomes the database: closing a descriptor of a database drops the

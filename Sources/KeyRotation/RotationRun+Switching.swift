@@ -199,7 +199,7 @@ extension RotationRun {
     /// is freed when the others go on.
     private func replaceLog() throws {
         guard try Files.byteCount(paths.wal) != nil else { return }
-        formerLog = OpenFile(try FileDescriptor(opening: paths.wal, .readOnly))
+        formerLog = OpenFile(try FileDescriptor(opening: paths.wal, .readWrite))
         try AtomicFile.write([], to: paths.wal, likeFile: paths.wal)
     }
 

@@ -212,7 +212,7 @@ final class RotationRun {
 
     private func synchronizeLog() throws {
         // The log holds no locks, so a descriptor of our own does no harm.
-        try FileDescriptor(opening: paths.wal, .readWrite).synchronize()
+        try FileDescriptor(opening: paths.wal, .readWrite).synchronizeContent()
     }
 
     private func logLimit() throws -> Int {
@@ -234,13 +234,14 @@ final class RotationRun {
         endStandstill()
         try? view?.close()
         view = nil
-        copier?.copy.close()
-        let hadCopy = copier != nil
+        let copy = copier?.copy
         copier = nil
+        // Behind the removal: then its room is freed without the opening lock.
+        defer { copy?.close() }
         guard keys != nil else { return }
         try withOpeningLock {
             try ledger.abandon()
-            if hadCopy { try RotationCopy.removeLeftover(of: paths) }
+            if copy != nil { try RotationCopy.removeLeftover(of: paths) }
         }
         note(.rotationAbandoned(from: report.fromEpoch))
     }

@@ -91,10 +91,10 @@ final class Standstill {
         opening.release()
         request.end()
         length = .now - begin
-        // Behind that: closing the former database frees all of its room, which takes the longer the larger it was.
+        signals.end()
+        // Behind all that: closing the former database frees its room, which takes the longer the larger it was.
         if wasReplaced { file?.giveUp() }
         file = nil
-        signals.end()
     }
 }
 

@@ -24,6 +24,11 @@ package enum Limits {
     /// How long one who was woken and came too late is not woken again, unless it is its turn.
     package static let turnQuietTime = Duration.microseconds(500)
 
+    /// How much of a large file's room is given back to the filesystem at a time, and the pause behind it, in which others
+    /// come to its journal.
+    static let bytesFreedAtOnce = 8 * 1024 * 1024
+    static let pauseOfFreeing: UInt32 = 2000
+
     static let turnLookNanoseconds = turnLookTime.wholeNanoseconds
     static let seldomTurnLookNanoseconds = seldomTurnLookTime.wholeNanoseconds
     static let turnQuietNanoseconds = turnQuietTime.wholeNanoseconds

@@ -25,6 +25,14 @@ int cplatform_lock_set(int descriptor, int kind, int64_t start, int64_t length);
 /* Asks whether a lock of `kind` could be set; `found` becomes the kind of a lock in its way, or CPLATFORM_UNLOCK. */
 int cplatform_lock_probe(int descriptor, int kind, int64_t start, int64_t length, int *found);
 
+/* Begins to write to the medium what of a file is only in memory (sync_file_range), without a commit of the filesystem's
+   journal. It may wait for a busy medium. */
+int cplatform_writeback_begin(int descriptor);
+
+/* Whether no other open file, of any process, stands for the file of `descriptor`: the system grants a write lease only
+   then. False where it cannot be told. */
+bool cplatform_is_sole_opener(int descriptor);
+
 /* The type number of the filesystem of `path` and, where the system tells it, the type's name (else ""). */
 int cplatform_filesystem(const char *path, uint64_t *type, char *name, size_t name_capacity);
 

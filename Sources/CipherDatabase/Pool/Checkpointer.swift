@@ -10,6 +10,7 @@ import StorePlatform
 final class Checkpointer {
     let recorder: CheckpointRecorder
     private let open: () throws -> Database
+    private let log: String
     private let sharedMemory: String
     private var second: Database?
     /// Frames in the log after which a commit is followed by a checkpoint.
@@ -27,6 +28,7 @@ final class Checkpointer {
         open: @escaping () throws -> Database
     ) {
         self.open = open
+        log = paths.wal
         sharedMemory = paths.sharedMemory
         interval = max(1, configuration.checkpointFrames)
         dueFrames = interval
@@ -44,8 +46,14 @@ final class Checkpointer {
         if let others = framesAtOthersCheckpoint(writer), others + interval > frames {
             return setDueFrames(others + interval, writer)
         }
-        // For SQLite's lock it does not wait: it comes with one of the next commits.
-        let result = try? writer.withoutWaiting { try checkpoint(holding: writer) }
+        tellOthers(writer)
+        writer.leaveTurnIfDone(keepingForCheckpoint: false)
+        let result = try? writer.withoutWaiting {
+            try synchronizeLog(writer)
+            writer.enterTurnForCheckpoint()
+            // For SQLite's lock it does not wait: it comes with one of the next commits.
+            return try copyLog(holding: writer)
+        }
         if result == nil { recorder.recordPostponed() }
         // Where a reader keeps the log from being copied whole, trying at each commit would only cost time.
         setDueFrames(frames + (result == nil ? min(interval, Limits.framesBeforeRetry) : interval), writer)
@@ -78,6 +86,27 @@ final class Checkpointer {
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when another connection writes.
     func checkpoint(holding writer: Database) throws -> CheckpointResult {
+        try synchronizeLog(writer)
+        return try copyLog(holding: writer)
+    }
+
+    /// Brings the log to the medium while others go on writing. The checkpoint does so first thing while nobody writes;
+    /// after this there is little left of it, however long the log has grown behind a long read.
+    private func synchronizeLog(_ writer: Database) throws {
+        guard !writer.hasFailedToSync, try Int.fetchOne(writer, sql: "PRAGMA synchronous") != 0,
+            let file = try? FileDescriptor(opening: log, .readOnly)
+        else { return }
+        do throws(SystemError) {
+            try file.synchronizeContent()
+        } catch {
+            // Not to be tried again: the second time may succeed and hide that frames were lost.
+            second?.didFailToSync()
+            throw writer.error(.SQLITE_IOERR_FSYNC, message: "\(error)")
+        }
+        CrashPoint.reach(.checkpointLogSynced)
+    }
+
+    private func copyLog(holding writer: Database) throws -> CheckpointResult {
         let second = try secondConnection()
         // One call from beginning to end: a suspension interrupts the checkpoint, but must not roll the writer back while
         // it still runs.

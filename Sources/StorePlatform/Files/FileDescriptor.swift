@@ -1,3 +1,5 @@
+import CPlatform
+
 #if canImport(Darwin)
     import Darwin
 #else
@@ -155,10 +157,34 @@ package struct FileDescriptor: ~Copyable, Sendable {
         guard result != -1 else { throw SystemError("fsync", path) }
     }
 
+    /// Waits until the file's content is on the medium, and its length as far as reading the content takes it.
+    package func synchronizeContent() throws(SystemError) {
+        #if canImport(Darwin)
+            try synchronize()
+        #else
+            guard retryingInterrupts({ fdatasync(number) }) != -1 else { throw SystemError("fdatasync", path) }
+        #endif
+    }
+
     /// Cuts or extends the file to `byteCount` bytes.
     package func truncate(toByteCount byteCount: Int) throws(SystemError) {
         guard retryingInterrupts({ ftruncate(number, off_t(byteCount)) }) == 0 else {
             throw SystemError("ftruncate", path)
+        }
+    }
+
+    /// Closes the file. One that has no name any more and nobody else has open is cut piece by piece before.
+    ///
+    /// The last close of a large file frees all of its room in one go: on ext4 for every GB a second in which others wait
+    /// for the journal of the filesystem (and longer where it discards what becomes free). A file that somebody else still
+    /// reads is left whole.
+    package consuming func closeGradually() {
+        guard let status = try? status(), status.linkCount == 0, cplatform_is_sole_opener(number) else { return }
+        var length = status.byteCount
+        while length > Limits.bytesFreedAtOnce {
+            length -= Limits.bytesFreedAtOnce
+            guard (try? truncate(toByteCount: length)) != nil else { return }
+            CurrentThread.pause(microseconds: Limits.pauseOfFreeing)
         }
     }
 }

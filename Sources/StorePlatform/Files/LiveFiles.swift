@@ -144,9 +144,10 @@ package final class LiveFile: Sendable {
         guard isLocked else { return }
         LiveFiles.forget(self)
         isGivenUp.store(true, ordering: .releasing)
-        owner.withLock { owner in
-            owner.descriptor = nil
+        let last = owner.withLock { owner in
             owner.isLocked = false
+            return owner.descriptor.take()
         }
+        last?.closeGradually()
     }
 }

@@ -1,3 +1,4 @@
+import CPlatform
 import Synchronization
 
 #if canImport(Darwin)
@@ -50,6 +51,14 @@ package final class OpenFile: Sendable {
         }
     }
 
+    /// Begins to bring the content to the medium, and waits only while that has too much to do.
+    ///
+    /// An fsync commits the filesystem's journal, for which whoever writes to another file waits; this does not. It proves
+    /// nothing: what is not on the medium yet, and every error, is left to ``synchronize()``.
+    package func beginWriteback() {
+        owner.withLock { if $0.descriptor != nil { _ = cplatform_writeback_begin(number) } }
+    }
+
     /// Cuts or extends the file to `byteCount` bytes.
     package func truncate(toByteCount byteCount: Int) throws(SystemError) {
         try requireOpen("ftruncate")
@@ -61,10 +70,12 @@ package final class OpenFile: Sendable {
         }
     }
 
-    /// Closes the file; nobody may be reading or writing it at this moment. A second call does nothing.
+    /// Closes the file, as ``FileDescriptor/closeGradually()`` does; nobody may be reading or writing it at this moment. A
+    /// second call does nothing.
     package func close() {
         isClosed.store(true, ordering: .sequentiallyConsistent)
-        owner.withLock { $0.descriptor = nil }
+        let last = owner.withLock { $0.descriptor.take() }
+        last?.closeGradually()
     }
 
     private func requireOpen(_ call: String) throws(SystemError) {

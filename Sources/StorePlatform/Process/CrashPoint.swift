@@ -44,6 +44,8 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// A commit is done; the program has not been told.
     case commitDone
 
+    /// The log is brought to the medium for a checkpoint that holds no lock yet.
+    case checkpointLogSynced
     /// The write lock is held for a checkpoint that has copied nothing yet.
     case checkpointLocked
     /// The checkpoint has ended; the write lock is still held.
@@ -149,8 +151,8 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     package static let ofMigration: [CrashPoint] = [.migrationReady, .migrationCommitted]
     /// The places of each commit, checkpoint and closing.
     package static let ofUse: [CrashPoint] = [
-        .commitBegun, .commitDone, .checkpointLocked, .checkpointEnded, .closingReadersClosed,
-        .closingConnectionsClosed,
+        .commitBegun, .commitDone, .checkpointLogSynced, .checkpointLocked, .checkpointEnded,
+        .closingReadersClosed, .closingConnectionsClosed,
     ]
     /// The places of its own that a change of keys passes.
     package static let ofKeyChange = allCases.filter { $0.rawValue.hasPrefix("keyChange") }
