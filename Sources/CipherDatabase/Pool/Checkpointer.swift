@@ -49,6 +49,8 @@ final class Checkpointer {
         tellOthers(writer)
         writer.leaveTurnIfDone(keepingForCheckpoint: false)
         let result = try? writer.withoutWaiting {
+            // Nobody else waits while the connection is opened, once, and the log is brought to the medium.
+            _ = try secondConnection()
             try synchronizeLog(writer)
             writer.enterTurnForCheckpoint()
             // For SQLite's lock it does not wait: it comes with one of the next commits.
