@@ -12,6 +12,7 @@ struct KeyAccess {
     let sidecar: Sidecar
     let keys: SidecarKeys
     let administration: KeyAdministration
+    private let key: UnlockedKey
 
     /// - Throws: What opening the store with this key would throw; ``UsageError``.
     init(_ path: String, _ arguments: ParsedArguments, _ console: Console) throws {
@@ -22,6 +23,7 @@ struct KeyAccess {
     init(_ path: String, _ key: UnlockedKey, _ console: Console) throws {
         self.path = path
         self.console = console
+        self.key = key
         let choice = try Self.choose(path, key, console)
         for note in choice.notes { console.note("\(note)") }
         sidecar = choice.sidecar
@@ -46,6 +48,13 @@ struct KeyAccess {
 
     /// The slot that the key opened; nil in a direct store.
     var openedBy: KeySlot? { keys.openedBy }
+
+    /// The slot that another key opens too; nothing is derived for the one that is open.
+    func slot(openedBy other: UnlockedKey) throws -> KeySlot? {
+        try key.withMaterial { known in
+            try other.withMaterial { try $0.openedSlot(of: sidecar, knowing: known, opened: openedBy) }
+        }
+    }
 
     /// - Throws: ``CommandFailure`` for a direct store.
     func requireSlots() throws {
