@@ -4,7 +4,8 @@ import StorePlatform
 
 /// The keys of a store, opened with one of them, for the commands that show or change them.
 ///
-/// Only the sidecar is opened: the database may be in use, or damaged.
+/// Only the sidecar is opened: the database may be in use, or damaged. What the store remembers is read from its pages
+/// (``SidecarAge``).
 struct KeyAccess {
     let path: String
     let console: Console
@@ -13,6 +14,7 @@ struct KeyAccess {
     let keys: SidecarKeys
     let administration: KeyAdministration
     private let key: UnlockedKey
+    private let choice: SidecarChoice
 
     /// - Throws: What opening the store with this key would throw; ``UsageError``.
     init(_ path: String, _ arguments: ParsedArguments, _ console: Console) throws {
@@ -26,6 +28,7 @@ struct KeyAccess {
         self.key = key
         let choice = try Self.choose(path, key, console)
         for note in choice.notes { console.note("\(note)") }
+        self.choice = choice
         sidecar = choice.sidecar
         keys = choice.keys
         var administration = KeyAdministration(databasePath: StorePaths(path).database, keys: choice.keys)
@@ -45,6 +48,9 @@ struct KeyAccess {
                 remedy: "Compare that line with what was printed.")
         }
     }
+
+    /// Whether the sidecar is the newest one. Asked before the store is opened in this process.
+    var age: SidecarAge { SidecarAge(path, choice) }
 
     /// The slot that the key opened; nil in a direct store.
     var openedBy: KeySlot? { keys.openedBy }
