@@ -134,7 +134,9 @@ extension RotationRun {
                 view = try makeView()
             }
             // Commits in between are in the log now, but nothing keeps them there but the view, and it came behind them.
-            // A log without frames tells nothing: who opens the database first makes its index anew, without salts.
+            // A log without frames tells nothing: who opens the database first makes its index anew, without salts. The cut
+            // has one where a stock program came behind our last look for connections, and began a log anew that was
+            // copied whole: a reader of such a log does not hinder that.
             isLogLost = view?.cut != former || former.frame == 0
         }
         endStandstill()

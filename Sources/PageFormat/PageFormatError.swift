@@ -8,6 +8,8 @@ package enum PageFormatError: Error, Hashable, Sendable {
     case wrongLength(what: String, bytes: Int, expectedBytes: Int)
     /// Pages count from 1.
     case pageNumberZero
+    /// A page of a table's tree is not what the format says.
+    case damagedTree(page: UInt32)
     /// libcrypto refused.
     case cryptography(CryptoError)
 }
@@ -21,6 +23,8 @@ extension PageFormatError: CustomStringConvertible {
             "\(what) has \(bytes) bytes instead of \(expectedBytes)"
         case .pageNumberZero:
             "page number 0: pages count from 1"
+        case .damagedTree(let page):
+            "page \(page) does not belong to the tree of a table"
         case .cryptography(let error):
             error.description
         }

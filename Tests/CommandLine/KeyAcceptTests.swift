@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 @testable import cipherctl
@@ -57,8 +58,6 @@ struct KeyAcceptTests {
         let refused = try place.ctl("sql", store, "SELECT 1", "--json")
         #expect(refused.errorJSON["code"] as? String == "sidecarRolledBack")
         #expect((refused.errorJSON["hint"] as? String)?.contains("cipherctl key accept") == true)
-        // What looks at the sidecar alone says what it holds.
-        #expect(try place.ctl("key", "test", store).status == 0)
         let unasked = try place.ctl("key", "accept", store)
         #expect(unasked.status == 64 && unasked.errors.contains("--yes"))
         let accepted = try place.ctl("key", "accept", store, "--yes", key: place.path("second.key"))
@@ -73,6 +72,71 @@ struct KeyAcceptTests {
         #expect(again.json["generation"] as? Int == again.json["found"] as? Int)
         try remove()
         #expect(try place.ctl("sql", store, "SELECT 1", key: place.path("second.key")).status == 77)
+    }
+
+    @Test("commands that do not open the store tell it as well, and change nothing; without a key they cannot")
+    func withoutOpening() throws {
+        let holder = try ActorProcess()
+        #expect(holder.ask("open \(store) raw")?.hasPrefix("ok ") == true)
+        try keepCopies()
+        try remove()
+        #expect(try place.ctl("status", store, "--json").json["rolled_back"] as? Bool == false)
+        try putBack()
+        // The row is in the log while somebody has the store open, and in the file of a copy that is nothing else.
+        for hasLog in [true, false] {
+            if hasLog {
+                #expect(try !place.bytes("s.db-wal").isEmpty)
+            } else {
+                holder.end()
+                try putBackNewest { try place.ctl("sql", store, "VACUUM", "--write") }
+                try place.remove("s.db-wal", "s.db-shm", "s.db-lock")
+            }
+            let before = FolderSnapshot(of: place.folder)
+            for key in [place.key, place.path("second.key")] {
+                for command in ["test", "reveal"] {
+                    let refused = try place.ctl("key", command, store, "--json", key: key)
+                    #expect(refused.status == 65 && refused.output.isEmpty, "\(refused)")
+                    #expect(refused.errorJSON["code"] as? String == "sidecarRolledBack")
+                }
+                let list = try place.ctl("key", "list", store, "--json", key: key)
+                #expect(list.status == 2 && list.json["rolled_back"] as? Bool == true)
+                #expect((list.json["slots"] as? [Any])?.count == 2)
+                #expect(list.errors.contains("warning: ") && list.errors.contains("key accept"))
+                let status = try place.ctl("status", store, "--json", key: key)
+                #expect(status.status == 2 && status.json["rolled_back"] as? Bool == true)
+                #expect((status.json["attention"] as? [String])?.contains { $0.contains("older one") } == true)
+                let doctor = try place.ctl("doctor", store, "--json", key: key)
+                let codes = (doctor.json["findings"] as? [[String: Any]] ?? []).compactMap { $0["code"] as? String }
+                #expect(doctor.status == 2 && codes.contains("sidecarRolledBack"), "\(doctor)")
+            }
+            #expect(try place.run(["key", "list", store, "--json"]).json["rolled_back"] is NSNull)
+            #expect(before.changes(until: FolderSnapshot(of: place.folder)) == [])
+        }
+    }
+
+    /// Does something with the newest sidecar, and puts the former one back.
+    private func putBackNewest(_ body: () throws -> CommandRun.Outcome) throws {
+        #expect(try place.ctl("key", "accept", store, "--yes").status == 0)
+        let done = try body()
+        #expect(done.status == 0, "\(done)")
+        try putBack()
+    }
+
+    @Test("where the store cannot be asked, they say so and answer from the sidecar alone")
+    func unknown() throws {
+        try remove()
+        try place.poke("s.db", at: 2000, [try place.bytes("s.db")[2000] ^ 1])
+        try place.remove("s.db-wal", "s.db-shm")
+        for command in ["test", "reveal", "list"] {
+            let outcome = try place.ctl("key", command, store, "--json")
+            #expect(outcome.status == 0, "\(outcome)")
+            #expect(outcome.errors.contains("was not found out") && outcome.errors.contains("Page 1"))
+        }
+        let status = try place.ctl("status", store, "--json")
+        #expect(status.json["rolled_back"] is NSNull)
+        #expect((status.json["notes"] as? [String])?.contains { $0.contains("was not found out") } == true)
+        let doctor = try place.ctl("doctor", store, "--json")
+        #expect(doctor.output.contains("sidecarNotCompared"))
     }
 
     @Test("a change that the store cannot remember, because it does not open, is made and says so")

@@ -52,6 +52,21 @@ struct KeyMistakeTests {
         try expect(77, "label", ["key", "add", store] + label + key + newKey)
     }
 
+    @Test("a passphrase that opens the store already is refused, the present one of a slot too")
+    func samePassphrase() throws {
+        try place.write(Self.secret, to: "pass")
+        try place.write("other words", to: "other")
+        for name in ["pass", "other"] {
+            #expect(try place.run(["key", "add", store, "--new-key-file", place.path(name)] + key).status == 0)
+        }
+        let passphrase = ["--key-file", place.path("pass")]
+        for (name, slot) in [("pass", 2), ("other", 3)] {
+            let same = ["key", "change", store, "--new-key-file", place.path(name)]
+            try expect(64, "that of slot \(slot) (passphrase)", same + passphrase)
+            #expect(try place.run(same + ["--json"] + passphrase).errorJSON["code"] as? String == "sameKey")
+        }
+    }
+
     @Test("slots that are not there, the last one, and missing numbers are named")
     func slots() throws {
         for command in ["change", "label", "remove"] {

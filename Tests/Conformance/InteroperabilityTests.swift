@@ -126,7 +126,7 @@ import Testing
 enum StockSQLCipher: String, CaseIterable, Sendable {
     /// The shell of SQLCipher 4, `sqlcipher`.
     case shell
-    /// PyPI's `sqlcipher3-wheels`, with a SQLCipher of its own.
+    /// PyPI's `sqlcipher3`, with a SQLCipher of its own: from the machine, or as `.ci/run` brings it.
     case python
 
     /// Skips the rest of a test case on machines without this program.
@@ -145,6 +145,14 @@ enum StockSQLCipher: String, CaseIterable, Sendable {
         connection.close()
         """
 
+    /// Where Python looks for modules first.
+    private static let pythonPath: String = {
+        let repository = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let given = ProcessInfo.processInfo.environment["PYTHONPATH"].map { ":" + $0 } ?? ""
+        return repository.appending(path: ".build/python").path + given
+    }()
+
     struct Failure: Error { let text: String }
 
     /// Runs statements and returns the rows they give, without the answers to PRAGMA key and the like.
@@ -156,6 +164,7 @@ enum StockSQLCipher: String, CaseIterable, Sendable {
             case .shell: ["sqlcipher", "-batch", "-bail", path]
             case .python: ["python3", "-c", Self.pythonProgram, path]
             }
+        process.environment = ProcessInfo.processInfo.environment.merging(["PYTHONPATH": Self.pythonPath]) { $1 }
         let (input, output, errors) = (Pipe(), Pipe(), Pipe())
         process.standardInput = input
         process.standardOutput = output

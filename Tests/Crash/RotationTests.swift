@@ -46,6 +46,11 @@ import Testing
             #expect(answer.hasPrefix("ok"), "\(answer)")
         }
 
+        /// Files that were to get another name.
+        func leftovers() throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: folder.url.path).filter { $0.contains(".tmp-") }
+        }
+
         var acknowledged: Int { Bank.length(acknowledgements) }
 
         /// The peer went on after the rotator's end: it writes, and nothing has failed.
@@ -98,6 +103,18 @@ import Testing
         #expect(scene.rotator.ask("die-at \(point.rawValue) 0") == "ok")
         #expect(scene.rotator.ask("rotate") == nil, "the process did not pass \(point)")
         scene.expectSound("\(point)")
+    }
+
+    @Test("a rotation killed when the empty log has no name yet leaves no file of it behind the next opening")
+    func namelessLog() throws {
+        let scene = try Scene(peerIsBusy: false)
+        #expect(scene.peer.ask("close") == "ok")
+        // Before it stand both copies of the sidecar, at the beginning of the rotation and of the switch.
+        #expect(scene.rotator.ask("die-at \(CrashPoint.temporaryFileWritten.rawValue) 4") == "ok")
+        #expect(scene.rotator.ask("rotate") == nil)
+        #expect(try scene.leftovers().map { $0.hasPrefix("app.db-wal.tmp-") } == [true])
+        scene.expectSound("the log's name")
+        #expect(try scene.leftovers() == [])
     }
 
     @Test("a rotation killed at a random moment leaves one epoch, every row, and a peer that goes on")

@@ -58,6 +58,8 @@ struct RotationFiles {
 
     /// Empties the log, gives the copy the database's name, and makes that durable, in this order: after a power cut a log
     /// of the former key must not meet the file with the next one.
+    ///
+    /// The empty log of a rotation that was killed before it had its name goes, too: rotations alone write such a file.
     func moveCopyIntoPlace() throws(SystemError) {
         try FileDescriptor(opening: copyPath, .readOnly, followsLinks: false).synchronize()
         if try Files.kindOfName(paths.wal) != nil {
@@ -65,6 +67,7 @@ struct RotationFiles {
             try log.truncate(toByteCount: 0)
             try log.synchronize()
         }
+        try AtomicFile.removeLeftovers(of: paths.wal)
         CrashPoint.reach(.recoveryLogEmptied)
         // Its folder is made durable before this returns.
         try AtomicFile.move(copyPath, to: paths.database)

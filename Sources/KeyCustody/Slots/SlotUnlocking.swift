@@ -9,25 +9,46 @@ extension KeyMaterial {
     package borrowing func unlock(_ claimed: Sidecar) throws -> SidecarKeys? {
         switch claimed.scheme {
         case .direct: .direct(try dataKey(salt: claimed.salt, settings: claimed.settings))
-        case .slots(let slotted): try unlock(slotted.table, storeID: claimed.storeID)
+        case .slots(let slotted): try unlock(slotted.table.slots, storeID: claimed.storeID)
         }
+    }
+
+    /// The slot that this secret opens in a store that another one has opened; nil when it opens none.
+    ///
+    /// A slot whose derivation is slow opens by the bytes of one passphrase alone. So for the one that is open already the
+    /// bytes are compared, and nothing is derived.
+    ///
+    /// - Parameters:
+    ///   - known: The secret that opened the store.
+    ///   - opened: The slot that it opened.
+    package borrowing func openedSlot(
+        of sidecar: Sidecar, knowing known: borrowing KeyMaterial, opened: KeySlot?
+    ) throws -> KeySlot? {
+        if isEqual(to: known) { return opened }
+        let others = sidecar.slots.filter { $0 != opened || !$0.derivation.isMemoryHard }
+        return try unlock(others, storeID: sidecar.storeID)?.openedBy
+    }
+
+    private borrowing func isEqual(to other: borrowing KeyMaterial) -> Bool {
+        guard isPassphrase == other.isPassphrase else { return false }
+        return withSlotSecret { mine in other.withSlotSecret { mine.isEqual(to: $0) } }
     }
 
     /// Tries the slots that may fit: what costs nothing first, then what was made last.
     ///
     /// A raw key is tried on the slots of key files and recovery keys. A passphrase is tried on all others, and when it
     /// reads as a printed recovery key also on those.
-    borrowing func unlock(_ table: SlotTable, storeID: StoreID) throws -> SidecarKeys? {
+    private borrowing func unlock(_ slots: [KeySlot], storeID: StoreID) throws -> SidecarKeys? {
         switch self {
         case .rawKey(let key):
-            return try key.secret.firstSlot(of: table.slots.filter(\.kind.isAlwaysRandom), storeID)
+            return try key.secret.firstSlot(of: slots.filter(\.kind.isAlwaysRandom), storeID)
         case .passphrase(let passphrase):
             if let recovery = passphrase.secret.withBytes({ try? RecoveryKey(reading: $0) }),
-                let keys = try recovery.key.secret.firstSlot(of: table.slots.filter { $0.kind == .recovery }, storeID)
+                let keys = try recovery.key.secret.firstSlot(of: slots.filter { $0.kind == .recovery }, storeID)
             {
                 return keys
             }
-            let candidates = table.slots.filter { !$0.kind.isAlwaysRandom }.sorted { $0.isTried(before: $1) }
+            let candidates = slots.filter { !$0.kind.isAlwaysRandom }.sorted { $0.isTried(before: $1) }
             return try passphrase.secret.firstSlot(of: candidates, storeID)
         }
     }

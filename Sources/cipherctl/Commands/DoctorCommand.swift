@@ -18,8 +18,8 @@ struct DoctorCommand: Command {
         ],
         notes: [
             "Looked at are the library with its published bugs, the filesystem, permissions of the store's files and of the "
-                + "key file, both copies of the sidecar, header, state, the write-ahead log, and files that were left "
-                + "behind. Nothing is changed. `cipherctl verify` looks at every page.",
+                + "key file, both copies of the sidecar, with a key also whether they are the newest, header, state, the "
+                + "write-ahead log, and files that were left behind. Nothing is changed. `cipherctl verify` looks at every page.",
             "Findings are problems, risks and notes; notes alone give exit code 0. Bugs of the library are told by its "
                 + "version, and distributions mend versions without raising them: so they are notes.",
         ])
@@ -56,6 +56,7 @@ struct DoctorCommand: Command {
                 }
             }
         }
+        if let finding = inspection.age?.finding { findings.append(finding) }
         findings += KeyHealth(paths, inspection.sidecar).findings(policy)
         findings += StoreCheckup(paths: paths, inspection: inspection).findings()
         try report(findings, inspection, console)

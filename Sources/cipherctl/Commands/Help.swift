@@ -55,7 +55,8 @@ enum Help {
         return """
             keys: where the key of a store comes from
 
-            Give exactly one. Without any, a terminal is asked, and what is typed is not shown.
+            Give exactly one. Without any, a terminal is asked, and what is typed is not shown. A printed recovery key is
+            given like a passphrase.
             \(rows.joined(separator: "\n"))
 
             New keys come from the same options with --new- in front: --new-key-file F, --new-raw-key-file F, ...
@@ -91,6 +92,10 @@ enum Help {
         (
             "The key of a direct store is known to others:",
             "cipherctl rotate --new-key-file F: a direct store has one key only"
+        ),
+        (
+            "A store is refused with sidecarRolledBack: a former sidecar was put back:",
+            "restore the newest sidecar from a backup; where there is none: cipherctl key accept"
         ),
     ]
 

@@ -16,7 +16,7 @@ struct KeyRevealCommand: Command {
         ],
         notes: [
             "Whoever has this key reads and writes the store without the passphrase, and goes on doing so after the "
-                + "passphrase was changed.",
+                + "passphrase was changed: until cipherctl rotate.",
             "A stock program may write to a store that others have open. It should leave checkpoints to them, as the "
                 + "printed PRAGMA wal_autocheckpoint = 0 says: SQLite before 3.51.3 can lose commits otherwise.",
         ])
@@ -40,6 +40,7 @@ struct KeyRevealCommand: Command {
         }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let choice = try SidecarUnlocking.choose(path, key, console)
+        try SidecarAge(path, choice).requireNewest(console)
         if let notice = KeyLog(databasePath: StorePaths(path).database).note(.keyRevealed) { console.note(notice) }
         let digits = choice.dataKey.withBytes { Hex.text(Array($0)) }
         try console.report(json: json(choice.sidecar, digits), lines: pragmas(choice.sidecar, digits))

@@ -49,6 +49,7 @@ struct StatusCommand: Command {
             try inspection.authenticate(SidecarUnlocking.choose(path, key, console))
         }
         let health = KeyHealth(StorePaths(path), inspection.sidecar)
+        if let finding = inspection.age?.finding, finding.needsAttention { inspection.take([finding]) }
         inspection.take(health.findings(policy))
         if arguments.has("--openmetrics") {
             for line in OpenMetrics(inspection, health).text { try console.output.line(line) }
@@ -61,7 +62,8 @@ struct StatusCommand: Command {
     /// Of the library's bugs the one that concerns how other programs write; `doctor` tells all.
     private func notes(_ found: StoreInspection) -> [String] {
         let origin = found.sidecar?.slotted?.dataKey.origin == .direct ? [StoreInspection.formerPassphrase] : []
-        return origin + libraryNotes
+        let age = found.age?.finding.map { $0.needsAttention ? [] : [$0.text] } ?? []
+        return origin + age + libraryNotes
     }
 
     private var libraryNotes: [String] {
@@ -86,6 +88,7 @@ struct StatusCommand: Command {
             "data_key_origin": .optional(found.sidecar?.slotted) { .string($0.dataKey.origin.rawValue) },
             "epoch": .optional(found.sidecar) { .int($0.epoch) },
             "generation": .optional(found.sidecar) { .int($0.generation) },
+            "rolled_back": .optional(found.age, \.json),
             "page_bytes": .optional(settings) { .int($0.pageBytes) },
             "plaintext_header_bytes": .optional(settings) { .int($0.plaintextHeaderBytes) },
             "kdf_rounds": .optional(settings) { .int($0.kdfRounds) },

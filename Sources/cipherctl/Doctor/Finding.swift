@@ -24,6 +24,9 @@ struct Finding: Equatable {
         self.remedy = remedy
     }
 
+    /// In one sentence or two.
+    var text: String { what + (remedy.map { ": " + $0 } ?? "") }
+
     var needsAttention: Bool { severity != .note }
 
     var json: JSON {

@@ -4,7 +4,8 @@ import StorePlatform
 
 /// The keys of a store, opened with one of them, for the commands that show or change them.
 ///
-/// Only the sidecar is opened: the database may be in use, or damaged.
+/// Only the sidecar is opened: the database may be in use, or damaged. What the store remembers is read from its pages
+/// (``SidecarAge``).
 struct KeyAccess {
     let path: String
     let console: Console
@@ -12,6 +13,8 @@ struct KeyAccess {
     let sidecar: Sidecar
     let keys: SidecarKeys
     let administration: KeyAdministration
+    private let key: UnlockedKey
+    private let choice: SidecarChoice
 
     /// - Throws: What opening the store with this key would throw; ``UsageError``.
     init(_ path: String, _ arguments: ParsedArguments, _ console: Console) throws {
@@ -22,8 +25,10 @@ struct KeyAccess {
     init(_ path: String, _ key: UnlockedKey, _ console: Console) throws {
         self.path = path
         self.console = console
+        self.key = key
         let choice = try Self.choose(path, key, console)
         for note in choice.notes { console.note("\(note)") }
+        self.choice = choice
         sidecar = choice.sidecar
         keys = choice.keys
         var administration = KeyAdministration(databasePath: StorePaths(path).database, keys: choice.keys)
@@ -44,8 +49,18 @@ struct KeyAccess {
         }
     }
 
+    /// Whether the sidecar is the newest one. Asked before the store is opened in this process.
+    var age: SidecarAge { SidecarAge(path, choice) }
+
     /// The slot that the key opened; nil in a direct store.
     var openedBy: KeySlot? { keys.openedBy }
+
+    /// The slot that another key opens too; nothing is derived for the one that is open.
+    func slot(openedBy other: UnlockedKey) throws -> KeySlot? {
+        try key.withMaterial { known in
+            try other.withMaterial { try $0.openedSlot(of: sidecar, knowing: known, opened: openedBy) }
+        }
+    }
 
     /// - Throws: ``CommandFailure`` for a direct store.
     func requireSlots() throws {

@@ -32,7 +32,7 @@ struct KeyAddCommand: Command {
         let access = try KeyAccess(path, arguments, console)
         try access.requireSlots()
         let new = try NewKey(arguments, console)
-        try new.requireUnused(in: access.sidecar)
+        try new.requireUnused(in: access)
         let slot = try access.change { try $0.add(new.slot()) }
         try console.report(
             json: .object(["store": .string(path), "added": SlotReport.json(slot)]),

@@ -14,7 +14,7 @@ struct KeyListCommand: Command {
         ],
         notes: [
             "No key is needed: without one nothing is authenticated, and the answer says so. With a key the slot that it "
-                + "opens is marked."
+                + "opens is marked, and a sidecar that was put back to a former one is told (exit code 2)."
         ])
 
     private let path: String
@@ -27,12 +27,15 @@ struct KeyListCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         guard KeyOptions.isGiven(arguments) else {
-            try report(claimed(), openedBy: nil, isAuthenticated: false, console)
+            try report(claimed(), nil, console)
             return .ok
         }
         let access = try KeyAccess(path, arguments, console)
-        try report(access.sidecar, openedBy: access.openedBy, isAuthenticated: true, console)
-        return .ok
+        let age = access.age
+        try report(access.sidecar, (access.openedBy, age), console)
+        guard let finding = age.finding else { return .ok }
+        finding.needsAttention ? console.warn(finding.text) : console.note(finding.text)
+        return finding.needsAttention ? .needsAttention : .ok
     }
 
     /// The newest readable copy of the sidecar, at its word.
@@ -47,21 +50,24 @@ struct KeyListCommand: Command {
         throw StoreOpening.noSuchStore(path)
     }
 
+    /// - Parameter proved: What a key has shown; nil without one.
     private func report(
-        _ sidecar: Sidecar, openedBy: KeySlot?, isAuthenticated: Bool, _ console: Console
+        _ sidecar: Sidecar, _ proved: (openedBy: KeySlot?, age: SidecarAge)?, _ console: Console
     ) throws {
+        let openedBy = proved?.openedBy
         var lines = SlotReport.lines(sidecar.slots, openedBy: openedBy)
         if sidecar.slotted == nil {
             lines = ["a direct store: one key, and no slots (cipherctl key convert --to slots gives it some)"]
         }
-        if !isAuthenticated { console.note("nothing was authenticated: give a key to prove the list") }
+        if proved == nil { console.note("nothing was authenticated: give a key to prove the list") }
         try console.report(
             json: .object([
-                "store": .string(path), "authenticated": .bool(isAuthenticated), "scheme": .string(sidecar.scheme.name),
+                "store": .string(path), "authenticated": .bool(proved != nil), "scheme": .string(sidecar.scheme.name),
                 "epoch": .int(sidecar.epoch),
                 "data_key_created": .optional(sidecar.slotted) { .int($0.dataKey.created) },
                 "data_key_origin": .optional(sidecar.slotted) { .string($0.dataKey.origin.rawValue) },
                 "opened_by": .optional(openedBy) { .int($0.id) },
+                "rolled_back": .optional(proved) { $0.age.json },
                 "slots": .array(sidecar.slots.map(SlotReport.json)),
             ]),
             lines: lines)

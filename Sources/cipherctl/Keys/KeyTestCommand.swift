@@ -12,8 +12,9 @@ struct KeyTestCommand: Command {
             "cipherctl key test app.db --key-file recovery.txt --json",
         ],
         notes: [
-            "The key is tried on the sidecar; the database itself is not opened. A recovery key is typed or read from a "
-                + "file like a passphrase, in capital or small letters, with hyphens or without."
+            "The key is tried on the sidecar, which must be the newest that the store remembers; nothing is locked, and of the "
+                + "database only that is read. A recovery key is typed or read from a file like a passphrase, in capital or "
+                + "small letters, with hyphens or without."
         ])
 
     private let path: String
@@ -26,6 +27,7 @@ struct KeyTestCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let access = try KeyAccess(path, arguments, console)
+        try access.age.requireNewest(console)
         let line = access.openedBy.map { "the key opens \(SlotReport.name($0))" } ?? "the key opens the store (direct)"
         try console.report(
             json: .object([

@@ -37,8 +37,8 @@ struct NewKey {
     /// A secret that opens a slot already would be no change at all.
     ///
     /// - Throws: ``CommandFailure`` that names the slot.
-    func requireUnused(in sidecar: Sidecar) throws {
-        guard let slot = try key.unlock(sidecar)?.openedBy else { return }
+    func requireUnused(in store: KeyAccess) throws {
+        guard let slot = try store.slot(openedBy: key) else { return }
         throw CommandFailure(
             .usage, "sameKey", what: "The new key opens the store already.",
             why: "It is that of slot \(slot.id) (\(slot.kind.rawValue)).",

@@ -19,6 +19,8 @@ struct StoreInspection {
     /// As the key authenticates it, or without a key as it claims to be; nil when no copy can be read.
     var sidecar: Sidecar?
     var isAuthenticated = false
+    /// Whether that is the newest one; nil without a key.
+    private(set) var age: SidecarAge?
     var copies: [Copy]
     let fileBytes: Int
     let walBytes: Int
@@ -93,6 +95,7 @@ struct StoreInspection {
     mutating func authenticate(_ choice: SidecarChoice) throws {
         sidecar = choice.sidecar
         isAuthenticated = true
+        age = SidecarAge(path, choice)
         for note in choice.notes {
             guard let (copy, state) = note.subject else { continue }
             for index in copies.indices where copies[index].copy == copy { copies[index].state = state }
@@ -120,9 +123,7 @@ struct StoreInspection {
     }
 
     /// Takes in what else somebody should look at.
-    mutating func take(_ findings: [Finding]) {
-        attention += findings.map { $0.what + ($0.remedy.map { ": " + $0 } ?? "") }
-    }
+    mutating func take(_ findings: [Finding]) { attention += findings.map(\.text) }
 
     /// Whether a process holds the lock under which keys change and rotations run; nil when that cannot be asked.
     static func isChangingKeys(_ path: String) -> Bool? {
