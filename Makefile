@@ -34,8 +34,8 @@ lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing w
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift
 	$(SWIFT) build --build-tests $(WARNINGS)
 	$(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(WARNINGS)
-	@for script in .ci/setup .ci/run .ci/test .ci/bare-root .ci/install .ci/docs; do bash -n $$script || exit 1; done
-	@! command -v shellcheck >/dev/null || shellcheck .ci/setup .ci/run .ci/test .ci/bare-root .ci/install .ci/docs
+	@for script in .ci/setup .ci/run .ci/test .ci/sanitized .ci/bare-root .ci/install .ci/docs; do bash -n $$script || exit 1; done
+	@! command -v shellcheck >/dev/null || shellcheck .ci/setup .ci/run .ci/test .ci/sanitized .ci/bare-root .ci/install .ci/docs
 
 demo: setup  ## encrypt a real database, share it between four processes, verify every page
 	$(SWIFT) build -c release --product cipherctl
@@ -52,14 +52,15 @@ bench: setup  ## measure the library beside plain C (JSON=FILE writes figures, R
 tsan: MUTEX = $$s15Synchronization12_MutexHandleV
 tsan: setup  ## run the tests under ThreadSanitizer (SUITES=NAME for some of them)
 	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/Support/tsan.supp $(TSAN_OPTIONS)" \
-		$(SWIFT) test --sanitize=thread --scratch-path .build/tsan --disable-xctest --no-parallel $(WARNINGS) \
-		-Xlinker '--wrap=$(MUTEX)9_lockSlowyys6UInt32VF' -Xlinker '--wrap=$(MUTEX)11_unlockSlowyyF' \
-		$(if $(SUITES),--filter "$(SUITES)")
+		.ci/sanitized TSAN_OPTIONS $(SWIFT) test --sanitize=thread $(SANITIZED) \
+		-Xlinker '--wrap=$(MUTEX)9_lockSlowyys6UInt32VF' -Xlinker '--wrap=$(MUTEX)11_unlockSlowyyF'
 
 asan: setup  ## run the tests under AddressSanitizer (SUITES=NAME for some of them)
-	LSAN_OPTIONS="suppressions=$(CURDIR)/Tests/Support/lsan.supp $(LSAN_OPTIONS)" \
-		$(SWIFT) test --sanitize=address --scratch-path .build/asan --disable-xctest --no-parallel $(WARNINGS) \
-		$(if $(SUITES),--filter "$(SUITES)")
+	LSAN_OPTIONS="suppressions=$(CURDIR)/Tests/Support/lsan.supp print_suppressions=0 $(LSAN_OPTIONS)" \
+		.ci/sanitized ASAN_OPTIONS $(SWIFT) test --sanitize=address $(SANITIZED)
+
+tsan asan: SANITIZED = --scratch-path .build/$@ --disable-xctest --no-parallel $(WARNINGS) \
+	$(if $(SUITES),--filter "$(SUITES)")
 
 docs: setup  ## build the API reference with the toolchain's docc, without network: .build/docs/CipherStore.doccarchive
 	$(SWIFT) build $(WARNINGS)

@@ -121,9 +121,13 @@ import Testing
     func atRandom() throws {
         var numbers = seed.numbers(0)
         let scene = try Scene()
+        // The kills are spread over the whole of a rotation, however long it takes here.
+        let start = ContinuousClock.now
+        #expect(scene.rotator.ask("rotate")?.hasPrefix("ok ") == true)
+        let rotation = ContinuousClock.now - start
         for kill in 1...max(1, Self.randomKills) {
             scene.rotator.send("rotate-for-ever")
-            scene.rotator.kill(after: .microseconds(Int.random(in: 0..<400_000, using: &numbers)))
+            scene.rotator.kill(after: rotation * Double.random(in: 0..<1.2, using: &numbers))
             #expect(scene.rotator.remainingAnswers().isEmpty, "\(seed) kill \(kill)")
             let before = scene.acknowledged
             #expect(waitUntil { scene.acknowledged > before }, "\(seed) kill \(kill): the peer stands still")

@@ -3,10 +3,12 @@ import StorePlatform
 
 /// The keys that prove a sidecar: of either scheme the one from which its seal is made.
 package enum SidecarKeys: Sendable {
-    /// Of a direct store: the data key is all there is.
-    case direct(DataKey)
+    // Slots stand first: the pointer of any later case is stored with its highest bit set, which a leak check does not take
+    // for a pointer, and the master key is held nowhere else.
     /// Of a store with slots: the master key, and the slot that gave it; nil when it was at hand already.
     case slots(MasterKey, openedBy: KeySlot?)
+    /// Of a direct store: the data key is all there is.
+    case direct(DataKey)
 
     /// The data key of a sidecar that these keys have authenticated; nil when they do not open it.
     package func dataKey(of sidecar: Sidecar) throws -> DataKey? {

@@ -160,6 +160,14 @@ struct SlotTableTests {
         #expect(KeySource.systemdCredential("c").slotKind == .credential)
     }
 
+    /// A leak check reported master keys of processes that ended while a thread of theirs still had a store open.
+    @Test("a leak check finds the master key through the keys of a sidecar")
+    func reachable() {
+        let keys: SidecarKeys? = .slots(master, openedBy: nil)
+        let first = withUnsafeBytes(of: keys) { $0.loadUnaligned(as: UInt.self) }
+        #expect(first == UInt(bitPattern: Unmanaged.passUnretained(master).toOpaque()))
+    }
+
     @Test("descriptions and reflection of keys, slots and sidecars show no byte of a secret or wrapped key")
     func descriptions() throws {
         let made = try SlotFixture.store()
