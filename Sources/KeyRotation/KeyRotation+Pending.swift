@@ -111,11 +111,11 @@ extension KeyRotation {
     static func takeAdmin(_ paths: StorePaths) throws -> HeldLock {
         let file = try LockFile(path: paths.lock, likeFile: paths.database)
         // A change of slots takes milliseconds.
-        do {
-            return try file.lock(.admin, .exclusive, deadline: .now + Limits.adminWait)
-        } catch StoreError.storeInUse {
-            throw StoreError.rotationRuns(paths.database, by: rotator(of: paths.database))
+        guard let lock = try file.tryLock(.admin, .exclusive, until: .now + Limits.adminWait) else {
+            throw StoreError.rotationRuns(
+                paths.database, by: rotator(of: paths.database), file.nameOwner(of: .admin))
         }
+        return lock
     }
 
     /// The process that rotates a store, where the table of holders tells of it.

@@ -2,10 +2,14 @@ import CipherStore
 
 // What ends a rotation, as errors that say what happened, why, and what to do.
 extension StoreError {
-    static func rotationRuns(_ path: String, by process: StoreHolder?) -> StoreError {
+    /// - Parameters:
+    ///   - rotator: Who rotates the store, where that is known.
+    ///   - owner: Who holds the lock, to begin a sentence.
+    static func rotationRuns(_ path: String, by rotator: StoreHolder?, _ owner: @autoclosure () -> String) -> StoreError
+    {
         StoreError(
             .storeInUse, what: "The keys of \"\(path)\" are being changed already.",
-            why: process.map { "\(capitalized($0)) is rotating it." } ?? "Another process holds the lock for that.",
+            why: rotator.map { "\(capitalized($0)) is rotating it." } ?? "\(owner()) is changing them.",
             remedy: "Wait for its end, or end it; a process that dies frees the lock.")
     }
 

@@ -32,7 +32,9 @@ final class Standstill {
     ) throws -> Standstill? {
         let lockFile = try LockFile(path: paths.lock, likeFile: paths.database)
         // Before anybody is asked: a newcomer that is opening the store is waited for while all others go on.
-        guard let opening = try lockFile.tryLock(.opening, until: .now + budget, isCancelled) else { return nil }
+        guard
+            let opening = try lockFile.tryLock(.opening, .exclusive, until: .now + budget, isCancelled: isCancelled)
+        else { return nil }
         let signals = SignalDeferral()
         let begin = ContinuousClock.now
         guard let request = try YieldRequest.ask(paths, insists: insists) else { return nil }
@@ -95,18 +97,5 @@ final class Standstill {
         // Behind all that: closing the former database frees its room, which takes the longer the larger it was.
         if wasReplaced { file?.giveUp() }
         file = nil
-    }
-}
-
-extension LockFile {
-    /// Tries to take an exclusive lock until a deadline.
-    func tryLock(
-        _ byte: LockByte, until deadline: ContinuousClock.Instant, _ isCancelled: @escaping () -> Bool
-    ) throws -> HeldLock? {
-        do {
-            return try lock(byte, .exclusive, deadline: deadline, isCancelled: isCancelled)
-        } catch StoreError.storeInUse {
-            return nil
-        }
     }
 }

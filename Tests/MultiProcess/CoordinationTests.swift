@@ -71,6 +71,15 @@ import Testing
         }
         #expect(error?.code == .storeInUse)
         #expect(error?.description.contains("app.db-lock") == true)
+        // The system's table of locks names nobody for these locks.
+        let name = "Process \(other.processIdentifier) (StoreActor, "
+        #expect(error?.why == name + "running) is coordinating access to the file.")
+        other.stop()
+        let whileStopped = #expect(throws: StoreError.self) {
+            try coordinator.coordinate(writingItemAt: url) { _ in runs += 1 }
+        }
+        #expect(whileStopped?.why == name + "stopped) is coordinating access to the file.")
+        other.go()
         var nsError: NSError?
         coordinator.coordinate(writingItemAt: url, options: .forMerging, error: &nsError) { _ in runs += 1 }
         #expect(nsError?.localizedDescription.contains("storeInUse") == true)

@@ -67,10 +67,11 @@ final class Lease: Sendable {
     }
 
     private static func timeout(_ paths: StorePaths) -> StoreError {
-        StoreError(
+        let file = try? LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: true)
+        return StoreError(
             .storeInUse,
             what: "The lease of \"\(paths.database)\" was not to be had in time.",
-            why: "Another process is switching the store to a new key.",
+            why: "\(file?.nameOwner(of: .intent) ?? "Another process") is switching the store to a new key.",
             remedy: "Let it finish or end it, or wait longer; a process that dies frees its locks.")
     }
 

@@ -40,19 +40,33 @@ package final class LockFile: Sendable {
     ///   - deadline: When to give up; nil waits for ever.
     ///   - isCancelled: Asked between two attempts; true ends the wait.
     ///   - onWait: Called once, when the lock is not free at once.
-    /// - Throws: ``StoreError`` `storeInUse` when the deadline passes, `CancellationError` when the wait was cancelled,
-    ///   ``SystemError`` when the file cannot be opened or locked.
+    /// - Throws: ``StoreError`` `storeInUse` when the deadline passes, which names who holds the lock; `CancellationError`
+    ///   when the wait was cancelled, ``SystemError`` when the file cannot be opened or locked.
     package func lock(
         _ byte: LockByte, _ kind: LockKind, deadline: ContinuousClock.Instant? = nil,
         isCancelled: (() -> Bool)? = nil, onWait: (() -> Void)? = nil
     ) throws -> HeldLock {
+        guard let lock = try tryLock(byte, kind, until: deadline, isCancelled: isCancelled, onWait: onWait) else {
+            throw timeout(of: byte)
+        }
+        return lock
+    }
+
+    /// Waits for a lock, where it is nothing unusual not to get it.
+    ///
+    /// - Parameters: As ``lock(_:_:deadline:isCancelled:onWait:)``.
+    /// - Returns: The lock, or nil when others held it up to the deadline.
+    package func tryLock(
+        _ byte: LockByte, _ kind: LockKind, until deadline: ContinuousClock.Instant?,
+        isCancelled: (() -> Bool)? = nil, onWait: (() -> Void)? = nil
+    ) throws -> HeldLock? {
         var pause = Limits.firstLockPause
         var isFirst = true
         while true {
             if let lock = try tryLock(byte, kind) { return lock }
             if isCancelled?() == true { throw CancellationError() }
             let now = ContinuousClock.now
-            if let deadline, now >= deadline { throw timeout(of: byte, kind) }
+            if let deadline, now >= deadline { return nil }
             if isFirst { onWait?() }
             isFirst = false
             Pause.sleep(for: min(pause, deadline.map { now.duration(to: $0) } ?? pause))
@@ -117,11 +131,11 @@ package final class LockFile: Sendable {
         }
     }
 
-    private func timeout(of byte: LockByte, _ kind: LockKind) -> StoreError {
+    private func timeout(of byte: LockByte) -> StoreError {
         StoreError(
             .storeInUse,
             what: "The \(byte) lock of \"\(path)\" did not become free in time.",
-            why: "Another process or thread \(byte.purpose).",
+            why: "\(nameOwner(of: byte)) \(byte.purpose).",
             remedy: "Let it finish or end it, or wait longer; a process that dies frees its locks.")
     }
 }

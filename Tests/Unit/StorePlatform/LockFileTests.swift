@@ -82,7 +82,7 @@ struct LockFileTests {
                 .opening, .exclusive, deadline: .now + .milliseconds(30), onWait: { waits += 1 })
         }
         #expect(error?.code == .storeInUse)
-        #expect(error?.why.contains("creating, migrating or opening") == true)
+        #expect(error?.why == "Another thread of this process is creating, migrating or opening the store.")
         #expect(waits == 1)
         held.release()
     }
