@@ -55,7 +55,7 @@ let package = Package(
         // Tests: one folder for each kind (Docs/Testing.md).
         .target(
             name: "TestKit",
-            dependencies: ["CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform"],
+            dependencies: ["CipherStore", "CTestKit", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform"],
             path: "Tests/Support/TestKit"
         ),
         .target(name: "FaultShim", path: "Tests/Support/FaultShim"),

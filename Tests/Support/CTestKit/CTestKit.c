@@ -25,3 +25,17 @@ size_t test_count_masked(const uint8_t *memory, size_t count, const uint8_t *mas
     }
     return found;
 }
+
+#if !defined(__has_feature)
+#define __has_feature(name) 0
+#endif
+
+int test_slowness(void) {
+#if __has_feature(thread_sanitizer)
+    return 6;
+#elif __has_feature(address_sanitizer)
+    return 3;
+#else
+    return 1;
+#endif
+}

@@ -63,7 +63,7 @@ public final class ActorProcess: @unchecked Sendable {
     /// The longest time without an answer: a test that waits for ever would stop all others.
     private static let patience: TimeInterval = {
         let bank = ProcessInfo.processInfo.environment["CIPHERSTORE_BANK_SECONDS"].flatMap(TimeInterval.init) ?? 0
-        return 300 + 2 * bank
+        return TimeInterval(slowness) * (300 + 2 * bank)
     }()
 
     /// Kills a process that does not answer, so that its test fails and says so.
