@@ -51,6 +51,13 @@ import Testing
             try FileManager.default.contentsOfDirectory(atPath: folder.url.path).filter { $0.contains(".tmp-") }
         }
 
+        /// Rotates the store once.
+        func timeOfRotation() throws -> Duration {
+            let start = ContinuousClock.now
+            #expect(rotator.ask("rotate")?.hasPrefix("ok ") == true)
+            return .now - start
+        }
+
         var acknowledged: Int { Bank.length(acknowledgements) }
 
         /// The peer went on after the rotator's end: it writes, and nothing has failed.
@@ -121,11 +128,10 @@ import Testing
     func atRandom() throws {
         var numbers = seed.numbers(0)
         let scene = try Scene()
-        // The kills are spread over the whole of a rotation, however long it takes here.
-        let start = ContinuousClock.now
-        #expect(scene.rotator.ask("rotate")?.hasPrefix("ok ") == true)
-        let rotation = ContinuousClock.now - start
+        var rotation = Duration.zero
         for kill in 1...max(1, Self.randomKills) {
+            // Kills are spread over the whole of a rotation, which takes the longer the more the peer has written.
+            if kill % 25 == 1 { rotation = try scene.timeOfRotation() }
             scene.rotator.send("rotate-for-ever")
             scene.rotator.kill(after: rotation * Double.random(in: 0..<1.2, using: &numbers))
             #expect(scene.rotator.remainingAnswers().isEmpty, "\(seed) kill \(kill)")
