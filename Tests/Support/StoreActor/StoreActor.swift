@@ -14,7 +14,8 @@ enum StoreActor {
         sigemptyset(&none)
         pthread_sigmask(SIG_SETMASK, &none, nil)
         let actor = Actor()
-        while let line = readLine() {
+        var lines = InputLines()
+        while let line = lines.next() {
             let words = line.split(separator: " ").map(String.init)
             guard let command = words.first else { continue }
             do {
@@ -37,6 +38,25 @@ enum StoreActor {
         case let error as StoreError: "error \(error.code.name) \(error)"
         case let error as DatabaseError: "error SQLite-\(error.extendedResultCode.rawValue) \(error)"
         default: "error \(type(of: error)) \(error)"
+        }
+    }
+}
+
+/// The lines of standard input, waited for in `read`: in `readLine` ThreadSanitizer holds signals back until one has come.
+private struct InputLines {
+    private var buffer: [UInt8] = []
+
+    mutating func next() -> String? {
+        while true {
+            if let end = buffer.firstIndex(of: 10) {
+                defer { buffer.removeSubrange(...end) }
+                return String(decoding: buffer[..<end], as: UTF8.self)
+            }
+            var chunk = [UInt8](repeating: 0, count: 4096)
+            let count = read(STDIN_FILENO, &chunk, chunk.count)
+            if count < 0 && errno == EINTR { continue }
+            guard count > 0 else { return nil }
+            buffer += chunk.prefix(count)
         }
     }
 }
