@@ -96,4 +96,30 @@ struct TableReaderTests {
             #expect(refused > 0)
         }
     }
+
+    @Test("a tree that leads back to its own page is damaged, and not followed for ever")
+    func circle() throws {
+        var page = [UInt8](repeating: 0, count: 512)
+        page[0] = 5  // An inner page without cells, whose last child is itself.
+        page[11] = 2
+        #expect(throws: PageFormatError.damagedTree(page: 2)) { try rows(reader(header + page, 512), 2) }
+    }
+
+    @Test("a row that would go on behind its page is damaged, and nothing behind the page is read")
+    func behindThePage() throws {
+        var page = [UInt8](repeating: 0, count: 512)
+        (page[0], page[4], page[8], page[9]) = (13, 1, 1, 0xf4)  // A leaf with one row, 12 bytes before the end.
+        // 100 bytes, row 1, of a header of 2 bytes and a blob of 98, of which 8 are there.
+        page.replaceSubrange(500..<505, with: [100, 1, 3, 0x81, 0x50])
+        #expect(throws: PageFormatError.damagedTree(page: 2)) { try rows(reader(header + page, 512), 2) }
+        // A row of 9 bytes fits, but not where the last four bytes of a page are not SQLite's.
+        page.replaceSubrange(500..<505, with: [9, 1, 2, 26, 0])
+        let whole = try rows(reader(header + page, 512), 2)
+        #expect(whole.map(\.values) == [[.blob([UInt8](repeating: 0, count: 7))]])
+        let shorter = TableReader(pageCount: 2, usableBytes: 508) { $0 == 2 ? page : header }
+        #expect(throws: PageFormatError.damagedTree(page: 2)) { try rows(shorter, 2) }
+    }
+
+    /// The first page, of which nothing is read here.
+    private var header: [UInt8] { [UInt8](repeating: 0, count: 512) }
 }
