@@ -31,7 +31,7 @@ extension StoreError {
     static func foreignConnection(_ path: String, _ holders: [StoreHolder]) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: a program has it open that cannot be asked to pause.",
-            why: "SQLite's locks show a connection of \(list(holders)).",
+            why: "It is open in \(list(holders)).",
             remedy: "Close the database there: a shell, a backup tool, a DatabasePool or DatabaseQueue. Nothing was "
                 + "changed.")
     }
