@@ -67,7 +67,6 @@ import Testing
         #expect(try remembered == bench.sidecar().generation)
     }
 
-    // Whoever can write SQL, or has only the data key, can write it.
     @Test(
         "a row that is no generation refuses nobody, and the next change of keys makes it one",
         arguments: ["999999999999999999", "-1", "0", "1.5e300", "'text'", "NULL"])
