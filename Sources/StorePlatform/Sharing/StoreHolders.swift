@@ -79,7 +79,7 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
 struct TableReader: ~Copyable {
     private let file: FileDescriptor
 
-    init(path: String) throws(SystemError) { file = try FileDescriptor(opening: path, .readOnly) }
+    init(path: String) throws(SystemError) { file = try FileDescriptor(opening: path, .readOnly, followsLinks: false) }
 
     /// The holders that live.
     consuming func holders() throws(SystemError) -> [StoreHolder] {

@@ -202,6 +202,21 @@ struct HolderSlotTests {
         #expect(waitUntil { ProcessInspector.state(of: process) == .gone })
     }
 
+    @Test("a link in the place of the lock file is not followed, and what it leads to is not written")
+    func link() throws {
+        let victim = folder.file("victim")
+        try Data(repeating: 7, count: 300_000).write(to: URL(fileURLWithPath: victim))
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: victim)
+        #expect(throws: SystemError.self) { try LockFile(path: path, likeFile: database) }
+        #expect(throws: SystemError.self) { try LockFile(path: path, likeFile: database, allowsReadOnly: true) }
+        #expect(throws: SystemError.self) { try take() }
+        #expect(throws: SystemError.self) { try YieldBell(path: path) }
+        #expect(throws: SystemError.self) { try holders() }
+        #expect(throws: SystemError.self) { try LockFile.matchAttributes(of: path, to: database) }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: victim)) == Data(repeating: 7, count: 300_000))
+    }
+
     /// A shell that has opened files and waits for the end of its input.
     private func shell(_ redirections: String) throws -> (Process, Pipe) {
         let (process, input, output) = (Process(), Pipe(), Pipe())
