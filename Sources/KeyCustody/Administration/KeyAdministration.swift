@@ -14,6 +14,8 @@ package struct KeyAdministration: Sendable {
     package var wait = Duration.seconds(60)
     /// Asked while waiting; true ends the wait with `CancellationError`.
     package var isCancelled: (@Sendable () -> Bool)?
+    /// Told once when somebody else changes the keys, or rotates them, and has to be waited for.
+    package var onWait: (@Sendable (String) -> Void)?
     /// Told what did not stop a change and should be known: that the key log does not have it.
     package var onNotice: (@Sendable (String) -> Void)?
     /// The slots for which a change was decided on, and without which it is not made; nil to make it whatever they are.
@@ -89,7 +91,7 @@ package struct KeyAdministration: Sendable {
         _ removesSecrets: Bool, above remembered: UInt64, recording events: (Sidecar) -> [KeyEvent],
         _ edit: (Sidecar) throws -> (Sidecar, SidecarKeys)
     ) throws -> Sidecar {
-        let locks = try KeyLocks.take(databasePath, wait: wait, isCancelled: isCancelled)
+        let locks = try KeyLocks.take(databasePath, wait: wait, isCancelled: isCancelled, onWait: onWait)
         defer { locks.release() }
         let current = try choice()
         CrashPoint.reach(.keyChangeLocked)

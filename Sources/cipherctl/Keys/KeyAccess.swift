@@ -34,6 +34,7 @@ struct KeyAccess {
         var administration = KeyAdministration(databasePath: StorePaths(path).database, keys: choice.keys)
         administration.isCancelled = { Interruption.shared.isSet }
         administration.onNotice = { Console(isJSON: false).note($0) }
+        administration.onWait = { Console(isJSON: false).note($0) }
         self.administration = administration
     }
 
