@@ -22,30 +22,9 @@ extension KeyRotation {
     ) throws -> RotationReport? {
         let paths = StorePaths(path)
         let (ledger, again) = try ledger(paths, source)
-        let admin = try takeAdmin(paths)
-        defer { admin.release() }
-        guard let rotation = try ledger.rotation() else { return nil }
-        let begin = ContinuousClock.now
-        if rotation.sidecar.state == .switching {
-            // Any opening finishes it, once nobody holds the lock of rotations.
-            admin.release()
-            try SharedStore.open(at: path, unlockedBy: again, configuration: configuration).close()
-            var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
-            report.wasFinished = true
-            report.duration = .now - begin
-            return report
-        }
-        guard let keys = try rotation.keys else { throw StoreError.noPendingKeys(paths.database) }
-        // While the lock is held an opening takes the rotation for one that runs, and leaves it alone.
-        let store = try SharedStore.open(at: path, unlockedBy: again, configuration: configuration)
-        defer { try? store.close() }
-        let teller = ProgressTeller(progress)
-        let cancelled = isCancelled ?? { false }
-        let preflight = RotationPreflight(store, options, isCancelled: cancelled)
-        return try RotationRun(
-            paths: paths, storeKeys: keys.current, ledger: ledger, options: options, epoch: keys.nextEpoch - 1,
-            teller: teller, isCancelled: cancelled, examine: { _ in try preflight.require(teller) },
-            announce: { _ in keys }
+        return try RotationResumption(
+            paths: paths, ledger: ledger, source: again, configuration: configuration, options: options,
+            teller: ProgressTeller(progress), isCancelled: isCancelled ?? { false }
         ).run()
     }
 

@@ -1,0 +1,64 @@
+import CipherDatabase
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+/// What comes before a rotation that was cut is gone on with: the lock, its keys, what it has left, the preflight.
+struct RotationResumption {
+    let paths: StorePaths
+    /// By the present key.
+    let ledger: RotationLedger
+    /// Gives that key again.
+    let source: KeySource
+    let configuration: Configuration
+    let options: KeyRotation.Options
+    let teller: ProgressTeller
+    let isCancelled: @Sendable () -> Bool
+
+    /// - Returns: nil when no rotation was pending.
+    func run() throws -> RotationReport? {
+        let admin = try KeyRotation.takeAdmin(paths)
+        defer { admin.release() }
+        guard let rotation = try ledger.rotation() else { return nil }
+        if rotation.sidecar.state == .switching {
+            // Any opening finishes it, once nobody holds the lock of rotations.
+            admin.release()
+            return try finish(rotation)
+        }
+        guard let keys = try rotation.keys else {
+            throw StoreError.noPendingKeys(paths.database)
+        }
+        // Nothing is derived again: everybody waits for what the ledger writes in the switch.
+        let known = RotationLedger(databasePath: paths.database, resuming: keys)
+        // While the lock is held an opening takes the rotation for one that runs, and leaves it alone.
+        let store = try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration)
+        defer { try? store.close() }
+        return try RotationRun(
+            paths: paths, storeKeys: keys.current, ledger: known, options: options, epoch: keys.nextEpoch - 1,
+            teller: teller, isCancelled: isCancelled, examine: { _ in try examine(store) },
+            announce: { _ in keys }
+        ).run()
+    }
+
+    private func examine(_ store: SharedStore) throws {
+        // Its pages are copied anew, and need the room.
+        try RotationCopy.removeLeftover(of: paths)
+        try RotationPreflight(store, options, isCancelled: isCancelled).require(teller)
+    }
+
+    private func finish(_ rotation: PendingRotation) throws -> RotationReport {
+        let begin = ContinuousClock.now
+        try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration).close()
+        var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
+        report.wasFinished = true
+        report.duration = .now - begin
+        return report
+    }
+}
+
+extension RotationLedger {
+    /// A ledger for a rotation whose keys are known.
+    fileprivate convenience init(databasePath: String, resuming keys: RotationKeys) {
+        self.init(databasePath: databasePath) { $0.epoch < keys.nextEpoch ? keys.current : keys.next }
+    }
+}
