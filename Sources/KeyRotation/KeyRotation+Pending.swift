@@ -10,10 +10,17 @@ extension KeyRotation {
     ///
     /// The store must not be opened before: an opening undoes or finishes what was cut.
     ///
-    /// - Parameter source: Where the key comes from; asked once.
+    /// What is pending cannot be changed, so ``Options/aim`` chooses nothing here. A direct store demands its new key again
+    /// (``Aim/newKey(_:)``): behind the switch nothing else opens it, and who has lost it meanwhile would be locked out.
+    /// ``abandon(path:unlockedBy:)`` is the way back then. Where ``Aim/compromised(dropsOtherSlots:alsoKeeping:)`` is given,
+    /// the rotation that was cut must have been such a one.
+    ///
+    /// - Parameter source: Where the present key comes from; asked once.
     /// - Returns: nil when no rotation was pending.
-    /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`; `rotationPending` when the key does not reach
-    ///   the pending one.
+    /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`; `keyMissing` when a direct store's new key is not
+    ///   given, `invalidKey` when it is another one than the pending, `settingsConflict` when the aim is not that of the
+    ///   rotation, `rotationPending` when the key does not reach both the present data key and the pending one. Nothing is
+    ///   changed then.
     @discardableResult
     public static func resume(
         path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
@@ -22,8 +29,10 @@ extension KeyRotation {
     ) throws -> RotationReport? {
         let paths = StorePaths(path)
         let (ledger, again) = try ledger(paths, source)
+        var newKey: RotationSecret?
+        if case .newKey(let source) = options.aim { newKey = try RotationSecret(from: source) }
         return try RotationResumption(
-            paths: paths, ledger: ledger, source: again, configuration: configuration, options: options,
+            paths: paths, ledger: ledger, source: again, newKey: newKey, configuration: configuration, options: options,
             teller: ProgressTeller(progress), isCancelled: isCancelled ?? { false }
         ).run()
     }

@@ -32,6 +32,7 @@ extension KeyRotation {
 
     /// How a rotation is done.
     public struct Options: Sendable {
+        /// What the rotation is for. One that was cut has its aim: `resume` compares this one with it.
         public var aim: Aim
         /// How long all processes may be asked to pause before the request is withdrawn, to be made again later.
         public var pauseBudget: Duration = .milliseconds(250)

@@ -10,6 +10,8 @@ struct RotationResumption {
     let ledger: RotationLedger
     /// Gives that key again.
     let source: KeySource
+    /// The new key of a direct store, where it was given.
+    let newKey: RotationSecret?
     let configuration: Configuration
     let options: KeyRotation.Options
     let teller: ProgressTeller
@@ -21,13 +23,15 @@ struct RotationResumption {
         defer { admin.release() }
         guard let rotation = try ledger.rotation() else { return nil }
         if rotation.sidecar.state == .switching {
+            try requireAim(of: rotation)
             // Any opening finishes it, once nobody holds the lock of rotations.
             admin.release()
             return try finish(rotation)
         }
         guard let keys = try rotation.keys else {
-            throw StoreError.noPendingKeys(paths.database)
+            throw StoreError.noPendingKeys(paths.database, hasPresent: rotation.present != nil)
         }
+        try requireAim(of: rotation)
         // Nothing is derived again: everybody waits for what the ledger writes in the switch.
         let known = RotationLedger(databasePath: paths.database, resuming: keys)
         // While the lock is held an opening takes the rotation for one that runs, and leaves it alone.
@@ -43,7 +47,7 @@ struct RotationResumption {
     private func examine(_ store: SharedStore) throws {
         // Its pages are copied anew, and need the room.
         try RotationCopy.removeLeftover(of: paths)
-        try RotationPreflight(store, options, isCancelled: isCancelled).require(teller)
+        try RotationPreflight(store, options, judgesAim: false, isCancelled: isCancelled).require(teller)
     }
 
     private func finish(_ rotation: PendingRotation) throws -> RotationReport {
@@ -53,6 +57,32 @@ struct RotationResumption {
         report.wasFinished = true
         report.duration = .now - begin
         return report
+    }
+
+    // MARK: The aim
+
+    /// Compares what is asked for with what was begun, which cannot be changed any more.
+    private func requireAim(of rotation: PendingRotation) throws {
+        guard rotation.sidecar.slotted != nil else { return try requireNewKey(rotation) }
+        switch options.aim {
+        case .newDataKey: break
+        case .compromised:
+            if rotation.sidecar.pending?.table == nil { throw StoreError.masterKeyStays(paths.database) }
+        case .newKey: throw StoreError.takesNoNewKey(paths.database)
+        }
+    }
+
+    /// Behind the switch a direct store opens with the new key alone, so whoever goes on has to show that he has it.
+    private func requireNewKey(_ rotation: PendingRotation) throws {
+        let isSwitching = rotation.sidecar.state == .switching
+        guard let newKey else {
+            // There is no way back that could be taken for want of it.
+            if isSwitching { return }
+            throw StoreError.newKeyNotGiven(paths.database)
+        }
+        guard let successor = rotation.sidecar.successor, let pending = try rotation.nextDataKey,
+            try newKey.material.dataKey(salt: successor.salt, settings: successor.settings).isEqual(to: pending)
+        else { throw StoreError.otherNewKey(paths.database, isSwitching: isSwitching) }
     }
 }
 

@@ -28,6 +28,12 @@ import Testing
         try store.close()
     }
 
+    private func cutDirect(isSwitching: Bool = false) throws {
+        try make(.direct)
+        let next = RotationSecret(.rawKey(try RawKey(bytes: Self.newBytes)))
+        try CutRotation.leave(path, aim: .direct(next), isSwitching: isSwitching)
+    }
+
     private func options(_ aim: KeyRotation.Aim = .newDataKey) -> KeyRotation.Options {
         var options = KeyRotation.Options(aim: aim)
         options.checksIntegrity = false
@@ -44,6 +50,27 @@ import Testing
     private func sidecar() throws -> Sidecar {
         let files = SidecarFiles(databasePath: path)
         return try #require(try files.choose(files.read()) { try TestKeys.material("raw").unlock($0) }).sidecar
+    }
+
+    private func rows(_ source: KeySource, of path: String? = nil) throws -> Int? {
+        let store = try SharedStore.open(at: path ?? self.path, unlockedBy: source)
+        defer { try? store.close() }
+        return try store.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM t") }
+    }
+
+    /// Expects that it is refused, and that the store is as it was.
+    private func expectRefusal(
+        _ code: StoreError.Code, _ options: KeyRotation.Options, by source: KeySource? = nil,
+        at location: SourceLocation = #_sourceLocation
+    ) throws {
+        func files() throws -> [Data] {
+            try ["", "-sidecar", "-sidecar.bak", "-rotating"].map {
+                try Data(contentsOf: URL(fileURLWithPath: path + $0))
+            }
+        }
+        let before = try files()
+        #expect(storeError { try resume(options, by: source) } == code, sourceLocation: location)
+        #expect(try files() == before, sourceLocation: location)
     }
 
     @Test("a rotation that was cut is told by its status, and abandoned")
@@ -69,6 +96,41 @@ import Testing
         #expect(try sidecar().salt == salt)
         #expect(StoreProof.problems(path).isEmpty)
         #expect(try resume(options()) == nil)
+    }
+
+    // It went on to the key that was pending whatever key was given, and ended well: who had only the one that he gave was
+    // locked out.
+    @Test("a direct store goes on to its new key only when that is given again")
+    func directStore() throws {
+        try cutDirect()
+        try expectRefusal(.keyMissing, options())
+        try expectRefusal(.invalidKey, options(.newKey(.rawKey([UInt8](repeating: 0x78, count: 32)))))
+        try expectRefusal(.invalidKey, options(.newKey(raw)))
+        // The new key alone does not open what is to be copied.
+        try expectRefusal(.rotationPending, options(.newKey(newKey)), by: newKey)
+        #expect(try resume(options(.newKey(newKey)))?.toEpoch == 2)
+        #expect(try rows(newKey) == 50)
+        #expect(storeError { try rows(raw) } == .wrongKey)
+    }
+
+    @Test("a direct store that was being switched is not finished for somebody who thinks of another new key")
+    func switchingStore() throws {
+        try cutDirect(isSwitching: true)
+        try expectRefusal(.invalidKey, options(.newKey(raw)))
+    }
+
+    @Test("a store with slots is gone on with only when that does what is asked for")
+    func slots() throws {
+        try make()
+        try CutRotation.leave(path)
+        try expectRefusal(.settingsConflict, options(.newKey(newKey)))
+        // The master key would have stayed, and whoever it was renewed for would still open the store.
+        try expectRefusal(.settingsConflict, options(.compromised(dropsOtherSlots: true, alsoKeeping: [])))
+        #expect(try KeyRotation.abandon(path: path, unlockedBy: raw))
+        let own = RotationSecret(try TestKeys.material("raw"))
+        try CutRotation.leave(path, aim: .compromised(kept: [own]))
+        #expect(try resume(options(.compromised(dropsOtherSlots: false, alsoKeeping: [])))?.toEpoch == 2)
+        #expect(StoreProof.problems(path).isEmpty)
     }
 
     @Test("the copy that was begun is gone before room for another one is asked for")
