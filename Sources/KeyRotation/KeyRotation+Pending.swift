@@ -15,7 +15,10 @@ extension KeyRotation {
     /// ``abandon(path:unlockedBy:)`` is the way back then. Where ``Aim/compromised(dropsOtherSlots:alsoKeeping:)`` is given,
     /// the rotation that was cut must have been such a one.
     ///
-    /// - Parameter source: Where the present key comes from; asked once.
+    /// - Parameters:
+    ///   - source: Where the present key comes from; asked once.
+    ///   - options: A backup is made as by ``run(isCancelled:progress:)``, but none where the switch had only to be finished;
+    ///     the report says so.
     /// - Returns: nil when no rotation was pending.
     /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`; `keyMissing` when a direct store's new key is not
     ///   given, `invalidKey` when it is another one than the pending, `settingsConflict` when the aim is not that of the

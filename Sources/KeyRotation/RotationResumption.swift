@@ -3,7 +3,8 @@ import CipherStore
 import KeyCustody
 import StorePlatform
 
-/// What comes before a rotation that was cut is gone on with: the lock, its keys, what it has left, the preflight.
+/// What comes before a rotation that was cut is gone on with: the lock, its keys, what it has left, the preflight, the
+/// backup.
 struct RotationResumption {
     let paths: StorePaths
     /// By the present key.
@@ -39,15 +40,16 @@ struct RotationResumption {
         defer { try? store.close() }
         return try RotationRun(
             paths: paths, storeKeys: keys.current, ledger: known, options: options, epoch: keys.nextEpoch - 1,
-            teller: teller, isCancelled: isCancelled, examine: { _ in try examine(store) },
+            teller: teller, isCancelled: isCancelled, examine: { run in try examine(store, run) },
             announce: { _ in keys }
         ).run()
     }
 
-    private func examine(_ store: SharedStore) throws {
+    private func examine(_ store: SharedStore, _ run: RotationRun) throws {
         // Its pages are copied anew, and need the room.
         try RotationCopy.removeLeftover(of: paths)
         try RotationPreflight(store, options, judgesAim: false, isCancelled: isCancelled).require(teller)
+        run.report.backupPath = try options.backUp(store, teller, isCancelled: isCancelled)
     }
 
     private func finish(_ rotation: PendingRotation) throws -> RotationReport {
@@ -55,6 +57,9 @@ struct RotationResumption {
         try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration).close()
         var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
         report.wasFinished = true
+        if options.backupFolder != nil {
+            report.notices.append("No backup was made: the switch was begun, and could only be finished.")
+        }
         report.duration = .now - begin
         return report
     }

@@ -133,6 +133,24 @@ import Testing
         #expect(StoreProof.problems(path).isEmpty)
     }
 
+    @Test("a backup comes first, and opens with the former key", arguments: [KeyScheme.slots, .direct])
+    func backup(scheme: KeyScheme) throws {
+        if scheme == .direct {
+            try cutDirect()
+        } else {
+            try make()
+            try CutRotation.leave(path)
+        }
+        var options = options(scheme == .direct ? .newKey(newKey) : .newDataKey)
+        options.backupFolder = folder.path("backup")
+        let report = try resume(options)
+        #expect(report?.toEpoch == 2 && report?.backupPath == folder.path("backup"))
+        #expect(try SharedStore.verifyBackup(at: folder.path("backup"), unlockedBy: raw).epoch == 1)
+        try SharedStore.restore(from: folder.path("backup"), to: folder.path("restored.db"), unlockedBy: raw)
+        #expect(try rows(raw, of: folder.path("restored.db")) == 50)
+        #expect(try KeyRotation.status(of: folder.path("restored.db")).state == .none)
+    }
+
     @Test("the copy that was begun is gone before room for another one is asked for")
     func leftover() throws {
         try make()
