@@ -40,15 +40,16 @@ struct RotateCommand: Command {
     init(_ arguments: ParsedArguments) throws { request = try RotationRequest(arguments) }
 
     func run(_ console: Console) throws -> ExitCode {
-        if case .status = request.mode { return try RotationStatusReport.run(request.paths, console) }
+        guard let work = request.work else { return try RotationStatusReport.run(request.paths, console) }
         let key = try UnlockedKey(KeyOptions.source(request.arguments), console)
         let secrets = try RotationSecrets(request, console)
         try confirm()
         _ = Interruption.shared
         var fleet = FleetReport()
         for path in request.paths {
-            let result = RotationRun(path: path, request: request, key: key, secrets: secrets, console: console)
-                .outcome()
+            let result = StoreRotation(
+                path: path, work: work, request: request, key: key, secrets: secrets, console: console
+            ).outcome()
             fleet.add(result)
             if !console.isJSON { for line in result.lines { try console.output.line(line) } }
             // What is asked to end does not begin with the next one.
@@ -59,7 +60,7 @@ struct RotateCommand: Command {
     }
 
     private func confirm() throws {
-        guard request.mode == .rotate, request.dropsOtherSlots else { return }
+        guard request.work == .rotate, request.dropsOtherSlots else { return }
         try Confirmation.require("Slots whose keys are not given are removed.", request.arguments)
     }
 }

@@ -5,8 +5,9 @@ import KeyRotation
 import StorePlatform
 
 /// The rotation of one store among several, from its first look to its outcome.
-struct RotationRun {
+struct StoreRotation {
     let path: String
+    let work: RotationRequest.Work
     let request: RotationRequest
     let key: UnlockedKey
     let secrets: RotationSecrets
@@ -15,8 +16,8 @@ struct RotationRun {
     /// Never throws: a store that fails must not keep the next one from its turn.
     func outcome() -> RotationOutcome {
         do {
-            switch request.mode {
-            case .rotate, .status: return try rotate()
+            switch work {
+            case .rotate: return try rotate()
             case .dryRun: return try look()
             case .resume: return try resume()
             case .abort: return try abort()
@@ -81,9 +82,9 @@ struct RotationRun {
     private func options() throws -> KeyRotation.Options {
         var options = request.options
         let sidecar = try claimed()
-        options.aim = try aim(hasSlots: sidecar.slotted != nil)
+        options.aim = try aim(sidecar)
         options.provesNewKey = secrets.proof
-        options.backupFolder = try request.backupDirectory.map { try backupFolder(in: $0, epoch: sidecar.epoch) }
+        options.backupFolder = try request.backupDirectory.map { try backupFolder(in: $0, of: sidecar) }
         return options
     }
 
@@ -96,8 +97,8 @@ struct RotationRun {
         return try SidecarUnlocking.choose(path, key, console).sidecar
     }
 
-    private func aim(hasSlots: Bool) throws -> KeyRotation.Aim {
-        guard hasSlots else {
+    private func aim(_ sidecar: Sidecar) throws -> KeyRotation.Aim {
+        guard sidecar.slotted != nil else {
             guard let new = secrets.new else {
                 throw UsageError(
                     "\"\(path)\" is a direct store: it needs a new key, and none was given.",
@@ -115,14 +116,14 @@ struct RotationRun {
     }
 
     /// A folder that is not there yet: `DIR/app.db-epoch7-20261121T101112Z`.
-    private func backupFolder(in directory: String, epoch: UInt64) throws -> String {
+    private func backupFolder(in directory: String, of sidecar: Sidecar) throws -> String {
         guard try Files.kind(directory) == .directory else {
             throw CommandFailure(
                 .noSuchStore, "noDirectory", what: "There is no directory \"\(directory)\" for the backup.",
                 why: "The path names nothing, or something else.", hint: "Create it, or check the path.")
         }
         let time = SlotReport.moment(WallClock.secondsSince1970).filter { $0 != "-" && $0 != ":" }
-        return "\(directory)/\(Files.name(of: StorePaths(path).database))-epoch\(epoch)-\(time)"
+        return "\(directory)/\(Files.name(of: StorePaths(path).database))-epoch\(sidecar.epoch)-\(time)"
     }
 
     private static func interrupted(_ path: String) -> CommandFailure {
