@@ -78,6 +78,8 @@ enum RotateNotes {
         "A direct store takes its new key from the options with --new-, and its other processes have to ask for it "
             + "again. A --new-key-command is asked again before the switch and must give the same key: so a secret manager "
             + "proves that it keeps it.",
+        "--resume goes on with a rotation that was cut, as it was begun. A direct store demands its new key again, and is "
+            + "refused when that is another one: after the switch nothing else opens it. If it is lost, --abort.",
         "The former file is removed, not overwritten: on SSDs, in snapshots and in backups its pages stay, under the former "
             + "key. What answers which mishap: cipherctl help keys",
         "Of several stores each is rotated though another one failed; the exit code is that of the worst. Off a terminal "

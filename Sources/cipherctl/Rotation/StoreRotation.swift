@@ -98,14 +98,7 @@ struct StoreRotation {
     }
 
     private func aim(_ sidecar: Sidecar) throws -> KeyRotation.Aim {
-        guard sidecar.slotted != nil else {
-            guard let new = secrets.new else {
-                throw UsageError(
-                    "\"\(path)\" is a direct store: it needs a new key, and none was given.",
-                    hint: "Give one of: \(KeyOptions.new.map(\.form).joined(separator: ", ")).")
-            }
-            return .newKey(new.source)
-        }
+        guard sidecar.slotted != nil else { return try directAim(sidecar) }
         guard secrets.new == nil else {
             throw UsageError(
                 "\"\(path)\" has key slots, and a new key was given.",
@@ -113,6 +106,23 @@ struct StoreRotation {
         }
         guard request.isCompromised else { return .newDataKey }
         return .compromised(dropsOtherSlots: request.dropsOtherSlots, alsoKeeping: secrets.also.map(\.source))
+    }
+
+    private func directAim(_ sidecar: Sidecar) throws -> KeyRotation.Aim {
+        if let new = secrets.new { return .newKey(new.source) }
+        let forms = KeyOptions.new.map(\.form).joined(separator: ", ")
+        guard work == .resume else {
+            throw UsageError(
+                "\"\(path)\" is a direct store: it needs a new key, and none was given.",
+                hint: "Give one of: \(forms).")
+        }
+        // Nothing is pending, or what is can only be finished.
+        guard sidecar.state == .rotating else { return .newDataKey }
+        throw UsageError(
+            "\"\(path)\" is a direct store, and the new key that its rotation was begun with was not given: it alone opens "
+                + "the store afterwards, so it must be shown that it is not lost.",
+            hint: "Give it by one of: \(forms). If it is lost: `cipherctl rotate --abort`, and the store keeps its key."
+        )
     }
 
     /// A folder that is not there yet: `DIR/app.db-epoch7-20261121T101112Z`.
