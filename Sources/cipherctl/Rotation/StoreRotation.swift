@@ -125,7 +125,8 @@ struct StoreRotation {
         )
     }
 
-    /// A folder that is not there yet: `DIR/app.db-epoch7-20261121T101112Z`.
+    /// A folder that is not there yet: `DIR/app.db-3f9a01c4-epoch7-20261121T101112Z`. The digits are the first of the store's
+    /// identifier: several stores may have the same name.
     private func backupFolder(in directory: String, of sidecar: Sidecar) throws -> String {
         guard try Files.kind(directory) == .directory else {
             throw CommandFailure(
@@ -133,7 +134,8 @@ struct StoreRotation {
                 why: "The path names nothing, or something else.", hint: "Create it, or check the path.")
         }
         let time = SlotReport.moment(WallClock.secondsSince1970).filter { $0 != "-" && $0 != ":" }
-        return "\(directory)/\(Files.name(of: StorePaths(path).database))-epoch\(sidecar.epoch)-\(time)"
+        let name = "\(Files.name(of: StorePaths(path).database))-\(sidecar.storeID.description.prefix(8))"
+        return "\(directory)/\(name)-epoch\(sidecar.epoch)-\(time)"
     }
 
     private static func interrupted(_ path: String) -> CommandFailure {
