@@ -18,8 +18,10 @@ enum RotationStatusReport {
             let process = status.process.map { " by \($0)" } ?? ""
             return ["\(path): a rotation \(to) runs\(process), \(status.state.rawValue)\(copied)"]
         }
-        let what = status.state == .switching ? "finishes" : "undoes"
-        return ["\(path): a rotation \(to) was cut: the next opening \(what) it, and so does --resume"]
+        let what =
+            status.state == .switching
+            ? "finishes it, and so does --resume" : "undoes it; --resume goes on with it"
+        return ["\(path): a rotation \(to) was cut: the next opening \(what)"]
     }
 
     private static func json(_ path: String, _ status: RotationStatus) -> JSON {
