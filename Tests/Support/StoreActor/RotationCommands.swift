@@ -18,6 +18,7 @@ extension Actor {
     /// - `stock PATH`: an idle connection of plain C by the store's revealed key, in place of the store.
     /// - `stock-key`: takes the revealed key in place of the store; `stock-write PATH TEXT [emptying]` opens such a
     ///   connection with it, inserts a row and closes; with `emptying` the log is there and empty then.
+    ///   `stock-hold PATH` begins a write transaction on such a connection, which `stock-close` ends.
     static let rotationCommands: [String: Command] = [
         "rotate": { actor, words in
             let report = try actor.rotation(words).run()
@@ -64,6 +65,11 @@ extension Actor {
             let connection = try StockConnection(words[0], keyspec: actor.stockKeyspec)
             try connection.insert(words[1])
             if words.last == "emptying" { try connection.emptyLog() }
+            return ""
+        },
+        "stock-hold": { actor, words in
+            actor.stock = try StockConnection(words[0], keyspec: actor.stockKeyspec)
+            try actor.stock?.begin()
             return ""
         },
         "stock-close": { actor, _ in
@@ -189,6 +195,9 @@ final class StockConnection {
             try check(sqlite3_exec(handle, sql, nil, nil, nil))
         }
     }
+
+    /// Begins a write transaction, which ends with the connection.
+    func begin() throws { try check(sqlite3_exec(handle, "BEGIN IMMEDIATE", nil, nil, nil)) }
 
     func insert(_ text: String) throws {
         try check(sqlite3_exec(handle, "INSERT INTO mark (process, text) VALUES (0, '\(text)')", nil, nil, nil))
