@@ -146,7 +146,7 @@ import Testing
         let next = try ActorProcess()
         #expect(next.ask("open \(scene.path) raw")?.hasPrefix("ok") == true)
         #expect(next.ask("epoch") == "ok 1")
-        #expect(next.ask("count mark") == "ok 7")
+        #expect(next.ask("count 6") == "ok 1")
     }
 
     @Test(
