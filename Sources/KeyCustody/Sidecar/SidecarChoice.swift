@@ -210,8 +210,8 @@ extension SidecarFiles {
             return "Check the key. Rotations have given the store another one (it is at epoch \(epoch)): a former key "
                 + "opens nothing any more. Leave the sidecar as it is."
         }
-        return "Check the key. If it is surely right, salt or key check were changed in both copies of the sidecar: "
-            + "compare them with the one in a backup of the store."
+        return "Check the key. If it is surely right, the salt in the sidecar was changed, in both copies: compare "
+            + "them with the one in a backup of the store."
     }
 
     /// What to say when the key opens a copy, but not the one that counts.
