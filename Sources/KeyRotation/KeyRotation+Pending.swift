@@ -40,12 +40,13 @@ extension KeyRotation {
         ).run()
     }
 
-    /// Ends a rotation that was cut before the switch: drops the pending key and removes the copy.
+    /// Ends a rotation that was cut before the switch: drops the pending key and removes the copy. One that was cut at the
+    /// switch is ended only where its copy is lost and nothing of the store was in it alone.
     ///
     /// - Parameter source: Where the present key comes from.
     /// - Returns: Whether there was one.
     /// - Throws: `StoreError` `storeInUse` while the rotation runs: cancel it there; `rotationPending` when the switch was
-    ///   begun, which can only be finished: open the store.
+    ///   begun and can only be finished, by opening the store, or when copy and log are lost.
     @discardableResult
     public static func abandon(path: String, unlockedBy source: KeySource) throws -> Bool {
         let paths = StorePaths(path)
@@ -61,9 +62,12 @@ extension KeyRotation {
     /// Ends a rotation that was cut before the switch. The caller holds the locks `admin` and `opening`.
     static func abandonCut(_ paths: StorePaths, _ ledger: RotationLedger) throws -> Bool {
         guard let rotation = try ledger.rotation() else { return try RotationCopy.removeLeftover(of: paths) }
-        if rotation.sidecar.state == .switching { throw StoreError.switchPending(paths.database) }
-        try ledger.abandon()
-        try RotationCopy.removeLeftover(of: paths)
+        if rotation.sidecar.state == .switching {
+            guard try RotationRecovery.undoSwitch(paths, ledger) else { throw StoreError.switchPending(paths.database) }
+        } else {
+            try ledger.abandon()
+            try RotationCopy.removeLeftover(of: paths)
+        }
         _ = KeyLog(databasePath: paths.database).note(.rotationAbandoned(from: rotation.sidecar.epoch))
         return true
     }

@@ -21,6 +21,13 @@ extension StoreError {
                 + "rotation end long reads. Nothing was changed.")
     }
 
+    static func writeLocked(_ path: String, _ writer: StoreHolder?, for time: Duration) -> StoreError {
+        StoreError(
+            .storeInUse, what: "\"\(path)\" was not rotated: its write lock was not to be had.",
+            why: "For \(seconds(time)) \(writer?.description ?? "a process that cannot be named") has kept it.",
+            remedy: "End the transaction there, or that process. Nothing was changed.")
+    }
+
     static func restless(_ path: String) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: it was written again and again.",
@@ -131,6 +138,13 @@ extension StoreError {
             .rotationPending, what: "The rotation of \"\(path)\" cannot be abandoned any more.",
             why: "The copy is taking the database's place.",
             remedy: "Open the store for writing once: that finishes it.")
+    }
+
+    static func switchUndone(_ path: String) -> StoreError {
+        StoreError(
+            .rotationPending, what: "The rotation of \"\(path)\" could not be gone on with, and was undone.",
+            why: "Its complete copy was missing or damaged; the store has its former key, and all that was committed.",
+            remedy: "Begin a new one.")
     }
 
     private static func list(_ holders: [StoreHolder]) -> String {

@@ -51,6 +51,9 @@ extension KeyRotation {
         /// Whether the preflight runs `integrity_check`.
         public var checksIntegrity = true
 
+        /// How long the write lock is waited for where nobody is kept waiting meanwhile.
+        var busyWait = Limits.busyWait
+
         public init(aim: Aim = .newDataKey) { self.aim = aim }
     }
 }

@@ -30,7 +30,11 @@ struct RotationPreflight {
     func require(_ teller: ProgressTeller) throws {
         teller.begin(.preflight)
         let plan = try plan(measures: false)
-        if plan.freeBytes < plan.neededBytes { throw Files.noSpace(for: paths.rotationCopy) }
+        let directory = Files.directory(of: paths.database)
+        if plan.freeBytes < plan.neededBytes {
+            throw Files.noSpace(at: directory, freeBytes: plan.freeBytes, neededBytes: plan.neededBytes)
+        }
+        if !Files.canWrite(directory: directory) { throw SystemError.permissionDenied("access", directory) }
         if let damage = plan.damage, !damage.isEmpty { throw try damaged(damage) }
         guard let obstacle = plan.obstacles.first else { return }
         throw StoreError(
@@ -67,6 +71,7 @@ struct RotationPreflight {
         let bytes = try databaseBytes(sidecar)
         let filesystem = try FilesystemKind.of(paths.database)
         let (speed, badPage) = measures ? try sampledSpeed(keys, sidecar) : (0, nil)
+        let log = Result { try KeyLog(databasePath: paths.database).verify() }
         let usable = max(1, min(speed, options.throttleBytesPerSecond ?? .max))
         let seconds = Double(bytes) / Double(usable) * (1 + Limits.verificationShare)
         var plan = RotationPlan(
@@ -77,10 +82,16 @@ struct RotationPreflight {
             expectedDuration: measures ? .milliseconds(Int64(seconds * 1000)) : .zero,
             holders: Array(try StoreHolders(of: paths.database)), filesystem: filesystem.name,
             library: "SQLCipher \(SQLiteLibrary.cipherVersion ?? "?"), SQLite \(SQLiteLibrary.sqliteVersion)",
-            lastBackup: try KeyLog(databasePath: paths.database).verify().lastTime(of: .backupVerified),
+            lastBackup: (try? log.get())?.lastTime(of: .backupVerified),
             hasRecoverySlot: sidecar.slotted == nil ? nil : sidecar.slots.contains { $0.kind == .recovery },
-            damage: options.checksIntegrity ? try IntegrityCheck.run(on: store, isCancelled: isCancelled) : nil)
+            damage: options.checksIntegrity ? try integrity(keys, sidecar) : nil)
         judge(&plan, filesystem)
+        if case .failure(let error) = log {
+            plan.warnings.append(
+                RotationPlan.Finding(
+                    what: "The key log cannot be read: \(error).",
+                    remedy: "Move away what has its name. The rotation does not depend on it."))
+        }
         if let badPage {
             plan.obstacles.append(
                 RotationPlan.Finding(
@@ -90,6 +101,24 @@ struct RotationPreflight {
     }
 
     // MARK: Looking
+
+    /// What `integrity_check` finds. Where a page fails its authentication SQLCipher may end it with an error of its own,
+    /// which names nothing: then the page is looked for.
+    private func integrity(_ keys: SidecarKeys, _ sidecar: Sidecar) throws -> [String] {
+        do {
+            return try IntegrityCheck.run(on: store, isCancelled: isCancelled)
+        } catch let error as DatabaseError {
+            let page: UInt32?
+            do {
+                page = try sampledSpeed(keys, sidecar, bytes: .max).badPage
+            } catch let other {
+                if other is CancellationError { throw other }
+                throw error
+            }
+            guard let page else { throw error }
+            return ["Page \(page): it fails its authentication"]
+        }
+    }
 
     private func databaseBytes(_ sidecar: Sidecar) throws -> Int {
         let pages = try store.read { try Int.fetchOne($0, sql: "PRAGMA page_count") } ?? 0
@@ -147,6 +176,12 @@ struct RotationPreflight {
         if plan.freeBytes < plan.neededBytes {
             obstacle(
                 "\(plan.freeBytes) bytes are free; the copy and the log take \(plan.neededBytes).", "Make room first.")
+        }
+        let directory = Files.directory(of: paths.database)
+        if !Files.canWrite(directory: directory) {
+            obstacle(
+                "This user may not write the directory \"\(directory)\", in which the copy is made.",
+                "Run it as the owner of the store.")
         }
         if !filesystem.isSafeForSharedWAL {
             warning(

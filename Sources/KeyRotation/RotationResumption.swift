@@ -54,7 +54,11 @@ struct RotationResumption {
 
     private func finish(_ rotation: PendingRotation) throws -> RotationReport {
         let begin = ContinuousClock.now
-        try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration).close()
+        let store = try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration)
+        let isFinished = store.epoch > rotation.sidecar.epoch
+        try store.close()
+        // Its copy was lost, and the opening has undone it.
+        guard isFinished else { throw StoreError.switchUndone(paths.database) }
         var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
         report.wasFinished = true
         if options.backupFolder != nil {

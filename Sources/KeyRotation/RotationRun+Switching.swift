@@ -137,7 +137,7 @@ extension RotationRun {
             } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
                 // Somebody who cannot be asked to pause is writing: nobody else waits for him.
                 endStandstill()
-                view = try makeView()
+                view = try awaitView()
             }
             // Commits in between are in the log now, but nothing keeps them there but the view, and it came behind them.
             // A log without frames tells nothing: who opens the database first makes its index anew, without salts. The cut

@@ -140,8 +140,20 @@ final class RotationRun {
 
     private func freeze() throws {
         try requireNotCancelled()
-        view = try makeView()
+        view = try awaitView()
         cut = view?.cut
+    }
+
+    /// A view, for which the write lock is waited for as long as it takes: nobody is kept waiting.
+    ///
+    /// - Throws: As ``makeView(waiting:)``; ``StoreError`` `storeInUse`, which names who holds that lock.
+    func awaitView() throws -> FrozenView {
+        do {
+            return try makeView(waiting: options.busyWait)
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
+            let writer = (try? StoreHolders(of: paths.database))?.writer
+            throw StoreError.writeLocked(paths.database, writer, for: options.busyWait)
+        }
     }
 
     /// A view of the store as it is now, by connections of its own.

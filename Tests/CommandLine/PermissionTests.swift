@@ -47,6 +47,18 @@ struct PermissionTests {
         #expect(try place.names() == before)
     }
 
+    @Test("that a rotation cannot begin in a directory that one cannot write is told before")
+    func rotating() throws {
+        // The files of the store are the other user's, the directory is not.
+        for name in try place.names() where name.hasPrefix("s.db") {
+            try FileManager.default.setAttributes([.ownerAccountID: OtherUser.number], ofItemAtPath: place.path(name))
+        }
+        let looked = try asNobody(["rotate", place.path("s.db"), "--dry-run"])
+        #expect(looked.status != 0 && looked.output.contains("may not write the directory"), "\(looked)")
+        let rotated = try asNobody(["rotate", place.path("s.db"), "--no-backup"])
+        #expect(rotated.status == 77, "\(rotated)")
+    }
+
     @Test("a file that one cannot read ends with 77")
     func unreadable() throws {
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: place.path("s.db"))

@@ -129,6 +129,63 @@ import Testing
         scene.expectSound("a latecomer")
     }
 
+    enum LostCopy: String, CaseIterable, Sendable {
+        case removed, cut, flipped
+
+        func spoil(_ path: String) throws {
+            if self == .removed { return try FileManager.default.removeItem(atPath: path) }
+            let file = try FileHandle(forUpdating: URL(filePath: path))
+            let length = try file.seekToEnd()
+            if self == .cut {
+                try file.truncate(atOffset: length - 4096)
+            } else {
+                try file.seek(toOffset: length / 2)
+                let byte = try file.read(upToCount: 1)?.first ?? 0
+                try file.seek(toOffset: length / 2)
+                try file.write(contentsOf: [byte ^ 1])
+            }
+            try file.close()
+        }
+    }
+
+    // Such a store could not be opened any more, though its former database, log and key were as they had been.
+    @Test(
+        "a rotation killed when the switch is announced, whose copy is lost, is undone by the next opener with every row",
+        arguments: LostCopy.allCases)
+    func lostCopy(_ how: LostCopy) throws {
+        let scene = try Scene(peerIsBusy: false)
+        #expect(scene.peer.ask("mark 7") == "ok")
+        #expect(scene.peer.ask("close") == "ok")
+        #expect(scene.rotator.ask("die-at \(CrashPoint.rotationSwitchingWritten.rawValue) 0") == "ok")
+        #expect(scene.rotator.ask("rotate") == nil)
+        try how.spoil(scene.path + "-rotating")
+        scene.expectSound("\(how)")
+        let next = try ActorProcess()
+        #expect(next.ask("open \(scene.path) raw")?.hasPrefix("ok") == true)
+        #expect(next.ask("epoch") == "ok 1")
+        #expect(next.ask("count 6") == "ok 1")
+    }
+
+    @Test(
+        "where the log was emptied for a copy that is lost then, opening refuses and changes nothing until it is back",
+        arguments: LostCopy.allCases)
+    func lostCopyAndLog(_ how: LostCopy) throws {
+        let scene = try Scene(peerIsBusy: false)
+        #expect(scene.peer.ask("close") == "ok")
+        #expect(scene.rotator.ask("die-at \(CrashPoint.rotationLogEmptied.rawValue) 0") == "ok")
+        #expect(scene.rotator.ask("rotate") == nil)
+        let copy = try Data(contentsOf: URL(filePath: scene.path + "-rotating"))
+        try how.spoil(scene.path + "-rotating")
+        let before = FolderSnapshot(of: scene.folder)
+        let error = #expect(throws: StoreError.self) {
+            try SharedStore.open(at: scene.path, unlockedBy: TestKeys.source("raw"))
+        }
+        #expect(error?.code == .rotationPending && error?.why.contains("the log was emptied") == true)
+        #expect(before.changes(until: FolderSnapshot(of: scene.folder)).filter { !$0.hasSuffix("-lock") } == [])
+        try copy.write(to: URL(filePath: scene.path + "-rotating"))
+        scene.expectSound("\(how)")
+    }
+
     @Test("a rotation killed when the empty log has no name yet leaves no file of it behind the next opening")
     func namelessLog() throws {
         let scene = try Scene(peerIsBusy: false)

@@ -32,7 +32,8 @@ extension FileDiagnosis {
     }
 
     func hardLinked(names: UInt64) -> StoreError {
-        StoreError(
+        if let cut = CutRestoration.error(.hardLinked, StorePaths(path)) { return cut }
+        return StoreError(
             .hardLinked,
             what: "\"\(path)\" has \(names) names.",
             why: "Another hard link leads to the same file, and whoever opens it there writes a log of its own.",

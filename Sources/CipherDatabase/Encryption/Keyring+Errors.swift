@@ -17,7 +17,8 @@ extension Keyring {
     }
 
     func saltMissing() -> StoreError {
-        StoreError(
+        if let cut = paths.flatMap({ CutRestoration.error(.saltMissing, $0) }) { return cut }
+        return StoreError(
             .saltMissing,
             what: "The salt of \(name) is not known.",
             why:

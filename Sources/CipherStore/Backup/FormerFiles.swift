@@ -42,7 +42,7 @@ struct FormerFiles {
                 remedy: "Move it away yourself.")
         }
         if present.isEmpty { return nil }
-        if let begun = try folderOfCutRestoration() {
+        if let begun = try CutRestoration.folder(of: paths) {
             try link(present, into: begun)
             return begun
         }
@@ -94,10 +94,8 @@ struct FormerFiles {
 
     // MARK: The folder
 
-    private var prefix: String { Files.name(of: paths.database) + "-replaced-" }
-
     private func makeFolder() throws -> String {
-        let base = paths.database + "-replaced-" + WallClock.compactUTC(WallClock.secondsSince1970)
+        let base = paths.database + CutRestoration.folderInfix + WallClock.compactUTC(WallClock.secondsSince1970)
         var folder = base
         var number = 2
         while try Files.entryExists(folder) {
@@ -106,15 +104,6 @@ struct FormerFiles {
         }
         try Files.makeDirectory(folder)
         return folder
-    }
-
-    /// The folder in which the present database has a second name already: of a restoration that was cut.
-    private func folderOfCutRestoration() throws -> String? {
-        guard let identity = try Files.identity(paths.database) else { return nil }
-        let parent = Files.directory(of: paths.database)
-        return try Files.names(inDirectory: parent).filter { $0.hasPrefix(prefix) }.map { parent + "/" + $0 }.first {
-            try Files.identity($0 + "/" + Files.name(of: paths.database)) == identity
-        }
     }
 }
 

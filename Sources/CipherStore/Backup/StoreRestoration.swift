@@ -46,7 +46,21 @@ struct StoreRestoration {
         try check(verified)
         return RestorationReport(
             backup: BackupReport(verified.manifest, folder: bundle.folder, since: start), path: paths.database,
-            formerFiles: folder, notices: [KeyLog(databasePath: paths.database).note(.restored)].compactMap(\.self))
+            formerFiles: folder,
+            notices: [
+                folder.flatMap { otherStore(than: verified.sidecar.storeID, in: $0) },
+                KeyLog(databasePath: paths.database).note(.restored),
+            ].compactMap(\.self))
+    }
+
+    /// What to tell when the store that was replaced is not the one that was backed up; nil when it is, and when its sidecar
+    /// does not tell.
+    private func otherStore(than id: StoreID, in folder: String) -> String? {
+        let copies = SidecarFiles(databasePath: folder + "/" + Files.name(of: paths.database)).read()
+        let former = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.storeID }
+        guard let other = former.first, !former.contains(id) else { return nil }
+        return "\"\(paths.database)\" was another store (\(other)) than that of the backup (\(id)): its files are kept "
+            + "in \"\(folder)\"."
     }
 
     // MARK: Steps
@@ -60,13 +74,13 @@ struct StoreRestoration {
     }
 
     private func copy(_ verified: VerifiedBundle, likeFile reference: String) throws {
-        if try Files.entryExists(paths.restoring) {
-            guard try Files.kind(paths.restoring) == .regular else {
-                throw StoreError(
-                    .alreadyExists, what: "\"\(paths.restoring)\" is no file.",
-                    why: "A restoration copies the database under this name.", remedy: "Move it away.")
-            }
-            try Files.remove(paths.restoring)
+        switch try RotationLeftover(at: paths.restoring) {
+        case .absent: break
+        case .copy: try Files.remove(paths.restoring)
+        case .foreign(let why):
+            throw StoreError(
+                .alreadyExists, what: "\"\(paths.restoring)\" is in the way of a restoration.", why: why,
+                remedy: "Look what it is, and move it away.")
         }
         let source = SharedFile(try FileDescriptor(opening: bundle.databasePath, .readOnly))
         let transfer = PageTransfer(key: verified.key, pages: verified.manifest.pages, watch: watch)
@@ -106,7 +120,9 @@ struct StoreRestoration {
             CrashPoint.reach(.restoreFormerKept)
             if isReplacing { try former.remove() }
             CrashPoint.reach(.restoreFormerRemoved)
-            try SidecarFiles(databasePath: paths.database).write(verified.sidecar, keys: verified.keys)
+            // The database may not be there yet; its copy has its owner and mode already.
+            try SidecarFiles(databasePath: paths.database, likeFile: paths.restoring)
+                .write(verified.sidecar, keys: verified.keys)
             CrashPoint.reach(.restoreAnnounced)
             try AtomicFile.move(paths.restoring, to: paths.database)
         } catch {

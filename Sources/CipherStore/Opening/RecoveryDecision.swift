@@ -31,11 +31,24 @@ struct RecoveryFindings: Hashable, Sendable {
         case unknown
     }
 
+    /// What the write-ahead log tells about the switch.
+    enum Log: Hashable, Sendable, CaseIterable {
+        /// Nothing is known of it yet.
+        case unchecked
+        /// It has every commit that it had when the switch was announced: an empty one has not replaced it.
+        case whole
+        /// It is empty or gone, as the switch leaves it before the copy takes the database's place.
+        case emptied
+        /// It holds something, and nothing proves that all is there.
+        case unfit
+    }
+
     var stage: Stage
     var hasPresentKey: Bool
     var hasNextKey: Bool
     var copy: Copy
     var database: DatabaseKey
+    var log: Log = .unchecked
 }
 
 /// What is to be done about it.
@@ -47,6 +60,8 @@ enum RecoveryAction: Hashable, Sendable {
     case undo
     /// Every page of the copy is checked, and the question asked again.
     case checkCopy
+    /// Every frame of the log is checked, and the question asked again.
+    case checkLog
     /// The copy takes the database's place, and the rotation is complete.
     case moveCopy
     /// The copy has the database's place already: what is left is to say so.
@@ -62,6 +77,10 @@ enum RecoveryAction: Hashable, Sendable {
         case copyMissing
         case copyUnfit
         case copyPlanted
+        /// The copy is no use, and the log, with the last commits, was emptied for it already.
+        case logEmptied
+        /// The copy is no use, and the log may lack commits that only the copy had.
+        case logUnfit
     }
 }
 
@@ -87,14 +106,26 @@ extension RecoveryFindings {
     }
 
     private func decideSwitching() -> RecoveryAction {
-        if !hasNextKey { return .refuse(.needsKeptKey) }
-        if database == .next { return .complete }
-        switch copy {
-        case .absent: return .refuse(.copyMissing)
-        case .unchecked: return .checkCopy
-        case .whole: return .moveCopy
-        case .unfit: return .refuse(.copyUnfit)
-        case .planted: return .refuse(.copyPlanted)
+        if database == .next { return hasNextKey ? .complete : .refuse(.needsKeptKey) }
+        return switch copy {
+        case .unchecked: hasNextKey ? .checkCopy : .refuse(.needsKeptKey)
+        case .whole: hasNextKey ? .moveCopy : .refuse(.needsKeptKey)
+        case .absent: decideWithoutCopy(.copyMissing)
+        case .unfit: decideWithoutCopy(.copyUnfit)
+        case .planted: decideWithoutCopy(.copyPlanted)
+        }
+    }
+
+    /// The copy can not take the database's place. It need not where it has not been able to begin: the database has its
+    /// present key, and the log, which is emptied before that changes, has everything. Nobody has written meanwhile.
+    private func decideWithoutCopy(_ reason: RecoveryAction.Reason) -> RecoveryAction {
+        if !hasPresentKey { return .refuse(.needsPresentKey) }
+        guard database == .present else { return .refuse(hasNextKey ? reason : .needsKeptKey) }
+        return switch log {
+        case .unchecked: .checkLog
+        case .whole: .undo
+        case .emptied: .refuse(.logEmptied)
+        case .unfit: .refuse(.logUnfit)
         }
     }
 }

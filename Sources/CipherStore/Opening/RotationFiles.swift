@@ -45,9 +45,15 @@ struct RotationFiles {
             try copy.descriptor.status().byteCount == Int(pending.pages) * settings.pageBytes
         else { return false }
         let keys = try dataKey.withSecret { try PageKeys(dataKey: $0, salt: pending.salt.bytes, settings: settings) }
-        let report = try PageScan.verifyPages(
-            keys: keys, pageCount: pending.pages, workers: ProcessInfo.processInfo.activeProcessorCount,
-            read: { try copy.descriptor.read(at: $0, into: $1) })
+        let report: PageScan.Report
+        do {
+            report = try PageScan.verifyPages(
+                keys: keys, pageCount: pending.pages, workers: ProcessInfo.processInfo.activeProcessorCount,
+                read: { try copy.descriptor.read(at: $0, into: $1) })
+        } catch let error as SystemError where error.isInputOutput {
+            // A bad block is damage.
+            return false
+        }
         guard report.damaged.isEmpty, report.missing.isEmpty, !report.zero.isEmpty else { return report.isClean }
         let database = try LiveFiles.descriptor(of: paths.database)
         return try report.zero.allSatisfy { number in
@@ -72,6 +78,17 @@ struct RotationFiles {
         // Its folder is made durable before this returns.
         try AtomicFile.move(copyPath, to: paths.database)
         CrashPoint.reach(.recoveryMoved)
+    }
+
+    // MARK: The log
+
+    /// Whether the log has everything that it had when the switch was announced.
+    func log(_ rotation: PendingRotation) throws -> RecoveryFindings.Log {
+        guard let pending = rotation.sidecar.pending, let key = try rotation.present?.dataKey(of: rotation.sidecar)
+        else { return .unfit }
+        let (salt, settings) = (rotation.sidecar.salt, rotation.sidecar.settings)
+        let keys = try key.withSecret { try PageKeys(dataKey: $0, salt: salt.bytes, settings: settings) }
+        return try RotationLog(paths).examine(keys: keys, databasePages: pending.pages)
     }
 
     // MARK: The database

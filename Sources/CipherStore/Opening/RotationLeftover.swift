@@ -1,13 +1,13 @@
 import PageFormat
 import StorePlatform
 
-/// What has the name of the copy that a rotation makes, beside a database that is not being rotated.
+/// What has the name of the copy that a rotation or a restoration makes, beside a database for which none is at work.
 package enum RotationLeftover: Hashable, Sendable {
     case absent
-    /// What a rotation leaves that is cut: a regular file with one name that is empty, or begins with zeros or as a
+    /// What one leaves that is cut: a regular file with one name that is empty, or begins with zeros or as a
     /// database does. Only this may be removed.
     case copy
-    /// Something that no rotation made, and how that shows.
+    /// Something that neither made, and how that shows.
     case foreign(String)
 
     /// Looks at a name; a symbolic link is not followed.
@@ -17,7 +17,7 @@ package enum RotationLeftover: Hashable, Sendable {
             return
         }
         guard status.kind == .regular else {
-            self = .foreign("It is a folder, a link or a device, which no rotation makes.")
+            self = .foreign("It is a folder, a link or a device, and no copy of a database.")
             return
         }
         guard status.linkCount == 1 else {

@@ -6,8 +6,8 @@ import StorePlatform
 /// Finishes or undoes a rotation whose process is gone, before a store is opened.
 ///
 /// A rotation holds the admin lock from its beginning to its end, so one that can be taken over is one whose admin lock is
-/// free. Before the switch was announced it is undone: the database has its former key. Behind it there is only a way
-/// forward: the copy holds everything.
+/// free. Before the switch was announced it is undone: the database has its former key. Behind it the way is forward: the
+/// copy holds everything. Only where the copy is lost, and database and log are as they were, it is undone as well.
 package struct RotationRecovery {
     private let paths: StorePaths
     private let ledger: RotationLedger
@@ -15,28 +15,35 @@ package struct RotationRecovery {
     private let deadline: ContinuousClock.Instant
     private let isCancelled: (() -> Bool)?
 
+    /// What was done.
+    package struct Outcome: Sendable {
+        /// In words for the store's owner.
+        package var notices: [String] = []
+        /// The epoch to which a rotation was completed; nil when none was.
+        package var completedEpoch: UInt64?
+    }
+
     /// Takes over what a dead rotation left, if there is anything. The caller holds the opening lock, and has no connection
     /// to the database.
     ///
     /// - Parameters:
     ///   - unlock: Makes the keys for what a sidecar claims; asked only when there is something to recover.
     ///   - wait: The longest wait for a switch that is under way, and for connections of other programs.
-    /// - Returns: What was done, in words for the store's owner.
     /// - Throws: ``StoreError`` `rotationPending` when it takes another key or another hand, `storeInUse` when a connection is
     ///   in the way; what choosing a sidecar throws; `SystemError`. Nothing is lost then, and the next opening tries again.
     package static func run(
         _ paths: StorePaths, wait: Duration = .seconds(30), isCancelled: (() -> Bool)? = nil,
         unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
-    ) throws -> [String] {
+    ) throws -> Outcome {
         let files = RotationFiles(paths)
-        guard let claimed = SidecarFiles(databasePath: paths.database).read().claimedState else { return [] }
+        guard let claimed = SidecarFiles(databasePath: paths.database).read().claimedState else { return Outcome() }
         // What everyday openings pay: one look for the name of the copy.
-        if claimed == .ready, try files.copyKind() == nil { return [] }
-        if claimed == .creating { return [] }
+        if claimed == .ready, try files.copyKind() == nil { return Outcome() }
+        if claimed == .creating { return Outcome() }
         let recovery = RotationRecovery(
             paths: paths, ledger: RotationLedger(databasePath: paths.database, unlock: unlock), files: files,
             deadline: .now + wait, isCancelled: isCancelled)
-        guard let admin = try recovery.takeAdmin(claimed) else { return [] }
+        guard let admin = try recovery.takeAdmin(claimed) else { return Outcome() }
         defer { admin.release() }
         CrashPoint.reach(.recoveryBegun)
         return try recovery.recover()
@@ -50,37 +57,63 @@ package struct RotationRecovery {
         return try lockFile.lock(.admin, .exclusive, deadline: deadline, isCancelled: isCancelled)
     }
 
-    private func recover() throws -> [String] {
+    private func recover() throws -> Outcome {
         // Read under the lock: the rotation may have come to its end meanwhile.
-        guard let rotation = try ledger.rotation() else { return try files.removeCopy() }
-        var findings = try findings(rotation)
-        var action = findings.decide()
-        if action == .checkCopy {
-            findings.copy = try files.isCopyWhole(rotation) ? .whole : .unfit
-            action = findings.decide()
-        }
-        let (from, to) = (rotation.sidecar.epoch, rotation.sidecar.epoch + 1)
-        switch action {
-        case .nothing, .checkCopy: return []
-        case .removeCopy: return try files.removeCopy()
-        case .undo:
-            // The copy first: on a full disk its room is what the sidecar needs.
-            let notices = try files.removeCopy(isLeftover: false)
-            CrashPoint.reach(.recoveryCopyRemoved)
-            try ledger.abandon()
-            return notices + [
-                "A rotation to epoch \(to) that was cut short was undone; the store has its key of epoch \(from)."
-            ] + log(to, forward: false)
+        guard let rotation = try ledger.rotation() else { return Outcome(notices: try files.removeCopy()) }
+        let next = rotation.sidecar.epoch + 1
+        switch try decide(rotation) {
+        case .nothing, .checkCopy, .checkLog: return Outcome()
+        case .removeCopy: return Outcome(notices: try files.removeCopy())
+        case .undo: return Outcome(notices: try undo(rotation) + log(next, forward: false))
         case .moveCopy:
             try ledger.settle(rotation)
             let lock = try files.lockDatabase(until: deadline, isCancelled: isCancelled)
             defer { lock.release() }
             try files.moveCopyIntoPlace()
             try lock.spoil()
-            return try complete(rotation)
-        case .complete: return try complete(rotation) + files.removeCopy()
+            return Outcome(notices: try complete(rotation), completedEpoch: next)
+        case .complete: return Outcome(notices: try complete(rotation) + files.removeCopy(), completedEpoch: next)
         case .refuse(let reason): throw refusal(reason, rotation)
         }
+    }
+
+    /// Gives up a rotation that was cut at its switch, where nothing of the store lives in the copy alone. The caller holds
+    /// the admin and the opening lock.
+    ///
+    /// - Returns: False when the copy is whole or has its place: then it can only be completed.
+    /// - Throws: ``StoreError`` `rotationPending` when neither can be done; ``SystemError``.
+    package static func undoSwitch(_ paths: StorePaths, _ ledger: RotationLedger) throws -> Bool {
+        guard let rotation = try ledger.rotation() else { return false }
+        let recovery = RotationRecovery(
+            paths: paths, ledger: ledger, files: RotationFiles(paths), deadline: .now, isCancelled: nil)
+        switch try recovery.decide(rotation) {
+        case .undo:
+            _ = try recovery.undo(rotation)
+            return true
+        case .refuse(let reason): throw recovery.refusal(reason, rotation)
+        default: return false
+        }
+    }
+
+    /// What is to be done, copy and log having been checked where that decides.
+    private func decide(_ rotation: PendingRotation) throws -> RecoveryAction {
+        var findings = try findings(rotation)
+        if findings.decide() == .checkCopy { findings.copy = try files.isCopyWhole(rotation) ? .whole : .unfit }
+        if findings.decide() == .checkLog { findings.log = try files.log(rotation) }
+        return findings.decide()
+    }
+
+    private func undo(_ rotation: PendingRotation) throws -> [String] {
+        let (from, to) = (rotation.sidecar.epoch, rotation.sidecar.epoch + 1)
+        let isAtSwitch = rotation.sidecar.state == .switching
+        // The copy first: on a full disk its room is what the sidecar needs.
+        let notices = try files.removeCopy(isLeftover: false)
+        CrashPoint.reach(.recoveryCopyRemoved)
+        try ledger.abandon(databaseIsWhole: isAtSwitch)
+        let why = isAtSwitch ? " Its copy was missing or damaged; database and log have all that was committed." : ""
+        return notices + [
+            "A rotation to epoch \(to) that was cut short was undone; the store has its key of epoch \(from).\(why)"
+        ]
     }
 
     private func complete(_ rotation: PendingRotation) throws -> [String] {
@@ -134,15 +167,17 @@ extension StoreConnections {
         else { return }
         try keyring.holdOpeningLock()
         guard keyring.holdsOpeningLock else { return }
-        let notices = try RotationRecovery.run(
+        let outcome = try RotationRecovery.run(
             paths, isCancelled: isOvertaken, unlock: { try keyring.heldKeys(of: $0) })
-        keyring.report(notices)
+        keyring.report(outcome.notices)
     }
 }
 
 extension RecoveryAction.Reason {
     /// Why it cannot go on, and what to do.
     func words(copy: String) -> (why: String, remedy: String) {
+        let noKey = "and page 1 of the database has no known key."
+        let lost = "The complete copy \"\(copy)\" is missing or damaged, and"
         let restore = "Nothing was changed. Put the copy back if you have it, or restore the store from a backup."
         return switch self {
         case .needsPresentKey:
@@ -155,10 +190,12 @@ extension RecoveryAction.Reason {
                 "The key that was given belongs to a slot that the rotation drops.",
                 "Open the store with a key that the rotation keeps; this one opens nothing afterwards."
             )
-        case .copyMissing:
-            ("The complete copy \"\(copy)\" is not there, and the database does not have its key.", restore)
-        case .copyUnfit: ("\"\(copy)\" is not the complete copy that the sidecar tells of.", restore)
-        case .copyPlanted: ("\"\(copy)\" is no regular file: no rotation made it.", restore)
+        case .copyMissing: ("The complete copy \"\(copy)\" is not there, \(noKey)", restore)
+        case .copyUnfit: ("\"\(copy)\" is not the complete copy that the sidecar tells of, \(noKey)", restore)
+        case .copyPlanted: ("\"\(copy)\" is no regular file: no rotation made it, \(noKey)", restore)
+        case .logEmptied:
+            ("\(lost) the log was emptied for it already: the last commits are in that copy alone.", restore)
+        case .logUnfit: ("\(lost) nothing proves that the log still has all commits that were in it.", restore)
         }
     }
 }

@@ -54,8 +54,9 @@ extension SharedStore {
         defer { keyring.releaseOpeningLock() }
         let lease = try takeLocks(keyring, key, StorePaths(path))
         var pool: DatabasePool?
+        var completedEpoch: UInt64?
         do {
-            try recoverRotation(keyring, key)
+            completedEpoch = try recoverRotation(keyring, key)
             let opened = try DatabasePool(path: path, configuration: configuration, keyring: keyring, key: key)
             pool = opened
             keyring.logCreation()
@@ -68,6 +69,9 @@ extension SharedStore {
         } catch {
             try? pool?.close()
             lease?.release()
+            if let completedEpoch, let error = error as? StoreError, error.code == .wrongKey {
+                throw formerKey(StorePaths(path).database, epoch: completedEpoch)
+            }
             throw error
         }
     }
@@ -180,15 +184,27 @@ extension SharedStore {
     }
 
     /// Finishes or undoes a rotation that was cut, and says so.
-    private static func recoverRotation(_ keyring: Keyring, _ key: KeyProvision) throws {
-        guard let paths = keyring.paths, keyring.holdsOpeningLock else { return }
-        let notices = try RotationRecovery.run(
+    ///
+    /// - Returns: The epoch to which one was completed.
+    private static func recoverRotation(_ keyring: Keyring, _ key: KeyProvision) throws -> UInt64? {
+        guard let paths = keyring.paths, keyring.holdsOpeningLock else { return nil }
+        let outcome = try RotationRecovery.run(
             paths, isCancelled: { keyring.suspension.isSuspended },
             unlock: { sidecar in
                 if case .material(let box, _) = key { return try keyring.keys(for: box, of: sidecar) }
                 return try keyring.heldKeys(of: sidecar)
             })
-        keyring.report(notices)
+        keyring.report(outcome.notices)
+        return outcome.completedEpoch
+    }
+
+    /// What to say to the holder of the former key of a direct store, who has just completed its rotation.
+    private static func formerKey(_ path: String, epoch: UInt64) -> StoreError {
+        StoreError(
+            .wrongKey, what: "The key does not open \"\(path)\" any more.",
+            why: "A rotation that was cut short has just been completed: the store has another key now "
+                + "(epoch \(epoch)), and the one that was given is the former one.",
+            remedy: "Give the new key.")
     }
 
     /// Whether the process is suspended and there is a complete store, which is opened without a lock: a process that is

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// The caller holds the admin lock all the time, and the opening lock during each call: openers write copies too. Every
 /// entry is one version of the sidecar in both files, the main copy first. Until ``announceSwitch(pages:)`` has returned a
-/// rotation can be given up; from then on there is only a way forward.
+/// rotation can be given up; from then on the way is forward, unless the copy is lost before it began.
 package final class RotationLedger: Sendable {
     package let databasePath: String
     private let unlock: @Sendable (Sidecar) throws -> SidecarKeys?
@@ -127,14 +127,20 @@ package final class RotationLedger: Sendable {
     /// Gives the rotation up before the switch: state `ready`, and nothing that the library keeps beside the store holds
     /// the key that was to come.
     ///
+    /// - Parameter databaseIsWhole: Whether database and log were seen to have every commit under the present key: then a
+    ///   switch that was announced, and has lost its copy, is given up as well.
     /// - Throws: ``StoreError`` `rotationPending` when the switch was announced, when there is no rotation, or without the
     ///   present key; ``SystemError``: the next opening gives it up.
-    package func abandon() throws {
+    package func abandon(databaseIsWhole: Bool = false) throws {
         assertLocked()
-        guard let rotation = try rotation(), rotation.sidecar.state == .rotating, let present = rotation.present else {
+        guard let rotation = try rotation(), rotation.sidecar.state == .rotating || databaseIsWhole,
+            let present = rotation.present
+        else {
             throw stateError("No rotation is under way that could be given up with the key at hand.")
         }
-        try finish(rotation.sidecar.abandoningRotation(), keys: present)
+        let sidecar = rotation.sidecar
+        let rotating = try sidecar.state == .switching ? sidecar.withdrawingSwitch() : sidecar
+        try finish(rotating.abandoningRotation(), keys: present)
     }
 
     /// Makes both copies say what the one that counts says, before anything is done that cannot be undone.

@@ -193,7 +193,7 @@ extension SidecarFiles {
             return StoreError(
                 .wrongKey, what: "The key does not open \"\(databasePath)\".",
                 why: "It does not fit the key check of the sidecar (\(state(copies))).",
-                remedy: "Check the key. If it is right, the salt in the sidecar was changed: restore the sidecar.")
+                remedy: Self.wrongKeyRemedy(epoch: judged.map(\.sidecar.epoch).max() ?? 1))
         }
         for copy in SidecarCopy.allCases {
             if case .unreadable(let error) = copies[copy] { return error }
@@ -202,6 +202,16 @@ extension SidecarFiles {
             .sidecarDamaged, what: "No copy of the sidecar of \"\(databasePath)\" can be used.",
             why: "State of its files: \(state(copies)).",
             remedy: "Restore \"\(mainPath)\" from a backup of the store. Without it a passphrase opens nothing.")
+    }
+
+    /// A sidecar of a former epoch does not fit the database, so nobody is told to put one back who may have a former key.
+    private static func wrongKeyRemedy(epoch: UInt64) -> String {
+        if epoch > 1 {
+            return "Check the key. Rotations have given the store another one (it is at epoch \(epoch)): a former key "
+                + "opens nothing any more. Leave the sidecar as it is."
+        }
+        return "Check the key. If it is surely right, the salt in the sidecar was changed, in both copies: compare "
+            + "them with the one in a backup of the store."
     }
 
     /// What to say when the key opens a copy, but not the one that counts.

@@ -48,7 +48,14 @@ package struct SidecarCopies: Hashable, Sendable {
 package struct SidecarFiles: Sendable {
     package let databasePath: String
 
-    package init(databasePath: String) { self.databasePath = databasePath }
+    /// The file whose owner, group, mode and access control list new files take.
+    private let modelPath: String
+
+    /// - Parameter modelPath: The file whose owner, group, mode and access control list new files take; nil for the database.
+    package init(databasePath: String, likeFile modelPath: String? = nil) {
+        self.databasePath = databasePath
+        self.modelPath = modelPath ?? databasePath
+    }
 
     package var mainPath: String { databasePath + "-sidecar" }
     package var backupPath: String { mainPath + ".bak" }
@@ -105,6 +112,6 @@ package struct SidecarFiles: Sendable {
     }
 
     func write(_ bytes: [UInt8], to copy: SidecarCopy) throws(SystemError) {
-        try AtomicFile.write(bytes, to: path(of: copy), likeFile: databasePath)
+        try AtomicFile.write(bytes, to: path(of: copy), likeFile: modelPath)
     }
 }

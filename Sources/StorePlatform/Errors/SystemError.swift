@@ -14,11 +14,14 @@ public struct SystemError: Error, Hashable, Sendable {
     public let path: String?
     /// The number the system gave for the failure.
     public let errorNumber: Int32
+    /// What more is known; nil when the system said all.
+    public let detail: String?
 
-    public init(call: String, path: String?, errorNumber: Int32) {
+    public init(call: String, path: String?, errorNumber: Int32, detail: String? = nil) {
         self.call = call
         self.path = path
         self.errorNumber = errorNumber
+        self.detail = detail
     }
 
     /// The failure that the last call of this thread left in `errno`.
@@ -34,6 +37,8 @@ extension SystemError {
     public var isNoSpace: Bool { [ENOSPC, EDQUOT].contains(errorNumber) }
     /// Whether the file, or a folder on the way to it, does not exist.
     public var isNotFound: Bool { [ENOENT, ENOTDIR].contains(errorNumber) }
+    /// Whether the medium failed.
+    package var isInputOutput: Bool { errorNumber == EIO }
     /// Whether the file is longer than the reader's limit.
     package var isTooLarge: Bool { errorNumber == EFBIG }
     /// Whether a lock is held by somebody else.
@@ -46,6 +51,6 @@ extension SystemError: CustomStringConvertible {
     public var description: String {
         let reason = strerror(errorNumber).map { String(cString: $0) } ?? "unknown error"
         let subject = path.map { "\(call) \"\($0)\"" } ?? call
-        return "\(subject): \(reason) (errno \(errorNumber))"
+        return "\(subject): \(reason) (errno \(errorNumber))" + (detail.map { ": \($0)" } ?? "")
     }
 }

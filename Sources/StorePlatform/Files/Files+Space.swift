@@ -34,8 +34,10 @@ extension Files {
         guard result == 0 else { throw SystemError("rename", path) }
     }
 
-    /// The failure of a filesystem that has no room for a file.
-    package static func noSpace(for path: String) -> SystemError {
-        SystemError(call: "write", path: path, errorNumber: ENOSPC)
+    /// The failure of a filesystem that has not enough room for what is about to be written there.
+    package static func noSpace(at directory: String, freeBytes: Int, neededBytes: Int) -> SystemError {
+        SystemError(
+            call: "statvfs", path: directory, errorNumber: ENOSPC,
+            detail: "\(neededBytes) bytes are needed, \(freeBytes) are free; nothing was written")
     }
 }

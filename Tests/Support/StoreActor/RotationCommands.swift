@@ -19,6 +19,7 @@ extension Actor {
     /// - `stock-key`: takes the revealed key in place of the store; `stock-write PATH TEXT [emptying]` opens such a
     ///   connection with it, inserts a row and closes; with `emptying` the log is there and empty then.
     /// - `stock-open PATH`: such a connection, which has not read yet; `stock-insert TEXT` inserts a row with it.
+    ///   `stock-hold PATH` begins a write transaction on such a connection, which `stock-close` ends.
     static let rotationCommands: [String: Command] = [
         "rotate": { actor, words in
             let report = try actor.rotation(words).run()
@@ -73,6 +74,11 @@ extension Actor {
         },
         "stock-insert": { actor, words in
             try actor.stock?.insert(words[0])
+            return ""
+        },
+        "stock-hold": { actor, words in
+            actor.stock = try StockConnection(words[0], keyspec: actor.stockKeyspec)
+            try actor.stock?.begin()
             return ""
         },
         "stock-close": { actor, _ in
@@ -202,6 +208,9 @@ final class StockConnection {
         try check(sqlite3_key_v2(handle, "main", keyspec, Int32(keyspec.count)))
         try check(sqlite3_exec(handle, "PRAGMA cipher_plaintext_header_size = 32", nil, nil, nil))
     }
+
+    /// Begins a write transaction, which ends with the connection.
+    func begin() throws { try check(sqlite3_exec(handle, "BEGIN IMMEDIATE", nil, nil, nil)) }
 
     func insert(_ text: String) throws {
         try check(sqlite3_exec(handle, "INSERT INTO mark (process, text) VALUES (0, '\(text)')", nil, nil, nil))

@@ -95,6 +95,25 @@ import Testing
         try damaged.close()
     }
 
+    // SQLCipher ends the check with an error of its own where it comes on such a page in some places, and rotations did so.
+    @Test(
+        "a damaged page is told by its number wherever it lies, by rotations and when one is looked at",
+        arguments: [2, 3, 4, 5, 9, 60])
+    func damagedAnywhere(page: UInt32) throws {
+        let store = try open()
+        try fill(store)
+        try store.close()
+        let file = try FileDescriptor(opening: path, .readWrite)
+        let offset = Int(page - 1) * 4096 + 77
+        let byte = try #require(try file.read(at: offset, byteCount: 1).first)
+        try file.write([byte ^ 1], at: offset)
+        let damaged = try open()
+        #expect(storeError { try KeyRotation(damaged).run() } == .pageDamaged(page))
+        let plan = try KeyRotation(damaged).preflight()
+        #expect(!plan.canBegin && plan.obstacles.contains { $0.what.lowercased().contains("page \(page)") }, "\(plan)")
+        try damaged.close()
+    }
+
     @Test("a page that SQLite names ends the rotation by its number and in SQLite's words")
     func orphanedPage() throws {
         let store = try open()

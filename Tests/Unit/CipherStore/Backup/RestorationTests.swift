@@ -103,18 +103,59 @@ struct RestorationTests {
         #expect(FileManager.default.fileExists(atPath: folder + "/app.db-sidecar"))
     }
 
-    @Test("what is planted under the name of the copy is not written over", arguments: ["folder", "pipe"])
+    // A letter of that name was removed once, and so was a link.
+    @Test(
+        "what is planted under the name of the copy is not written over, and not removed",
+        arguments: ["folder", "pipe", "letter", "link", "second name"])
     func planted(kind: String) throws {
         let bench = try BackupBench()
         try bench.backUp()
         let name = bench.restored + "-restoring"
-        if kind == "folder" {
-            try FileManager.default.createDirectory(atPath: name, withIntermediateDirectories: false)
-        } else {
-            #expect(mkfifo(name, 0o600) == 0)
+        switch kind {
+        case "folder": try FileManager.default.createDirectory(atPath: name, withIntermediateDirectories: false)
+        case "pipe": #expect(mkfifo(name, 0o600) == 0)
+        case "letter": try bench.write(Array("a letter that is mine".utf8), to: name)
+        case "link": try FileManager.default.createSymbolicLink(atPath: name, withDestinationPath: bench.path)
+        default: try FileManager.default.linkItem(atPath: bench.bundle + "/store.db", toPath: name)
         }
+        let status = try Files.ownStatus(of: name)
         let error = #expect(throws: StoreError.self) { try bench.restore() }
-        #expect(error?.code == .alreadyExists)
+        #expect(error?.code == .alreadyExists && error?.what.contains("in the way") == true)
+        #expect(try Files.ownStatus(of: name)?.identity == status?.identity)
+    }
+
+    @Test("what a restoration that was cut left under the name of its copy is removed", arguments: [0, 100, 4096])
+    func leftover(bytes: Int) throws {
+        let bench = try BackupBench()
+        try bench.backUp()
+        let start = try Array(bench.bytes(bench.bundle + "/store.db").prefix(bytes))
+        try bench.write(start, to: bench.restored + "-restoring")
+        try bench.restore()
+        #expect(try bench.content(bench.restored).count == BackupBench.rows)
+    }
+
+    @Test(
+        "all files of a store restored by root to a free place have the owner and mode of the backup's database",
+        .enabled(if: geteuid() == 0, "needs root"))
+    func owner() throws {
+        let bench = try BackupBench()
+        try bench.backUp()
+        #expect(chown(bench.bundle + "/store.db", 1234, 1235) == 0 && chmod(bench.bundle + "/store.db", 0o640) == 0)
+        try bench.restore()
+        for ending in ["", "-sidecar", "-sidecar.bak", "-lock", "-wal", "-keylog"] {
+            let status = try #require(try Files.ownStatus(of: bench.restored + ending), "\(ending)")
+            #expect(status.owner == 1234 && status.group == 1235, "\(ending)")
+            #expect(status.permissions == 0o640, "\(ending): \(String(status.permissions, radix: 8))")
+        }
+    }
+
+    @Test("that the store which is replaced is another one is told")
+    func otherStore() throws {
+        let (bench, other) = (try BackupBench(), try BackupBench())
+        try bench.backUp()
+        #expect(try bench.restore(to: bench.path, replacing: true).notices == [])
+        let notices = try bench.restore(to: other.path, replacing: true).notices
+        #expect(notices.count == 1 && notices[0].contains("was another store"), "\(notices)")
     }
 
     @Test("a restored store has the mode of the store it replaces")

@@ -45,7 +45,8 @@ final class RecoveryBench {
     var path: String { folder.path("app.db") }
     var copyPath: String { path + "-rotating" }
 
-    init(_ kind: Rotated) throws {
+    /// - Parameter hasIndex: Whether the index of the log is there, as after a kill, or not, as after a power cut.
+    init(_ kind: Rotated, hasIndex: Bool = false) throws {
         self.kind = kind
         // Made elsewhere and taken over while it is open, as a kill leaves it: with commits in the log.
         let origin = TemporaryFolder()
@@ -62,12 +63,14 @@ final class RecoveryBench {
         try store.write { db in
             for _ in 0..<Self.rows / 2 { try db.execute(sql: "INSERT INTO t (a) VALUES (hex(randomblob(300)))") }
         }
+        // The last commit makes the database no longer.
+        try store.write { try $0.execute(sql: "UPDATE t SET a = hex(randomblob(300)) WHERE id = 1") }
         if kind != .direct {
             let administration = try KeyAdministration.unlock(
                 databasePath: origin.path("app.db"), with: Rotated.secret(0).material)
             try administration.add(NewSlot(Rotated.source(1).read()))
         }
-        for ending in ["", "-wal", "-sidecar", "-sidecar.bak"] {
+        for ending in ["", "-wal", "-sidecar", "-sidecar.bak"] + (hasIndex ? ["-shm"] : []) {
             let process = Process()
             process.executableURL = URL(filePath: "/bin/cp")
             process.arguments = [origin.path("app.db" + ending), path + ending]
@@ -142,6 +145,32 @@ final class RecoveryBench {
 
     func write(_ pages: [[UInt8]]) throws { try Data(pages.joined()).write(to: URL(filePath: copyPath)) }
 
+    enum BadCopy: String, CaseIterable, Sendable {
+        case absent, truncated, long, damagedPage, otherKey, empty, link, folder
+    }
+
+    /// Something else than the complete copy under its name.
+    func spoil(_ bad: BadCopy, _ whole: [[UInt8]]) throws {
+        var pages = whole
+        let elsewhere = folder.path("elsewhere")
+        try FileManager.default.removeItem(atPath: copyPath)
+        switch bad {
+        case .absent: break
+        case .truncated: try write(Array(pages.dropLast()))
+        case .long: try write(pages + [pages[1]])
+        case .damagedPage:
+            pages[2][100] ^= 1
+            try write(pages)
+        case .otherKey: try write(FoldedFiles.fold(path))
+        case .empty: try write([])
+        case .link:
+            try Data(pages.joined()).write(to: URL(filePath: elsewhere))
+            try FileManager.default.createSymbolicLink(atPath: copyPath, withDestinationPath: elsewhere)
+        case .folder:
+            try FileManager.default.createDirectory(atPath: copyPath, withIntermediateDirectories: false)
+        }
+    }
+
     /// The switch up to the rename, which is durable.
     func rename() throws {
         try Data().write(to: URL(filePath: path + "-wal"))
@@ -188,6 +217,16 @@ final class RecoveryBench {
     }
 
     func state() -> Sidecar.State? { SidecarFiles(databasePath: path).read().main.parsed?.claimed.state }
+
+    /// What an error says.
+    func text(_ body: () throws -> Void) -> String {
+        do {
+            try body()
+            return ""
+        } catch {
+            return "\(error)"
+        }
+    }
 
     func code(_ body: () throws -> Void) -> StoreError.Code? {
         do {

@@ -45,6 +45,16 @@ struct RecoveryCrashTests {
         try bench.checkRotated()
     }
 
+    @Test(
+        "an undoing of a switch whose copy is lost that is killed at any place is undone by the next opening",
+        arguments: RecoveryBench.BadCopy.allCases.filter { ![.link, .folder].contains($0) }, undoingPlaces)
+    func undoingSwitch(bad: RecoveryBench.BadCopy, place: String) async throws {
+        let bench = try RecoveryBench(.compromised).announce()
+        try bench.spoil(bad, bench.copy())
+        await kill(bench, at: place)
+        try bench.checkUndone()
+    }
+
     @Test("every place of a recovery is killed at")
     func places() {
         for point in CrashPoint.ofRecovery {

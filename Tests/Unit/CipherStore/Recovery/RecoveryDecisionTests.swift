@@ -9,9 +9,12 @@ struct RecoveryDecisionTests {
         [true, false].flatMap { present in
             [true, false].flatMap { next in
                 RecoveryFindings.Copy.allCases.flatMap { copy in
-                    RecoveryFindings.DatabaseKey.allCases.map { database in
-                        RecoveryFindings(
-                            stage: stage, hasPresentKey: present, hasNextKey: next, copy: copy, database: database)
+                    RecoveryFindings.DatabaseKey.allCases.flatMap { database in
+                        RecoveryFindings.Log.allCases.map { log in
+                            RecoveryFindings(
+                                stage: stage, hasPresentKey: present, hasNextKey: next, copy: copy,
+                                database: database, log: log)
+                        }
                     }
                 }
             }
@@ -24,18 +27,39 @@ struct RecoveryDecisionTests {
             #expect(findings.stage == .switching && findings.copy == .whole && findings.hasNextKey)
             #expect(findings.database != .next, "a database with the next key is newer than the copy")
         }
-        #expect(Self.all.filter { $0.decide() == .moveCopy }.count == 4)
+        #expect(Self.all.filter { $0.decide() == .moveCopy }.count == 4 * RecoveryFindings.Log.allCases.count)
     }
 
     @Test(
         "a rotation is undone only before the switch, with the present key, and never when the database has the next one"
     )
     func undoes() {
-        for findings in Self.all where findings.decide() == .undo {
+        for findings in Self.all where findings.decide() == .undo && findings.stage != .switching {
             #expect(findings.stage == .rotating && findings.hasPresentKey && findings.database != .next)
             #expect(findings.hasNextKey || findings.database == .present)
         }
-        #expect(Self.all.contains { $0.decide() == .undo })
+        #expect(Self.all.contains { $0.decide() == .undo && $0.stage == .rotating })
+    }
+
+    @Test("behind the announcement it is undone only when the copy is no use, and database and log have everything")
+    func undoesAtSwitch() {
+        let undone = Self.all.filter { $0.decide() == .undo && $0.stage == .switching }
+        for findings in undone {
+            #expect(findings.hasPresentKey && findings.database == .present && findings.log == .whole)
+            #expect([.absent, .unfit, .planted].contains(findings.copy))
+        }
+        #expect(undone.count == 2 * 3)
+        for findings in Self.all where findings.decide() == .checkLog {
+            #expect(findings.stage == .switching && findings.log == .unchecked && findings.database == .present)
+            var checked = findings
+            for (log, action) in [
+                (RecoveryFindings.Log.whole, RecoveryAction.undo), (.emptied, .refuse(.logEmptied)),
+                (.unfit, .refuse(.logUnfit)),
+            ] {
+                checked.log = log
+                #expect(checked.decide() == action)
+            }
+        }
     }
 
     @Test("a rotation is told to be complete only when the database has the next key")
@@ -51,11 +75,11 @@ struct RecoveryDecisionTests {
     func checks() {
         for findings in Self.all where findings.decide() == .checkCopy {
             #expect(findings.stage == .switching && findings.copy == .unchecked)
-            for copy in [RecoveryFindings.Copy.whole, .unfit] {
-                var checked = findings
-                checked.copy = copy
-                #expect(checked.decide() == (copy == .whole ? .moveCopy : .refuse(.copyUnfit)))
-            }
+            var checked = findings
+            checked.copy = .whole
+            #expect(checked.decide() == .moveCopy)
+            checked.copy = .unfit
+            #expect(checked.decide() != .checkCopy && checked.decide() != .moveCopy)
         }
     }
 

@@ -1,0 +1,33 @@
+import StorePlatform
+
+/// What a restoration that was cut leaves in the place of the store that it replaces: the former files have second names in a
+/// folder `<database>-replaced-<time>` beside it, and nobody opens the store until the restoration is run again.
+package enum CutRestoration {
+    /// What stands between the name of the database and the time.
+    package static let folderInfix = "-replaced-"
+
+    /// The folder in which the present database has a second name; nil when there is none.
+    package static func folder(of paths: StorePaths) throws(SystemError) -> String? {
+        guard let identity = try Files.identity(paths.database) else { return nil }
+        let parent = Files.directory(of: paths.database)
+        let name = Files.name(of: paths.database)
+        for found in try Files.names(inDirectory: parent) where found.hasPrefix(name + folderInfix) {
+            let folder = parent == "/" ? "/\(found)" : "\(parent)/\(found)"
+            if try Files.identity(folder + "/" + name) == identity { return folder }
+        }
+        return nil
+    }
+
+    /// What to say to somebody who opens such a store.
+    ///
+    /// - Parameter code: How it showed.
+    /// - Returns: nil when there is no trace of a restoration.
+    static func error(_ code: StoreError.Code, _ paths: StorePaths) -> StoreError? {
+        guard let folder = (try? folder(of: paths)) ?? nil else { return nil }
+        return StoreError(
+            code, what: "\"\(paths.database)\" cannot be opened: a restoration of it was cut short, or is under way.",
+            why: "Its former files are whole in \"\(folder)\", and the restored ones are not all in their place.",
+            remedy: "Run the restoration again (`cipherctl restore DIR STORE --replace`): it goes on from there. To go "
+                + "back instead, move the files of that folder to their former place.")
+    }
+}

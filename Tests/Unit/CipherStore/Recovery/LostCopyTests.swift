@@ -1,0 +1,146 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import PageFormat
+import StorePlatform
+import TestKit
+import Testing
+
+/// A rotation that was cut at its switch, whose copy is missing, cut, damaged or something else.
+@Suite("Recovery of a rotation without its copy", .serialized)
+struct LostCopyTests {
+    @Test(
+        "a copy that is not the complete one never gets the database's name; where the log is gone nothing is changed",
+        arguments: Rotated.allCases, RecoveryBench.BadCopy.allCases)
+    func badCopy(kind: Rotated, bad: RecoveryBench.BadCopy) throws {
+        let bench = try RecoveryBench(kind).announce()
+        let pages = try bench.copy()
+        try bench.spoil(bad, pages)
+        try Data().write(to: URL(filePath: bench.path + "-wal"))
+        let before = FolderSnapshot(of: bench.folder)
+        for _ in 0..<2 { #expect(bench.code { _ = try bench.open(kind.next) } == .rotationPending) }
+        if kind != .compromised {
+            let text = bench.text { _ = try bench.open(0) }
+            #expect(text.contains("the log was emptied for it already"), "\(text)")
+        }
+        #expect(before.changes(until: FolderSnapshot(of: bench.folder)).filter { !$0.hasSuffix("-lock") } == [])
+        // What is missing is put back, and everything is there.
+        try? FileManager.default.removeItem(atPath: bench.copyPath)
+        try bench.write(pages)
+        try bench.checkRotated()
+    }
+
+    // A store whose copy somebody had removed, or the disk had damaged, was lost for good: though the former database, its
+    // log and its key were as they had been.
+    @Test(
+        "a rotation whose copy is lost before the log was emptied is undone, which is said, and no commit is lost",
+        arguments: Rotated.allCases, RecoveryBench.BadCopy.allCases)
+    func lostCopy(kind: Rotated, bad: RecoveryBench.BadCopy) throws {
+        for hasIndex in [false, true] {
+            let bench = try RecoveryBench(kind, hasIndex: hasIndex).announce()
+            try bench.spoil(bad, bench.copy())
+            if kind == .direct {
+                let before = FolderSnapshot(of: bench.folder)
+                #expect(bench.code { _ = try bench.open(7) } == .rotationPending)
+                #expect(before.changes(until: FolderSnapshot(of: bench.folder)).filter { !$0.hasSuffix("-lock") } == [])
+            }
+            let (epoch, notices) = try bench.check(0)
+            #expect(epoch == 1)
+            #expect(
+                notices.contains {
+                    $0.contains("A rotation to epoch 2 that was cut short was undone")
+                        && $0.contains("database and log have all that was committed")
+                }, "\(notices)")
+            if bad == .link || bad == .folder { try FileManager.default.removeItem(atPath: bench.copyPath) }
+            try bench.checkUndone()
+            // And it can be rotated again.
+            try bench.announce()
+            try bench.checkRotated()
+        }
+    }
+
+    @Test(
+        "a log that may lack commits is no reason to undo a switch whose copy is lost: cut, damaged, or an older one",
+        arguments: [false, true], ["cut", "damaged", "garbage", "absent", "folder"])
+    func unfitLog(hasIndex: Bool, how: String) throws {
+        let bench = try RecoveryBench(.newDataKey, hasIndex: hasIndex).announce()
+        let (pages, wal) = (try bench.copy(), bench.path + "-wal")
+        let log = try #require(FileManager.default.contents(atPath: wal))
+        try FileManager.default.removeItem(atPath: bench.copyPath)
+        try FileManager.default.removeItem(atPath: wal)
+        let scan = try #require(
+            try WALScan.scan(fileBytes: log.count) { offset, buffer in
+                let piece = [UInt8](log[min(offset, log.count)..<min(log.count, offset + buffer.count)])
+                buffer.copyBytes(from: piece)
+                return piece.count
+            })
+        let last = scan.header.frameOffset(scan.committedFrames)
+        switch how {
+        // In the middle of the last commit.
+        case "cut": try log.prefix(last + (hasIndex ? 0 : 100)).write(to: URL(filePath: wal))
+        case "damaged":
+            var log = log
+            log[last + 200] ^= 1
+            try log.write(to: URL(filePath: wal))
+        case "garbage": try Data(repeating: 7, count: log.count).write(to: URL(filePath: wal))
+        case "folder": try FileManager.default.createDirectory(atPath: wal, withIntermediateDirectories: false)
+        default: break
+        }
+        let before = FolderSnapshot(of: bench.folder)
+        let text = bench.text { _ = try bench.open(0) }
+        #expect(text.contains(how == "absent" ? "was emptied" : "nothing proves that the log"), "\(text)")
+        #expect(before.changes(until: FolderSnapshot(of: bench.folder)).filter { !$0.hasSuffix("-lock") } == [])
+        if how == "folder" { try FileManager.default.removeItem(atPath: wal) }
+        try bench.write(pages)
+        try bench.checkRotated()
+    }
+
+    @Test(
+        "giving up what was cut at the switch does what an opening would: undoes it when its copy is lost, or says why not",
+        arguments: ["whole", "lost", "lost with the log"])
+    func abandonAtSwitch(how: String) throws {
+        let bench = try RecoveryBench(.newDataKey).announce()
+        if how != "whole" { try FileManager.default.removeItem(atPath: bench.copyPath) }
+        if how == "lost with the log" { try Data().write(to: URL(filePath: bench.path + "-wal")) }
+        let secret = try Rotated.secret(0)
+        let ledger = RotationLedger(databasePath: bench.path) { try secret.material.unlock($0) }
+        let before = FolderSnapshot(of: bench.folder)
+        try bench.lock()
+        defer { bench.die() }
+        func undo() throws -> Bool { try RotationRecovery.undoSwitch(StorePaths(bench.path), ledger) }
+        if how == "lost" {
+            #expect(try undo())
+            bench.die()
+            try bench.checkUndone()
+        } else {
+            if how == "whole" {
+                #expect(try !undo())
+            } else {
+                #expect(bench.text { _ = try undo() }.contains("emptied"))
+            }
+            #expect(before.changes(until: FolderSnapshot(of: bench.folder)).filter { !$0.hasSuffix("-lock") } == [])
+        }
+    }
+
+    @Test("a store that gave its file up for a switch whose copy is lost undoes it itself and goes on")
+    func peerOfLostCopy() throws {
+        for kind in Rotated.allCases {
+            let bench = try RecoveryBench(kind)
+            let peer = try bench.open(0)
+            let paths = StorePaths(bench.path)
+            // So that the log has frames, as a rotation sees to it.
+            try peer.write { try $0.execute(sql: "UPDATE t SET a = a WHERE id = 1") }
+            let request = try #require(try YieldRequest.ask(paths, insists: false))
+            let lease = try #require(try request.exclusiveLease(until: .now + .seconds(20), isCancelled: { false }))
+            try bench.announce()
+            try FileManager.default.removeItem(atPath: bench.copyPath)
+            lease.release()
+            request.end()
+            #expect(try peer.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == RecoveryBench.rows)
+            try peer.write { try $0.execute(sql: "CREATE TABLE mine (a); DROP TABLE mine") }
+            #expect(peer.notices.contains { $0.contains("was undone") }, "\(peer.notices)")
+            try peer.close()
+            try bench.checkUndone()
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import CipherStore
+import Foundation
+import StorePlatform
+import TestKit
+import Testing
+
+@testable import KeyRotation
+
+/// What is in the way of a rotation, and what only seems to be.
+@Suite(.serialized) struct RotationObstacleTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path("app.db") }
+
+    private func open() throws -> SharedStore {
+        try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+    }
+
+    private var quick: KeyRotation.Options {
+        var options = KeyRotation.Options()
+        options.checksIntegrity = false
+        return options
+    }
+
+    // SQLite's own SQLITE_BUSY was all that was told.
+    @Test("a process that keeps the write lock ends a rotation by its name, be it a shell", arguments: [false, true])
+    func writeLock(isShell: Bool) throws {
+        let holder = try ActorProcess()
+        #expect(holder.ask("open \(path) raw 30")?.hasPrefix("ok") == true)
+        if isShell { #expect(holder.ask("stock-key") == "ok") }
+        let store = try open()
+        #expect(holder.ask(isShell ? "stock-hold \(path)" : "hold-write")?.hasPrefix("ok") == true)
+        var options = quick
+        options.busyWait = .milliseconds(200)
+        let error = #expect(throws: StoreError.self) { try KeyRotation(store, options: options).run() }
+        #expect(error?.code == .storeInUse, "\(error as Any)")
+        #expect(error?.why.contains("\(holder.processIdentifier)") == true, "\(error as Any)")
+        #expect(holder.ask("stock-close") != nil)
+        #expect(try KeyRotation(store, options: quick).run().toEpoch == 2)
+        try store.close()
+    }
+
+    // It decides nothing, and kept a store from being rotated.
+    @Test(
+        "something else in the place of the key log is told, and keeps nobody from rotating",
+        arguments: ["folder", "pipe"])
+    func keyLogInTheWay(kind: String) throws {
+        let store = try open()
+        let log = path + "-keylog"
+        try? FileManager.default.removeItem(atPath: log)
+        if kind == "folder" {
+            try FileManager.default.createDirectory(atPath: log, withIntermediateDirectories: false)
+        } else {
+            #expect(mkfifo(log, 0o600) == 0)
+        }
+        let plan = try KeyRotation(store, options: quick).preflight()
+        #expect(plan.canBegin && plan.warnings.contains { $0.what.hasPrefix("The key log cannot be read") })
+        let report = try KeyRotation(store, options: quick).run()
+        #expect(report.toEpoch == 2 && report.notices.contains { $0.contains("the key log") }, "\(report.notices)")
+        try store.close()
+    }
+
+    @Test("a filesystem without room is told with what is needed and what is free, before anything is written")
+    func noRoom() throws {
+        let error = Files.noSpace(at: "/data", freeBytes: 14_000_000, neededBytes: 16_830_464)
+        #expect(error.isNoSpace)
+        #expect("\(error)".hasSuffix(": 16830464 bytes are needed, 14000000 are free; nothing was written"), "\(error)")
+    }
+}
