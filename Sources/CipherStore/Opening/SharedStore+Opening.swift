@@ -55,7 +55,6 @@ extension SharedStore {
         let lease = try takeLocks(keyring, key, StorePaths(path))
         var pool: DatabasePool?
         do {
-            try recoverRotation(keyring, key)
             let opened = try DatabasePool(path: path, configuration: configuration, keyring: keyring, key: key)
             pool = opened
             keyring.logCreation()
@@ -156,10 +155,11 @@ extension SharedStore {
     // MARK: Steps
 
     /// Takes the opening lock, and the lease before any connection: nobody puts another file in the store's place then.
+    /// What a rotation has left that was cut is finished or undone under both.
     ///
-    /// An opener that meets a switch to a new key gives the opening lock back while it waits, and reads everything anew.
+    /// An opener that meets a switch to a new key holds nothing while it waits, and reads everything anew.
     private static func takeLocks(_ keyring: Keyring, _ key: KeyProvision, _ paths: StorePaths) throws -> Lease? {
-        let deadline = ContinuousClock.now + Limits.leaseWait
+        let deadline = ContinuousClock.now + Limits.switchWait
         while true {
             if try !isReadable(whileSuspended: keyring) {
                 if case .material(let box, _) = key {
@@ -168,10 +168,22 @@ extension SharedStore {
                     try keyring.holdOpeningLock()
                 }
             }
-            if case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) { return lease }
+            // Nothing is held while it waits, so a suspension need not end that.
+            guard case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) else {
+                keyring.releaseOpeningLock()
+                try Lease.take(for: paths, label: nil, readonly: false, deadline: deadline)?.release()
+                continue
+            }
+            do {
+                if try recoverRotation(keyring, key) { return lease }
+            } catch {
+                lease?.release()
+                throw error
+            }
+            // The lease first: a restoration that has the opening lock finds nobody.
+            lease?.release()
             keyring.releaseOpeningLock()
-            // Nothing is held meanwhile, so a suspension need not end it.
-            try Lease.take(for: paths, label: nil, readonly: false, deadline: deadline)?.release()
+            try RotationRecovery.waitForAdmin(paths, until: deadline)
         }
     }
 
@@ -180,15 +192,18 @@ extension SharedStore {
     }
 
     /// Finishes or undoes a rotation that was cut, and says so.
-    private static func recoverRotation(_ keyring: Keyring, _ key: KeyProvision) throws {
-        guard let paths = keyring.paths, keyring.holdsOpeningLock else { return }
+    ///
+    /// - Returns: False when somebody else has it in hand, and is to be waited for.
+    private static func recoverRotation(_ keyring: Keyring, _ key: KeyProvision) throws -> Bool {
+        guard let paths = keyring.paths, keyring.holdsOpeningLock else { return true }
         let notices = try RotationRecovery.run(
             paths, isCancelled: { keyring.suspension.isSuspended },
             unlock: { sidecar in
                 if case .material(let box, _) = key { return try keyring.keys(for: box, of: sidecar) }
                 return try keyring.heldKeys(of: sidecar)
             })
-        keyring.report(notices)
+        keyring.report(notices ?? [])
+        return notices != nil
     }
 
     /// Whether the process is suspended and there is a complete store, which is opened without a lock: a process that is
