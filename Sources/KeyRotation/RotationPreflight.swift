@@ -75,6 +75,10 @@ struct RotationPreflight {
             hasRecoverySlot: sidecar.slotted == nil ? nil : sidecar.slots.contains { $0.kind == .recovery },
             damage: options.checksIntegrity ? try IntegrityCheck.run(on: store, isCancelled: isCancelled) : nil)
         judge(&plan, filesystem)
+        if let owner = try FileOwnership.ownerLosing(paths.database) {
+            let (why, remedy) = FileOwnership.words(ofLosing: owner)
+            plan.obstacles.append(RotationPlan.Finding(what: why, remedy: remedy))
+        }
         if let badPage {
             plan.obstacles.append(
                 RotationPlan.Finding(

@@ -69,6 +69,11 @@ package struct RotationRecovery {
         case .nothing, .checkCopy: return []
         case .removeCopy: return try files.removeCopy()
         case .undo:
+            // Until then the store is used as ever, with its present key.
+            if let owner = try FileOwnership.ownerLosing(paths.database) {
+                let (why, remedy) = FileOwnership.words(ofLosing: owner)
+                return ["A rotation to epoch \(to) that was cut short was not undone. \(why) \(remedy)"]
+            }
             // The copy first: on a full disk its room is what the sidecar needs.
             let notices = try files.removeCopy(isLeftover: false)
             CrashPoint.reach(.recoveryCopyRemoved)
@@ -77,15 +82,23 @@ package struct RotationRecovery {
                 "A rotation to epoch \(to) that was cut short was undone; the store has its key of epoch \(from)."
             ] + log(to, forward: false)
         case .moveCopy:
+            try requireOwnerKept()
             try ledger.settle(rotation)
             let lock = try files.lockDatabase(until: deadline, isCancelled: isCancelled)
             defer { lock.release() }
             try files.moveCopyIntoPlace()
             return try complete(rotation)
         case .complete:
+            try requireOwnerKept()
             return try complete(rotation) + files.removeCopy()
         case .refuse(let reason): throw refusal(reason, rotation)
         }
+    }
+
+    /// The sidecar is written anew, too.
+    private func requireOwnerKept() throws {
+        try FileOwnership.requireKept(
+            paths.database, what: "A rotation of \"\(paths.database)\" that was cut short was not completed.")
     }
 
     private func complete(_ rotation: PendingRotation) throws -> [String] {

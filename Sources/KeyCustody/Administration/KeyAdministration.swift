@@ -92,6 +92,7 @@ package struct KeyAdministration: Sendable {
         let current = try choice()
         CrashPoint.reach(.keyChangeLocked)
         try requireChangeable(current)
+        try FileOwnership.requireKept(databasePath, what: "The keys of \"\(databasePath)\" were not changed.")
         // As an opening does: a copy that an earlier change left behind is brought up to date, whatever becomes of this
         // one, and what was damaged or forged is kept aside.
         try files.repair(current, keyOpensDatabase: false)

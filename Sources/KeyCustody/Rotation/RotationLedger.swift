@@ -134,6 +134,7 @@ package final class RotationLedger: Sendable {
         guard let rotation = try rotation(), rotation.sidecar.state == .rotating, let present = rotation.present else {
             throw stateError("No rotation is under way that could be given up with the key at hand.")
         }
+        try FileOwnership.requireKept(databasePath, what: "The rotation of \"\(databasePath)\" was not given up.")
         try finish(rotation.sidecar.abandoningRotation(), keys: present)
     }
 
