@@ -120,7 +120,21 @@ int cplatform_acl_copy(const char *from, int to) {
     if (fsetxattr(to, ACL_ATTRIBUTE, list, (size_t)count, 0) == 0 || is_without_acl(errno)) return 0;
     return errno;
 }
+
+int cplatform_acl_read(const char *path, void *list, size_t capacity, size_t *count) {
+    ssize_t found = getxattr(path, ACL_ATTRIBUTE, list, capacity);
+    *count = found > 0 ? (size_t)found : 0;
+    return found >= 0 || is_without_acl(errno) ? 0 : errno;
+}
 #else
+int cplatform_acl_read(const char *path, void *list, size_t capacity, size_t *count) {
+    (void)path;
+    (void)list;
+    (void)capacity;
+    *count = 0;
+    return 0;
+}
+
 int cplatform_acl_copy(const char *from, int to) {
     acl_t list = acl_get_file(from, ACL_TYPE_EXTENDED);
     if (list == NULL) return errno == ENOENT || errno == ENOTSUP ? 0 : errno;

@@ -13,6 +13,7 @@ final class RotationCopy: Sendable {
     private let file: OpenFile
     private let bytesInMemory = Atomic<Int>(0)
     private let isWritingBack = Atomic<Bool>(false)
+    private let isNameDurable = Atomic<Bool>(false)
     private let queue = DispatchQueue(label: "CipherStore.RotationCopy", qos: .utility)
     private let pageBytes: Int
 
@@ -79,10 +80,14 @@ final class RotationCopy: Sendable {
         }
     }
 
-    /// Gives the file the length of so many pages and brings all of it to the medium.
+    /// Gives the file the length of so many pages and brings all of it to the medium, the first time with its name: the
+    /// sidecar that tells of the switch must not be there without the copy. That time nobody waits yet.
     func synchronize(pages: UInt32) throws {
         try file.truncate(toByteCount: Int(pages) * pageBytes)
         try queue.sync { try file.synchronize() }
+        guard !isNameDurable.load(ordering: .acquiring) else { return }
+        try Files.synchronize(directory: Files.directory(of: path))
+        isNameDurable.store(true, ordering: .releasing)
     }
 
     /// Closes the file. It must be done before the file becomes the database: closing a descriptor of a database drops the

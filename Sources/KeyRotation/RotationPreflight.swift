@@ -92,6 +92,11 @@ struct RotationPreflight {
                     what: "The key log cannot be read: \(error).",
                     remedy: "Move away what has its name. The rotation does not depend on it."))
         }
+        // Where nothing can be made in the folder, that is told already.
+        if let owner = (try? FileOwnership.ownerLosing(paths.database)) ?? nil {
+            let (why, remedy) = FileOwnership.words(ofLosing: owner)
+            plan.obstacles.append(RotationPlan.Finding(what: why, remedy: remedy))
+        }
         if let badPage {
             plan.obstacles.append(
                 RotationPlan.Finding(

@@ -8,6 +8,10 @@ package enum Limits {
     package static let mountTableBytes = 4 * 1024 * 1024
     /// The system's table of locks, in bytes; 100 bytes tell of one lock.
     package static let lockTableBytes = 16 * 1024 * 1024
+    /// What the system tells of one user, in bytes.
+    static let userEntryBytes = 64 * 1024
+    /// Groups of one user that are looked at.
+    static let groupsOfUser = 4096
     /// What the system tells of one descriptor and its locks, in bytes.
     static let descriptorInfoBytes = 1024 * 1024
     /// Length of a line typed at a terminal.

@@ -304,13 +304,34 @@ import Testing
         }
     }
 
+    // Once the sidecar told of a switch whose copy had no durable name: where a folder's changes reach the disk in any order,
+    // nobody could finish it.
+    @Test("before the sidecar tells of the switch the name of the copy is durable")
+    func copyBeforeSwitch() throws {
+        let (folder, disk) = (TemporaryFolder(), TemporaryFolder())
+        let path = folder.path("app.db")
+        let calls = try record(folder)
+        let move = try #require(calls.firstIndex(of: .rename(path: path + "-rotating", newPath: path)))
+        let switching = try #require(
+            calls[..<move].lastIndex { call in
+                if case .rename(_, path + "-sidecar") = call { true } else { false }
+            })
+        var numbers = seed.numbers(1)
+        let cut = PowerCut(after: calls[..<switching])
+        try cut.restore(from: folder.url.path, to: disk.url.path, keeping: 0, ignoring: ["-shm"], using: &numbers)
+        let sidecar = try #require(SidecarFiles(databasePath: disk.path("app.db")).read().main.parsed?.claimed)
+        #expect(sidecar.state == .rotating)
+        #expect(try Files.byteCount(disk.path("app.db-rotating")) ?? 0 > 0)
+        #expect(!cut.hasUnsaved(path + "-rotating"))
+    }
+
     @Test(
         "after a power cut at any moment of a rotation the store opens without a hand, under one key, with every row",
-        arguments: [0, 0.5])
-    func powerCut(keeping likelihood: Double) throws {
+        arguments: [(0, PowerCut.NameOrder.kept), (0.5, .kept), (0.5, .lost)])
+    func powerCut(keeping likelihood: Double, names: PowerCut.NameOrder) throws {
         let folder = TemporaryFolder()
         let calls = try record(folder)
-        var numbers = seed.numbers(Int(likelihood * 10))
+        var numbers = seed.numbers(Int(likelihood * 10) + (names == .lost ? 1 : 0))
         let move = try #require(
             calls.firstIndex(of: .rename(path: folder.path("app.db-rotating"), newPath: folder.path("app.db"))))
         // From the checkpoint on: what comes before is tested elsewhere.
@@ -320,14 +341,17 @@ import Testing
         for count in try #require(start)...calls.count {
             let disk = TemporaryFolder()
             try PowerCut(after: calls[..<count]).restore(
-                from: folder.url.path, to: disk.url.path, keeping: likelihood, ignoring: ["-shm"], using: &numbers)
+                from: folder.url.path, to: disk.url.path, keeping: likelihood, names: names, ignoring: ["-shm"],
+                using: &numbers)
             let problems = StoreProof.problems(disk.path("app.db")) { db in
                 // What a checkpoint has ended with is durable, and what is there when the switch begins.
                 let rows = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark") ?? 0
                 return rows >= 7 + (count >= move ? Self.lateRows : 0) ? [] : ["\(rows) rows"]
             }.filter { !Self.isTraceOfCut($0) }
-            #expect(problems.isEmpty, "\(seed) \(likelihood) after call \(count): \(problems)")
+            #expect(problems.isEmpty, "\(seed) \(likelihood) \(names) after call \(count): \(problems)")
         }
-        print("power cuts of a rotation: \(seed), \(calls.count - (start ?? 0) + 1) with \(likelihood) kept")
+        print(
+            "power cuts of a rotation: \(seed), \(calls.count - (start ?? 0) + 1) with \(likelihood) kept, order \(names)"
+        )
     }
 }

@@ -74,6 +74,28 @@ import Testing
         #expect(StoreProof.problems(path).isEmpty)
     }
 
+    // The descriptor that reads the database for a backup stays open, and once kept the room of each file that a rotation
+    // replaced until the next backup.
+    @Test("a process that once made a backup lets the former database go behind a rotation")
+    func formerDatabase() throws {
+        let (peer, rotator) = (try ActorProcess(), try ActorProcess())
+        for process in [peer, rotator] { #expect(process.ask("open \(path) raw")?.hasPrefix("ok") == true) }
+        #expect(peer.ask("backup \(folder.path("backup"))")?.hasPrefix("ok ") == true)
+        #expect(rotator.ask("rotate")?.hasPrefix("ok ") == true)
+        #expect(peer.ask("mark 1") == "ok")
+        let descriptors = "/proc/\(peer.processIdentifier)/fd"
+        #expect(
+            waitUntil(within: .seconds(10)) {
+                let numbers = (try? FileManager.default.contentsOfDirectory(atPath: descriptors)) ?? []
+                let targets = numbers.compactMap {
+                    try? FileManager.default.destinationOfSymbolicLink(atPath: "\(descriptors)/\($0)")
+                }
+                return !targets.isEmpty && !targets.contains { $0.hasSuffix("/bank.db (deleted)") }
+            })
+        #expect(peer.ask("mark 1") == "ok")
+        #expect(peer.ask("check") == "ok ok")
+    }
+
     @Test("a backup in a store that is suspended meanwhile ends with an error and leaves nothing, or is whole")
     func suspended() async throws {
         let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))

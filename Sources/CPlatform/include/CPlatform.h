@@ -43,6 +43,10 @@ void cplatform_device_numbers(dev_t device, unsigned *major_number, unsigned *mi
    The file `from` is never opened. Filesystems without such lists are no error. */
 int cplatform_acl_copy(const char *from, int to);
 
+/* Reads the access control list of a file in the form of the attribute system.posix_acl_access, which is `count` bytes long:
+   none where the file has no list, and on systems whose lists have another form. */
+int cplatform_acl_read(const char *path, void *list, size_t capacity, size_t *count);
+
 /* Forbids core dumps and ptrace by processes of the same user (no effect where the system lacks the call). */
 int cplatform_forbid_dumps(void);
 

@@ -103,7 +103,9 @@ extension Keyring {
             defer { if !held { releaseOpeningLock() } }
             // Another process may have mended it, or gone on, since it was read.
             let now = try files.choose(files.read()) { _ in choice.keys }
-            if let now { try files.repair(now, keyOpensDatabase: keyOpensDatabase) }
+            guard let now else { return }
+            try FileOwnership.requireKept(paths.database, what: "They were left as they are.")
+            try files.repair(now, keyOpensDatabase: keyOpensDatabase)
         } catch {
             // The store opens all the same; the next opening tries again.
             notice("\"\(paths.database)\": the copies of the sidecar could not be made the same: \(error)")

@@ -13,18 +13,31 @@ final class StagedBundle {
     private var lock: HeldLock?
     private var isPublished = false
 
+    /// - Parameter afterMaking: Called when a folder is made and not yet locked, where tests take it away.
     /// - Throws: ``StoreError`` `alreadyExists` when there is something at the target; ``SystemError``.
-    init(for target: BackupBundle) throws {
+    init(for target: BackupBundle, afterMaking: (String) throws -> Void = { _ in }) throws {
         self.target = target.folder
         try Self.requireFree(target.folder)
         try Self.removeAbandoned(of: target.folder)
-        let digits = String(UInt32.random(in: 0x1000_0000 ... .max), radix: 16)
-        let folder = "\(target.folder).partial-\(ProcessInspector.currentProcess)-\(digits)"
-        try Files.makeDirectory(folder)
-        bundle = BackupBundle(folder)
+        while true {
+            let digits = String(UInt32.random(in: 0x1000_0000 ... .max), radix: 16)
+            let folder = "\(target.folder).partial-\(ProcessInspector.currentProcess)-\(digits)"
+            try Files.makeDirectory(folder)
+            try afterMaking(folder)
+            // Another backup to the same name may take the folder for an abandoned one, and remove it.
+            guard let lock = try Self.lock(folder) else { continue }
+            bundle = BackupBundle(folder)
+            self.lock = lock
+            return
+        }
+    }
+
+    /// Takes the lock of a folder just made; nil when the folder is somebody else's by now, or gone.
+    private static func lock(_ folder: String) throws -> HeldLock? {
         do {
-            lock = try LockFile(path: folder + "/" + Self.lockName, likeFile: nil).tryLock(.admin, .exclusive)
+            return try LockFile(path: folder + "/" + lockName, likeFile: nil).tryLock(.admin, .exclusive)
         } catch {
+            if error.isNotFound { return nil }
             try? BackupBundle.remove(folder)
             throw error
         }
@@ -48,8 +61,8 @@ final class StagedBundle {
         try Self.requireFree(target)
         try AtomicFile.move(bundle.folder, to: target)
         isPublished = true
-        // Not before: a folder that is being made is known by it.
-        try Files.remove(target + "/" + Self.lockName)
+        // Not before: a folder that is being made is known by it. Where it stays, the backup is one all the same.
+        try? Files.remove(target + "/" + Self.lockName)
         lock?.release()
         CrashPoint.reach(.backupPublished)
     }

@@ -34,7 +34,7 @@ final class Lease: Sendable {
         for paths: StorePaths, label: String?, readonly: Bool, deadline: ContinuousClock.Instant? = nil,
         isCancelled: (() -> Bool)? = nil
     ) throws -> Lease? {
-        let deadline = deadline ?? .now + Limits.leaseWait
+        let deadline = deadline ?? .now + Limits.switchWait
         var pause = Limits.firstYieldPause
         while true {
             if case .taken(let lease) = try attempt(for: paths, label: label, readonly: readonly) { return lease }
@@ -83,8 +83,8 @@ final class Lease: Sendable {
 
 /// Every bound of this module.
 enum Limits {
-    /// How long an opening waits for a switch to a new key to end.
-    static let leaseWait = Duration.seconds(30)
+    /// How long an opening waits for a switch to a new key to end: for its lease, or for who completes the switch.
+    static let switchWait = Duration.seconds(30)
     /// How long a process that is to stop waits for its stores to give their locks back.
     static let stopWait = Duration.seconds(2)
     /// How long a shared store waits for SQLite's locks unless its configuration says otherwise, in seconds.

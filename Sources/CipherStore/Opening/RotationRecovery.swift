@@ -28,13 +28,15 @@ package struct RotationRecovery {
     ///
     /// - Parameters:
     ///   - unlock: Makes the keys for what a sidecar claims; asked only when there is something to recover.
-    ///   - wait: The longest wait for a switch that is under way, and for connections of other programs.
+    ///   - wait: The longest wait for connections of other programs.
+    /// - Returns: What was done. Nil when a switch is to be completed and somebody has the admin lock: the caller gives the
+    ///   opening lock back, waits (``waitForAdmin(_:until:isCancelled:)``), and reads everything anew.
     /// - Throws: ``StoreError`` `rotationPending` when it takes another key or another hand, `storeInUse` when a connection is
     ///   in the way; what choosing a sidecar throws; `SystemError`. Nothing is lost then, and the next opening tries again.
     package static func run(
         _ paths: StorePaths, wait: Duration = .seconds(30), isCancelled: (() -> Bool)? = nil,
         unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
-    ) throws -> Outcome {
+    ) throws -> Outcome? {
         let files = RotationFiles(paths)
         guard let claimed = SidecarFiles(databasePath: paths.database).read().claimedState else { return Outcome() }
         // What everyday openings pay: one look for the name of the copy.
@@ -43,18 +45,22 @@ package struct RotationRecovery {
         let recovery = RotationRecovery(
             paths: paths, ledger: RotationLedger(databasePath: paths.database, unlock: unlock), files: files,
             deadline: .now + wait, isCancelled: isCancelled)
-        guard let admin = try recovery.takeAdmin(claimed) else { return Outcome() }
+        // Only tried: who has it may want the opening lock. While pages are copied the store is used as ever; behind a switch
+        // it has another key.
+        guard let admin = try LockFile(path: paths.lock, likeFile: paths.database).tryLock(.admin, .exclusive) else {
+            return claimed == .switching ? nil : Outcome()
+        }
         defer { admin.release() }
         CrashPoint.reach(.recoveryBegun)
         return try recovery.recover()
     }
 
-    /// The lock of a rotation; nil when one is at work. A switch that is under way is waited for: what comes behind it is
-    /// another key.
-    private func takeAdmin(_ claimed: Sidecar.State) throws -> HeldLock? {
-        let lockFile = try LockFile(path: paths.lock, likeFile: paths.database)
-        guard claimed == .switching else { return try lockFile.tryLock(.admin, .exclusive) }
-        return try lockFile.lock(.admin, .exclusive, deadline: deadline, isCancelled: isCancelled)
+    /// Waits until nobody has the admin lock, for one who holds no lock that its holder may want, `opening` among them.
+    static func waitForAdmin(
+        _ paths: StorePaths, until deadline: ContinuousClock.Instant, isCancelled: (() -> Bool)? = nil
+    ) throws {
+        try LockFile(path: paths.lock, likeFile: paths.database)
+            .lock(.admin, .exclusive, deadline: deadline, isCancelled: isCancelled).release()
     }
 
     private func recover() throws -> Outcome {
@@ -64,15 +70,26 @@ package struct RotationRecovery {
         switch try decide(rotation) {
         case .nothing, .checkCopy, .checkLog: return Outcome()
         case .removeCopy: return Outcome(notices: try files.removeCopy())
-        case .undo: return Outcome(notices: try undo(rotation) + log(next, forward: false))
+        case .undo:
+            // Until then the store is used as ever, with its present key.
+            if let owner = try FileOwnership.ownerLosing(paths.database) {
+                let (why, remedy) = FileOwnership.words(ofLosing: owner)
+                return Outcome(notices: [
+                    "A rotation to epoch \(next) that was cut short was not undone. \(why) \(remedy)"
+                ])
+            }
+            return Outcome(notices: try undo(rotation) + log(next, forward: false))
         case .moveCopy:
+            try requireOwnerKept()
             try ledger.settle(rotation)
             let lock = try files.lockDatabase(until: deadline, isCancelled: isCancelled)
             defer { lock.release() }
             try files.moveCopyIntoPlace()
             try lock.spoil()
             return Outcome(notices: try complete(rotation), completedEpoch: next)
-        case .complete: return Outcome(notices: try complete(rotation) + files.removeCopy(), completedEpoch: next)
+        case .complete:
+            try requireOwnerKept()
+            return Outcome(notices: try complete(rotation) + files.removeCopy(), completedEpoch: next)
         case .refuse(let reason): throw refusal(reason, rotation)
         }
     }
@@ -114,6 +131,12 @@ package struct RotationRecovery {
         return notices + [
             "A rotation to epoch \(to) that was cut short was undone; the store has its key of epoch \(from).\(why)"
         ]
+    }
+
+    /// The sidecar is written anew, too.
+    private func requireOwnerKept() throws {
+        try FileOwnership.requireKept(
+            paths.database, what: "A rotation of \"\(paths.database)\" that was cut short was not completed.")
     }
 
     private func complete(_ rotation: PendingRotation) throws -> [String] {
@@ -162,14 +185,17 @@ extension StoreConnections {
     ///
     /// A store that is open for reading alone leaves it to others.
     func completeSwitch(with keyring: Keyring, isOvertaken: @escaping () -> Bool) throws {
-        guard let paths = keyring.paths,
-            SidecarFiles(databasePath: paths.database).read().claimedState == .switching
-        else { return }
-        try keyring.holdOpeningLock()
-        guard keyring.holdsOpeningLock else { return }
-        let outcome = try RotationRecovery.run(
-            paths, isCancelled: isOvertaken, unlock: { try keyring.heldKeys(of: $0) })
-        keyring.report(outcome.notices)
+        guard let paths = keyring.paths else { return }
+        let deadline = ContinuousClock.now + Limits.switchWait
+        while SidecarFiles(databasePath: paths.database).read().claimedState == .switching {
+            try keyring.holdOpeningLock()
+            guard keyring.holdsOpeningLock else { return }
+            let outcome = try RotationRecovery.run(
+                paths, isCancelled: isOvertaken, unlock: { try keyring.heldKeys(of: $0) })
+            if let outcome { return keyring.report(outcome.notices) }
+            keyring.releaseOpeningLock()
+            try RotationRecovery.waitForAdmin(paths, until: deadline, isCancelled: isOvertaken)
+        }
     }
 }
 

@@ -52,11 +52,9 @@ extension SharedStore {
         try configuration.forbidDumpsIfAsked()
         let key = try provide()
         defer { keyring.releaseOpeningLock() }
-        let lease = try takeLocks(keyring, key, StorePaths(path))
+        let (lease, completedEpoch) = try takeLocks(keyring, key, StorePaths(path))
         var pool: DatabasePool?
-        var completedEpoch: UInt64?
         do {
-            completedEpoch = try recoverRotation(keyring, key)
             let opened = try DatabasePool(path: path, configuration: configuration, keyring: keyring, key: key)
             pool = opened
             keyring.logCreation()
@@ -160,10 +158,14 @@ extension SharedStore {
     // MARK: Steps
 
     /// Takes the opening lock, and the lease before any connection: nobody puts another file in the store's place then.
+    /// What a rotation has left that was cut is finished or undone under both.
     ///
-    /// An opener that meets a switch to a new key gives the opening lock back while it waits, and reads everything anew.
-    private static func takeLocks(_ keyring: Keyring, _ key: KeyProvision, _ paths: StorePaths) throws -> Lease? {
-        let deadline = ContinuousClock.now + Limits.leaseWait
+    /// An opener that meets a switch to a new key holds nothing while it waits, and reads everything anew.
+    /// - Returns: The lease, and the epoch to which a rotation was completed.
+    private static func takeLocks(
+        _ keyring: Keyring, _ key: KeyProvision, _ paths: StorePaths
+    ) throws -> (Lease?, completedEpoch: UInt64?) {
+        let deadline = ContinuousClock.now + Limits.switchWait
         while true {
             if try !isReadable(whileSuspended: keyring) {
                 if case .material(let box, _) = key {
@@ -172,10 +174,22 @@ extension SharedStore {
                     try keyring.holdOpeningLock()
                 }
             }
-            if case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) { return lease }
+            // Nothing is held while it waits, so a suspension need not end that.
+            guard case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) else {
+                keyring.releaseOpeningLock()
+                try Lease.take(for: paths, label: nil, readonly: false, deadline: deadline)?.release()
+                continue
+            }
+            do {
+                if let outcome = try recoverRotation(keyring, key) { return (lease, outcome.completedEpoch) }
+            } catch {
+                lease?.release()
+                throw error
+            }
+            // The lease first: a restoration that has the opening lock finds nobody.
+            lease?.release()
             keyring.releaseOpeningLock()
-            // Nothing is held meanwhile, so a suspension need not end it.
-            try Lease.take(for: paths, label: nil, readonly: false, deadline: deadline)?.release()
+            try RotationRecovery.waitForAdmin(paths, until: deadline)
         }
     }
 
@@ -185,17 +199,19 @@ extension SharedStore {
 
     /// Finishes or undoes a rotation that was cut, and says so.
     ///
-    /// - Returns: The epoch to which one was completed.
-    private static func recoverRotation(_ keyring: Keyring, _ key: KeyProvision) throws -> UInt64? {
-        guard let paths = keyring.paths, keyring.holdsOpeningLock else { return nil }
+    /// - Returns: nil when somebody else has it in hand, and is to be waited for.
+    private static func recoverRotation(
+        _ keyring: Keyring, _ key: KeyProvision
+    ) throws -> RotationRecovery.Outcome? {
+        guard let paths = keyring.paths, keyring.holdsOpeningLock else { return RotationRecovery.Outcome() }
         let outcome = try RotationRecovery.run(
             paths, isCancelled: { keyring.suspension.isSuspended },
             unlock: { sidecar in
                 if case .material(let box, _) = key { return try keyring.keys(for: box, of: sidecar) }
                 return try keyring.heldKeys(of: sidecar)
             })
-        keyring.report(outcome.notices)
-        return outcome.completedEpoch
+        keyring.report(outcome?.notices ?? [])
+        return outcome
     }
 
     /// What to say to the holder of the former key of a direct store, who has just completed its rotation.

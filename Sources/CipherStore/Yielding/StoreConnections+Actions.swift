@@ -89,6 +89,9 @@ extension StoreConnections {
             throw error
         }
         perform(handle(.reopened))
+        // Of a file that was replaced a former backup may have left a descriptor. When the others are let in: its room is
+        // freed with it, which takes the longer the larger it was.
+        LiveFiles.closeRemovedFiles()
     }
 
     /// Whether an opening that waits for the lease is wanted no longer.

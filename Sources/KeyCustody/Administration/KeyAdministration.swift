@@ -97,6 +97,7 @@ package struct KeyAdministration: Sendable {
         CrashPoint.reach(.keyChangeLocked)
         try requireChangeable(current)
         if let decidedOn, decidedOn != current.sidecar.slots { throw SlotsChanged(sidecar: current.sidecar) }
+        try FileOwnership.requireKept(databasePath, what: "The keys of \"\(databasePath)\" were not changed.")
         // As an opening does: a copy that an earlier change left behind is brought up to date, whatever becomes of this
         // one, and what was damaged or forged is kept aside.
         try files.repair(current, keyOpensDatabase: false)

@@ -138,6 +138,7 @@ package final class RotationLedger: Sendable {
         else {
             throw stateError("No rotation is under way that could be given up with the key at hand.")
         }
+        try FileOwnership.requireKept(databasePath, what: "The rotation of \"\(databasePath)\" was not given up.")
         let sidecar = rotation.sidecar
         let rotating = try sidecar.state == .switching ? sidecar.withdrawingSwitch() : sidecar
         try finish(rotating.abandoningRotation(), keys: present)

@@ -69,7 +69,7 @@ package enum AtomicFile {
     }
 
     /// Writes a durable file under a name of its own and returns that name.
-    private static func stage(
+    static func stage(
         _ bytes: [UInt8], for path: String, likeFile reference: String?
     ) throws(SystemError) -> String {
         LeftoverFiles.remove(besides: path)

@@ -5,11 +5,19 @@
 #endif
 
 extension Files {
-    /// Bytes that this process may still write on the filesystem of a path; quotas are not looked at.
+    /// Bytes that this process may still write on the filesystem of a path; quotas are not looked at. The greatest number
+    /// where the filesystem does not tell, or tells more than that.
     package static func freeBytes(at path: String) throws(SystemError) -> Int {
         var found = statvfs()
         guard retryingInterrupts({ statvfs(path, &found) }) == 0 else { throw SystemError("statvfs", path) }
-        return Int(clamping: UInt64(found.f_bavail)) * Int(clamping: UInt64(found.f_frsize))
+        return freeBytes(found)
+    }
+
+    static func freeBytes(_ found: statvfs) -> Int {
+        // Filesystems without a bound of their own, such as ramfs, have no blocks at all.
+        guard found.f_blocks > 0 else { return .max }
+        let (bytes, isTooMuch) = UInt64(found.f_bavail).multipliedReportingOverflow(by: UInt64(found.f_frsize))
+        return isTooMuch ? .max : Int(clamping: bytes)
     }
 
     /// What a path itself names, or nil when it names nothing; a symbolic link is ``FileKind/other``, whatever it leads to.

@@ -4,11 +4,11 @@ import StorePlatform
 import TestKit
 
 extension Actor {
-    /// The process itself: `become USER`, `leak-work ...`; and what it does when it comes to a named place: `die-at POINT
+    /// The process itself: `become USER [GROUP]`, `leak-work ...`; and what it does when it comes to a named place: `die-at POINT
     /// [PASSES]`, `stand-at POINT FILE` (`StandingPlace`), `mark-at POINT COUNT` commits that many rows.
     static let processCommands: [String: Command] = [
         "become": { _, words in
-            try become(UInt32(words[0]))
+            try become(UInt32(words[0]), group: words.count > 1 ? UInt32(words[1]) : nil)
             return ""
         },
         "die-at": { _, words in
@@ -48,9 +48,9 @@ extension Actor {
         return point
     }
 
-    /// Becomes another user for good, with the group of the same number and no others.
-    private static func become(_ user: UInt32?) throws {
-        guard let user, setgroups(0, nil) == 0, setgid(user) == 0, setuid(user) == 0 else {
+    /// Becomes another user for good, with one group, which has the same number unless another is given.
+    private static func become(_ user: UInt32?, group: UInt32?) throws {
+        guard let user, setgroups(0, nil) == 0, setgid(group ?? user) == 0, setuid(user) == 0 else {
             throw CocoaError(.featureUnsupported)
         }
     }

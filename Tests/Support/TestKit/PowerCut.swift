@@ -4,8 +4,16 @@ import Foundation
 ///
 /// It keeps what POSIX promises and no more. Bytes and lengths are durable once their file was synchronized, names once
 /// their folder was. Of a file's writes since then any may have reached the disk, each as a whole, by half or not at
-/// all, in any order; of a folder's changes the first few, since journals keep their order.
+/// all, in any order; of a folder's changes the first few, since journals keep their order, or any.
 public struct PowerCut {
+    /// Which of a folder's changes reach a disk that were not made durable.
+    public enum NameOrder: Sendable {
+        /// The first few, as with a journal.
+        case kept
+        /// Each by itself, which POSIX allows.
+        case lost
+    }
+
     private struct File {
         var durable = Data()
         var pending: [SystemCallLog.Call] = []
@@ -70,14 +78,17 @@ public struct PowerCut {
     ///
     /// - Parameters:
     ///   - keeping: How likely a change that was not made durable is there all the same; 0 for none of them.
+    ///   - order: Which changes of names are.
     ///   - ignored: Endings of files that are of no use after a cut and are left out, such as shared memory.
     public func restore(
-        from folder: String, to newFolder: String, keeping likelihood: Double, ignoring ignored: [String],
-        using numbers: inout RandomNumbers
+        from folder: String, to newFolder: String, keeping likelihood: Double, names order: NameOrder = .kept,
+        ignoring ignored: [String], using numbers: inout RandomNumbers
     ) throws {
         var names = durableNames
         for changes in pendingNames {
-            guard Double.random(in: 0..<1, using: &numbers) < likelihood else { break }
+            guard Double.random(in: 0..<1, using: &numbers) < likelihood else {
+                if order == .kept { break } else { continue }
+            }
             for (path, file) in changes { names[path] = file }
         }
         var written: [UInt64: String] = [:]

@@ -1,6 +1,7 @@
 import Foundation
-import StorePlatform
 import Testing
+
+@testable import StorePlatform
 
 @Suite("Files and descriptors")
 struct FilesTests {
@@ -24,6 +25,24 @@ struct FilesTests {
         #expect(try first != Files.identity(folder.file("b")))
         try FileManager.default.moveItem(atPath: path, toPath: folder.file("c"))
         #expect(try first == Files.identity(folder.file("c")))
+    }
+
+    // A filesystem without blocks, such as ramfs, once looked like a full one; the product trapped when it was too large.
+    @Test(
+        "the room of a filesystem is what it tells, and without bound where it tells nothing or more than a number holds"
+    )
+    func room() {
+        var found = statvfs()
+        (found.f_blocks, found.f_bavail, found.f_frsize) = (100, 7, 4096)
+        #expect(Files.freeBytes(found) == 7 * 4096)
+        found.f_bavail = 0
+        #expect(Files.freeBytes(found) == 0)
+        found.f_bavail = .max
+        #expect(Files.freeBytes(found) == .max)
+        found.f_bavail = .max / 4096
+        #expect(Files.freeBytes(found) == .max)
+        (found.f_blocks, found.f_bavail) = (0, 0)
+        #expect(Files.freeBytes(found) == .max)
     }
 
     @Test("the contents of a file come whole up to the limit and not at all beyond it")

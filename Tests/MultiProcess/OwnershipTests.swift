@@ -1,0 +1,108 @@
+import Foundation
+import StorePlatform
+import TestKit
+import Testing
+
+/// A store of one user that another one uses by way of their folder's group, of which the owner is no member.
+///
+/// A rotation by the other one once made the database his, and the owner could not open it any more.
+@Suite(.serialized, .enabled(if: geteuid() == 0, "only root can start processes of other users"))
+struct OwnershipTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path("app.db") }
+    private static let owner: UInt32 = 61_001
+    private static let member: UInt32 = 61_002
+    private static let group: UInt32 = 62_000
+
+    init() throws {
+        let founder = try ActorProcess()
+        #expect(founder.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(founder.ask("mark 1") == "ok")
+        try giveToOwner()
+        #expect(chmod(folder.url.path, 0o2770) == 0)
+    }
+
+    private func giveToOwner() throws {
+        for name in try files() + [""] {
+            #expect(chown(folder.path(name), Self.owner, Self.group) == 0)
+            if !name.isEmpty { #expect(chmod(folder.path(name), 0o660) == 0) }
+        }
+    }
+
+    private func files() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: folder.url.path) }
+
+    /// The database, the sidecar and its backup as the system knows them, and whose they are.
+    private func identities() throws -> [FileIdentity] {
+        try ["", "-sidecar", "-sidecar.bak"].map { ending in
+            let status = try #require(try Files.status(of: path + ending))
+            #expect(status.owner == Self.owner && status.group == Self.group && status.permissions == 0o660)
+            return status.identity
+        }
+    }
+
+    private func member() throws -> ActorProcess {
+        let member = try ActorProcess()
+        #expect(member.ask("become \(Self.member) \(Self.group)") == "ok")
+        return member
+    }
+
+    private func expectOwnerGoesOn() throws {
+        let owner = try ActorProcess()
+        #expect(owner.ask("become \(Self.owner)") == "ok")
+        let answer = owner.ask("open \(path) raw") ?? "died"
+        #expect(answer.hasPrefix("ok "), "\(answer)")
+        #expect(owner.ask("mark 1") == "ok")
+        #expect(owner.ask("rotate")?.hasPrefix("ok ") == true)
+    }
+
+    @Test("a rotation and a change of keys that would take the store from its owner are refused, and change nothing")
+    func refused() throws {
+        let before = try identities()
+        let member = try member()
+        #expect(member.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        for command in ["rotate", "key-add other", "remove-slot 1"] {
+            let answer = member.ask(command) ?? "died"
+            #expect(answer.hasPrefix("error settingsConflict"), "\(answer)")
+            #expect(answer.contains("Let user 61001 or root do it."), "\(answer)")
+            #expect(try identities() == before)
+        }
+        #expect(try !files().contains { $0.contains(".tmp-") || $0.hasSuffix("-rotating") })
+        #expect(member.ask("mark 1") == "ok")
+        member.end()
+        try expectOwnerGoesOn()
+    }
+
+    @Test("a copy of the sidecar that is missing is not made by one whose it would be; the store opens all the same")
+    func missingCopy() throws {
+        try FileManager.default.removeItem(atPath: path + "-sidecar.bak")
+        let member = try member()
+        #expect(member.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(try !files().contains("app.db-sidecar.bak"))
+        member.end()
+        try expectOwnerGoesOn()
+        _ = try identities()
+    }
+
+    @Test(
+        "a rotation of the owner's that was killed is left to him: while pages were copied the store is used, then refused",
+        arguments: ["rotationCopied", "rotationSwitchingWritten"])
+    func cutRotation(point: String) throws {
+        let owner = try ActorProcess()
+        #expect(owner.ask("become \(Self.owner)") == "ok")
+        #expect(owner.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(owner.ask("die-at \(point)") == "ok")
+        #expect(owner.ask("rotate") == nil)
+        let before = try identities()
+        let member = try member()
+        let answer = member.ask("open \(path) raw") ?? "died"
+        if point == "rotationCopied" {
+            #expect(answer.hasPrefix("ok "), "\(answer)")
+            #expect(member.ask("mark 1") == "ok")
+        } else {
+            #expect(answer.hasPrefix("error settingsConflict"), "\(answer)")
+        }
+        #expect(try identities() == before)
+        member.end()
+        try expectOwnerGoesOn()
+    }
+}
