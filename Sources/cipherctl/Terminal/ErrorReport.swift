@@ -69,3 +69,7 @@ struct ErrorReport {
         return error.isNotFound ? "Check the path." : nil
     }
 }
+        if error.isTooLongForWriting {
+            return "A file has reached the length allowed (ulimit -f): raise that and try again; nothing was lost."
+        }
+        if error.isReaderGone { return "Whoever read the output has ended; see what the command has done before." }
