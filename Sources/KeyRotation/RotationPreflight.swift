@@ -23,6 +23,9 @@ struct RotationPreflight {
     /// Makes the plan, and refuses what cannot begin.
     func require(_ teller: ProgressTeller) throws {
         teller.begin(.preflight)
+        if case .foreign(let why) = try RotationLeftover(at: paths.rotationCopy) {
+            throw StoreError.copyInTheWay(paths.rotationCopy, why)
+        }
         let plan = try plan(measures: false)
         if plan.freeBytes < plan.neededBytes { throw Files.noSpace(for: paths.rotationCopy) }
         if let damage = plan.damage, !damage.isEmpty { throw try damaged(damage) }
@@ -134,6 +137,9 @@ struct RotationPreflight {
         }
         func warning(_ what: String, _ remedy: String) {
             plan.warnings.append(RotationPlan.Finding(what: what, remedy: remedy))
+        }
+        if case .foreign(let why) = try? RotationLeftover(at: paths.rotationCopy) {
+            obstacle("\"\(paths.rotationCopy)\" has the name of the copy. \(why)", "Look what it is, and move it away.")
         }
         if let first = plan.damage?.first {
             obstacle("integrity_check found damage: \(first).", Self.damageRemedy)
