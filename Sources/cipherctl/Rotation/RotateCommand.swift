@@ -46,10 +46,9 @@ struct RotateCommand: Command {
         let secrets = try RotationSecrets(request, console)
         try confirm()
         _ = Interruption.shared
-        var fleet = FleetReport()
+        var fleet = FleetReport(isJSON: console.isJSON)
         for path in request.paths {
-            let result = RotationRun(path: path, request: request, key: key, secrets: secrets, console: console)
-                .outcome()
+            let result = outcome(of: path, key, secrets, console)
             fleet.add(result)
             if !console.isJSON { for line in result.lines { try console.output.line(line) } }
             // What is asked to end does not begin with the next one.
@@ -57,6 +56,17 @@ struct RotateCommand: Command {
         }
         try fleet.report(of: request.paths.count, console)
         return fleet.exitCode
+    }
+
+    private func outcome(
+        of path: String, _ key: UnlockedKey, _ secrets: RotationSecrets, _ console: Console
+    ) -> RotationOutcome {
+        do {
+            if let told = try RotationFirstLook.outcome(of: path, request, key, console) { return told }
+        } catch {
+            return RotationOutcome(path: path, .failed(error))
+        }
+        return RotationRun(path: path, request: request, key: key, secrets: secrets, console: console).outcome()
     }
 
     private func confirm() throws {
@@ -70,7 +80,7 @@ enum RotateNotes {
         "The database is copied page by page under a new data key and salt, verified, and what is written meanwhile is "
             + "carried over. In the end everybody pauses for a moment, and goes on with the new key. Slots stay. "
             + "A rotation that fails or is interrupted before that leaves the store as it was; one that is killed is undone "
-            + "or finished by the next opening.",
+            + "or finished by the next opening for writing.",
         "A backup comes first: say --backup DIR or --no-backup. It keeps the former key.",
         "--compromised renews the master key as well, and so every slot: those that the given key and the keys of the "
             + "options with --also- open are kept under their numbers; when there are others, it is refused unless "
