@@ -10,10 +10,20 @@ extension KeyRotation {
     ///
     /// The store must not be opened before: an opening undoes or finishes what was cut.
     ///
-    /// - Parameter source: Where the key comes from; asked once.
+    /// What is pending cannot be changed, so ``Options/aim`` chooses nothing here. A direct store demands its new key again
+    /// (``Aim/newKey(_:)``): behind the switch nothing else opens it, and who has lost it meanwhile would be locked out.
+    /// ``abandon(path:unlockedBy:)`` is the way back then. Where ``Aim/compromised(dropsOtherSlots:alsoKeeping:)`` is given,
+    /// the rotation that was cut must have been such a one.
+    ///
+    /// - Parameters:
+    ///   - source: Where the present key comes from; asked once.
+    ///   - options: A backup is made as by ``run(isCancelled:progress:)``, but none where the switch had only to be finished;
+    ///     the report says so.
     /// - Returns: nil when no rotation was pending.
-    /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`; `rotationPending` when the key does not reach
-    ///   the pending one.
+    /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`; `keyMissing` when a direct store's new key is not
+    ///   given, `invalidKey` when it is another one than the pending, `settingsConflict` when the aim is not that of the
+    ///   rotation, `rotationPending` when the key does not reach both the present data key and the pending one. Nothing is
+    ///   changed then.
     @discardableResult
     public static func resume(
         path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
@@ -22,30 +32,11 @@ extension KeyRotation {
     ) throws -> RotationReport? {
         let paths = StorePaths(path)
         let (ledger, again) = try ledger(paths, source)
-        let admin = try takeAdmin(paths)
-        defer { admin.release() }
-        guard let rotation = try ledger.rotation() else { return nil }
-        let begin = ContinuousClock.now
-        if rotation.sidecar.state == .switching {
-            // Any opening finishes it, once nobody holds the lock of rotations.
-            admin.release()
-            try SharedStore.open(at: path, unlockedBy: again, configuration: configuration).close()
-            var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
-            report.wasFinished = true
-            report.duration = .now - begin
-            return report
-        }
-        guard let keys = try rotation.keys else { throw StoreError.noPendingKeys(paths.database) }
-        // While the lock is held an opening takes the rotation for one that runs, and leaves it alone.
-        let store = try SharedStore.open(at: path, unlockedBy: again, configuration: configuration)
-        defer { try? store.close() }
-        let teller = ProgressTeller(progress)
-        let cancelled = isCancelled ?? { false }
-        let preflight = RotationPreflight(store, options, isCancelled: cancelled)
-        return try RotationRun(
-            paths: paths, storeKeys: keys.current, ledger: ledger, options: options, epoch: keys.nextEpoch - 1,
-            teller: teller, isCancelled: cancelled, examine: { _ in try preflight.require(teller) },
-            announce: { _ in keys }
+        var newKey: RotationSecret?
+        if case .newKey(let source) = options.aim { newKey = try RotationSecret(from: source) }
+        return try RotationResumption(
+            paths: paths, ledger: ledger, source: again, newKey: newKey, configuration: configuration, options: options,
+            teller: ProgressTeller(progress), isCancelled: isCancelled ?? { false }
         ).run()
     }
 

@@ -34,7 +34,7 @@ struct RotationBeginning {
                 // Sources are asked, and keys derived, before anything is held for it.
                 run.proposal = try prepare(ledger)
                 try RotationPreflight(store, options, isCancelled: isCancelled).require(teller)
-                run.report.backupPath = try backUp()
+                run.report.backupPath = try options.backUp(store, teller, isCancelled: isCancelled)
             },
             announce: { run in
                 guard let proposal = run.proposal else { throw CancellationError() }
@@ -57,14 +57,6 @@ struct RotationBeginning {
         _ = try KeyRotation.abandonCut(paths, ledger)
     }
 
-    /// The way back: it opens with the keys of now.
-    private func backUp() throws -> String? {
-        guard let folder = options.backupFolder else { return nil }
-        teller.begin(.backup)
-        try store.backup(toFolder: folder, isCancelled: isCancelled)
-        return folder
-    }
-
     private func prepare(_ ledger: RotationLedger) throws -> RotationProposal {
         switch options.aim {
         case .newDataKey: return try ledger.prepare(.newDataKey)
@@ -78,5 +70,19 @@ struct RotationBeginning {
             }
             return proposal
         }
+    }
+}
+
+extension KeyRotation.Options {
+    /// Makes the way back, if one is asked for: it opens with the keys of now, also while another key is pending.
+    ///
+    /// - Returns: Where it is.
+    func backUp(
+        _ store: SharedStore, _ teller: ProgressTeller, isCancelled: @escaping @Sendable () -> Bool
+    ) throws -> String? {
+        guard let folder = backupFolder else { return nil }
+        teller.begin(.backup)
+        try store.backup(toFolder: folder, isCancelled: isCancelled)
+        return folder
     }
 }

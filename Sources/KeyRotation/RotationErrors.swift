@@ -31,7 +31,7 @@ extension StoreError {
     static func foreignConnection(_ path: String, _ holders: [StoreHolder]) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: a program has it open that cannot be asked to pause.",
-            why: "SQLite's locks show a connection of \(list(holders)).",
+            why: "It is open in \(list(holders)).",
             remedy: "Close the database there: a shell, a backup tool, a DatabasePool or DatabaseQueue. Nothing was "
                 + "changed.")
     }
@@ -71,11 +71,45 @@ extension StoreError {
             remedy: "Store the new key first, so that it is what the source gives. Nothing was changed.")
     }
 
-    static func noPendingKeys(_ path: String) -> StoreError {
+    /// - Parameter hasPresent: Whether the key given is of the present epoch; otherwise it is of the next alone.
+    static func noPendingKeys(_ path: String, hasPresent: Bool) -> StoreError {
         StoreError(
             .rotationPending, what: "The rotation of \"\(path)\" cannot be gone on with.",
-            why: "The key given does not reach the key that is pending.",
-            remedy: "Abandon it, then begin a new one.")
+            why: hasPresent
+                ? "The key given does not reach the key that is pending."
+                : "The key given is the one to come, and the pages are copied by the present one.",
+            remedy: hasPresent ? "Abandon it, then begin a new one." : "Give the present key.")
+    }
+
+    static func newKeyNotGiven(_ path: String) -> StoreError {
+        StoreError(
+            .keyMissing, what: "The rotation of \"\(path)\" was not gone on with: its new key was not given.",
+            why: "Afterwards the store opens with that key alone, so it must be shown that it is not lost.",
+            remedy: "Give it again. If it is lost, abandon the rotation: the store keeps its present key.")
+    }
+
+    static func otherNewKey(_ path: String, isSwitching: Bool) -> StoreError {
+        StoreError(
+            .invalidKey, what: "The rotation of \"\(path)\" was not gone on with: it was begun with another new key.",
+            why: "The key that was given would not open the store afterwards.",
+            remedy: (isSwitching
+                ? "Give the key that it was begun with; the switch was begun and can only be finished."
+                : "Give the key that it was begun with, or abandon the rotation and begin a new one.")
+                + " Nothing was changed.")
+    }
+
+    static func takesNoNewKey(_ path: String) -> StoreError {
+        StoreError(
+            .settingsConflict, what: "The rotation of \"\(path)\" was not gone on with: a new key was given.",
+            why: "The store has key slots; its data key is drawn, not given.",
+            remedy: "Give no new key. Nothing was changed.")
+    }
+
+    static func masterKeyStays(_ path: String) -> StoreError {
+        StoreError(
+            .settingsConflict, what: "The rotation of \"\(path)\" was not gone on with: it keeps the master key.",
+            why: "It was begun with another aim than to renew it.",
+            remedy: "Abandon it and begin a new one, or go on without that aim. Nothing was changed.")
     }
 
     static func noKeys(_ path: String) -> StoreError {

@@ -32,6 +32,7 @@ extension KeyRotation {
 
     /// How a rotation is done.
     public struct Options: Sendable {
+        /// What the rotation is for. One that was cut has its aim: `resume` compares this one with it.
         public var aim: Aim
         /// How long all processes may be asked to pause before the request is withdrawn, to be made again later.
         public var pauseBudget: Duration = .milliseconds(250)
@@ -42,7 +43,7 @@ extension KeyRotation {
         public var logLimitBytes: Int?
         /// How many threads re-encrypt; nil for as many as the machine has cores.
         public var workers: Int?
-        /// A folder for a backup that is made and verified before anything else; nil for none.
+        /// A folder for a backup that is made and verified before a page is copied; nil for none. `resume` makes it too.
         public var backupFolder: String?
         /// Asked right before the switch: it must give the new key, or the rotation ends. So a secret manager proves that
         /// it keeps the key.

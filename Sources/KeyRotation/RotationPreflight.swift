@@ -11,11 +11,17 @@ struct RotationPreflight {
     private let store: SharedStore
     private let options: KeyRotation.Options
     private let paths: StorePaths
+    private let judgesAim: Bool
     private let isCancelled: @Sendable () -> Bool
 
-    init(_ store: SharedStore, _ options: KeyRotation.Options, isCancelled: @escaping @Sendable () -> Bool) {
+    /// - Parameter judgesAim: Whether the aim must fit the store: not where the keys of the next epoch are there already.
+    init(
+        _ store: SharedStore, _ options: KeyRotation.Options, judgesAim: Bool = true,
+        isCancelled: @escaping @Sendable () -> Bool
+    ) {
         self.store = store
         self.options = options
+        self.judgesAim = judgesAim
         self.isCancelled = isCancelled
         paths = StorePaths(store.path)
     }
@@ -152,9 +158,10 @@ struct RotationPreflight {
             warning(
                 "The store lies on \(filesystem.name), on which locks are not dependable.", "Move it to a local disk.")
         }
-        switch (options.aim, plan.hasSlots) {
-        case (.newKey, true): obstacle("The store has key slots; its data key is drawn, not given.", "Give no new key.")
-        case (.newDataKey, false), (.compromised, false):
+        switch (judgesAim ? options.aim : nil, plan.hasSlots) {
+        case (.newKey?, true):
+            obstacle("The store has key slots; its data key is drawn, not given.", "Give no new key.")
+        case (.newDataKey?, false), (.compromised?, false):
             obstacle("The store is direct: its key is its passphrase.", "Give the new key, or give it key slots first.")
         default: break
         }

@@ -22,7 +22,7 @@ public struct RotationReport: Hashable, Sendable {
     public internal(set) var duration: Duration = .zero
     /// Whether the rotation that was pending had only to be finished.
     public internal(set) var wasFinished = false
-    /// Where the backup that was made before is; nil when none was asked for.
+    /// Where the backup that was made before is; nil when none was asked for, or the switch had only to be finished.
     public internal(set) var backupPath: String?
     /// What went wrong without harm, such as a key log that could not be written: plain sentences.
     public internal(set) var notices: [String] = []

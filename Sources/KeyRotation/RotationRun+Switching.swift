@@ -13,6 +13,12 @@ extension RotationRun {
         try proveNewKey()
         let isCancelled = isCancelled
         let begin = ContinuousClock.now
+        // A connection that has not read yet holds no lock: nothing of what follows would find it.
+        let strangers = StoreHolders.strangers(of: paths.database)
+        guard strangers.isEmpty else {
+            obstacle = .foreignConnection(paths.database, strangers)
+            return .foreignHolder
+        }
         let first = firstRequest ?? begin
         firstRequest = first
         standstill = try Standstill.begin(
@@ -191,6 +197,7 @@ extension RotationRun {
         CrashPoint.reach(.rotationRenamed)
         try Files.synchronize(directory: Files.directory(of: paths.database))
         CrashPoint.reach(.rotationDirectorySynced)
+        try standstill?.spoilReplaced()
         try ledger.complete()
         CrashPoint.reach(.rotationCompleted)
     }

@@ -178,7 +178,7 @@ struct RotationState: Equatable {
     }
 
     private mutating func foreignHolder() -> Action? {
-        guard [.carryingRest, .proving].contains(phase) else { return nil }
+        guard [.asking, .carryingRest, .proving].contains(phase) else { return nil }
         foreignHolders += 1
         if foreignHolders >= bounds.foreignHolders { return go(.undoing, .undo) }
         return go(.withdrawing, .withdraw(attempt: attempts))

@@ -79,6 +79,9 @@ final class Standstill {
     /// Lets connections to the database in again, those of this process: everybody who knows of leases still waits.
     func admitConnections() { try? file?.unlockSQLiteBytes() }
 
+    /// Makes sure that nobody takes the replaced database for the store. The other's name is durable.
+    func spoilReplaced() throws { try file?.spoil() }
+
     /// Whether the path names the file whose bytes are locked.
     func isInPlace() throws -> Bool { try Files.identity(database) == file?.identity }
 

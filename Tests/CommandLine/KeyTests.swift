@@ -157,4 +157,58 @@ struct KeyTests {
         #expect(changed.output.contains("problem: s.db-keylog, line \(events.count - 2)"), "\(changed.output)")
         #expect(try place.run(["key", "log", place.path("none.db")]).status == 66)
     }
+
+    // MARK: Beside others
+
+    /// Runs a command whose new key is "typed" only when another command has run; answers it, and what the other ended with.
+    private func run(
+        _ words: [String], beside other: String, key: String = "raw.key"
+    ) throws -> CommandRun.Outcome {
+        let program = try Workplace.program().path
+        try place.write("typed", to: "typed.pass")
+        try place.write(
+            """
+            #!/bin/sh
+            cd '\(place.folder.url.path)' && '\(program)' key \(other) >other.out 2>&1 || exit 1
+            cat typed.pass
+            """, to: "slow", mode: 0o700)
+        return try place.run(
+            ["key"] + words + [
+                place.path("s.db"), "--raw-key-file", place.path(key), "--new-key-command", place.path("slow"),
+            ])
+    }
+
+    @Test(
+        "a key whose slot is changed or removed while the new key is asked for changes nothing any more",
+        arguments: [
+            (["change"], "change s.db --raw-key-file second.key --new-raw-key-file third.key"),
+            (["add"], "change s.db --raw-key-file second.key --new-raw-key-file third.key"),
+            (["change"], "remove s.db --raw-key-file raw.key --slot 2 --yes"),
+            (["add"], "remove s.db --raw-key-file raw.key --slot 2 --yes"),
+        ])
+    func overtaken(words: [String], other: String) throws {
+        let store = place.path("s.db")
+        #expect(try place.ctl("key", "add", store, "--new-raw-key-file", place.path("second.key")).status == 0)
+        let outcome = try run(words, beside: other, key: "second.key")
+        let isTold = ["meanwhile", "There is no key slot 2"].contains { outcome.errors.contains($0) }
+        #expect(outcome.status != 0 && isTold, "\(outcome.errors)")
+        #expect(try place.run(["key", "test", store, "--key-file", place.path("typed.pass")]).status == 77)
+        #expect(try opened("second.key") == nil)
+        #expect(try opened("third.key") == (other.hasPrefix("change") ? 2 : nil))
+    }
+
+    @Test("a key that another command brings in meanwhile is refused; any other change of slots is in nobody's way")
+    func beside() throws {
+        let store = place.path("s.db")
+        let same = try run(["add"], beside: "add s.db --raw-key-file raw.key --new-key-file typed.pass")
+        #expect(same.status == 64 && same.errors.contains("slot 2"), "\(same.errors)")
+        #expect(try numbers() == [1, 2])
+        let other = try run(
+            ["change", "--slot", "2"], beside: "add s.db --raw-key-file raw.key --new-raw-key-file third.key")
+        #expect(other.status == 64, "the key is that of slot 2 already: \(other.errors)")
+        #expect(try place.ctl("key", "remove", store, "--slot", "2", "--yes").status == 0)
+        let added = try run(["add"], beside: "add s.db --raw-key-file raw.key --new-raw-key-file second.key")
+        #expect(added.status == 0, "\(added.errors)")
+        #expect(try numbers() == [1, 3, 4, 5])
+    }
 }

@@ -122,7 +122,8 @@ struct RotateTests {
         let outcome = try place.ctl("rotate", store, "--backup", place.path("backups"), "--json")
         #expect(outcome.status == 0, "\(outcome.errors)")
         let folder = try #require((outcome.json["stores"] as? [[String: Any]])?.first?["backup"] as? String)
-        #expect(folder.hasPrefix(place.path("backups") + "/s.db-epoch1-"))
+        let id = try #require(try place.ctl("status", store, "--json").json["store_id"] as? String)
+        #expect(folder.hasPrefix(place.path("backups") + "/s.db-\(id.prefix(8))-epoch1-"), "\(folder)")
         let restored = try place.ctl("restore", folder, place.path("r.db"))
         #expect(restored.status == 0, "\(restored.errors)")
         let key = try place.ctl("key", "reveal", place.path("r.db"), "--json").json["key"] as? String
@@ -146,6 +147,24 @@ struct RotateTests {
         #expect(outcome.status == 66, "\(outcome.errors)")
         #expect(outcome.output.hasSuffix("3 stores: 2 rotated, 1 failed\n"), "\(outcome.output)")
         try expectRows()
+    }
+
+    // They were named after the file and the second: the second store of a name had no place for its backup.
+    @Test("the backups of stores of one name stand beside each other", .enabled(if: canRotate))
+    func fleetBackups() throws {
+        for folder in ["a", "b", "backups"] {
+            try FileManager.default.createDirectory(atPath: place.path(folder), withIntermediateDirectories: false)
+        }
+        let stores = [place.path("a/s.db"), place.path("b/s.db")]
+        for store in stores { #expect(try place.ctl("create", store).status == 0) }
+        let outcome = try place.run(
+            ["rotate"] + stores + ["--backup", place.path("backups"), "--json", "--raw-key-file", place.key])
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        let told = outcome.json["stores"] as? [[String: Any]] ?? []
+        let names = told.compactMap { ($0["backup"] as? String).map { URL(fileURLWithPath: $0).lastPathComponent } }
+        // Without the time, which may differ.
+        let stems = Set(names.map { $0.split(separator: "-").dropLast().joined(separator: "-") })
+        #expect(stems.count == 2, "\(names)")
     }
 
     @Test("the worst exit code is that of the most serious failure, and results have a word each")

@@ -112,6 +112,23 @@ import Testing
         scene.expectSound("\(point)")
     }
 
+    @Test("a connection opened before a cut switch was completed, that reads behind it, fails and harms nothing")
+    func latecomer() throws {
+        let scene = try Scene(peerIsBusy: false)
+        #expect(scene.rotator.ask("die-at \(CrashPoint.rotationSwitchingWritten.rawValue) 0") == "ok")
+        #expect(scene.peer.ask("stock-key") == "ok")
+        #expect(scene.rotator.ask("rotate") == nil)
+        #expect(scene.peer.ask("stock-open \(scene.path)") == "ok")
+        try scene.openRotator()
+        #expect(scene.rotator.ask("epoch") == "ok 2")
+        #expect(scene.rotator.ask("mark 3") == "ok")
+        let refusal = scene.peer.ask("stock-insert late") ?? "died"
+        #expect(refusal.hasPrefix("error SQLite-26"), "\(refusal)")
+        #expect(scene.peer.ask("stock-close") == "ok")
+        #expect(scene.rotator.ask("mark 3") == "ok")
+        scene.expectSound("a latecomer")
+    }
+
     @Test("a rotation killed when the empty log has no name yet leaves no file of it behind the next opening")
     func namelessLog() throws {
         let scene = try Scene(peerIsBusy: false)

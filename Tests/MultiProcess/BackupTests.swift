@@ -40,6 +40,24 @@ import Testing
         #expect(moments.count > 1)
     }
 
+    @Test("a store is not replaced below a connection that has not read yet, and so holds no lock")
+    func openUnread() throws {
+        let peer = try ActorProcess()
+        #expect(peer.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(peer.ask("mark 1") == "ok")
+        #expect(peer.ask("backup \(folder.path("backup"))")?.hasPrefix("ok ") == true)
+        #expect(peer.ask("stock-key") == "ok")
+        #expect(peer.ask("stock-open \(path)") == "ok")
+        let other = try ActorProcess()
+        let refusal = other.ask("restore \(folder.path("backup")) \(path) raw replace") ?? "died"
+        #expect(refusal.hasPrefix("error storeInUse"), "\(refusal)")
+        #expect(refusal.contains("process \(peer.processIdentifier) (StoreActor"), "\(refusal)")
+        #expect(peer.ask("stock-insert late") == "ok")
+        #expect(peer.ask("stock-close") == "ok")
+        #expect(other.ask("restore \(folder.path("backup")) \(path) raw replace")?.hasPrefix("ok ") == true)
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
     @Test("a store that another process has open is not replaced, and the process goes on")
     func openElsewhere() throws {
         let peer = try ActorProcess()

@@ -43,6 +43,39 @@ import Testing
         #expect(StoreProof.problems(path).isEmpty)
     }
 
+    // It holds no lock before its first read, so nothing shows it. What it wrote then would be in the new store's log, under
+    // the former key, and whoever checkpoints it would write it into the new database.
+    @Test(
+        "a connection that was opened in the pause and reads behind it fails, and harms nothing",
+        arguments: [CrashPoint.rotationYieldAsked, .rotationBytesLocked, .rotationLogEmptied])
+    func latecomer(place: CrashPoint) throws {
+        let (rotator, peer, stranger) = (try opened(), try opened(), try opened())
+        #expect(rotator.ask("fill 300000") == "ok")
+        #expect(rotator.ask("checkpoint")?.hasPrefix("ok") == true)
+        #expect(stranger.ask("stock-key") == "ok")
+        let standing = rotate(rotator, until: place)
+        #expect(stranger.ask("stock-open \(path)") == "ok")
+        standing.leave()
+        let answer = rotator.answer() ?? "died"
+        #expect(answer.hasPrefix("ok 1 2 "), "\(answer)")
+        let before = Int((peer.ask("total") ?? "").dropFirst(3)) ?? 0
+        for _ in 0..<2 {
+            // With nothing in the log that it would have to read, it finds all it wants in the former database.
+            #expect(rotator.ask("checkpoint")?.hasPrefix("ok") == true)
+            let refusal = stranger.ask("stock-insert stranger") ?? "died"
+            #expect(!refusal.hasPrefix("ok"), "\(refusal)")
+            #expect(peer.ask("mark 3") == "ok")
+        }
+        #expect(stranger.ask("stock-close") == "ok")
+        #expect(rotator.ask("checkpoint")?.hasPrefix("ok") == true)
+        #expect(rotator.ask("count stranger") == "ok 0")
+        for process in [rotator, peer] { process.end() }
+        let problems = StoreProof.problems(path) { db in
+            try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark") == before + 6 ? [] : ["rows are missing"]
+        }
+        #expect(problems.isEmpty, "\(problems)")
+    }
+
     // The log has no frames before and none behind it: only its salts tell that it was written and begun anew.
     @Test(
         "a program that does not pause may take its commit out of the log again: it is in the rotated store all the same"

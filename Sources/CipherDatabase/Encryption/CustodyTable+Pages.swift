@@ -8,9 +8,9 @@ extension CustodyTable {
         guard let root = try tables.first(inTree: TableReader.schemaRoot, root) else { return nil }
         return try tables.first(inTree: root) { row in
             guard row.number == 1, row.values.count >= 3, row.values[1] == .blob(store.bytes),
-                case .integer(let generation) = row.values[2]
+                case .integer(let generation) = row.values[2], generations.contains(generation)
             else { return nil }
-            return UInt64(exactly: generation)
+            return UInt64(generation)
         }
     }
 

@@ -96,6 +96,8 @@ struct StoreRestoration {
         let live = try Files.kind(paths.database) == .regular ? LiveFiles.descriptor(of: paths.database) : nil
         if let live, try !live.tryLockSQLiteBytes() { throw inUse() }
         defer { try? live?.unlockSQLiteBytes() }
+        // One that has not read yet holds no lock. Its first read would find the log of the store to come.
+        guard StoreHolders.strangers(of: paths.database).isEmpty else { throw inUse() }
         // Something may have come while the database was copied.
         try requireFree(former)
         try watch.check()

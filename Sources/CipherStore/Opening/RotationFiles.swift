@@ -120,6 +120,9 @@ final class DatabaseBytesLock {
 
     fileprivate init(_ file: LiveFile) { self.file = file }
 
+    /// To be called when another database durably has its name: nobody is to take it for the store any more.
+    func spoil() throws { try file.spoil() }
+
     /// Closes the file as well where it is the former database, which nobody needs any more.
     func release() {
         if (try? Files.identity(file.path)) == file.identity {

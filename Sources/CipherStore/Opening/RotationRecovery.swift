@@ -76,6 +76,7 @@ package struct RotationRecovery {
             let lock = try files.lockDatabase(until: deadline, isCancelled: isCancelled)
             defer { lock.release() }
             try files.moveCopyIntoPlace()
+            try lock.spoil()
             return try complete(rotation)
         case .complete: return try complete(rotation) + files.removeCopy()
         case .refuse(let reason): throw refusal(reason, rotation)

@@ -14,8 +14,12 @@ package struct KeyAdministration: Sendable {
     package var wait = Duration.seconds(60)
     /// Asked while waiting; true ends the wait with `CancellationError`.
     package var isCancelled: (@Sendable () -> Bool)?
+    /// Told once when somebody else changes the keys, or rotates them, and has to be waited for.
+    package var onWait: (@Sendable (String) -> Void)?
     /// Told what did not stop a change and should be known: that the key log does not have it.
     package var onNotice: (@Sendable (String) -> Void)?
+    /// The slots for which a change was decided on, and without which it is not made; nil to make it whatever they are.
+    package var decidedOn: [KeySlot]?
     /// What remembers the changes inside of the store; nil where only the sidecar is at hand.
     package var memory: (any SidecarMemory)?
 
@@ -87,11 +91,12 @@ package struct KeyAdministration: Sendable {
         _ removesSecrets: Bool, above remembered: UInt64, recording events: (Sidecar) -> [KeyEvent],
         _ edit: (Sidecar) throws -> (Sidecar, SidecarKeys)
     ) throws -> Sidecar {
-        let locks = try KeyLocks.take(databasePath, wait: wait, isCancelled: isCancelled)
+        let locks = try KeyLocks.take(databasePath, wait: wait, isCancelled: isCancelled, onWait: onWait)
         defer { locks.release() }
         let current = try choice()
         CrashPoint.reach(.keyChangeLocked)
         try requireChangeable(current)
+        if let decidedOn, decidedOn != current.sidecar.slots { throw SlotsChanged(sidecar: current.sidecar) }
         // As an opening does: a copy that an earlier change left behind is brought up to date, whatever becomes of this
         // one, and what was damaged or forged is kept aside.
         try files.repair(current, keyOpensDatabase: false)
@@ -99,11 +104,42 @@ package struct KeyAdministration: Sendable {
         next.generation = max(current.sidecar.generation, remembered) + 1
         let bytes = try next.encoded(keys: nextKeys)
         CrashPoint.reach(.keyChangeProved)
-        try files.write(bytes)
-        if removesSecrets { try files.removeFormerCopies() }
+        let unfinished = try write(bytes, removesSecrets)
         record(events(next))
         CrashPoint.reach(.keyChangeEnded)
+        if let unfinished { throw unfinished }
         return next
+    }
+
+    /// Writes a new version. It has happened when the main copy is in its place, whatever fails behind that: whoever is told
+    /// that nothing was changed would throw the new key away.
+    ///
+    /// - Returns: An error to be thrown when all else is done: a former secret is still there.
+    /// - Throws: What kept the version from being written; nothing was changed.
+    private func write(_ bytes: [UInt8], _ removesSecrets: Bool) throws -> StoreError? {
+        do {
+            try files.write(bytes)
+            if removesSecrets { try files.removeFormerCopies() }
+            return nil
+        } catch {
+            guard files.content(of: .main) == bytes else { throw error }
+            // What cannot be written can be removed, also on a full disk.
+            if removesSecrets && files.content(of: .backup) != bytes { try? Files.remove(files.backupPath) }
+            let formerCopies = removesSecrets ? files.copies(otherThan: bytes) : []
+            guard formerCopies.isEmpty else { return leftBehind(formerCopies, error) }
+            onNotice?(
+                "the keys of \"\(databasePath)\" were changed, but \"\(files.backupPath)\" could not be written "
+                    + "(\(error)): the next opening for writing makes it anew")
+            return nil
+        }
+    }
+
+    private func leftBehind(_ paths: [String], _ error: any Error) -> StoreError {
+        StoreError(
+            .sidecarDamaged, what: "The keys of \"\(databasePath)\" were changed, but a former key is not gone.",
+            why: "\(paths.map { "\"\($0)\"" }.joined(separator: ", ")) could be neither written nor removed: \(error).",
+            remedy: "The new keys are in force. Remove what is named; the next opening for writing makes the copy anew."
+        )
     }
 
     /// Makes the sidecar count again although the store remembers a newer one: a new version above that.
@@ -151,7 +187,26 @@ package struct KeyAdministration: Sendable {
     }
 }
 
+/// The slots of a store are not those for which a change was decided on: nothing was changed.
+package struct SlotsChanged: Error {
+    /// The sidecar as it is now.
+    package let sidecar: Sidecar
+}
+
 extension SidecarFiles {
+    /// What a file has; nil when it cannot be read.
+    fileprivate func content(of copy: SidecarCopy) -> [UInt8]? {
+        try? Files.contents(of: path(of: copy), limitBytes: Limits.sidecarBytes)
+    }
+
+    /// Files of the sidecar that are there and have something else.
+    fileprivate func copies(otherThan bytes: [UInt8]) -> [String] {
+        SidecarCopy.allCases.flatMap { [path(of: $0), setAsidePath(of: $0)] }.filter { path in
+            Files.exists(path) && (try? Files.kind(path)) == .regular
+                && (try? Files.contents(of: path, limitBytes: Limits.sidecarBytes)) != bytes
+        }
+    }
+
     /// Removes what former versions of the sidecar left behind: copies that were set aside, and temporary files of
     /// writers that were killed. The caller holds both key locks, so nobody else is writing.
     func removeFormerCopies() throws(SystemError) {

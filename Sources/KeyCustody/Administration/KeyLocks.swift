@@ -10,14 +10,20 @@ struct KeyLocks {
 
     /// Waits until both are free, and never holds one while it waits for the other.
     ///
+    /// - Parameter onWait: Told once for whom, when somebody changes keys or rotates: that can take its time.
     /// - Throws: ``StoreError`` `storeInUse` when that takes too long, `CancellationError`, ``SystemError``.
-    static func take(_ databasePath: String, wait: Duration, isCancelled: (() -> Bool)?) throws -> KeyLocks {
+    static func take(
+        _ databasePath: String, wait: Duration, isCancelled: (() -> Bool)?, onWait: ((String) -> Void)?
+    ) throws -> KeyLocks {
         let file = try LockFile(path: databasePath + "-lock", likeFile: databasePath)
         let deadline = ContinuousClock.now + wait
+        var onWait = onWait
         while true {
             let opening = try file.lock(.opening, .exclusive, deadline: deadline, isCancelled: isCancelled)
             if let admin = try file.tryLock(.admin, .exclusive) { return KeyLocks(opening: opening, admin: admin) }
             opening.release()
+            onWait?("\(file.nameOwner(of: .admin)) \(LockByte.admin.purpose): waiting for its end")
+            onWait = nil
             try file.lock(.admin, .exclusive, deadline: deadline, isCancelled: isCancelled).release()
         }
     }

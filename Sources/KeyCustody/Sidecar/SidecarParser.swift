@@ -14,7 +14,10 @@ struct SidecarParser {
     /// Reads the beginning of the first line, up to the number of the version.
     mutating func version() throws(SidecarSyntaxError) -> UInt64 {
         try scanner.literal("{\"format\":\"\(Sidecar.formatName)\",\"version\":")
-        return try scanner.number("version")
+        let version = try scanner.number("version")
+        // What a later version could have here. A bit that flipped in the sign behind makes no later version.
+        guard scanner.startsWith("}") || scanner.startsWith(",") else { throw scanner.malformed("the number's end") }
+        return version
     }
 
     /// Reads everything behind the number of the version.

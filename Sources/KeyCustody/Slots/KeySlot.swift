@@ -42,6 +42,11 @@ package struct KeySlot: Hashable, Sendable, Identifiable {
     package let salt: Salt
     /// The master key.
     let wrapped: WrappedKey
+
+    /// Whether it has the secret of another one, whatever it is called.
+    package func hasSecret(of other: KeySlot) -> Bool {
+        id == other.id && salt == other.salt && wrapped == other.wrapped && derivation == other.derivation
+    }
 }
 
 /// What an owner calls a slot: up to 64 characters that need no escaping anywhere.

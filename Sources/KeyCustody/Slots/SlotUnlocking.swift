@@ -29,6 +29,11 @@ extension KeyMaterial {
         return try unlock(others, storeID: sidecar.storeID)?.openedBy
     }
 
+    /// The slot of a store that this secret opens, of those that are given; nil when it opens none of them.
+    package borrowing func openedSlot(of sidecar: Sidecar, among slots: [KeySlot]) throws -> KeySlot? {
+        try unlock(slots, storeID: sidecar.storeID)?.openedBy
+    }
+
     private borrowing func isEqual(to other: borrowing KeyMaterial) -> Bool {
         guard isPassphrase == other.isPassphrase else { return false }
         return withSlotSecret { mine in other.withSlotSecret { mine.isEqual(to: $0) } }

@@ -22,9 +22,10 @@ package enum LiveFiles {
 
     private static let registry = Mutex(Registry())
 
-    /// The descriptor of the file that has this name now, open for reading and writing.
+    /// The descriptor of the file that has this name now, open for reading: who has it open for writing is looked for as
+    /// one who might write (``StoreHolders``).
     ///
-    /// - Throws: ``SystemError`` when there is no such file, or it is no regular file or may not be written.
+    /// - Throws: ``SystemError`` when there is no such file, or it is no regular file or may not be read.
     package static func descriptor(of path: String) throws(SystemError) -> LiveFile {
         closeRemovedFiles()
         return try registry.withLock { registry throws(SystemError) in
@@ -37,7 +38,7 @@ package enum LiveFiles {
                     call: "open", path: path, errorNumber: status.kind == .directory ? EISDIR : EINVAL)
             }
             if let known = registry.files[status.identity] { return known }
-            let opened = try LiveFile(FileDescriptor(opening: path, .readWrite))
+            let opened = try LiveFile(FileDescriptor(opening: path, .readOnly))
             // Another file may have taken the name in between.
             if let known = registry.files[opened.identity] {
                 registry.surplus.append(opened)
@@ -52,10 +53,7 @@ package enum LiveFiles {
     /// room back: of a database that another one has replaced.
     package static func closeRemovedFiles() {
         let files = registry.withLock { Array($0.files.values) }
-        for file in files where file.isRemoved {
-            guard (try? file.tryLockSQLiteBytes()) == true else { continue }
-            file.giveUp()
-        }
+        for file in files where file.isRemoved { file.closeIfUnused() }
     }
 
     fileprivate static func forget(_ file: LiveFile) {
@@ -69,6 +67,8 @@ package enum LiveFiles {
 package final class LiveFile: Sendable {
     private struct Owner: ~Copyable {
         var descriptor: FileDescriptor?
+        /// Open for writing: what locks SQLite's bytes has to be.
+        var locking: FileDescriptor?
         /// Whether SQLite's bytes are locked: the open file is one, so the system would grant the lock twice.
         var isLocked = false
     }
@@ -122,9 +122,12 @@ package final class LiveFile: Sendable {
     package func tryLockSQLiteBytes() throws(SystemError) -> Bool {
         try owner.withLock { owner throws(SystemError) in
             guard !owner.isLocked, owner.descriptor != nil else { return false }
-            let isFree = try SQLiteLockBytes.tryLock(number, path)
-            owner.isLocked = isFree
-            return isFree
+            if owner.locking == nil { owner.locking = try reopened() }
+            switch owner.locking {
+            case .some(let locking): owner.isLocked = try locking.tryLockSQLiteBytes()
+            case .none: break
+            }
+            return owner.isLocked
         }
     }
 
@@ -132,21 +135,74 @@ package final class LiveFile: Sendable {
     package func unlockSQLiteBytes() throws(SystemError) {
         try owner.withLock { owner throws(SystemError) in
             guard owner.isLocked else { return }
-            try SQLiteLockBytes.unlock(number, path)
+            switch owner.locking {
+            case .some(let locking): try locking.unlockSQLiteBytes()
+            case .none: break
+            }
             owner.isLocked = false
+        }
+    }
+
+    /// Makes a database that another one has replaced unreadable for those who still have it open: its first page is
+    /// written over. Does nothing when the file has a name, or SQLite's bytes are not locked here.
+    ///
+    /// A connection that has not read yet holds no lock, so none proves that there is no such connection. With its first
+    /// read it would take the log of the other database, which has the same path, for its own, and write to it under the
+    /// former key. Without a first page it fails (`SQLITE_NOTADB`). An empty file would not do: SQLite removes the log
+    /// beside one.
+    package func spoil() throws(SystemError) {
+        let status = try status()
+        guard status.linkCount == 0 else { return }
+        try owner.withLock { owner throws(SystemError) in
+            guard owner.isLocked else { return }
+            // Not zeros: SQLCipher takes a page of zeros for an empty one.
+            let bytes = [UInt8](repeating: 0xff, count: min(status.byteCount, Limits.spoiledBytes))
+            switch owner.locking {
+            case .some(let locking): try locking.write(bytes, at: 0)
+            case .none: break
+            }
         }
     }
 
     /// Closes the file, and frees SQLite's bytes with it. Does nothing unless these are locked here, which proves that
     /// no connection is left that the closing could harm.
     package func giveUp() {
-        let isLocked = owner.withLock { $0.isLocked }
-        guard isLocked else { return }
+        guard owner.withLock({ $0.isLocked }) else { return }
+        close()
+    }
+
+    /// Closes the file when no connection is left that the closing could harm. It has no name, so none can come any more.
+    fileprivate func closeIfUnused() {
+        let isUnused = owner.withLock { owner in
+            owner.descriptor != nil && !owner.isLocked && (try? SQLiteLockBytes.areFree(number, path)) == true
+        }
+        if isUnused { close() }
+    }
+
+    /// Opens the file a second time, for writing as well, whatever it is called by now.
+    private func reopened() throws(SystemError) -> FileDescriptor {
+        let link = "/proc/self/fd/\(number)"
+        // Where the system has no such way to it, there is its name, as long as it has that.
+        let (linked, named) = (try Files.identity(link), try Files.identity(path))
+        guard linked == identity || named == identity else {
+            throw SystemError(call: "open", path: path, errorNumber: ESTALE)
+        }
+        do {
+            return try FileDescriptor(opening: linked == identity ? link : path, .readWrite)
+        } catch {
+            throw SystemError(call: "open", path: path, errorNumber: error.errorNumber)
+        }
+    }
+
+    private func close() {
         LiveFiles.forget(self)
         isGivenUp.store(true, ordering: .releasing)
         let last = owner.withLock { owner in
             owner.isLocked = false
-            return owner.descriptor.take()
+            // A file without a name is cut before it is closed, which takes one that may be written.
+            let last = owner.locking.take() ?? (try? reopened())
+            owner.descriptor = nil
+            return last
         }
         last?.closeGradually()
     }

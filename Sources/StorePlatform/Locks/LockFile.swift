@@ -117,17 +117,19 @@ package final class LockFile: Sendable {
     package static func matchAttributes(of path: String, to reference: String) throws(SystemError) {
         guard let attributes = try FileAttributes(of: reference) else { return }
         // Closing another descriptor does no harm: these locks belong to open files, not to the process.
-        try attributes.apply(to: FileDescriptor(opening: path, .readWrite))
+        try attributes.apply(to: FileDescriptor(opening: path, .readWrite, followsLinks: false))
     }
 
+    /// A link is not followed: the table of holders is written into the file, and somebody might have put there a link to
+    /// a file that is not to be written over.
     private func openDescriptor() throws(SystemError) -> FileDescriptor {
         do {
-            return try FileDescriptor(opening: path, .readWrite)
+            return try FileDescriptor(opening: path, .readWrite, followsLinks: false)
         } catch  where error.isNotFound {
             try AtomicFile.createEmpty(at: path, likeFile: reference)
-            return try FileDescriptor(opening: path, .readWrite)
+            return try FileDescriptor(opening: path, .readWrite, followsLinks: false)
         } catch  where error.isPermission && allowsReadOnly {
-            return try FileDescriptor(opening: path, .readOnly)
+            return try FileDescriptor(opening: path, .readOnly, followsLinks: false)
         }
     }
 

@@ -20,6 +20,17 @@ enum SQLiteLockBytes {
         _ = try set(CPLATFORM_UNLOCK, descriptor, path)
     }
 
+    /// Whether nobody, this process included, holds a lock on one of them. The file may be open for reading alone.
+    static func areFree(_ descriptor: Int32, _ path: String) throws(SystemError) -> Bool {
+        var found = Int32(CPLATFORM_UNLOCK.rawValue)
+        let failure = cplatform_lock_probe(
+            descriptor, Int32(CPLATFORM_LOCK_EXCLUSIVE.rawValue), first, count, &found)
+        guard failure == 0 else {
+            throw SystemError(call: "fcntl(F_OFD_GETLK)", path: path, errorNumber: failure)
+        }
+        return found == Int32(CPLATFORM_UNLOCK.rawValue)
+    }
+
     private static func set(
         _ kind: cplatform_lock_kind, _ descriptor: Int32, _ path: String
     ) throws(SystemError) -> Bool {

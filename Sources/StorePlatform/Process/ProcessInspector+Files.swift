@@ -10,6 +10,22 @@ extension ProcessInspector {
         package let process: Int32
         /// The number of the descriptor there.
         package let descriptor: String
+
+        /// Whether the file may be written by it; nil where it is gone, or the system does not tell.
+        package var isForWriting: Bool? {
+            let path = "/proc/\(process)/fdinfo/\(descriptor)"
+            guard let text = try? Files.contents(of: path, limitBytes: Limits.descriptorInfoBytes) else { return nil }
+            return ProcessInspector.flags(inDescriptorInfo: text).map { $0 & O_ACCMODE != O_RDONLY }
+        }
+    }
+
+    /// The flags that a descriptor was opened with: `flags:\t0100002`, in octal.
+    static func flags(inDescriptorInfo text: [UInt8]) -> Int32? {
+        let lines = text.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
+        guard let line = lines.first(where: { $0.hasPrefix("flags:") }),
+            let flags = Int64(line.dropFirst(6).drop { $0 == "\t" || $0 == " " }, radix: 8)
+        else { return nil }
+        return Int32(truncatingIfNeeded: flags)
     }
 
     /// The other processes that have a file open, as far as this one may see them; none where the system has no `/proc`.

@@ -33,7 +33,7 @@ package final class HolderSlot: Sendable {
     /// - Throws: ``SystemError`` when the file cannot be opened for writing, extended or mapped.
     package static func take(path: String, label: String, roles: HolderRoles) throws(SystemError) -> HolderSlot? {
         while true {
-            let file = try FileDescriptor(opening: path, .readWrite)
+            let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
             guard let table = try SharedTable(of: file) else { return nil }
             guard let number = try lockFreeSlot(file) else { return nil }
             // The path may name another file by now, whose table is the one that counts.

@@ -8,7 +8,8 @@ import CPlatform
 /// ```
 ///
 /// A row of the table counts only while its holder lives. A process without a row, such as the `sqlcipher` shell, shows by
-/// SQLite's locks while it reads or writes, where the system tells of them.
+/// SQLite's locks, where the system tells of them; and by having the database open for writing, where this process may see
+/// that: before it reads for the first time, a connection holds no lock.
 public struct StoreHolders: Sendable, RandomAccessCollection {
     private let holders: [StoreHolder]
 
@@ -29,7 +30,21 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
             if rows.isEmpty { holders.append(StoreHolder(process: process, uses: uses)) }
             for row in rows { holders[row].uses += uses.filter { $0 != .open } }
         }
-        self.holders = holders
+        let known = Set(holders.map(\.process))
+        self.holders = holders + Self.strangers(of: database).filter { !known.contains($0.process) }
+    }
+
+    /// The other processes that have the database open for writing and know nothing of leases, since they do not have the
+    /// lock file open: as far as this process may see them.
+    package static func strangers(of database: String) -> [StoreHolder] {
+        func writers() -> Set<Int32> {
+            Set(ProcessInspector.openings(of: database).filter { $0.isForWriting == true }.map(\.process))
+        }
+        var strangers = writers().subtracting([ProcessInspector.currentProcess])
+        if !strangers.isEmpty { strangers.subtract(ProcessInspector.openings(of: database + "-lock").map(\.process)) }
+        // Who closed both in between is none.
+        if !strangers.isEmpty { strangers.formIntersection(writers()) }
+        return strangers.sorted().map { StoreHolder(process: $0, uses: [.open]) }
     }
 
     /// Who has the turn to write, or SQLite's write lock without a turn.
@@ -64,7 +79,7 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
 struct TableReader: ~Copyable {
     private let file: FileDescriptor
 
-    init(path: String) throws(SystemError) { file = try FileDescriptor(opening: path, .readOnly) }
+    init(path: String) throws(SystemError) { file = try FileDescriptor(opening: path, .readOnly, followsLinks: false) }
 
     /// The holders that live.
     consuming func holders() throws(SystemError) -> [StoreHolder] {

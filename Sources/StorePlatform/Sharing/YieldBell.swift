@@ -29,10 +29,10 @@ package final class YieldBell: Sendable {
 
     private static func open(_ path: String, _ isWritable: inout Bool) throws(SystemError) -> FileDescriptor {
         do {
-            return try FileDescriptor(opening: path, .readWrite)
+            return try FileDescriptor(opening: path, .readWrite, followsLinks: false)
         } catch  where error.isPermission {
             isWritable = false
-            return try FileDescriptor(opening: path, .readOnly)
+            return try FileDescriptor(opening: path, .readOnly, followsLinks: false)
         }
     }
 

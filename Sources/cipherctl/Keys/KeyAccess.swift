@@ -34,6 +34,7 @@ struct KeyAccess {
         var administration = KeyAdministration(databasePath: StorePaths(path).database, keys: choice.keys)
         administration.isCancelled = { Interruption.shared.isSet }
         administration.onNotice = { Console(isJSON: false).note($0) }
+        administration.onWait = { Console(isJSON: false).note($0) }
         self.administration = administration
     }
 
@@ -74,23 +75,52 @@ struct KeyAccess {
     /// Changes the keys: a signal ends the waiting for locks, and a stop by Ctrl-Z waits for the change.
     ///
     /// The store is opened beside, to remember the change; where that is not possible, the change is made all the same.
-    func change<Success>(_ body: (KeyAdministration) throws -> Success) throws -> Success {
+    ///
+    /// Between the look at the slots and the change somebody else may have changed them, however long a key was asked for.
+    /// Then the change is judged anew: the key that was given must still open the slot that it opened, and what is new is
+    /// looked at as the rest was.
+    /// - Parameter new: The key that the change brings in.
+    func change<Success>(
+        bringing new: NewKey? = nil, _ body: (KeyAdministration) throws -> Success
+    ) throws -> Success {
         var administration = administration
         // Before signals are caught: until now there is nothing to take back.
         let store = try openToRemember()
         defer { try? store?.get().close() }
         administration.memory = store.map { StoreMemory($0) { Console(isJSON: false).note($0) } }
         _ = Interruption.shared
-        return try JobControlSuspension.withoutStopping { try body(administration) }
+        administration.decidedOn = sidecar.slotted?.table.slots
+        while true {
+            do {
+                return try JobControlSuspension.withoutStopping { try body(administration) }
+            } catch let changed as SlotsChanged {
+                try requireStillOpen(in: changed.sidecar)
+                let known = administration.decidedOn ?? []
+                try new?.requireUnused(of: changed.sidecar, among: changed.sidecar.slots.filter { !known.contains($0) })
+                administration.decidedOn = changed.sidecar.slots
+            }
+        }
+    }
+
+    /// - Throws: `StoreError` `wrongKey` when the slot that was opened has gone, or has another secret.
+    private func requireStillOpen(in changed: Sidecar) throws(StoreError) {
+        guard let opened = openedBy, !changed.slots.contains(where: { $0.hasSecret(of: opened) }) else { return }
+        throw StoreError(
+            .wrongKey, what: "The keys of \"\(path)\" were not changed.",
+            why: "The key that was given opened slot \(opened.id), which was removed or changed meanwhile.",
+            remedy: "Give a key that opens the store now.")
     }
 
     /// The store, or why it cannot be opened; nil for one that is not complete, whose keys cannot be changed.
     ///
-    /// - Throws: `StoreError` `storeInUse`: what keeps an opener out keeps a change out too.
+    /// - Throws: `StoreError` `storeInUse`: what keeps an opener out keeps a change out too; `foreignSidecar`: the slots are
+    ///   those of another store.
     private func openToRemember() throws -> Result<SharedStore, any Error>? {
         guard sidecar.state == .ready else { return nil }
         let store = Result { try SharedStore.open(at: path, holding: keys) }
-        if case .failure(let error as StoreError) = store, error.code == .storeInUse { throw error }
+        if case .failure(let error as StoreError) = store, [.storeInUse, .foreignSidecar].contains(error.code) {
+            throw error
+        }
         return store
     }
 

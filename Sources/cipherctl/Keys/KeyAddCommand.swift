@@ -34,7 +34,7 @@ struct KeyAddCommand: Command {
         try access.requireSlots()
         let new = try NewKey(arguments, console)
         try new.requireUnused(in: access)
-        let slot = try access.change { try $0.add(new.slot()) }
+        let slot = try access.change(bringing: new) { try $0.add(new.slot()) }
         try console.report(
             json: .object(["store": .string(path), "added": SlotReport.json(slot)]),
             lines: ["added \(SlotReport.name(slot))"])

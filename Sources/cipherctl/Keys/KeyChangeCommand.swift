@@ -43,7 +43,7 @@ struct KeyChangeCommand: Command {
         try access.requireSlot(id)
         let new = try NewKey(arguments, console)
         try new.requireUnused(in: access)
-        let slot = try access.change { try $0.change(id, to: new.slot()) }
+        let slot = try access.change(bringing: new) { try $0.change(id, to: new.slot()) }
         try console.report(
             json: .object(["store": .string(path), "changed": SlotReport.json(slot)]),
             lines: [

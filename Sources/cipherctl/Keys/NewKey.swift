@@ -38,8 +38,17 @@ struct NewKey {
     ///
     /// - Throws: ``CommandFailure`` that names the slot.
     func requireUnused(in store: KeyAccess) throws {
-        guard let slot = try store.slot(openedBy: key) else { return }
-        throw CommandFailure(
+        if let slot = try store.slot(openedBy: key) { throw Self.known(slot) }
+    }
+
+    /// The same for slots that have come meanwhile.
+    func requireUnused(of sidecar: Sidecar, among slots: [KeySlot]) throws {
+        let opened = try key.withMaterial { try $0.openedSlot(of: sidecar, among: slots) }
+        if let slot = opened { throw Self.known(slot) }
+    }
+
+    private static func known(_ slot: KeySlot) -> CommandFailure {
+        CommandFailure(
             .usage, "sameKey", what: "The new key opens the store already.",
             why: "It is that of slot \(slot.id) (\(slot.kind.rawValue)).",
             hint: "Give another key; nothing was changed.")

@@ -41,14 +41,16 @@ struct RotateCommand: Command {
     init(_ arguments: ParsedArguments) throws { request = try RotationRequest(arguments) }
 
     func run(_ console: Console) throws -> ExitCode {
-        if case .status = request.mode { return try RotationStatusReport.run(request.paths, console) }
+        guard let work = request.work else { return try RotationStatusReport.run(request.paths, console) }
         let key = try UnlockedKey(KeyOptions.source(request.arguments), console)
         let secrets = try RotationSecrets(request, console)
         try confirm()
         _ = Interruption.shared
         var fleet = FleetReport(isJSON: console.isJSON)
         for path in request.paths {
-            let result = outcome(of: path, key, secrets, console)
+            let rotation = StoreRotation(
+                path: path, work: work, request: request, key: key, secrets: secrets, console: console)
+            let result = RotationFirstLook.outcome(instead: rotation) ?? rotation.outcome()
             fleet.add(result)
             if !console.isJSON { for line in result.lines { try console.output.line(line) } }
             // What is asked to end does not begin with the next one.
@@ -58,19 +60,8 @@ struct RotateCommand: Command {
         return fleet.exitCode
     }
 
-    private func outcome(
-        of path: String, _ key: UnlockedKey, _ secrets: RotationSecrets, _ console: Console
-    ) -> RotationOutcome {
-        do {
-            if let told = try RotationFirstLook.outcome(of: path, request, key, console) { return told }
-        } catch {
-            return RotationOutcome(path: path, .failed(error))
-        }
-        return RotationRun(path: path, request: request, key: key, secrets: secrets, console: console).outcome()
-    }
-
     private func confirm() throws {
-        guard request.mode == .rotate, request.dropsOtherSlots else { return }
+        guard request.work == .rotate, request.dropsOtherSlots else { return }
         try Confirmation.require("Slots whose keys are not given are removed.", request.arguments)
     }
 }
@@ -88,6 +79,8 @@ enum RotateNotes {
         "A direct store takes its new key from the options with --new-, and its other processes have to ask for it "
             + "again. A --new-key-command is asked again before the switch and must give the same key: so a secret manager "
             + "proves that it keeps it.",
+        "--resume goes on with a rotation that was cut, as it was begun. A direct store demands its new key again, and is "
+            + "refused when that is another one: after the switch nothing else opens it. If it is lost, --abort.",
         "The former file is removed, not overwritten: on SSDs, in snapshots and in backups its pages stay, under the former "
             + "key. What answers which mishap: cipherctl help keys",
         "Of several stores each is rotated though another one failed; the exit code is that of the worst. Off a terminal "

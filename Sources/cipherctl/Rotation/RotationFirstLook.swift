@@ -6,14 +6,16 @@ import StorePlatform
 /// What is told of a store instead of opening it.
 enum RotationFirstLook {
     /// - Returns: nil when the store is to be opened.
-    /// - Throws: What choosing a sidecar throws.
-    static func outcome(
-        of path: String, _ request: RotationRequest, _ key: UnlockedKey, _ console: Console
-    ) throws -> RotationOutcome? {
-        switch request.mode {
-        case .dryRun: pending(path)
-        case .rotate where request.youngestAge != nil: try ageless(path, key, console)
-        case .rotate, .status, .resume, .abort: nil
+    static func outcome(instead rotation: StoreRotation) -> RotationOutcome? {
+        switch rotation.work {
+        case .dryRun: return pending(rotation.path)
+        case .rotate where rotation.request.youngestAge != nil:
+            do {
+                return try ageless(rotation.path, rotation.key, rotation.console)
+            } catch {
+                return RotationOutcome(path: rotation.path, .failed(error))
+            }
+        case .rotate, .resume, .abort: return nil
         }
     }
 

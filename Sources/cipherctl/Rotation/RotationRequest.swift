@@ -3,16 +3,17 @@ import KeyRotation
 
 /// What a rotation is asked for, as the options say.
 struct RotationRequest {
-    enum Mode: Equatable {
+    /// What is done with each store.
+    enum Work: Equatable {
         case rotate
         case dryRun
-        case status
         case resume
         case abort
     }
 
     let arguments: ParsedArguments
-    let mode: Mode
+    /// nil when it is only to be told how rotations stand, which needs no key.
+    let work: Work?
     let isCompromised: Bool
     let dropsOtherSlots: Bool
     /// Seconds.
@@ -27,7 +28,7 @@ struct RotationRequest {
     /// - Throws: ``UsageError`` for options that do not go together.
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        mode = try Self.mode(arguments)
+        work = try Self.work(arguments)
         isCompromised = arguments.has("--compromised")
         dropsOtherSlots = arguments.has("--drop-other-slots")
         backupDirectory = arguments.value("--backup")
@@ -41,23 +42,24 @@ struct RotationRequest {
         options = try Self.options(arguments)
     }
 
-    private static func mode(_ arguments: ParsedArguments) throws(UsageError) -> Mode {
-        let modes: [(String, Mode)] = [
-            ("--dry-run", .dryRun), ("--status", .status), ("--resume", .resume), ("--abort", .abort),
+    private static func work(_ arguments: ParsedArguments) throws(UsageError) -> Work? {
+        let works: [(String, Work?)] = [
+            ("--dry-run", .dryRun), ("--status", nil), ("--resume", .resume), ("--abort", .abort),
         ]
-        let given = modes.filter { arguments.has($0.0) }
+        let given = works.filter { arguments.has($0.0) }
         guard given.count <= 1 else {
             throw UsageError(
                 "\(given.map(\.0).joined(separator: " and ")) were given.", hint: "Give one of them.")
         }
-        return given.first?.1 ?? .rotate
+        guard let first = given.first else { return .rotate }
+        return first.1
     }
 
     private func requireConsistency() throws(UsageError) {
         if backupDirectory != nil, arguments.has("--no-backup") {
             throw UsageError("--backup and --no-backup were given.", hint: "Leave one of them out.")
         }
-        if mode == .rotate || mode == .resume, backupDirectory == nil, !arguments.has("--no-backup") {
+        if work == .rotate || work == .resume, backupDirectory == nil, !arguments.has("--no-backup") {
             throw UsageError(
                 "A rotation begins with a backup, and no place for it was given.",
                 hint: "Give --backup DIR, or --no-backup if you have another way back.")
@@ -73,7 +75,7 @@ struct RotationRequest {
                 "--compromised and a new key were given.",
                 hint: "Stores with slots keep their keys: change a slot with `cipherctl key change` first.")
         }
-        if mode == .status, KeyOptions.isGiven(arguments) {
+        if work == nil, KeyOptions.isGiven(arguments) {
             throw UsageError("--status needs no key.", hint: "Leave the key out.")
         }
     }

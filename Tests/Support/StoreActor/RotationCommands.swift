@@ -18,6 +18,7 @@ extension Actor {
     /// - `stock PATH`: an idle connection of plain C by the store's revealed key, in place of the store.
     /// - `stock-key`: takes the revealed key in place of the store; `stock-write PATH TEXT [emptying]` opens such a
     ///   connection with it, inserts a row and closes; with `emptying` the log is there and empty then.
+    /// - `stock-open PATH`: such a connection, which has not read yet; `stock-insert TEXT` inserts a row with it.
     static let rotationCommands: [String: Command] = [
         "rotate": { actor, words in
             let report = try actor.rotation(words).run()
@@ -64,6 +65,14 @@ extension Actor {
             let connection = try StockConnection(words[0], keyspec: actor.stockKeyspec)
             try connection.insert(words[1])
             if words.last == "emptying" { try connection.emptyLog() }
+            return ""
+        },
+        "stock-open": { actor, words in
+            actor.stock = try StockConnection(unread: words[0], keyspec: actor.stockKeyspec)
+            return ""
+        },
+        "stock-insert": { actor, words in
+            try actor.stock?.insert(words[0])
             return ""
         },
         "stock-close": { actor, _ in
@@ -182,12 +191,16 @@ final class RotationLoad: Sendable {
 final class StockConnection {
     private var handle: OpaquePointer?
 
-    init(_ path: String, keyspec: [UInt8]) throws {
+    convenience init(_ path: String, keyspec: [UInt8]) throws {
+        try self.init(unread: path, keyspec: keyspec)
+        try check(sqlite3_exec(handle, "SELECT COUNT(*) FROM mark", nil, nil, nil))
+    }
+
+    /// A connection that has its key, and has read nothing: it holds no lock.
+    init(unread path: String, keyspec: [UInt8]) throws {
         try check(sqlite3_open(path, &handle))
         try check(sqlite3_key_v2(handle, "main", keyspec, Int32(keyspec.count)))
-        for sql in ["PRAGMA cipher_plaintext_header_size = 32", "SELECT COUNT(*) FROM mark"] {
-            try check(sqlite3_exec(handle, sql, nil, nil, nil))
-        }
+        try check(sqlite3_exec(handle, "PRAGMA cipher_plaintext_header_size = 32", nil, nil, nil))
     }
 
     func insert(_ text: String) throws {

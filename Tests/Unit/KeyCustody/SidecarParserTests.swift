@@ -79,6 +79,8 @@ struct SidecarParserTests {
         let third = original.replacingOccurrences(of: "\"version\":1", with: "\"version\":3")
         #expect(error(third.replacingOccurrences(of: "epoch", with: "era")) == .versionAhead(3))
         #expect(error(third)?.isAhead == false)
+        // A sign behind the number that became a digit, in one copy.
+        #expect(error(original.replacingOccurrences(of: "\"version\":1}", with: "\"version\":10"))?.isAhead == false)
         // A file of one version under the number of another is damaged; its lines are not taken for the other's.
         let second = original.replacingOccurrences(of: "\"version\":1", with: "\"version\":2")
         #expect(error(second) == .malformed(line: 1, expected: "version 1"))

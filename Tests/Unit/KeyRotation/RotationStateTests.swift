@@ -49,7 +49,8 @@ struct RotationStateTests {
             .asking: [
                 (.done, .carryRest, .carryingRest),
                 (.withheld(isPatienceOver: false), .withdraw(attempt: 1), .withdrawing),
-                (.withheld(isPatienceOver: true), .undo, .undoing), (.failed, .undo, .undoing),
+                (.withheld(isPatienceOver: true), .undo, .undoing),
+                (.foreignHolder, .withdraw(attempt: 1), .withdrawing), (.failed, .undo, .undoing),
                 (.cancelled, .undo, .undoing),
             ],
             .carryingRest: [

@@ -251,49 +251,7 @@ import Testing
         try store.close()
     }
 
-    // MARK: Cut rotations
-
-    /// Leaves a store as a rotation leaves it that is killed while it copies.
-    private func cut() throws -> Salt {
-        try filled().close()
-        let file = try LockFile(path: path + "-lock", likeFile: path)
-        let admin = try #require(try file.tryLock(.admin, .exclusive))
-        let opening = try #require(try file.tryLock(.opening, .exclusive))
-        defer {
-            admin.release()
-            opening.release()
-        }
-        let ledger = RotationLedger(databasePath: path) { try TestKeys.material("raw").unlock($0) }
-        let keys = try ledger.begin(.newDataKey)
-        try Data(count: 5000).write(to: URL(fileURLWithPath: path + "-rotating"))
-        return keys.nextSalt
-    }
-
-    @Test("a rotation that was cut is told by its status, and abandoned")
-    func abandons() throws {
-        _ = try cut()
-        let status = try KeyRotation.status(of: path)
-        #expect(status.state == .copying && status.wasCut && status.epoch == 1 && status.copyBytes == 5000)
-        #expect(
-            storeError { try KeyRotation.abandon(path: path, unlockedBy: .rawKey([UInt8](repeating: 1, count: 32))) }
-                == .wrongKey)
-        #expect(try KeyRotation.abandon(path: path, unlockedBy: TestKeys.source("raw")))
-        #expect(try KeyRotation.status(of: path).state == .none)
-        #expect(!FileManager.default.fileExists(atPath: path + "-rotating"))
-        #expect(try !KeyRotation.abandon(path: path, unlockedBy: TestKeys.source("raw")))
-        #expect(StoreProof.problems(path).isEmpty)
-    }
-
-    @Test("a rotation that was cut is gone on with, to the key that was pending")
-    func resumes() throws {
-        let salt = try cut()
-        let report = try KeyRotation.resume(
-            path: path, unlockedBy: TestKeys.source("raw"), options: quick)
-        #expect(report?.toEpoch == 2)
-        #expect(try sidecar().salt == salt)
-        #expect(StoreProof.problems(path).isEmpty)
-        #expect(try KeyRotation.resume(path: path, unlockedBy: TestKeys.source("raw"), options: quick) == nil)
-    }
+    // MARK: Steps by hand
 
     private func run(_ store: SharedStore) throws -> RotationRun {
         let (keys, _) = try store.requireRotationKeys()

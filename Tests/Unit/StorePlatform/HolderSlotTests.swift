@@ -201,6 +201,47 @@ struct HolderSlotTests {
         child.waitUntilExit()
         #expect(waitUntil { ProcessInspector.state(of: process) == .gone })
     }
+
+    @Test("a link in the place of the lock file is not followed, and what it leads to is not written")
+    func link() throws {
+        let victim = folder.file("victim")
+        try Data(repeating: 7, count: 300_000).write(to: URL(fileURLWithPath: victim))
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: victim)
+        #expect(throws: SystemError.self) { try LockFile(path: path, likeFile: database) }
+        #expect(throws: SystemError.self) { try LockFile(path: path, likeFile: database, allowsReadOnly: true) }
+        #expect(throws: SystemError.self) { try take() }
+        #expect(throws: SystemError.self) { try YieldBell(path: path) }
+        #expect(throws: SystemError.self) { try holders() }
+        #expect(throws: SystemError.self) { try LockFile.matchAttributes(of: path, to: database) }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: victim)) == Data(repeating: 7, count: 300_000))
+    }
+
+    /// A shell that has opened files and waits for the end of its input.
+    private func shell(_ redirections: String) throws -> (Process, Pipe) {
+        let (process, input, output) = (Process(), Pipe(), Pipe())
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = ["-c", "exec \(redirections); echo; read line", "sh", database, path]
+        (process.standardInput, process.standardOutput) = (input, output)
+        try process.run()
+        #expect(output.fileHandleForReading.readData(ofLength: 1).count == 1)
+        return (process, input)
+    }
+
+    // A connection that has not read yet holds no lock.
+    @Test("a process that has the database open for writing, but not the lock file, is found without any lock")
+    func strangers() throws {
+        let (stranger, input) = try shell("3<>\"$1\"")
+        let others = try [shell("3<\"$1\""), shell("3<>\"$1\" 4<>\"$2\"")]
+        #expect(StoreHolders.strangers(of: database).map(\.process) == [stranger.processIdentifier])
+        #expect(try holders().map(\.process) == [stranger.processIdentifier])
+        #expect(try holders().map(\.uses) == [[.open]])
+        for (process, input) in others + [(stranger, input)] {
+            try input.fileHandleForWriting.close()
+            process.waitUntilExit()
+        }
+        #expect(StoreHolders.strangers(of: database).isEmpty)
+    }
 }
 
 /// Random numbers that a seed repeats.

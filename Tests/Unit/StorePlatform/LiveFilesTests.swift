@@ -85,6 +85,45 @@ struct LiveFilesTests {
         #expect(try next.byteCount() == 3)
     }
 
+    @Test("of a file that was replaced the first page is written over when its bytes are locked; the rest stays")
+    func spoiling() throws {
+        try Data(repeating: 7, count: 70_000).write(to: URL(fileURLWithPath: path))
+        let file = try LiveFiles.descriptor(of: path)
+        let other = open(path, O_RDONLY | O_CLOEXEC)
+        func content() throws -> [UInt8] {
+            try FileDescriptor(opening: "/proc/self/fd/\(other)", .readOnly).read(at: 0, byteCount: 80_000)
+        }
+        #expect(try file.tryLockSQLiteBytes())
+        // It has its name: it is the database.
+        try file.spoil()
+        #expect(try content() == [UInt8](repeating: 7, count: 70_000))
+        try Data("new".utf8).write(to: URL(fileURLWithPath: folder.file("new.db")))
+        #expect(rename(folder.file("new.db"), path) == 0)
+        try file.unlockSQLiteBytes()
+        try file.spoil()
+        #expect(try content() == [UInt8](repeating: 7, count: 70_000))
+        #expect(try file.tryLockSQLiteBytes())
+        try file.spoil()
+        #expect(
+            try content() == [UInt8](repeating: 0xff, count: 65_536) + [UInt8](repeating: 7, count: 70_000 - 65_536))
+        file.giveUp()
+        close(other)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == Data("new".utf8))
+    }
+
+    @Test("a file that is only looked at is not open for writing; one whose bytes were locked is")
+    func access() throws {
+        func isForWriting() -> Set<Bool?> {
+            Set(ProcessInspector.openings(of: path).map(\.isForWriting))
+        }
+        let file = try LiveFiles.descriptor(of: path)
+        #expect(isForWriting() == [false])
+        #expect(try file.tryLockSQLiteBytes())
+        #expect(isForWriting() == [false, true])
+        file.giveUp()
+        #expect(isForWriting().isEmpty)
+    }
+
     @Test("what is no regular file, or is not there, is refused without being opened")
     func refused() throws {
         #expect(mkfifo(folder.file("pipe"), 0o600) == 0)

@@ -67,6 +67,27 @@ import Testing
         #expect(try remembered == bench.sidecar().generation)
     }
 
+    @Test(
+        "a row that is no generation refuses nobody, and the next change of keys makes it one",
+        arguments: ["999999999999999999", "-1", "0", "1.5e300", "'text'", "NULL"])
+    func nonsense(value: String) throws {
+        try removeSlot()
+        try bench.withStore(kept) { store in
+            try store.write { db in
+                // Without the table's constraints, as pages that somebody wrote are.
+                let row = try Row.fetchOne(db, sql: "SELECT id, store FROM cipherstore_custody")
+                try db.execute(sql: "DROP TABLE cipherstore_custody")
+                try db.execute(sql: "CREATE TABLE cipherstore_custody (id INTEGER PRIMARY KEY, store, generation)")
+                try db.execute(
+                    sql: "INSERT INTO cipherstore_custody VALUES (?, ?, \(value))",
+                    arguments: [row?["id"] as Int?, row?["store"] as Data?])
+            }
+        }
+        #expect(try remembered == nil || remembered == bench.sidecar().generation)
+        try bench.withStore(kept) { try $0.keys.remove(1) }
+        #expect(try remembered == bench.sidecar().generation)
+    }
+
     @Test("a row that is behind refuses nobody, and the next opening for writing raises it, but not one for reading")
     func behind() throws {
         try removeSlot()

@@ -177,8 +177,12 @@ struct KeyAdministrationTests {
         let before = try bench.content(.main)
         var administration = bench.administration
         administration.wait = .milliseconds(30)
+        let waits = Mutex<[String]>([])
+        administration.onWait = { wait in waits.withLock { $0.append(wait) } }
         let lock = try LockFile(path: bench.path + "-lock", likeFile: nil).tryLock(byte, .exclusive)
         #expect(code { try administration.remove(1) } == .storeInUse)
+        // An opening takes no time to speak of; a rotation does.
+        #expect(waits.withLock { $0.count } == (byte == .admin ? 1 : 0))
         administration.wait = .seconds(60)
         administration.isCancelled = { true }
         #expect(throws: CancellationError.self) { try administration.remove(1) }

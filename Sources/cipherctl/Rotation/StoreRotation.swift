@@ -5,8 +5,9 @@ import KeyRotation
 import StorePlatform
 
 /// The rotation of one store among several, from its first look to its outcome.
-struct RotationRun {
+struct StoreRotation {
     let path: String
+    let work: RotationRequest.Work
     let request: RotationRequest
     let key: UnlockedKey
     let secrets: RotationSecrets
@@ -15,8 +16,8 @@ struct RotationRun {
     /// Never throws: a store that fails must not keep the next one from its turn.
     func outcome() -> RotationOutcome {
         do {
-            switch request.mode {
-            case .rotate, .status: return try rotate()
+            switch work {
+            case .rotate: return try rotate()
             case .dryRun: return try look()
             case .resume: return try resume()
             case .abort: return try abort()
@@ -81,9 +82,9 @@ struct RotationRun {
     private func options() throws -> KeyRotation.Options {
         var options = request.options
         let sidecar = try claimed()
-        options.aim = try aim(hasSlots: sidecar.slotted != nil)
+        options.aim = try aim(sidecar)
         options.provesNewKey = secrets.proof
-        options.backupFolder = try request.backupDirectory.map { try backupFolder(in: $0, epoch: sidecar.epoch) }
+        options.backupFolder = try request.backupDirectory.map { try backupFolder(in: $0, of: sidecar) }
         return options
     }
 
@@ -96,15 +97,8 @@ struct RotationRun {
         return try SidecarUnlocking.choose(path, key, console).sidecar
     }
 
-    private func aim(hasSlots: Bool) throws -> KeyRotation.Aim {
-        guard hasSlots else {
-            guard let new = secrets.new else {
-                throw UsageError(
-                    "\"\(path)\" is a direct store: it needs a new key, and none was given.",
-                    hint: "Give one of: \(KeyOptions.new.map(\.form).joined(separator: ", ")).")
-            }
-            return .newKey(new.source)
-        }
+    private func aim(_ sidecar: Sidecar) throws -> KeyRotation.Aim {
+        guard sidecar.slotted != nil else { return try directAim(sidecar) }
         guard secrets.new == nil else {
             throw UsageError(
                 "\"\(path)\" has key slots, and a new key was given.",
@@ -114,15 +108,34 @@ struct RotationRun {
         return .compromised(dropsOtherSlots: request.dropsOtherSlots, alsoKeeping: secrets.also.map(\.source))
     }
 
-    /// A folder that is not there yet: `DIR/app.db-epoch7-20261121T101112Z`.
-    private func backupFolder(in directory: String, epoch: UInt64) throws -> String {
+    private func directAim(_ sidecar: Sidecar) throws -> KeyRotation.Aim {
+        if let new = secrets.new { return .newKey(new.source) }
+        let forms = KeyOptions.new.map(\.form).joined(separator: ", ")
+        guard work == .resume else {
+            throw UsageError(
+                "\"\(path)\" is a direct store: it needs a new key, and none was given.",
+                hint: "Give one of: \(forms).")
+        }
+        // Nothing is pending, or what is can only be finished.
+        guard sidecar.state == .rotating else { return .newDataKey }
+        throw UsageError(
+            "\"\(path)\" is a direct store, and the new key that its rotation was begun with was not given: it alone opens "
+                + "the store afterwards, so it must be shown that it is not lost.",
+            hint: "Give it by one of: \(forms). If it is lost: `cipherctl rotate --abort`, and the store keeps its key."
+        )
+    }
+
+    /// A folder that is not there yet: `DIR/app.db-3f9a01c4-epoch7-20261121T101112Z`. The digits are the first of the store's
+    /// identifier: several stores may have the same name.
+    private func backupFolder(in directory: String, of sidecar: Sidecar) throws -> String {
         guard try Files.kind(directory) == .directory else {
             throw CommandFailure(
                 .noSuchStore, "noDirectory", what: "There is no directory \"\(directory)\" for the backup.",
                 why: "The path names nothing, or something else.", hint: "Create it, or check the path.")
         }
         let time = SlotReport.moment(WallClock.secondsSince1970).filter { $0 != "-" && $0 != ":" }
-        return "\(directory)/\(Files.name(of: StorePaths(path).database))-epoch\(epoch)-\(time)"
+        let name = "\(Files.name(of: StorePaths(path).database))-\(sidecar.storeID.description.prefix(8))"
+        return "\(directory)/\(name)-epoch\(sidecar.epoch)-\(time)"
     }
 
     private static func interrupted(_ path: String) -> CommandFailure {

@@ -1,0 +1,99 @@
+import CipherDatabase
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+/// What comes before a rotation that was cut is gone on with: the lock, its keys, what it has left, the preflight, the
+/// backup.
+struct RotationResumption {
+    let paths: StorePaths
+    /// By the present key.
+    let ledger: RotationLedger
+    /// Gives that key again.
+    let source: KeySource
+    /// The new key of a direct store, where it was given.
+    let newKey: RotationSecret?
+    let configuration: Configuration
+    let options: KeyRotation.Options
+    let teller: ProgressTeller
+    let isCancelled: @Sendable () -> Bool
+
+    /// - Returns: nil when no rotation was pending.
+    func run() throws -> RotationReport? {
+        let admin = try KeyRotation.takeAdmin(paths)
+        defer { admin.release() }
+        guard let rotation = try ledger.rotation() else { return nil }
+        if rotation.sidecar.state == .switching {
+            try requireAim(of: rotation)
+            // Any opening finishes it, once nobody holds the lock of rotations.
+            admin.release()
+            return try finish(rotation)
+        }
+        guard let keys = try rotation.keys else {
+            throw StoreError.noPendingKeys(paths.database, hasPresent: rotation.present != nil)
+        }
+        try requireAim(of: rotation)
+        // Nothing is derived again: everybody waits for what the ledger writes in the switch.
+        let known = RotationLedger(databasePath: paths.database, resuming: keys)
+        // While the lock is held an opening takes the rotation for one that runs, and leaves it alone.
+        let store = try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration)
+        defer { try? store.close() }
+        return try RotationRun(
+            paths: paths, storeKeys: keys.current, ledger: known, options: options, epoch: keys.nextEpoch - 1,
+            teller: teller, isCancelled: isCancelled, examine: { run in try examine(store, run) },
+            announce: { _ in keys }
+        ).run()
+    }
+
+    private func examine(_ store: SharedStore, _ run: RotationRun) throws {
+        // Its pages are copied anew, and need the room.
+        try RotationCopy.removeLeftover(of: paths)
+        try RotationPreflight(store, options, judgesAim: false, isCancelled: isCancelled).require(teller)
+        run.report.backupPath = try options.backUp(store, teller, isCancelled: isCancelled)
+    }
+
+    private func finish(_ rotation: PendingRotation) throws -> RotationReport {
+        let begin = ContinuousClock.now
+        try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration).close()
+        var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
+        report.wasFinished = true
+        if options.backupFolder != nil {
+            report.notices.append("No backup was made: the switch was begun, and could only be finished.")
+        }
+        report.duration = .now - begin
+        return report
+    }
+
+    // MARK: The aim
+
+    /// Compares what is asked for with what was begun, which cannot be changed any more.
+    private func requireAim(of rotation: PendingRotation) throws {
+        guard rotation.sidecar.slotted != nil else { return try requireNewKey(rotation) }
+        switch options.aim {
+        case .newDataKey: break
+        case .compromised:
+            if rotation.sidecar.pending?.table == nil { throw StoreError.masterKeyStays(paths.database) }
+        case .newKey: throw StoreError.takesNoNewKey(paths.database)
+        }
+    }
+
+    /// Behind the switch a direct store opens with the new key alone, so whoever goes on has to show that he has it.
+    private func requireNewKey(_ rotation: PendingRotation) throws {
+        let isSwitching = rotation.sidecar.state == .switching
+        guard let newKey else {
+            // There is no way back that could be taken for want of it.
+            if isSwitching { return }
+            throw StoreError.newKeyNotGiven(paths.database)
+        }
+        guard let successor = rotation.sidecar.successor, let pending = try rotation.nextDataKey,
+            try newKey.material.dataKey(salt: successor.salt, settings: successor.settings).isEqual(to: pending)
+        else { throw StoreError.otherNewKey(paths.database, isSwitching: isSwitching) }
+    }
+}
+
+extension RotationLedger {
+    /// A ledger for a rotation whose keys are known.
+    fileprivate convenience init(databasePath: String, resuming keys: RotationKeys) {
+        self.init(databasePath: databasePath) { $0.epoch < keys.nextEpoch ? keys.current : keys.next }
+    }
+}

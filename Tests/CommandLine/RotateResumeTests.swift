@@ -1,0 +1,73 @@
+import Foundation
+import StorePlatform
+import TestKit
+import Testing
+
+@Suite("cipherctl rotate --resume")
+struct RotateResumeTests {
+    private let place: Workplace
+    private var store: String { place.path("s.db") }
+
+    init() throws { place = try Workplace() }
+
+    /// Leaves a store whose rotation was killed.
+    private func cut(_ opening: String, at point: CrashPoint, _ aim: String) throws {
+        let actor = try ActorProcess()
+        #expect(actor.ask("\(opening) \(store) raw")?.hasPrefix("ok") == true)
+        #expect(actor.ask("mark 3") == "ok")
+        #expect(actor.ask("die-at \(point.rawValue) 0") == "ok")
+        #expect(actor.ask("rotate \(aim)") == nil, "the process did not pass \(point)")
+        #expect(actor.diedBySignal())
+    }
+
+    private func resume(_ more: String...) throws -> CommandRun.Outcome {
+        try place.run(["rotate", store, "--resume", "--raw-key-file", place.key] + more)
+    }
+
+    // It ended with 0 whatever key was given, and the store opened with the one that was pending.
+    @Test("a direct store demands the new key that its rotation was begun with")
+    func direct() throws {
+        try cut("open-direct", at: .rotationCopied, "key:words")
+        try place.write("words\n", to: "begun")
+        try place.write("other words\n", to: "other")
+        let none = try resume("--no-backup")
+        #expect(none.status == 64 && none.errors.contains("--abort"), "\(none.errors)")
+        let other = try resume("--no-backup", "--new-key-file", place.path("other"))
+        #expect(other.status == 77 && other.errors.contains("Nothing was changed"), "\(other.errors)")
+        #expect(try place.run(["rotate", store, "--status"]).status == 2)
+        let begun = try resume("--no-backup", "--new-key-file", place.path("begun"))
+        #expect(begun.status == 0 && begun.output.hasPrefix("\(store): epoch 1 -> 2\n"), "\(begun.errors)")
+        #expect(try place.run(["verify", store, "--key-file", place.path("begun")]).status == 0)
+        #expect(try place.ctl("verify", store).status == 77)
+        // Without a rotation there is no key to give.
+        let nothing = try place.run(["rotate", store, "--resume", "--no-backup", "--key-file", place.path("begun")])
+        #expect(nothing.status == 0 && nothing.output.contains("no rotation was pending"), "\(nothing.errors)")
+    }
+
+    // The option was demanded and then passed over.
+    @Test("the backup that is asked for is made, told, and opens with the former keys")
+    func backup() throws {
+        try cut("open", at: .rotationCopied, "data-key")
+        try FileManager.default.createDirectory(atPath: place.path("backups"), withIntermediateDirectories: false)
+        let outcome = try resume("--backup", place.path("backups"), "--json")
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        let result = (outcome.json["stores"] as? [[String: Any]])?.first
+        let folder = try #require(result?["backup"] as? String)
+        #expect(result?["to_epoch"] as? Int == 2)
+        #expect(try place.ctl("restore", folder, place.path("r.db")).status == 0)
+        let count = try place.ctl(
+            "sql", place.path("r.db"), "SELECT count(*) FROM mark WHERE text <> 'migrated'", "--mode", "csv")
+        #expect(count.output == "count(*)\r\n3\r\n", "\(count.errors)")
+        #expect(try place.ctl("status", place.path("r.db"), "--json").json["epoch"] as? Int == 1)
+    }
+
+    @Test("a switch that had only to be finished says that there is no backup")
+    func finished() throws {
+        try cut("open", at: .rotationSwitchingWritten, "data-key")
+        try FileManager.default.createDirectory(atPath: place.path("backups"), withIntermediateDirectories: false)
+        let outcome = try resume("--backup", place.path("backups"))
+        #expect(outcome.status == 0 && outcome.output.contains("finished what was cut"), "\(outcome.errors)")
+        #expect(outcome.errors.contains("No backup was made"), "\(outcome.errors)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place.path("backups")).isEmpty)
+    }
+}

@@ -1,0 +1,32 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import StorePlatform
+import TestKit
+
+/// Leaves a store that nobody has open as a rotation leaves it that is killed.
+enum CutRotation {
+    /// Bytes of the copy that was begun.
+    static let copyBytes = 5000
+
+    /// As a kill in the middle of the copy leaves it.
+    ///
+    /// - Parameter isSwitching: Whether the sidecar says that the switch has begun. The copy is none that could be moved.
+    /// - Returns: The keys of both epochs.
+    @discardableResult
+    static func leave(
+        _ path: String, by key: String = "raw", aim: RotationAim = .newDataKey, isSwitching: Bool = false
+    ) throws -> RotationKeys {
+        let file = try LockFile(path: path + "-lock", likeFile: path)
+        let locks = try [LockByte.admin, .opening].map {
+            try file.lock($0, .exclusive, deadline: .now + .seconds(20))
+        }
+        defer { for lock in locks { lock.release() } }
+        let secret = RotationSecret(try TestKeys.material(key))
+        let ledger = RotationLedger(databasePath: path) { try secret.material.unlock($0) }
+        let keys = try ledger.begin(aim)
+        try Data(count: copyBytes).write(to: URL(fileURLWithPath: path + "-rotating"))
+        if isSwitching { try ledger.announceSwitch(pages: 10) }
+        return keys
+    }
+}
