@@ -16,7 +16,7 @@ import KeyCustody
 /// `Docs/Rotation.md`.
 ///
 /// A rotation that fails before the switch leaves the store as it was. One that is killed is undone or finished by whoever
-/// opens the store next.
+/// opens the store for writing next.
 public struct KeyRotation: Sendable {
     let store: SharedStore
     /// How it is done.
@@ -48,7 +48,7 @@ public struct KeyRotation: Sendable {
     ///   - progress: Told how far it is, on any thread, up to ten times a second.
     /// - Throws: `StoreError`: `storeInUse` when another rotation runs, when a process does not pause, or when writers are
     ///   faster than the copy; `pageDamaged`, `truncated`; `rotationPending` when something that is no copy has the copy's
-    ///   name, or when the switch was begun and could not be finished: opening the store finishes it. `SystemError` when
+    ///   name, or when the switch was begun and could not be finished: opening the store for writing finishes it. `SystemError` when
     ///   the disk is full. `DatabaseError` `SQLITE_CORRUPT` when `integrity_check` finds damage that is not that of a page.
     ///   `CancellationError`.
     @discardableResult

@@ -29,6 +29,9 @@ struct RotationPreflight {
     /// Makes the plan, and refuses what cannot begin.
     func require(_ teller: ProgressTeller) throws {
         teller.begin(.preflight)
+        if case .foreign(let why) = try RotationLeftover(at: paths.rotationCopy) {
+            throw StoreError.copyInTheWay(paths.rotationCopy, why)
+        }
         let plan = try plan(measures: false)
         let directory = Files.directory(of: paths.database)
         if plan.freeBytes < plan.neededBytes {
@@ -174,6 +177,9 @@ struct RotationPreflight {
         }
         func warning(_ what: String, _ remedy: String) {
             plan.warnings.append(RotationPlan.Finding(what: what, remedy: remedy))
+        }
+        if case .foreign(let why) = try? RotationLeftover(at: paths.rotationCopy) {
+            obstacle("\"\(paths.rotationCopy)\" has the name of the copy. \(why)", "Look what it is, and move it away.")
         }
         if let first = plan.damage?.first {
             obstacle("integrity_check found damage: \(first).", Self.damageRemedy)

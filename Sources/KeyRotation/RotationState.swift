@@ -73,7 +73,7 @@ struct RotationState: Equatable {
         case letGo
         /// Drop the pending key, remove the copy, let the processes go on.
         case undo
-        /// Let go of everything as it is: the next opening finishes or undoes it.
+        /// Let go of everything as it is: the next opening for writing finishes or undoes it.
         case leave
     }
 

@@ -25,6 +25,6 @@ public struct RotationStatus: Sendable, Equatable {
     /// Bytes of the write-ahead log.
     public internal(set) var logBytes: Int
 
-    /// Whether a rotation was cut, so that the next opening undoes or finishes it.
+    /// Whether a rotation was cut, so that the next opening for writing undoes or finishes it.
     public var wasCut: Bool { state != .none && !isRunning }
 }

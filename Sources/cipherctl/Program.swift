@@ -10,6 +10,7 @@ enum Program {
         let beforeOperands = arguments.prefix { $0 != "--" }
         let isJSON = beforeOperands.contains("--json")
         let console = Console(isJSON: isJSON)
+        IgnoredSignals.begin()
         do {
             // A core dump of a process that has a store open holds its key.
             try ProcessInspector.disableCoreDumps()
@@ -56,6 +57,7 @@ enum Program {
             return .ok
         }
         let parsed = try ParsedArguments(rest, syntax: command.syntax)
+        if command.changesFiles { IgnoredSignals.outliveReaders() }
         return try command.init(parsed).run(console)
     }
 }

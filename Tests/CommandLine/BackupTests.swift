@@ -70,6 +70,10 @@ struct BackupTests {
         try place.poke("b/store.db", at: 9000, [0xff, 0xff])
         let damaged = try place.ctl("restore", place.path("b"), place.path("r.db"))
         #expect(damaged.status == 65 && damaged.errors.contains("complete and unchanged"))
+        #expect(damaged.errors.hasSuffix("hint: Use another backup. Nothing was changed.\n"), "\(damaged.errors)")
+        try place.remove("b/store.db")
+        let missing = try place.ctl("restore", place.path("b"), place.path("r.db"))
+        #expect(missing.status == 65 && missing.errors.contains("Its store.db is missing."), "\(missing.errors)")
         let after = try place.names().filter { !$0.hasSuffix("-wal") && !$0.hasSuffix("-shm") }
         #expect(after.subtracting(before).subtracting(["s.db-keylog"]).isEmpty, "\(after.subtracting(before))")
     }

@@ -49,6 +49,29 @@ struct HelpTests {
         #expect(try place.run(["--version", "--json"]).json["sqlite_version"] is String)
     }
 
+    @Test("every command that an error, a finding or a text tells to run is one that there is, with its options")
+    func namedCommands() throws {
+        let sources = Workplace.repositoryRoot.appendingPathComponent("Sources")
+        let files = FileManager.default.enumerator(atPath: sources.path)?.compactMap { $0 as? String } ?? []
+        var count = 0
+        for file in files where file.hasSuffix(".swift") && !file.hasPrefix("StoreDemo") {
+            let text = try String(contentsOf: sources.appendingPathComponent(file), encoding: .utf8)
+            let lines = text.split(separator: "\n").filter { !$0.drop { $0 == " " }.hasPrefix("//") }
+            for match in lines.joined(separator: "\n").matches(
+                of: #/cipherctl ([a-z]+)(?: ([a-z]+))?(?: (--[a-z-]+))?/#)
+            {
+                if ["help", "cipherctl"].contains(match.1) { continue }
+                let words = [match.1, match.2].compactMap { $0.map(String.init) }
+                let command = try #require(Catalogue.find(words)?.command, "\(file): \(match.0)")
+                count += 1
+                if let option = match.3.map(String.init), option != "--help" {
+                    #expect(command.syntax.options.contains { $0.name == option }, "\(file): \(match.0)")
+                }
+            }
+        }
+        #expect(count > 50)
+    }
+
     @Test("what is no command ends with 64 and a hint", arguments: [["frobnicate"], ["key"], ["help", "frobnicate"]])
     func unknown(_ arguments: [String]) throws {
         let outcome = try Workplace().run(arguments)

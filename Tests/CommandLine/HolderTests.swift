@@ -60,6 +60,8 @@ struct HolderTests {
         #expect(try waitUntil { try status().status == 2 })
         let attention = try #require(try status("--json").json["attention"] as? [String])
         #expect(attention.first?.contains("process \(process) (cipherctl, stopped) holds the write lock") == true)
+        // Once, however many of its connections are there.
+        #expect(attention.filter { $0.contains("process \(process)") }.count == 1, "\(attention)")
     }
 
     private let endless =

@@ -67,7 +67,7 @@ package struct BackupBundle: Sendable {
         StoreError(
             .backupDamaged, what: "The backup \"\(folder)\" is not complete and unchanged.",
             why: "\(why.prefix(1).uppercased())\(why.dropFirst()).",
-            remedy: "Use another backup. Nothing was changed; salvage may still find rows in its database.")
+            remedy: "Use another backup. Nothing was changed.")
     }
 
     // MARK: Leftovers

@@ -46,10 +46,10 @@ struct BundleVerification {
         for file in [manifest.database, manifest.sidecar] {
             let path = bundle.folder + "/" + file.name
             guard try Files.kind(path) == .regular, let bytes = try Files.byteCount(path) else {
-                throw bundle.damaged("\(file.name) is missing")
+                throw bundle.damaged("its \(file.name) is missing")
             }
             guard bytes == file.byteCount else {
-                throw bundle.damaged("\(file.name) has \(bytes) bytes instead of \(file.byteCount)")
+                throw bundle.damaged("its \(file.name) has \(bytes) bytes instead of \(file.byteCount)")
             }
         }
         guard manifest.database.byteCount == Int(manifest.pages) * manifest.pageBytes else {

@@ -98,7 +98,7 @@ struct PageTransfer: Sendable {
         StoreError(
             .pageDamaged(page), what: "Page \(page) of \"\(name)\" is not authentic.",
             why: "It was changed, or written under another key or salt.",
-            remedy: "Run cipherctl verify. A backup is made of whole databases only; salvage may find what is left.")
+            remedy: "Run cipherctl verify. A backup is made of whole databases only.")
     }
 }
 

@@ -167,7 +167,7 @@ package struct KeyAdministration: Sendable {
         case .creating:
             throw StoreError(
                 .noSuchStore, what: "The keys of \"\(databasePath)\" cannot be changed yet.",
-                why: "Its creation was not completed.", remedy: "Open the store once, which completes it.")
+                why: "Its creation was not completed.", remedy: "Open the store once for writing, which completes it.")
         case .rotating, .switching:
             throw StoreError(
                 .rotationPending, what: "The keys of \"\(databasePath)\" cannot be changed now.",
@@ -177,7 +177,7 @@ package struct KeyAdministration: Sendable {
             throw StoreError(
                 .foreignSidecar, what: "The keys of \"\(databasePath)\" cannot be changed.",
                 why: "\"\(files.path(of: copy))\" fits another key, and may be newer.",
-                remedy: "Open the store, which keeps that file aside if the database proves the key.")
+                remedy: "Open the store for writing, which keeps that file aside if the database proves the key.")
         }
     }
 

@@ -15,7 +15,7 @@ package enum KeyEvent: Hashable, Sendable {
     case rotationBegun(from: UInt64, to: UInt64)
     case rotationAbandoned(from: UInt64)
     case rotationCompleted(to: UInt64)
-    /// A rotation that was cut was finished (`forward`) or undone by the next opener.
+    /// A rotation that was cut was finished (`forward`) or undone by the next opener for writing.
     case rotationRecovered(to: UInt64, forward: Bool)
     case backupMade
     case backupVerified

@@ -22,6 +22,25 @@ package struct KeyLogAudit: Hashable, Sendable {
 
     /// When an event of this name last happened, in seconds since 1970.
     package func lastTime(of event: KeyEvent) -> UInt64? { entries.last { $0.event == event.name }?.time }
+
+    /// What the chain cannot show: that lines are missing at its end, or all of them.
+    ///
+    /// A store that was restored begins a log of its own at whatever epoch, and a log that was full has lost its first
+    /// lines: both are no reason for a word.
+    /// - Parameter epoch: That of the sidecar.
+    /// - Returns: A sentence when rotations must have been logged, and were not.
+    package func note(onEpoch epoch: UInt64) -> String? {
+        let last = entries.last { entry in
+            entry.event == KeyEvent.rotationCompleted(to: 0).name || entry.event == KeyEvent.restored.name
+                || entry.event == KeyEvent.rotationRecovered(to: 0, forward: true).name && entry.isForward
+        }
+        if last?.event == KeyEvent.restored.name { return nil }
+        if last == nil, let first = entries.first, first.number > 1 { return nil }
+        let told = last?.number("to") ?? 1
+        guard told < epoch else { return nil }
+        return "the log tells of epoch \(told) at most, the sidecar is at epoch \(epoch): lines were removed, or never "
+            + "written"
+    }
 }
 
 extension KeyLog {
@@ -43,6 +62,12 @@ extension KeyLog {
             try reader.read(bytes, file: Files.name(of: path))
         }
         return reader.audit
+    }
+}
+
+extension KeyLogEntry {
+    fileprivate var isForward: Bool {
+        details.contains { $0 == .word("direction", "forward") }
     }
 }
 

@@ -91,7 +91,7 @@ package final class RotationLedger: Sendable {
     ///
     /// When it returns, both copies of the sidecar say so durably, and there is only a way forward. When it throws
     /// ``SystemError``, the sidecar says `rotating` as before. When that could not be had either, it throws
-    /// `rotationPending`: the next opening finds out which, so the caller leaves every file as it is.
+    /// `rotationPending`: the next opening for writing finds out which, so the caller leaves every file as it is.
     /// - Parameter pages: The length of the copy.
     package func announceSwitch(pages: UInt32) throws {
         assertLocked()
@@ -115,7 +115,7 @@ package final class RotationLedger: Sendable {
     /// - Parameter databaseHasNextKey: Whether the database was seen to have the next key: then a sidecar that tells of no
     ///   switch was put back, and is no reason to lose that key.
     /// - Throws: ``StoreError`` `rotationPending` when no switch was announced, or without the next key; ``SystemError``:
-    ///   the next opening completes it.
+    ///   the next opening for writing completes it.
     package func complete(databaseHasNextKey: Bool = false) throws {
         assertLocked()
         guard let rotation = try rotation(), let next = rotation.next, let successor = rotation.sidecar.successor,
@@ -130,7 +130,7 @@ package final class RotationLedger: Sendable {
     /// - Parameter databaseIsWhole: Whether database and log were seen to have every commit under the present key: then a
     ///   switch that was announced, and has lost its copy, is given up as well.
     /// - Throws: ``StoreError`` `rotationPending` when the switch was announced, when there is no rotation, or without the
-    ///   present key; ``SystemError``: the next opening gives it up.
+    ///   present key; ``SystemError``: the next opening for writing gives it up.
     package func abandon(databaseIsWhole: Bool = false) throws {
         assertLocked()
         guard let rotation = try rotation(), rotation.sidecar.state == .rotating || databaseIsWhole,
@@ -182,14 +182,14 @@ package final class RotationLedger: Sendable {
     private func stateError(_ why: String) -> StoreError {
         StoreError(
             .rotationPending, what: "The rotation of \"\(databasePath)\" cannot go on from here.", why: why,
-            remedy: "Open the store once, which finishes or undoes what is pending.")
+            remedy: "Open the store once for writing, which finishes or undoes what is pending.")
     }
 
     private func halfAnnounced(_ error: any Error) -> StoreError {
         StoreError(
             .rotationPending, what: "The switch of \"\(databasePath)\" to its next key was announced and not made.",
             why: "Its sidecar could be written in one copy only: \(error).",
-            remedy: "Make room or mend the disk, then open the store, which finishes or undoes the rotation.")
+            remedy: "Make room or mend the disk, then open the store for writing, which finishes or undoes it.")
     }
 
     /// A caller without its locks would lose somebody's change.

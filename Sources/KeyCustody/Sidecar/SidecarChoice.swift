@@ -233,16 +233,18 @@ extension SidecarFiles {
             .rotationPending, what: "The key does not open \"\(databasePath)\" yet.",
             why: "It is the one of a rotation \(epochs) that is not complete.",
             remedy: best.sidecar.state == .switching
-                ? "Open it once as a shared store, for example with `cipherctl status`: that completes the rotation."
-                : "Let the rotation end, or open the store once with its present key, which undoes one that was cut.")
+                ? "Open it once for writing, for example with `cipherctl sql --write`: that completes the rotation."
+                : "Let the rotation end, or open the store once for writing with its present key, which undoes one that was "
+                    + "cut.")
     }
 
     private func switchPending(_ best: JudgedSidecar) -> StoreError {
         StoreError(
             .rotationPending, what: "\"\(databasePath)\" cannot be opened at this moment.",
             why: "The switch to the key of epoch \(best.sidecar.epoch + 1) is under way, or was cut.",
-            remedy: "Try again in a moment. If that does not help, open it once as a shared store with a key that the "
-                + "rotation kept, for example with `cipherctl status`: that completes it.")
+            remedy:
+                "Try again in a moment. If that does not help, open it once for writing with a key that the rotation "
+                + "kept, for example with `cipherctl sql --write`: that completes it.")
     }
 
     private func state(_ copies: SidecarCopies) -> String {

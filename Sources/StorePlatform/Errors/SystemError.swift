@@ -41,6 +41,10 @@ extension SystemError {
     package var isInputOutput: Bool { errorNumber == EIO }
     /// Whether the file is longer than the reader's limit.
     package var isTooLarge: Bool { errorNumber == EFBIG }
+    /// Whether a file would have become longer than this process or the filesystem allows.
+    package var isTooLongForWriting: Bool { errorNumber == EFBIG && call != "read" }
+    /// Whether nobody reads any more what is written into a pipe.
+    package var isReaderGone: Bool { errorNumber == EPIPE }
     /// Whether a lock is held by somebody else.
     package var isLocked: Bool { [EAGAIN, EACCES].contains(errorNumber) }
     /// Whether the file exists although it must not.

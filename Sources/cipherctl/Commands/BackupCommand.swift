@@ -2,6 +2,7 @@ import CipherStore
 
 /// `backup STORE DIR`: a consistent, verified copy of a store in use.
 struct BackupCommand: Command {
+    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "backup",
         summary: "copy a store in use into a folder, consistent and verified",

@@ -1,11 +1,17 @@
 /// One command of the program: made from its arguments, then run.
 protocol Command {
     static var syntax: CommandSyntax { get }
+    /// Whether it goes on when nobody reads its output any more, so that it ends what it has begun.
+    static var changesFiles: Bool { get }
 
     /// - Throws: ``UsageError``.
     init(_ arguments: ParsedArguments) throws
 
     func run(_ console: Console) throws -> ExitCode
+}
+
+extension Command {
+    static var changesFiles: Bool { false }
 }
 
 /// All commands, in the order in which help lists them.

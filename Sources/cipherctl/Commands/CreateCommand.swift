@@ -4,6 +4,7 @@ import StorePlatform
 
 /// `create STORE`: a new, empty store with its sidecar.
 struct CreateCommand: Command {
+    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "create",
         summary: "make a new, empty store",

@@ -57,7 +57,9 @@ struct DoctorCommand: Command {
             }
         }
         if let finding = inspection.age?.finding { findings.append(finding) }
-        findings += KeyHealth(paths, inspection.sidecar).findings(policy)
+        let health = KeyHealth(paths, inspection.sidecar)
+        findings += health.findings(policy)
+        findings += health.logNotes.map { Finding(.note, "keyLogBehind", $0, remedy: "see: cipherctl key log") }
         findings += StoreCheckup(paths: paths, inspection: inspection).findings()
         try report(findings, inspection, console)
         return findings.contains(where: \.needsAttention) ? .needsAttention : .ok

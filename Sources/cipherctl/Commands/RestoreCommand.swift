@@ -3,6 +3,7 @@ import Foundation
 
 /// `restore DIR STORE`: a store from a backup.
 struct RestoreCommand: Command {
+    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "restore",
         summary: "make a store from a backup",

@@ -11,8 +11,14 @@ struct StoreCheckup {
     func findings() -> [Finding] {
         let found =
             library() + place() + state() + keys() + log() + users() + FilePermissions(paths: paths).findings()
-            + StrayFiles(paths: paths).findings()
+            + StrayFiles(paths: paths, isRotating: isRotating).findings()
         return Finding.Severity.allCases.flatMap { severity in found.filter { $0.severity == severity } }
+    }
+
+    /// Whether a rotation is pending or at work, and the copy beside the store is its own.
+    private var isRotating: Bool {
+        let state = inspection.sidecar?.state
+        return state == .rotating || state == .switching || StoreInspection.isChangingKeys(paths.database) == true
     }
 
     private func library() -> [Finding] {

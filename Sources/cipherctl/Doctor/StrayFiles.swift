@@ -5,11 +5,13 @@ import StorePlatform
 /// Files beside a store that should not be there for long, or not at all.
 struct StrayFiles {
     let paths: StorePaths
+    /// Whether a rotation is pending or at work.
+    var isRotating = false
 
     func findings() -> [Finding] {
         let name = Files.name(of: paths.database)
         let names = ((try? Files.names(inDirectory: Files.directory(of: paths.database))) ?? []).sorted()
-        return unfinishedWork()
+        return unfinishedWork() + rotationCopy()
             + names.filter { $0.hasPrefix(name) }.compactMap { finding(String($0.dropFirst(name.count)), name: $0) }
     }
 
@@ -47,6 +49,29 @@ struct StrayFiles {
                 remedy: "remove it when you no longer need it: the same passphrase opens it")
         }
         return nil
+    }
+
+    /// What has the name of the copy that a rotation makes.
+    private func rotationCopy() -> [Finding] {
+        let name = Files.name(of: paths.rotationCopy)
+        switch try? RotationLeftover(at: paths.rotationCopy) {
+        case .absent: return []
+        case .foreign(let why):
+            return [
+                Finding(
+                    .risk, "rotationBlocked", "\"\(name)\" has the name of a rotation's copy, and none can run. \(why)",
+                    remedy: "look what it is, and move it away")
+            ]
+        case .copy:
+            if isRotating { return [] }
+            return [
+                Finding(
+                    .risk, "rotationCopy", "\"\(name)\" was left by a rotation: an opening for writing removes it",
+                    remedy: "open the store once for writing: cipherctl sql --write")
+            ]
+        case nil:
+            return [Finding(.risk, "rotationCopy", "\"\(name)\" is there and cannot be looked at", remedy: nil)]
+        }
     }
 
     /// Directories of commands that were killed.

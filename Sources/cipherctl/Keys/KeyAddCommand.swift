@@ -2,6 +2,7 @@ import KeyCustody
 
 /// `key add STORE`: one more key that opens a store.
 struct KeyAddCommand: Command {
+    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key add",
         summary: "let another key open a store as well",

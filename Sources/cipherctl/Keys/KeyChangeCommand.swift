@@ -2,6 +2,7 @@ import KeyCustody
 
 /// `key change STORE`: another secret in the place of one that opens a store.
 struct KeyChangeCommand: Command {
+    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key change",
         summary: "give a key slot another passphrase or key",

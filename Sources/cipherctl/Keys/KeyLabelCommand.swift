@@ -2,6 +2,7 @@ import KeyCustody
 
 /// `key label STORE`: another name for a slot.
 struct KeyLabelCommand: Command {
+    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key label",
         summary: "call a key slot something else",

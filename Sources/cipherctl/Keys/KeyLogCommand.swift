@@ -12,8 +12,9 @@ struct KeyLogCommand: Command {
         examples: ["cipherctl key log app.db", "cipherctl key log app.db --json"],
         notes: [
             "No key is needed. Each line carries the hash of the one before, so that a line which was changed, removed or "
-                + "moved is named. Lines missing at the end are not noticed, and whoever may write the file could make it "
-                + "anew: keep the last hash elsewhere where that matters."
+                + "moved is named. Lines missing at the end are not noticed, but that the sidecar is at a later epoch than the "
+                + "log is told. Whoever may write the file could make it anew: keep the last hash elsewhere where that "
+                + "matters."
         ])
 
     private let path: String
@@ -24,8 +25,10 @@ struct KeyLogCommand: Command {
         let database = StorePaths(path).database
         guard Files.exists(database) else { throw StoreOpening.noSuchStore(path) }
         let audit = try KeyLog(databasePath: database).verify()
-        for note in audit.notes { console.note(note) }
-        try console.report(json: json(audit), lines: audit.entries.map(line) + verdict(audit))
+        let sidecar = SidecarFiles(databasePath: database).read().newestClaimed
+        let notes = audit.notes + [sidecar.flatMap { audit.note(onEpoch: $0.epoch) }].compactMap(\.self)
+        for note in notes { console.note(note) }
+        try console.report(json: json(audit, notes), lines: audit.entries.map(line) + verdict(audit))
         return audit.problems.isEmpty ? .ok : .damagedData
     }
 
@@ -47,7 +50,7 @@ struct KeyLogCommand: Command {
             .joined(separator: ", ")
     }
 
-    private func json(_ audit: KeyLogAudit) -> JSON {
+    private func json(_ audit: KeyLogAudit, _ notes: [String]) -> JSON {
         .object([
             "store": .string(path), "sound": .bool(audit.problems.isEmpty),
             "last_hash": .optional(audit.entries.last) { .string(Hex.text($0.hash)) },
@@ -57,7 +60,7 @@ struct KeyLogCommand: Command {
                         "file": .string(problem.file), "line": .int(problem.line), "reason": .string(problem.reason),
                     ])
                 }),
-            "notes": .array(audit.notes.map(JSON.string)),
+            "notes": .array(notes.map(JSON.string)),
             "entries": .array(audit.entries.map(Self.json)),
         ])
     }

@@ -3,6 +3,7 @@ import StorePlatform
 
 /// `key recovery STORE`: a random key to print and put away.
 struct KeyRecoveryCommand: Command {
+    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key recovery",
         summary: "make a recovery key, show it once, and let it open the store",

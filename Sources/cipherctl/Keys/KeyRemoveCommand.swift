@@ -2,6 +2,7 @@ import KeyCustody
 
 /// `key remove STORE`: a secret that opens a store no longer.
 struct KeyRemoveCommand: Command {
+    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key remove",
         summary: "remove a key slot, so that its secret opens the store no longer",

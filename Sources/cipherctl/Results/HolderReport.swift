@@ -37,12 +37,17 @@ enum HolderReport {
 
     /// What somebody should look at.
     static func attention(_ holders: StoreHolders) -> [String] {
-        holders.compactMap { holder in
-            guard holder.state == .stopped || holder.state == .zombie else { return nil }
-            if holder.uses.contains(.turn) || holder.uses.contains(.writeLock) {
+        // A process is told once, however many connections it has.
+        var told: Set<Int32> = []
+        return holders.compactMap { holder in
+            guard holder.state == .stopped || holder.state == .zombie, told.insert(holder.process).inserted else {
+                return nil
+            }
+            let uses = holders.filter { $0.process == holder.process }.flatMap(\.uses)
+            if uses.contains(.turn) || uses.contains(.writeLock) {
                 return "\(holder) holds the write lock: nobody can write until it goes on or ends"
             }
-            if holder.uses.contains(.readLock) {
+            if uses.contains(.readLock) {
                 return "\(holder) is reading: the write-ahead log cannot shrink until it goes on or ends"
             }
             return nil

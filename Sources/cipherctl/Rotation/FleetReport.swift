@@ -1,6 +1,10 @@
 /// What became of all stores of one call, and its one exit code.
 struct FleetReport {
     private(set) var outcomes: [RotationOutcome] = []
+    /// Whether errors are told as JSON.
+    private let isJSON: Bool
+
+    init(isJSON: Bool = false) { self.isJSON = isJSON }
 
     /// From what is well to what is worst.
     private static let order: [ExitCode] = [
@@ -11,22 +15,27 @@ struct FleetReport {
     mutating func add(_ outcome: RotationOutcome) {
         outcomes.append(outcome)
         // Told at once: the next store may take an hour.
-        guard case .failed(let error) = outcome.result else { return }
-        let report = ErrorReport(error)
-        Console.talk(
-            "cipherctl: error: \(outcome.path): \(report.message)\n" + (report.hint.map { "hint: \($0)\n" } ?? ""))
+        if case .failed(let error) = outcome.result { Self.tell(error, of: outcome.path, isJSON: isJSON) }
+    }
+
+    /// Tells an error of one store among several on standard error.
+    static func tell(_ error: any Error, of path: String, isJSON: Bool) {
+        Console.talk(ErrorReport(error).text(of: path, isJSON: isJSON))
     }
 
     /// The worst of all.
-    var exitCode: ExitCode {
-        outcomes.map(\.exitCode).max { Self.rank($0) < Self.rank($1) } ?? .ok
-    }
+    var exitCode: ExitCode { Self.worst(of: outcomes.map(\.exitCode)) }
+
+    /// The worst of the codes of several stores.
+    static func worst(of codes: [ExitCode]) -> ExitCode { codes.max { rank($0) < rank($1) } ?? .ok }
 
     private static func rank(_ code: ExitCode) -> Int { order.firstIndex(of: code) ?? order.count }
 
     /// - Parameter count: How many stores were named; the rest was not begun.
     func report(of count: Int, _ console: Console) throws {
-        let groups = ["rotated", "skipped", "planned", "abandoned", "nothing-pending", "failed"].map { name in
+        let groups = [
+            "rotated", "skipped", "not-judged", "planned", "pending", "abandoned", "nothing-pending", "failed",
+        ].map { name in
             (name, outcomes.filter { $0.name == name }.count)
         }
         let left = count - outcomes.count

@@ -5,6 +5,7 @@ import StorePlatform
 
 /// `rotate STORE...`: a new data key and salt while everybody goes on.
 struct RotateCommand: Command {
+    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "rotate",
         summary: "encrypt stores in use with a new key, while everybody goes on",
@@ -45,11 +46,11 @@ struct RotateCommand: Command {
         let secrets = try RotationSecrets(request, console)
         try confirm()
         _ = Interruption.shared
-        var fleet = FleetReport()
+        var fleet = FleetReport(isJSON: console.isJSON)
         for path in request.paths {
-            let result = StoreRotation(
-                path: path, work: work, request: request, key: key, secrets: secrets, console: console
-            ).outcome()
+            let rotation = StoreRotation(
+                path: path, work: work, request: request, key: key, secrets: secrets, console: console)
+            let result = RotationFirstLook.outcome(instead: rotation) ?? rotation.outcome()
             fleet.add(result)
             if !console.isJSON { for line in result.lines { try console.output.line(line) } }
             // What is asked to end does not begin with the next one.
@@ -70,7 +71,7 @@ enum RotateNotes {
         "The database is copied page by page under a new data key and salt, verified, and what is written meanwhile is "
             + "carried over. In the end everybody pauses for a moment, and goes on with the new key. Slots stay. "
             + "A rotation that fails or is interrupted before that leaves the store as it was; one that is killed is undone "
-            + "or finished by the next opening.",
+            + "or finished by the next opening for writing.",
         "A backup comes first: say --backup DIR or --no-backup. It keeps the former key.",
         "--compromised renews the master key as well, and so every slot: those that the given key and the keys of the "
             + "options with --also- open are kept under their numbers; when there are others, it is refused unless "

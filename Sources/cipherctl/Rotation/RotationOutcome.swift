@@ -6,7 +6,13 @@ struct RotationOutcome {
     enum Result {
         case rotated(RotationReport)
         case skipped(ageSeconds: UInt64)
+        /// Whether it is due cannot be told: the time of its data key, in seconds since 1970, is still to come.
+        case notJudged(created: UInt64)
         case planned(RotationPlan)
+        /// Instead of a plan: a rotation runs or was cut.
+        case pending(RotationStatus)
+        /// Instead of a plan: a copy that a rotation left, in state none.
+        case leftover(String)
         case abandoned
         case nothingPending
         case failed(any Error)
@@ -24,6 +30,8 @@ struct RotationOutcome {
         switch result {
         case .failed(let error): ExitCode(error)
         case .planned(let plan): plan.canBegin ? .ok : .needsAttention
+        case .pending(let status): RotationStatusReport.exitCode(status)
+        case .notJudged, .leftover: .needsAttention
         case .rotated, .skipped, .abandoned, .nothingPending: .ok
         }
     }
@@ -33,7 +41,9 @@ struct RotationOutcome {
         switch result {
         case .rotated: "rotated"
         case .skipped: "skipped"
+        case .notJudged: "not-judged"
         case .planned: "planned"
+        case .pending, .leftover: "pending"
         case .abandoned: "abandoned"
         case .nothingPending: "nothing-pending"
         case .failed: "failed"
@@ -46,7 +56,20 @@ struct RotationOutcome {
         switch result {
         case .rotated(let report): rotated(report)
         case .skipped(let age): ["\(path): not due, its data key is \(AgeText.text(age)) old"]
+        case .notJudged(let created):
+            [
+                "\(path): whether it is due cannot be told, its data key has a time still to come: "
+                    + "\(SlotReport.moment(created))",
+                "  set the clock, or rotate it without --if-older-than",
+            ]
         case .planned(let plan): PlanReport.lines(plan, path)
+        case .pending(let status):
+            [RotationStatusReport.line(path, status), "  nothing was looked at or changed"]
+        case .leftover(let copy):
+            [
+                "\(path): \"\(copy)\" was left by a rotation: the next opening for writing removes it",
+                "  nothing was looked at or changed",
+            ]
         case .abandoned: ["\(path): the rotation was ended; the store keeps its key"]
         case .nothingPending: ["\(path): no rotation was pending"]
         case .failed: []
@@ -57,13 +80,18 @@ struct RotationOutcome {
         let pause = Self.number(report.longestPause / .milliseconds(1), digits: 1)
         var lines = [
             "\(path): epoch \(report.fromEpoch) -> \(report.toEpoch)"
-                + (report.wasFinished ? ", finished what was cut" : ""),
-            "  copied       \(report.pages) pages, \(report.bytes) bytes at "
-                + "\(Self.number(Double(report.copyBytesPerSecond) / 1e6, digits: 0)) MB/s",
-            "  carried over \(report.carriedPages) pages in \(report.rounds) rounds",
-            "  paused       \(pause) ms at the longest, asked \(report.attempts) times",
-            "  took         \(Self.number(report.duration / .seconds(1), digits: 1)) s",
+                + (report.wasFinished ? ", finished what was cut" : "")
         ]
+        // The copy was made by the rotation that was cut.
+        if report.pages > 0 {
+            lines += [
+                "  copied       \(report.pages) pages, \(report.bytes) bytes at "
+                    + "\(Self.number(Double(report.copyBytesPerSecond) / 1e6, digits: 0)) MB/s",
+                "  carried over \(report.carriedPages) pages in \(report.rounds) rounds",
+                "  paused       \(pause) ms at the longest, asked \(report.attempts) times",
+            ]
+        }
+        lines.append("  took         \(Self.number(report.duration / .seconds(1), digits: 1)) s")
         if let backup = report.backupPath { lines.append("  backup       \(backup): it opens with the former keys") }
         return lines
     }
@@ -88,6 +116,9 @@ struct RotationOutcome {
         case .rotated(let report): members += Self.members(report)
         case .skipped(let age): members.append(.init(name: "data_key_age_seconds", value: .int(age)))
         case .planned(let plan): members += PlanReport.members(plan)
+        case .notJudged(let created): members.append(.init(name: "data_key_created", value: .int(created)))
+        case .pending(let status): members += RotationStatusReport.members(status)
+        case .leftover(let copy): members.append(.init(name: "leftover", value: .string(copy)))
         case .abandoned, .nothingPending: break
         case .failed(let error):
             if case .object(let error) = ErrorReport(error).json { members += error }

@@ -1,35 +1,84 @@
 import CipherStore
 import KeyRotation
+import StorePlatform
 
-/// What `rotate --status` prints.
-enum RotationStatusReport {
-    static func run(_ paths: [String], _ console: Console) throws -> ExitCode {
-        let found = try paths.map { ($0, try KeyRotation.status(of: $0)) }
-        try console.report(
-            json: .object(["stores": .array(found.map(json))]), lines: found.flatMap(lines))
-        return found.contains { $0.1.wasCut } ? .needsAttention : .ok
+/// What `rotate --status` prints: of every store that was named, also of those of which it cannot be told.
+struct RotationStatusReport {
+    private let path: String
+    private let found: Result<RotationStatus, any Error>
+
+    init(_ path: String) {
+        self.path = path
+        found = Result { try KeyRotation.status(of: path) }
     }
 
-    private static func lines(_ path: String, _ status: RotationStatus) -> [String] {
-        guard status.state != .none else { return ["\(path): no rotation is pending, epoch \(status.epoch)"] }
+    static func run(_ paths: [String], _ console: Console) throws -> ExitCode {
+        let reports = paths.map { path in
+            let report = RotationStatusReport(path)
+            if case .failure(let error) = report.found { FleetReport.tell(error, of: path, isJSON: console.isJSON) }
+            return report
+        }
+        let code = FleetReport.worst(of: reports.map(\.exitCode))
+        try console.report(
+            json: .object(["stores": .array(reports.map(\.json)), "exit_code": .int(code.rawValue)]),
+            lines: reports.map(\.line))
+        return code
+    }
+
+    private var exitCode: ExitCode {
+        switch found {
+        case .success(let status): Self.exitCode(status)
+        case .failure(let error): ExitCode(error)
+        }
+    }
+
+    /// One that runs needs nobody.
+    static func exitCode(_ status: RotationStatus) -> ExitCode { status.wasCut ? .needsAttention : .ok }
+
+    // MARK: For people
+
+    private var line: String {
+        switch found {
+        case .success(let status): Self.line(path, status)
+        case .failure(let error): "\(path): cannot be told, \(ErrorReport(error).name)"
+        }
+    }
+
+    static func line(_ path: String, _ status: RotationStatus) -> String {
+        guard status.state != .none else { return "\(path): no rotation is pending, epoch \(status.epoch)" }
         let copied = status.copyBytes.map { ", \($0) of \(status.databaseBytes) bytes copied" } ?? ""
         let to = "from epoch \(status.epoch) to \(status.epoch + 1)"
         if status.isRunning {
             let process = status.process.map { " by \($0)" } ?? ""
-            return ["\(path): a rotation \(to) runs\(process), \(status.state.rawValue)\(copied)"]
+            return "\(path): a rotation \(to) runs\(process), \(status.state.rawValue)\(copied)"
         }
-        let what =
-            status.state == .switching
-            ? "finishes it, and so does --resume" : "undoes it; --resume goes on with it"
-        return ["\(path): a rotation \(to) was cut: the next opening \(what)"]
+        return "\(path): a rotation \(to) was cut: "
+            + (status.state == .switching
+                ? "--resume or the next opening for writing completes it"
+                : "--resume completes it, --abort or the next opening for writing undoes it")
     }
 
-    private static func json(_ path: String, _ status: RotationStatus) -> JSON {
-        .object([
-            "store": .string(path), "state": .string(status.state.rawValue), "running": .bool(status.isRunning),
-            "cut": .bool(status.wasCut), "pid": .optional(status.process) { .int($0.process) },
-            "epoch": .int(status.epoch), "database_bytes": .int(status.databaseBytes),
-            "copy_bytes": .optional(status.copyBytes) { .int($0) }, "wal_bytes": .int(status.logBytes),
-        ])
+    // MARK: For programs
+
+    private var json: JSON {
+        let store = JSON.Member(name: "store", value: .string(path))
+        switch found {
+        case .success(let status): return .object([store] + Self.members(status))
+        case .failure(let error):
+            guard case .object(let members) = ErrorReport(error).json else { return .object([store]) }
+            return .object([store] + members)
+        }
+    }
+
+    static func members(_ status: RotationStatus) -> [JSON.Member] {
+        [
+            .init(name: "state", value: .string(status.state.rawValue)),
+            .init(name: "running", value: .bool(status.isRunning)), .init(name: "cut", value: .bool(status.wasCut)),
+            .init(name: "pid", value: .optional(status.process) { .int($0.process) }),
+            .init(name: "epoch", value: .int(status.epoch)),
+            .init(name: "database_bytes", value: .int(status.databaseBytes)),
+            .init(name: "copy_bytes", value: .optional(status.copyBytes) { .int($0) }),
+            .init(name: "wal_bytes", value: .int(status.logBytes)),
+        ]
     }
 }

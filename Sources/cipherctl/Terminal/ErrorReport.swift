@@ -52,6 +52,14 @@ struct ErrorReport {
         return .object(["error": .object(always + members)])
     }
 
+    /// For people or programs, as the error of one store among several.
+    func text(of store: String, isJSON: Bool) -> String {
+        if isJSON, case .object(let error) = json {
+            return JSON.object([JSON.Member(name: "store", value: .string(store))] + error).text + "\n"
+        }
+        return "cipherctl: error: \(store): \(message)\n" + (hint.map { "hint: \($0)\n" } ?? "")
+    }
+
     private mutating func add(_ name: String, _ value: JSON) { members.append(.init(name: name, value: value)) }
 
     private static func hint(for error: DatabaseError) -> String? {
@@ -65,6 +73,10 @@ struct ErrorReport {
 
     private static func hint(for error: SystemError) -> String? {
         if error.isNoSpace { return "Free space on the filesystem and try again; nothing was lost." }
+        if error.isTooLongForWriting {
+            return "A file has reached the length allowed (ulimit -f): raise that and try again; nothing was lost."
+        }
+        if error.isReaderGone { return "Whoever read the output has ended; see what the command has done before." }
         if error.isPermission { return "Check owner and mode of the file and of its directory." }
         return error.isNotFound ? "Check the path." : nil
     }

@@ -49,7 +49,7 @@ struct StoreInspection {
         filesystem = try FilesystemKind.of(path)
         let read = SidecarFiles(databasePath: StorePaths(path).database).read()
         copies = SidecarCopy.allCases.map { Copy(copy: $0, state: read[$0].stateName) }
-        sidecar = SidecarCopy.allCases.compactMap { read[$0].parsed?.claimed }.max { $0.generation < $1.generation }
+        sidecar = read.newestClaimed
         // This process has no connection open, so no lock is lost when the descriptor closes.
         let first = try RawFile(path).bytes(at: 0, count: 4096)
         verdict = DatabaseHeader.examine(first, fileBytes: fileBytes, settings: sidecar?.settings)
@@ -171,6 +171,13 @@ struct StoreInspection {
                 "the write-ahead log has \(walBytes >> 20) MiB"
                     + (readers.isEmpty ? "" : ", and cannot shrink while these read at an old moment: \(readers)"))
         }
+    }
+}
+
+extension SidecarCopies {
+    /// The newest that the copies claim to be, nobody having proved it; nil when none can be read.
+    var newestClaimed: Sidecar? {
+        SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }.max { $0.generation < $1.generation }
     }
 }
 

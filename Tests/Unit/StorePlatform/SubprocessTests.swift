@@ -32,6 +32,20 @@ struct SubprocessTests {
         #expect(throws: Subprocess.Failure.self) { try run([]) }
     }
 
+    @Test("a program gets the usual dispositions of signals, whatever its parent ignores")
+    func dispositions() async {
+        await #expect(processExitsWith: .success) {
+            signal(SIGPIPE, SIG_IGN)
+            signal(SIGXFSZ, SIG_IGN)
+            for (name, number) in [("PIPE", SIGPIPE), ("XFSZ", SIGXFSZ)] {
+                #expect(throws: Subprocess.Failure.killed(signal: number)) {
+                    _ = try Subprocess.output(
+                        of: ["sh", "-c", "kill -\(name) $$"], limitBytes: 1000, timeout: .seconds(60))
+                }
+            }
+        }
+    }
+
     @Test("output beyond the limit is an error, output of just that length is not")
     func limit() throws {
         #expect(try run(["printf", "12345"], limitBytes: 5) == "12345")

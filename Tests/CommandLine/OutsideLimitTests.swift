@@ -1,0 +1,72 @@
+import Foundation
+import TestKit
+import Testing
+
+/// What the surroundings of a command end it with: bounds on the length of files, readers that leave.
+@Suite("Bounds and pipes around commands")
+struct OutsideLimitTests {
+    private let place: Workplace
+    private var store: String { place.path("s.db") }
+
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+    }
+
+    /// Runs a script of `sh` in which `"$@"` is cipherctl with these arguments and the raw key.
+    private func shell(_ script: String, _ arguments: String...) throws -> CommandRun.Outcome {
+        let words = try ["-c", script, "sh", Workplace.program().path] + arguments + ["--raw-key-file", place.key]
+        return try CommandRun(URL(fileURLWithPath: "/bin/sh"), words, directory: place.folder.url.path).finish()
+    }
+
+    /// The exit code that a script left in the file `rc`.
+    private func code() throws -> String {
+        String(decoding: try place.bytes("rc"), as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    private func expectEpoch(_ epoch: Int, at location: SourceLocation = #_sourceLocation) throws {
+        let status = try place.run(["rotate", store, "--status"]).output
+        #expect(
+            status == "\(store): no rotation is pending, epoch \(epoch)\n", "\(status)", sourceLocation: location)
+        #expect(try place.ctl("verify", store).status == 0, sourceLocation: location)
+    }
+
+    @Test("a file that may not become long enough is an error, and what was begun is taken back")
+    func fileLength() throws {
+        // Far less than the database has, more than the files beside it.
+        let limited = "ulimit -f 200; exec \"$@\""
+        let rotated = try shell(limited, "rotate", store, "--no-backup")
+        #expect(rotated.status == 74 && rotated.errors.contains("ulimit -f"), "\(rotated.status) \(rotated.errors)")
+        #expect(!place.exists("s.db-rotating"))
+        try expectEpoch(1)
+        let before = try place.names()
+        let saved = try shell(limited, "backup", store, place.path("b"))
+        #expect(saved.status == 74 && saved.errors.contains("ulimit -f"), "\(saved.status) \(saved.errors)")
+        #expect(try place.names() == before)
+    }
+
+    @Test("a rotation outlives the reader of its progress, and ends what it has begun")
+    func readerOfProgress() throws {
+        _ = try shell("{ \"$@\" 2>&1 > out; echo $? > rc; } | true", "rotate", store, "--no-backup")
+        #expect(try code() == "0")
+        try expectEpoch(2)
+        // Its result is worth an error: nobody has seen it.
+        _ = try shell("{ \"$@\" 2> err; echo $? > rc; } | true", "rotate", store, "--no-backup")
+        #expect(try code() == "74")
+        try expectEpoch(3)
+    }
+
+    @Test("a command that only prints ends quietly with its reader")
+    func filter() throws {
+        _ = try shell("{ \"$@\" 2> err; echo $? > rc; } | true", "sql", store, "SELECT * FROM t a, t b LIMIT 30000")
+        #expect(try code() == "\(128 + SIGPIPE)")
+        #expect(try place.bytes("err").isEmpty)
+    }
+
+    @Test("a command that gives a key gets the usual dispositions of signals")
+    func keyCommand() throws {
+        let words = "sh -c 'kill -PIPE $$; cat key'"
+        let outcome = try place.run(["rotate", store, "--no-backup", "--key-command", words])
+        #expect(outcome.status != 0 && outcome.errors.contains("signal \(SIGPIPE)"), "\(outcome.errors)")
+    }
+}
