@@ -16,12 +16,12 @@ import Testing
     private func locks() throws -> LockFile { try LockFile(path: path + "-lock", likeFile: path) }
 
     /// Leaves a store with one row and a backup whose rotation dies when its sidecar says that it switches.
-    private func cutSwitch() throws {
+    private func cutSwitch(at place: CrashPoint = .rotationSwitchingWritten) throws {
         let rotator = try ActorProcess()
         #expect(rotator.ask("open \(path) raw")?.hasPrefix("ok ") == true)
         #expect(rotator.ask("mark 1") == "ok")
         #expect(rotator.ask("backup \(backup)")?.hasPrefix("ok ") == true)
-        #expect(rotator.ask("die-at rotationSwitchingWritten") == "ok")
+        #expect(rotator.ask("die-at \(place.rawValue)") == "ok")
         #expect(rotator.ask("rotate") == nil)
     }
 
@@ -73,7 +73,8 @@ import Testing
 
     @Test("a store that only a backup can save is restored although a program tries to open it all the time")
     func restoration() throws {
-        try cutSwitch()
+        // The log is empty by then, so that the copy alone has every commit.
+        try cutSwitch(at: .rotationLogEmptied)
         let copy = try FileDescriptor(opening: path + "-rotating", .readWrite)
         try copy.truncate(toByteCount: 4096)
         let (restorer, copied) = (try ActorProcess(), StandingPlace(folder.path("restorer")))
