@@ -153,6 +153,25 @@ int cplatform_pipe(int ends[2]) {
 #endif
 }
 
+/* Whatever is open is closed in the program that is started, the three standard descriptors excepted. */
+#ifdef __APPLE__
+#define SPAWN_CLOSES POSIX_SPAWN_CLOEXEC_DEFAULT
+static int keep_standard_descriptors(posix_spawn_file_actions_t *actions) {
+    return posix_spawn_file_actions_addinherit_np(actions, STDERR_FILENO);
+}
+#else
+#define SPAWN_CLOSES 0
+static int keep_standard_descriptors(posix_spawn_file_actions_t *actions) {
+#if __GLIBC_PREREQ(2, 34)
+    return posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
+#else
+    /* Older than any system this is built on: close-on-exec has to do. */
+    (void)actions;
+    return 0;
+#endif
+}
+#endif
+
 int cplatform_spawn(const char *file, char *const argv[], int input, int output, pid_t *child) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -168,10 +187,11 @@ int cplatform_spawn(const char *file, char *const argv[], int input, int output,
     sigfillset(&all);
     failure = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     if (failure == 0) failure = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    if (failure == 0) failure = keep_standard_descriptors(&actions);
     if (failure == 0) failure = posix_spawnattr_setsigmask(&attributes, &none);
     if (failure == 0) failure = posix_spawnattr_setsigdefault(&attributes, &all);
     if (failure == 0) {
-        failure = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        failure = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | SPAWN_CLOSES);
     }
     if (failure == 0) failure = posix_spawnp(child, file, &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);

@@ -51,7 +51,7 @@ int cplatform_forbid_dumps(void);
 int cplatform_pipe(int ends[2]);
 
 /* Starts a program found by PATH with the caller's environment, default signals and the two given descriptors as
-   standard input and output; every other descriptor follows its close-on-exec flag. */
+   standard input and output; of the other descriptors it inherits standard error alone. */
 int cplatform_spawn(const char *file, char *const argv[], int input, int output, pid_t *child);
 
 /* Overwrites memory in a way the compiler does not remove. */
