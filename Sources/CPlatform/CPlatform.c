@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -168,6 +167,25 @@ int cplatform_pipe(int ends[2]) {
 #endif
 }
 
+/* Whatever is open is closed in the program that is started, the three standard descriptors excepted. */
+#ifdef __APPLE__
+#define SPAWN_CLOSES POSIX_SPAWN_CLOEXEC_DEFAULT
+static int keep_standard_descriptors(posix_spawn_file_actions_t *actions) {
+    return posix_spawn_file_actions_addinherit_np(actions, STDERR_FILENO);
+}
+#else
+#define SPAWN_CLOSES 0
+static int keep_standard_descriptors(posix_spawn_file_actions_t *actions) {
+#if __GLIBC_PREREQ(2, 34)
+    return posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
+#else
+    /* Older than any system this is built on: close-on-exec has to do. */
+    (void)actions;
+    return 0;
+#endif
+}
+#endif
+
 int cplatform_spawn(const char *file, char *const argv[], int input, int output, pid_t *child) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -183,10 +201,11 @@ int cplatform_spawn(const char *file, char *const argv[], int input, int output,
     sigfillset(&all);
     failure = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     if (failure == 0) failure = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    if (failure == 0) failure = keep_standard_descriptors(&actions);
     if (failure == 0) failure = posix_spawnattr_setsigmask(&attributes, &none);
     if (failure == 0) failure = posix_spawnattr_setsigdefault(&attributes, &all);
     if (failure == 0) {
-        failure = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        failure = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | SPAWN_CLOSES);
     }
     if (failure == 0) failure = posix_spawnp(child, file, &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
@@ -200,57 +219,4 @@ void cplatform_wipe(void *bytes, size_t count) {
 #else
     memset_s(bytes, count, 0, count);
 #endif
-}
-
-static const int watched_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
-enum { watched_count = sizeof watched_signals / sizeof watched_signals[0] };
-static struct sigaction former_actions[watched_count];
-/* Whether the watch is on, and which of the watched signals were caught. One word: a handler that runs on another thread
-   while the watch ends either leaves its signal in what the end reads, or sees that it has ended. */
-static const unsigned watch_is_on = 1u << 31;
-static _Atomic unsigned watch_state;
-
-static void remember_signal(int number) {
-    int failure = errno;
-    unsigned bit = 0;
-    for (int index = 0; index < watched_count; index++) {
-        if (watched_signals[index] == number) bit = 1u << index;
-    }
-    unsigned state = atomic_load(&watch_state);
-    do {
-        if (!(state & watch_is_on)) {
-            /* The former action is in its place again, and has not been told. */
-            kill(getpid(), number);
-            break;
-        }
-    } while (!atomic_compare_exchange_weak(&watch_state, &state, state | bit));
-    errno = failure;
-}
-
-int cplatform_signal_watch_begin(void) {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = remember_signal;
-    sigemptyset(&action.sa_mask);
-    atomic_store(&watch_state, watch_is_on);
-    for (int index = 0; index < watched_count; index++) {
-        if (sigaction(watched_signals[index], &action, &former_actions[index]) != 0) return errno;
-        /* What the program ignores stays ignored. */
-        if (former_actions[index].sa_handler == SIG_IGN) {
-            sigaction(watched_signals[index], &former_actions[index], NULL);
-        }
-    }
-    return 0;
-}
-
-bool cplatform_signal_watch_has_caught(void) { return (atomic_load(&watch_state) & ~watch_is_on) != 0; }
-
-void cplatform_signal_watch_end(void) {
-    for (int index = 0; index < watched_count; index++) {
-        sigaction(watched_signals[index], &former_actions[index], NULL);
-    }
-    unsigned caught = atomic_exchange(&watch_state, 0);
-    for (int index = 0; index < watched_count; index++) {
-        if (caught & 1u << index) kill(getpid(), watched_signals[index]);
-    }
 }

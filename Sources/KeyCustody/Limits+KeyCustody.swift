@@ -5,6 +5,10 @@ extension Limits {
     package static let sidecarBytes = 64 * 1024
     /// The longest passphrase, key file or output of a key command.
     package static let keySourceBytes = 64 * 1024
+    /// How long a key command may run unless its user says otherwise.
+    package static let keyCommandWait = Duration.seconds(30)
+    /// How long a pipe that stands in the place of a key file may take to give its key.
+    package static let keyPipeWait = Duration.seconds(30)
     /// PBKDF2 rounds that a sidecar may ask for: more would let a forged one stop every opening for minutes.
     package static let kdfRounds = 1...10_000_000
     /// Page sizes that SQLite knows, all of them powers of two.
@@ -33,7 +37,7 @@ extension Limits {
     /// Memory that one derivation may take, in bytes; a key slot that asks for more is refused unread.
     package static let slotMemoryBytes = 1 << 30
     /// Memory that the derivations of all slots of a store fill one after another, in bytes: what a wrong passphrase
-    /// can cost. It is that of 32 slots with the usual cost, about ten seconds.
+    /// can cost for one copy of a sidecar. It is that of 32 slots with the usual cost, about ten seconds.
     package static let slotWorkBytes = 4 << 30
 
     /// Length of a key log, of some 3,000 events; then the file gets another name, and what had that name is dropped.

@@ -14,8 +14,11 @@ package enum Limits {
     static let groupsOfUser = 4096
     /// What the system tells of one descriptor and its locks, in bytes.
     static let descriptorInfoBytes = 1024 * 1024
-    /// Length of a line typed at a terminal.
+    /// Length of a line typed at a terminal with its end: the room that Linux has for one
+    /// (<https://man7.org/linux/man-pages/man3/termios.3.html>, "canonical mode").
     package static let typedLineBytes = 4096
+    /// How often a prompt looks, each millisecond, whether the stop that was asked for is over.
+    static let stopLooks = 10_000
     /// How long a process waits for another that makes the table of holders; then it does without.
     package static let tableWait = Duration.seconds(1)
     /// How long those who wait to write may be overtaken by newcomers.

@@ -10,6 +10,8 @@ enum Program {
         let beforeOperands = arguments.prefix { $0 != "--" }
         let isJSON = beforeOperands.contains("--json")
         let console = Console(isJSON: isJSON)
+        // Before anything is read that a backtrace could show.
+        ProcessInspector.disableBacktraces()
         IgnoredSignals.begin()
         do {
             // A core dump of a process that has a store open holds its key.

@@ -18,6 +18,26 @@ struct ArgumentTests {
         #expect(try ParsedArguments(["a", "--value=x=y"], syntax: syntax).value("--value") == "x=y")
     }
 
+    @Test("an option whose value may be empty takes it with an equals sign")
+    func emptyValue() throws {
+        let syntax = CommandSyntax(
+            name: "try", summary: "", operands: [],
+            options: [OptionSyntax("--value", value: "V", "", mayBeEmpty: true)], examples: [])
+        #expect(try ParsedArguments(["--value="], syntax: syntax).value("--value") == "")
+    }
+
+    @Test("the environment says how long a key command may run")
+    func commandTimeout() throws {
+        func timeout(_ text: String?) throws -> Duration {
+            try KeyOptions.commandTimeout { name in
+                name == "CIPHERSTORE_KEY_COMMAND_TIMEOUT" ? text.map { Array($0.utf8) } : nil
+            }
+        }
+        #expect(try timeout(nil) == .seconds(30) && timeout("") == .seconds(30))
+        #expect(try timeout("2m") == .seconds(120))
+        for wrong in ["0s", "soon", "30", "-1s"] { #expect(throws: UsageError.self) { try timeout(wrong) } }
+    }
+
     @Test("behind two dashes all is operands, and a single dash is one")
     func operands() throws {
         #expect(try ParsedArguments(["--", "--flag", "-x"], syntax: syntax).operands == ["--flag", "-x"])

@@ -102,6 +102,7 @@ struct KeyAcceptTests {
                 #expect(list.status == 2 && list.json["rolled_back"] as? Bool == true)
                 #expect((list.json["slots"] as? [Any])?.count == 2)
                 #expect(list.errors.contains("warning: ") && list.errors.contains("key accept"))
+                #expect(!list.errors.contains(".: "), "\(list.errors)")
                 let status = try place.ctl("status", store, "--json", key: key)
                 #expect(status.status == 2 && status.json["rolled_back"] as? Bool == true)
                 #expect((status.json["attention"] as? [String])?.contains { $0.contains("older one") } == true)

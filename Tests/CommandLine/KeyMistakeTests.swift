@@ -40,8 +40,9 @@ struct KeyMistakeTests {
         try expect(64, "not stretched", ["key", "add", store, "--kdf", "scrypt"] + key + newKey)
         try Workplace.write([1, 2, 3], to: place.path("short.key"))
         try expect(77, "wrong length", ["key", "add", store, "--new-raw-key-file", place.path("short.key")] + key)
-        try place.write("", to: "empty")
-        try expect(77, "no key", ["key", "add", store, "--new-key-file", place.path("empty")] + key)
+        try place.write("\n", to: "empty")
+        try expect(
+            77, "an end of line and nothing else", ["key", "add", store, "--new-key-file", place.path("empty")] + key)
         try expect(66, "No such file", ["key", "add", store, "--new-key-file", place.path("none")] + key)
         try place.write(Self.secret, to: "open", mode: 0o644)
         try expect(77, "chmod 600", ["key", "add", store, "--new-key-file", place.path("open")] + key)
@@ -49,7 +50,8 @@ struct KeyMistakeTests {
         try expect(
             64, "no such derivation", ["key", "add", store, "--kdf", "md5", "--new-key-file", place.path("pass")] + key)
         let label = ["--label", String(repeating: "x", count: 65)]
-        try expect(77, "label", ["key", "add", store] + label + key + newKey)
+        try expect(64, "The label of the key slot cannot be used", ["key", "add", store] + label + key + newKey)
+        try expect(64, "The label", ["key", "label", store, "--slot", "1", "--label", "a\"b"] + key)
     }
 
     @Test("a passphrase that opens the store already is refused, the present one of a slot too")
@@ -108,7 +110,7 @@ struct KeyMistakeTests {
             #expect((outcome.errorJSON["hint"] as? String)?.contains("key convert") == true)
             #expect(outcome.output.isEmpty)
         }
-        try expect(65, "slots already", ["key", "convert", store, "--to", "slots"] + key)
+        try expect(64, "has key slots already", ["key", "convert", store, "--to", "slots"] + key)
         try expect(64, "--to", ["key", "convert", store] + key)
         try expect(64, "--to", ["key", "convert", store, "--to", "both"] + key)
     }

@@ -48,6 +48,9 @@ struct KeyTests {
         let labelled = try place.ctl("key", "label", place.path("s.db"), "--slot", "2", "--label", "backup server")
         #expect(labelled.status == 0)
         #expect(try slots()[1]["label"] as? String == "backup server")
+        let unlabelled = try place.ctl("key", "label", place.path("s.db"), "--slot", "2", "--label=")
+        #expect(unlabelled.output == "slot 2 has no label now\n", "\(unlabelled.errors)")
+        #expect(try slots()[1]["label"] as? String == "")
         let removed = try place.ctl("key", "remove", place.path("s.db"), "--slot", "2", "--yes")
         #expect(removed.status == 0 && removed.output.contains("rotate --compromised"), "\(removed.errors)")
         #expect(try opened("second.key") == nil && !opens("second.key") && opens("raw.key"))
@@ -120,7 +123,7 @@ struct KeyTests {
         let refused = try place.ctl(
             "key", "convert", store, "--to", "direct", "--yes", "--new-raw-key-file", place.path("third.key"),
             key: place.path("second.key"))
-        #expect(refused.status == 77)
+        #expect(refused.status == 77 && refused.errors.contains("`cipherctl rotate` can give it a passphrase"))
         let unasked = try place.ctl(
             "key", "convert", store, "--to", "direct", "--new-raw-key-file", place.key, key: place.path("second.key"))
         #expect(unasked.status == 64 && unasked.errors.contains("--yes"))
@@ -133,7 +136,12 @@ struct KeyTests {
         #expect(try place.ctl("sql", store, "SELECT 1", key: place.path("second.key")).status == 77)
         #expect(
             try place.ctl("key", "convert", store, "--to", "direct", "--yes", "--new-raw-key-file", place.key).status
-                == 65)
+                == 64)
+        // What the refusal of a wrong key above says: a direct store is given a passphrase by a rotation.
+        try place.write("correct horse\n", to: "pass")
+        let rotated = try place.ctl("rotate", store, "--new-key-file", place.path("pass"), "--no-backup")
+        #expect(rotated.status == 0, "\(rotated.errors)")
+        #expect(try place.run(["sql", store, "SELECT 1", "--key-file", place.path("pass")]).status == 0)
     }
 
     @Test("the log tells every change, and names a line that was edited")

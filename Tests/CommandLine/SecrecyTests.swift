@@ -58,6 +58,17 @@ struct SecrecyTests {
         }
     }
 
+    // SIGQUIT is tried at a prompt (PromptTests): the threads that run tests block it, and what they start inherits that.
+    @Test("a crash ends it by its signal, and prints nothing", arguments: [SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP])
+    func crash(signal: Int32) throws {
+        let place = try Workplace()
+        try place.makeStore()
+        let crashed = try place.run([
+            "sql", place.path("s.db"), "SELECT 1", "--key-command", "sh -c 'kill -\(signal) $PPID; echo x'",
+        ])
+        #expect(crashed.status == 128 + signal && (crashed.output + crashed.errors).isEmpty, "\(crashed.errors)")
+    }
+
     @Test(
         "no core of a process with the key can be dumped, and none of the same user reads its memory",
         .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/limits"), "needs /proc"))

@@ -2,7 +2,7 @@
 #define CPLATFORM_H
 
 /* What Swift's import of the C library lacks. Every function returns 0 or the errno of its failure, unless it says
-   otherwise; none prints, allocates for the caller or keeps state, the signal watch excepted. */
+   otherwise; none prints, allocates for the caller or keeps state. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +11,7 @@
 
 #include "ProcessEvents.h"
 #include "SharedMemory.h"
+#include "Signals.h"
 
 /* Byte locks that belong to the open file description, not to the process. */
 enum cplatform_lock_kind {
@@ -54,17 +55,10 @@ int cplatform_forbid_dumps(void);
 int cplatform_pipe(int ends[2]);
 
 /* Starts a program found by PATH with the caller's environment, default signals and the two given descriptors as
-   standard input and output; every other descriptor follows its close-on-exec flag. */
+   standard input and output; of the other descriptors it inherits standard error alone. */
 int cplatform_spawn(const char *file, char *const argv[], int input, int output, pid_t *child);
 
 /* Overwrites memory in a way the compiler does not remove. */
 void cplatform_wipe(void *bytes, size_t count);
-
-/* Catches the signals that would end or stop the process, from begin to end, so that a terminal can be restored first.
-   The end sends those that were caught once more, so that they take their course; none is lost, whatever thread the
-   system gives it to. Not for use by two threads at once. */
-int cplatform_signal_watch_begin(void);
-bool cplatform_signal_watch_has_caught(void);
-void cplatform_signal_watch_end(void);
 
 #endif

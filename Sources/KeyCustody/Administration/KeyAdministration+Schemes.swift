@@ -42,7 +42,8 @@ extension KeyAdministration {
                 throw StoreError(
                     .wrongKey, what: "\"\(databasePath)\" was not turned into a direct store.",
                     why: "The key is not the one with which its pages are encrypted.",
-                    remedy: "Give the raw data key, or rotate the store to a passphrase.")
+                    remedy: "Give the raw data key, as `cipherctl key reveal` shows it. Once the store is direct, "
+                        + "`cipherctl rotate` can give it a passphrase.")
             }
             var next = sidecar
             next.scheme = .direct

@@ -4,8 +4,8 @@ import StorePlatform
 /// A random key of 256 bits as text to print: four lines of sixteen characters, each with a check of its own.
 ///
 /// A line holds 64 bits of the key and 16 bits that check them and the number of the line, in Crockford's base 32, as in
-/// `0009-0014-R1MS-Q4VF` (`Docs/Formats/Sidecar.md`). Whoever types it may use small letters, blanks and hyphens at
-/// will, and I, L and O for 1, 1 and 0.
+/// `0009-0014-R1MS-Q4VF` (`Docs/Formats/Sidecar.md`). Whoever types it may use small letters, blanks, hyphens and numbers
+/// of the lines at will, and I, L and O for 1, 1 and 0.
 package struct RecoveryKey: ~Copyable, Sendable {
     static let lineCount = 4
     static let lineCharacters = 16
@@ -51,11 +51,9 @@ package struct RecoveryKey: ~Copyable, Sendable {
         }
     }
 
-    /// Reads the symbols of a line, from 1; false when they do not fit its check.
-    static func read(
-        _ symbols: Slice<UnsafeRawBufferPointer>, line: Int, into output: Slice<UnsafeMutableRawBufferPointer>
-    ) -> Bool {
-        var output = output
+    /// The 64 bits that the symbols of a line, from 1, hold; nil when they do not fit its check.
+    static func read(_ symbols: Slice<UnsafeRawBufferPointer>, line: Int) -> UInt64? {
+        guard symbols.count == lineCharacters, symbols.allSatisfy({ $0 < alphabet.count }) else { return nil }
         var data = UInt64(0)
         var found = UInt16(0)
         for (position, symbol) in symbols.enumerated() {
@@ -67,10 +65,7 @@ package struct RecoveryKey: ~Copyable, Sendable {
             default: found = found << 5 | UInt16(symbol)
             }
         }
-        for (index, shift) in zip(output.indices, stride(from: 56, through: 0, by: -8)) {
-            output[index] = UInt8(truncatingIfNeeded: data >> UInt64(shift))
-        }
-        return check(data, line: line) == found
+        return check(data, line: line) == found ? data : nil
     }
 
     /// CRC-16 (polynomial 0x1021, first value 0xFFFF) of the line's number and its data: it finds every single wrong

@@ -27,13 +27,20 @@ package struct SlotTable: Hashable, Sendable {
     /// - Throws: ``StoreError`` `slotNotFound`.
     package func find(_ id: UInt64) throws(StoreError) -> KeySlot { slots[try index(of: id)] }
 
+    /// Told before a key is made or asked for that could have no slot.
+    ///
+    /// - Throws: ``StoreError`` `tooManySlots`.
+    package func requireRoom() throws(StoreError) {
+        guard slots.count < Limits.keySlots else {
+            throw Self.tooMany("It has \(slots.count) slots, which is the most.", "Remove a slot that nobody needs.")
+        }
+    }
+
     /// Adds a slot, which must have the number ``nextID``.
     ///
     /// - Throws: ``StoreError`` `tooManySlots`.
     mutating func add(_ slot: KeySlot) throws(StoreError) {
-        guard slots.count < Limits.keySlots else {
-            throw Self.tooMany("It has \(slots.count) slots, which is the most.", "Remove a slot that nobody needs.")
-        }
+        try requireRoom()
         try checkCost(slots + [slot])
         slots.append(slot)
         nextID = slot.id + 1

@@ -8,12 +8,17 @@ enum KeyFile {
 
     /// The bytes of a key file, which may be a pipe.
     ///
-    /// - Parameter checkingPermissions: Whether a regular file that its group or others may read or write is refused.
-    ///   Credentials of systemd are not checked: it gives services access by an access control list, which looks
-    ///   like the group's permission.
-    /// - Throws: `StoreError` `invalidKey` for such a file or one longer than 64 KiB; ``SystemError``.
-    static func contents(of path: String, checkingPermissions: Bool) throws -> WipedBuffer {
-        let file = try FileDescriptor(opening: path, .readOnly)
+    /// - Parameters:
+    ///   - checkingPermissions: Whether a regular file that its group or others may read or write is refused.
+    ///     Credentials of systemd are not checked: it gives services access by an access control list, which looks
+    ///     like the group's permission.
+    ///   - wait: The longest time until a pipe has given all.
+    /// - Throws: `StoreError` `invalidKey` for such a file or one longer than 64 KiB, `keyMissing` for a pipe that nobody
+    ///   writes to; ``SystemError``.
+    static func contents(
+        of path: String, checkingPermissions: Bool, wait: Duration = Limits.keyPipeWait
+    ) throws -> WipedBuffer {
+        let file = try FileDescriptor(opening: path, .readOnly, waitsForWriter: false)
         // Asked of the open file, so that it cannot be exchanged in between.
         let status = try file.status()
         if checkingPermissions, status.kind == .regular, status.permissions & forbiddenPermissions != 0 {
@@ -22,20 +27,34 @@ enum KeyFile {
                 why: "Its group or others may read or write it (mode \(String(status.permissions, radix: 8))).",
                 remedy: "Run: chmod 600 '\(path)'. If others have seen it, change the key.")
         }
+        if status.isPipe { return try contents(of: file, wait: wait) }
+        try file.waitFromNowOn()
         return try contents(of: file)
     }
 
     /// Reads a descriptor to its end.
     ///
-    /// - Throws: `StoreError` `invalidKey` when there are more than 64 KiB; ``SystemError``.
-    static func contents(of file: borrowing FileDescriptor) throws -> WipedBuffer {
+    /// - Parameter wait: The longest time for that; nil for as long as it takes.
+    /// - Throws: `StoreError` `invalidKey` when there are more than 64 KiB, `keyMissing` when it takes too long;
+    ///   ``SystemError``.
+    static func contents(of file: borrowing FileDescriptor, wait: Duration? = nil) throws -> WipedBuffer {
         var buffer = WipedBuffer(capacity: Limits.keySourceBytes + 1)
-        while try buffer.append(readingFrom: file) > 0 {}
+        let deadline = wait.map { ContinuousClock.now + $0 }
+        repeat {
+            if let wait, let deadline, !file.waitUntilReadable(deadline: deadline) { throw silent(file.path, wait) }
+        } while try buffer.append(readingFrom: file) > 0
         guard buffer.count <= Limits.keySourceBytes else {
             throw StoreError(
                 .invalidKey, what: "The key in \"\(file.path)\" is too long.", why: "It has more than 64 KiB.",
                 remedy: "Check that this is the key file.")
         }
         return buffer
+    }
+
+    private static func silent(_ path: String, _ wait: Duration) -> StoreError {
+        StoreError(
+            .keyMissing, what: "The pipe \"\(path)\" gave no key.",
+            why: "Nobody has written to it, or not to the end, within \(wait).",
+            remedy: "Check who writes to it, or give the key in another way.")
     }
 }

@@ -30,18 +30,17 @@ extension KeySource {
     /// Makes a passphrase of what a source gave, less one line end.
     private func passphrase(_ source: consuming WipedBuffer) throws -> KeyMaterial {
         var bytes = source
+        guard bytes.count > 0 else { throw missing("It gave no bytes: it is empty, or was read before.") }
         if bytes.withBytes({ $0.last == UInt8(ascii: "\n") }) {
             bytes.removeLast(1)
-        } else {
-            return try plainPassphrase(bytes)
+            if bytes.withBytes({ $0.last == UInt8(ascii: "\r") }) { bytes.removeLast(1) }
+            guard bytes.count > 0 else { throw missing("It holds an end of line and nothing else.") }
         }
-        if bytes.withBytes({ $0.last == UInt8(ascii: "\r") }) { bytes.removeLast(1) }
         return try plainPassphrase(bytes)
     }
 
     private func plainPassphrase(_ bytes: borrowing WipedBuffer) throws(StoreError) -> KeyMaterial {
-        guard bytes.count > 0 else { throw missing("It gave no bytes, or was read before.") }
-        return .passphrase(try Passphrase(bytes.withBytes { SecretBytes(copying: $0) }))
+        .passphrase(try Passphrase(bytes.withBytes { SecretBytes(copying: $0) }))
     }
 
     private func missing(_ reason: String) -> StoreError {
@@ -58,7 +57,8 @@ extension KeySource {
     }
 
     private func credentialPath(_ name: String) throws(StoreError) -> String {
-        guard let folder = ProcessInspector.environmentValue("CREDENTIALS_DIRECTORY") else {
+        // An empty one would name a file of the root directory.
+        guard let folder = ProcessInspector.environmentValue("CREDENTIALS_DIRECTORY"), !folder.isEmpty else {
             throw missing("CREDENTIALS_DIRECTORY is not set: this process was not started by systemd with credentials.")
         }
         guard !name.isEmpty, name != ".", name != "..", !name.contains("/") else {
@@ -85,6 +85,7 @@ extension KeySource {
 
     private func ask(_ text: String, _ confirmation: String?) throws(StoreError) -> KeyMaterial {
         let first = try typed(text)
+        guard first.count > 0 else { throw missing("Nothing was typed.") }
         if let confirmation {
             let second = try typed(confirmation)
             let isSame = first.withBytes { first in second.withBytes { first.elementsEqual($0) } }
@@ -97,7 +98,7 @@ extension KeySource {
         do {
             return try Terminal.readWithoutEcho(prompt: text)
         } catch {
-            throw missing("Nothing could be asked at the terminal: \(error).")
+            throw missing(error.description)
         }
     }
 }

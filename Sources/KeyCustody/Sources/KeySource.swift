@@ -72,7 +72,7 @@ extension KeySource {
     ///
     /// - Parameters:
     ///   - arguments: The program, found by `PATH`, and its arguments. No shell is involved.
-    ///   - timeout: The longest time it may run; then it is killed.
+    ///   - timeout: The longest time it may run; then it is killed, and so are the programs that it has started.
     public static func command(_ arguments: [String], timeout: Duration = .seconds(30)) -> KeySource {
         KeySource(kind: .command(arguments, timeout: timeout))
     }

@@ -32,11 +32,15 @@ package struct FileDescriptor: ~Copyable, Sendable {
 
     /// Opens a file.
     ///
-    /// - Parameter followsLinks: Whether the path may end in a symbolic link; otherwise one fails with `ELOOP`.
+    /// - Parameters:
+    ///   - followsLinks: Whether the path may end in a symbolic link; otherwise one fails with `ELOOP`.
+    ///   - waitsForWriter: Whether opening a named pipe waits until somebody writes to it; otherwise nothing that is done with
+    ///     the file waits, until ``FileDescriptor/waitFromNowOn()``.
     package init(
-        opening path: String, _ access: Access, creating creation: Creation = .never, followsLinks: Bool = true
+        opening path: String, _ access: Access, creating creation: Creation = .never, followsLinks: Bool = true,
+        waitsForWriter: Bool = true
     ) throws(SystemError) {
-        var flags = O_CLOEXEC | O_NOCTTY | (followsLinks ? 0 : O_NOFOLLOW)
+        var flags = O_CLOEXEC | O_NOCTTY | (followsLinks ? 0 : O_NOFOLLOW) | (waitsForWriter ? 0 : O_NONBLOCK)
         switch access {
         case .readOnly: flags |= O_RDONLY
         case .writeOnly: flags |= O_WRONLY

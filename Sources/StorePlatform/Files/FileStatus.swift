@@ -26,6 +26,8 @@ package enum FileKind: Sendable {
 /// What the filesystem knows about a file; symbolic links are followed.
 package struct FileStatus: Sendable {
     package let kind: FileKind
+    /// Whether it is a pipe, with a name or without.
+    package let isPipe: Bool
     package let identity: FileIdentity
     package let byteCount: Int
     /// The nine permission bits and the three above them.
@@ -43,6 +45,7 @@ package struct FileStatus: Sendable {
         case S_IFDIR: kind = .directory
         default: kind = .other
         }
+        isPipe = status.st_mode & S_IFMT == S_IFIFO
         identity = FileIdentity(device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino))
         byteCount = Int(status.st_size)
         permissions = UInt32(status.st_mode & 0o7777)

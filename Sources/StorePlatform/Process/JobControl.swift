@@ -14,6 +14,7 @@ package enum JobControl {
     private static let reader = Mutex<Int32?>(nil)
     /// Held around each stop, and by whoever must not be stopped in the middle of something.
     private static let stopping = DispatchSemaphore(value: 1)
+    private static let endedStops = Atomic<Int>(0)
 
     /// From here on SIGTSTP does not stop the process by itself. A signal that the program ignores stays ignored.
     ///
@@ -58,6 +59,18 @@ package enum JobControl {
         defer { stopping.signal() }
         prepare()
         _ = cplatform_job_stop()
+        endedStops.add(1, ordering: .releasing)
+    }
+
+    /// How many stops are over.
+    static var stops: Int { endedStops.load(ordering: .acquiring) }
+
+    /// Waits until a stop that was asked for is over, while there were `stops` of them. Where nobody has begun, the signal
+    /// itself has stopped the process by now.
+    static func waitForEnd(ofStopBehind stops: Int) {
+        guard reader.withLock({ $0 != nil }) else { return }
+        // Counted in looks: no time limit passes while the process is stopped. In a fork nobody stops it.
+        for _ in 0..<Limits.stopLooks where Self.stops == stops { Pause.sleep(for: .milliseconds(1)) }
     }
 
     /// Does something in whose middle the process must not be stopped by SIGTSTP.

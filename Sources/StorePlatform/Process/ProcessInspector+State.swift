@@ -37,6 +37,11 @@ extension ProcessInspector {
         statFields(of: process).flatMap { $0.count > 19 ? UInt64($0[19]) : nil }
     }
 
+    /// The process that started a process, or took its parent's place.
+    static func parent(of process: Int32) -> Int32? {
+        statFields(of: process).flatMap { $0.count > 1 ? Int32($0[1]) : nil }
+    }
+
     /// The inode of the pid namespace of this process: numbers of processes count within one.
     package static var pidNamespace: UInt64? { (try? Files.identity("/proc/self/ns/pid"))??.inode }
 

@@ -44,6 +44,11 @@ package enum ProcessInspector {
         guard failure == 0 else { throw SystemError(call: "prctl", path: nil, errorNumber: failure) }
     }
 
+    /// Lets a crash end the process as the system does it, without a backtrace of Swift's runtime: that shows parts of the
+    /// memory, asks at a terminal what to do, and takes the course of SIGQUIT. The runtime looks at `SWIFT_BACKTRACE` before
+    /// any code of the program runs; so its handlers, and all others of these signals, are removed afterwards.
+    package static func disableBacktraces() { cplatform_crash_handlers_remove() }
+
     /// The value of an environment variable as bytes, or nil when it is not set.
     package static func environmentValue(_ name: String) -> [UInt8]? {
         guard let value = getenv(name) else { return nil }

@@ -30,8 +30,9 @@ package enum Subprocess {
     /// Runs a program and returns what it wrote to its standard output.
     ///
     /// No shell is involved. The program is found by `PATH`, its standard input is `/dev/null`, its standard error is
-    /// this process's, and it inherits no descriptor that is marked close-on-exec, as all of this library are. On
-    /// failure the program itself is killed, what it may have started is not.
+    /// this process's, and it inherits no other descriptor. It stays in the process group of this process, so that it may
+    /// ask at the terminal and is stopped and continued with it. When it is killed, what it has started is killed too, as
+    /// far as it is still its descendant: a program whose parent has ended is nobody's.
     ///
     /// - Parameters:
     ///   - arguments: The program and its arguments.
@@ -54,7 +55,7 @@ package enum Subprocess {
     }
 
     private static func end(_ process: pid_t) {
-        kill(process, SIGKILL)
+        for each in ProcessInspector.stopTree(of: process) { kill(each, SIGKILL) }
         _ = retryingInterrupts { waitpid(process, nil, 0) }
     }
 
@@ -103,8 +104,7 @@ package enum Subprocess {
         deadline: ContinuousClock.Instant, _ timeout: Duration
     ) throws(Failure) {
         while true {
-            guard ContinuousClock.now < deadline else { throw .timedOut(timeout) }
-            guard isReadable(pipe, until: deadline) else { continue }
+            guard pipe.waitUntilReadable(deadline: deadline) else { throw .timedOut(timeout) }
             do {
                 if try output.append(readingFrom: pipe) == 0 { return }
             } catch {
@@ -112,12 +112,6 @@ package enum Subprocess {
             }
             if output.count > limitBytes { throw .outputTooLong(limitBytes: limitBytes) }
         }
-    }
-
-    private static func isReadable(_ pipe: borrowing FileDescriptor, until deadline: ContinuousClock.Instant) -> Bool {
-        let left = ContinuousClock.now.duration(to: deadline) / .milliseconds(1)
-        var request = pollfd(fd: pipe.number, events: Int16(POLLIN), revents: 0)
-        return poll(&request, 1, Int32(min(max(left, 0) + 1, 1000))) > 0
     }
 
     /// Waits for the end of a program that has closed its output.
@@ -140,69 +134,5 @@ package enum Subprocess {
             Pause.sleep(for: pause)
             pause = min(pause * 2, .milliseconds(20))
         }
-    }
-}
-
-extension Subprocess {
-    /// Splits a command line into words, without a shell: nothing is expanded, piped or substituted.
-    ///
-    /// Words are separated by blanks. `'...'` is taken literally; in `"..."` a backslash protects `"` and `\`; outside
-    /// quotes a backslash protects any character.
-    ///
-    /// - Returns: The words, or nil when a quote is left open or a backslash ends the line.
-    package static func words(of line: String) -> [String]? {
-        var splitter = WordSplitter()
-        for character in line { splitter.take(character) }
-        return splitter.finish()
-    }
-}
-
-/// The words of a command line, character by character.
-private struct WordSplitter {
-    private enum State {
-        case between
-        case word
-        case literal
-        case quoted
-        case escaped(inQuotes: Bool)
-    }
-
-    private var state = State.between
-    private var words: [String] = []
-    private var current = ""
-
-    mutating func take(_ character: Character) {
-        switch (state, character) {
-        case (.between, " "), (.between, "\t"), (.between, "\n"): break
-        case (.word, " "), (.word, "\t"), (.word, "\n"): endWord()
-        case (.between, "'"), (.word, "'"): state = .literal
-        case (.between, "\""), (.word, "\""): state = .quoted
-        case (.between, "\\"), (.word, "\\"): state = .escaped(inQuotes: false)
-        case (.quoted, "\\"): state = .escaped(inQuotes: true)
-        case (.literal, "'"), (.quoted, "\""): state = .word
-        case (.escaped(true), _):
-            if character != "\"", character != "\\" { current.append("\\") }
-            current.append(character)
-            state = .quoted
-        case (.between, _), (.escaped(false), _):
-            current.append(character)
-            state = .word
-        case (.word, _), (.literal, _), (.quoted, _): current.append(character)
-        }
-    }
-
-    private mutating func endWord() {
-        words.append(current)
-        current = ""
-        state = .between
-    }
-
-    mutating func finish() -> [String]? {
-        switch state {
-        case .between: break
-        case .word: endWord()
-        case .literal, .quoted, .escaped: return nil
-        }
-        return words
     }
 }

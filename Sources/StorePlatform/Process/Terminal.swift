@@ -1,4 +1,3 @@
-import CPlatform
 import Dispatch
 
 #if canImport(Darwin)
@@ -22,69 +21,53 @@ package enum Terminal {
     /// Held while signals are watched: the watch is one for the whole process.
     static let signalWatch = DispatchSemaphore(value: 1)
 
+    /// Why a question got no answer, as a sentence for whoever was asked.
+    package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
+        /// There is no terminal (`ENXIO`, `ENOTTY`), or it cannot be used.
+        case cannotAsk(SystemError)
+        /// The end of input (Ctrl-D) came before the end of a line.
+        case inputEnded
+        /// A signal came that does not end the process.
+        case interrupted
+        /// The terminal cuts lines of this many bytes or more without saying so.
+        case lineTooLong(limitBytes: Int)
+
+        package var description: String {
+            switch self {
+            case .cannotAsk(let error): "Nothing could be asked at the terminal: \(error)."
+            case .inputEnded: "The input ended at the prompt, before the end of a line."
+            case .interrupted: "A signal came at the prompt, before the end of the line."
+            case .lineTooLong(let limitBytes):
+                "The terminal cuts lines of \(limitBytes) bytes and more, so a part of what was typed may be missing."
+            }
+        }
+    }
+
     /// Asks a question at the process's terminal, whatever its standard input is, and reads a line that is not shown.
     ///
-    /// The terminal shows what is typed again afterwards, also when a signal arrives meanwhile; the signal then takes
-    /// its course.
+    /// The terminal shows what is typed again afterwards, and while the process is stopped by Ctrl-Z; when it goes on, the
+    /// question is asked anew. So it is behind a stop of which nobody was told (SIGSTOP). Other signals take their course
+    /// once the terminal is as it was.
     ///
     /// - Returns: The line without its end.
-    /// - Throws: ``SystemError``: `ENXIO` or `ENOTTY` when there is no terminal, `EINTR` when a signal or the end of
-    ///   input came before the end of the line, `EFBIG` when the line is too long.
-    package static func readWithoutEcho(prompt: String) throws(SystemError) -> WipedBuffer {
+    package static func readWithoutEcho(prompt: String) throws(Failure) -> WipedBuffer {
         try read(prompt, isShown: false)
     }
 
     /// Asks a question in the same way, and shows what is typed.
-    package static func ask(prompt: String) throws(SystemError) -> String {
+    package static func ask(prompt: String) throws(Failure) -> String {
         let line = try read(prompt, isShown: true)
         return line.withBytes { String(decoding: $0, as: UTF8.self) }
     }
 
-    private static func read(_ prompt: String, isShown: Bool) throws(SystemError) -> WipedBuffer {
+    private static func read(_ prompt: String, isShown: Bool) throws(Failure) -> WipedBuffer {
         signalWatch.wait()
         defer { signalWatch.signal() }
-        let terminal = try FileDescriptor(opening: "/dev/tty", .readWrite)
-        return try readLine(at: terminal, prompt, isShown: isShown)
-    }
-
-    private static func readLine(
-        at terminal: borrowing FileDescriptor, _ prompt: String, isShown: Bool
-    ) throws(SystemError) -> WipedBuffer {
-        var former = termios()
-        guard tcgetattr(terminal.number, &former) == 0 else { throw SystemError("tcgetattr", terminal.path) }
-        let failure = cplatform_signal_watch_begin()
-        guard failure == 0 else { throw SystemError(call: "sigaction", path: nil, errorNumber: failure) }
-        var silent = former
-        if !isShown { silent.c_lflag &= ~tcflag_t(ECHO) }
-        silent.c_lflag |= tcflag_t((isShown ? ECHO : ECHONL) | ICANON)
-        defer {
-            // Also what was typed and not read is dropped: it may be part of the secret.
-            tcsetattr(terminal.number, TCSAFLUSH, &former)
-            cplatform_signal_watch_end()
-        }
-        guard tcsetattr(terminal.number, TCSAFLUSH, &silent) == 0 else {
-            throw SystemError("tcsetattr", terminal.path)
-        }
-        try terminal.write(Array(prompt.utf8))
-        var line = WipedBuffer(capacity: Limits.typedLineBytes)
+        let question = try TerminalQuestion(prompt, isShown: isShown)
         while true {
-            // Not a plain read: the signal may be taken by another thread, and this one would go on waiting.
-            var request = pollfd(fd: terminal.number, events: Int16(POLLIN), revents: 0)
-            let ready = poll(&request, 1, 100)
-            if cplatform_signal_watch_has_caught() { throw interrupted(terminal.path) }
-            if ready <= 0 { continue }
-            if try line.append(readingFrom: terminal) == 0 {
-                if line.remaining > 0 { throw interrupted(terminal.path) }
-                throw SystemError(call: "read", path: terminal.path, errorNumber: EFBIG)
-            }
-            if line.withBytes({ $0.last == UInt8(ascii: "\n") }) {
-                line.removeLast(1)
-                return line
-            }
+            let stops = JobControl.stops
+            if let line = try question.ask() { return line }
+            JobControl.waitForEnd(ofStopBehind: stops)
         }
-    }
-
-    private static func interrupted(_ path: String) -> SystemError {
-        SystemError(call: "read", path: path, errorNumber: EINTR)
     }
 }

@@ -7,7 +7,8 @@ enum KeyOptions {
         OptionSyntax("--key-file", value: "F", "a passphrase; one newline at its end is dropped; mode 0600"),
         OptionSyntax("--raw-key-file", value: "F", "a raw key: exactly 32 bytes; mode 0600"),
         OptionSyntax("--key-fd", value: "N", "a passphrase, read from an open file descriptor"),
-        OptionSyntax("--key-command", value: "C", "a passphrase, printed by a program (no shell is involved)"),
+        OptionSyntax(
+            "--key-command", value: "C", "a passphrase, printed by a program (no shell is involved)"),
         OptionSyntax("--key-env", value: "VAR", "a passphrase in an environment variable; not recommended"),
         OptionSyntax("--key-credential", value: "NAME", "a passphrase that systemd gives to a service"),
     ]
@@ -78,7 +79,7 @@ enum KeyOptions {
         switch name.replacing("--new-", with: "--").replacing("--also-", with: "--") {
         case "--key-file": return .keyFile(path: value)
         case "--raw-key-file": return .rawKeyFile(path: value)
-        case "--key-command": return try .command(line: value)
+        case "--key-command": return try .command(line: value, timeout: commandTimeout())
         case "--key-env": return .environment(value)
         case "--key-credential": return .systemdCredential(value)
         default:
@@ -87,6 +88,20 @@ enum KeyOptions {
             }
             return .fileDescriptor(number)
         }
+    }
+
+    /// How long a key command may run.
+    ///
+    /// - Throws: ``UsageError`` when the environment gives no length of time.
+    static func commandTimeout(
+        environment: (String) -> [UInt8]? = { ProcessInspector.environmentValue($0) }
+    ) throws(UsageError) -> Duration {
+        let name = "CIPHERSTORE_KEY_COMMAND_TIMEOUT"
+        guard let value = environment(name), !value.isEmpty else { return Limits.keyCommandWait }
+        guard let seconds = AgeText.seconds(String(decoding: value, as: UTF8.self)), seconds > 0 else {
+            throw UsageError("\(name) is no length of time.", hint: "As in: 30s, 5m")
+        }
+        return .seconds(seconds)
     }
 
     /// Whether somebody sits at a terminal: it is there, and input or messages go through it.

@@ -48,7 +48,7 @@ struct ParsedArguments: Equatable {
             flags.insert(name)
             return
         }
-        guard let value = attached ?? rest.popFirst(), !value.isEmpty else {
+        guard let value = attached ?? rest.popFirst(), option.mayBeEmpty || !value.isEmpty else {
             throw UsageError("\(name) needs a value.", hint: "Write: \(name) \(placeholder)")
         }
         values[name, default: []].append(value)

@@ -7,12 +7,17 @@ struct OptionSyntax: Sendable, Equatable {
     let help: String
     /// Whether it may be given several times.
     let isRepeatable: Bool
+    /// Whether its value may be empty, as in `--label=`.
+    let mayBeEmpty: Bool
 
-    init(_ name: String, value: String? = nil, _ help: String, isRepeatable: Bool = false) {
+    init(
+        _ name: String, value: String? = nil, _ help: String, isRepeatable: Bool = false, mayBeEmpty: Bool = false
+    ) {
         self.name = name
         self.value = value
         self.help = help
         self.isRepeatable = isRepeatable
+        self.mayBeEmpty = mayBeEmpty
     }
 
     /// As it stands in the help: `--key-file F`.

@@ -8,7 +8,9 @@ enum StoreOpening {
     ///
     /// - Throws: What `SharedStore.openReadOnly` throws; `StoreError` `noSuchStore` when there is none yet.
     static func readOnly(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SharedStore {
-        try readOnly(path, console) { try SharedStore.openReadOnly(at: path, unlockedBy: key.source) }
+        try readOnly(path, console) {
+            try key.explainingRefusal { try SharedStore.openReadOnly(at: path, unlockedBy: key.source) }
+        }
     }
 
     /// Opens a store for reading alone with keys that its sidecar has proved already, which costs no derivation.
@@ -33,7 +35,7 @@ enum StoreOpening {
     /// Opens a store that exists for writing; never creates one.
     static func writable(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SharedStore {
         guard let bytes = try Files.byteCount(path), bytes > 0 else { throw noSuchStore(path) }
-        let store = try SharedStore.open(at: path, unlockedBy: key.source)
+        let store = try key.explainingRefusal { try SharedStore.open(at: path, unlockedBy: key.source) }
         for notice in store.notices { console.note(notice) }
         return store
     }

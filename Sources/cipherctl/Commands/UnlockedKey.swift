@@ -51,21 +51,32 @@ final class UnlockedKey: Sendable {
         try NewSlot(copy(), kind: kind, label: label, derivation: derivation)
     }
 
-    /// The line that does not fit its check, where the key has the form of a recovery key.
-    var wrongRecoveryLine: Int? {
+    /// Opens something with the key. Where it is refused and reads like a recovery key, the error says what is wrong with it.
+    func explainingRefusal<Success>(_ open: () throws -> Success) throws -> Success {
+        do {
+            return try open()
+        } catch let error as StoreError where error.code == .wrongKey {
+            guard let fault = recoveryKeyFault else { throw error }
+            throw StoreError(
+                .wrongKey, what: error.what, why: "It reads like a recovery key, but \(fault).",
+                remedy: "Compare it with what was printed; if it is another key, check that one.")
+        }
+    }
+
+    /// What is wrong with a recovery key; nil for a right one, and for what does not read like one.
+    private var recoveryKeyFault: RecoveryKey.ReadingError? {
         switch material {
-        case .passphrase(let passphrase): passphrase.secret.withBytes { Self.wrongLine($0) }
+        case .passphrase(let passphrase): passphrase.secret.withBytes { Self.fault($0) }
         case .rawKey: nil
         }
     }
 
-    private static func wrongLine(_ text: UnsafeRawBufferPointer) -> Int? {
+    private static func fault(_ text: UnsafeRawBufferPointer) -> RecoveryKey.ReadingError? {
         do throws(RecoveryKey.ReadingError) {
             _ = try RecoveryKey(reading: text)
             return nil
         } catch {
-            guard case .check(let line) = error else { return nil }
-            return line
+            return error == .otherText ? nil : error
         }
     }
 

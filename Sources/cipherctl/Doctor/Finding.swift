@@ -25,7 +25,11 @@ struct Finding: Equatable {
     }
 
     /// In one sentence or two.
-    var text: String { what + (remedy.map { ": " + $0 } ?? "") }
+    var text: String {
+        guard let remedy else { return what }
+        // What an error says is a sentence; what is found out here goes on with what to do.
+        return what + (what.hasSuffix(".") ? " " : ": ") + remedy
+    }
 
     var needsAttention: Bool { severity != .note }
 

@@ -26,7 +26,7 @@ struct KeyAccess {
         self.path = path
         self.console = console
         self.key = key
-        let choice = try Self.choose(path, key, console)
+        let choice = try SidecarUnlocking.choose(path, key, console)
         for note in choice.notes { console.note("\(note)") }
         self.choice = choice
         sidecar = choice.sidecar
@@ -36,18 +36,6 @@ struct KeyAccess {
         administration.onNotice = { Console(isJSON: false).note($0) }
         administration.onWait = { Console(isJSON: false).note($0) }
         self.administration = administration
-    }
-
-    private static func choose(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SidecarChoice {
-        do {
-            return try SidecarUnlocking.choose(path, key, console)
-        } catch let error as StoreError where error.code == .wrongKey {
-            guard let line = key.wrongRecoveryLine else { throw error }
-            throw StoreError(
-                .wrongKey, what: error.what,
-                why: "It reads like a recovery key, and line \(line) has a wrong character, or is not line \(line).",
-                remedy: "Compare that line with what was printed.")
-        }
     }
 
     /// Whether the sidecar is the newest one. Asked before the store is opened in this process.
@@ -70,6 +58,14 @@ struct KeyAccess {
             .usage, "noSlots", what: "\"\(path)\" has no key slots.",
             why: "It is a direct store: its data key is its one key, or comes from its one passphrase.",
             hint: "Give it slots with `cipherctl key convert --to slots`, or another key with `cipherctl rotate`.")
+    }
+
+    /// Told before a key is made or asked for that could have no slot.
+    ///
+    /// - Throws: ``CommandFailure`` for a direct store; `StoreError` `tooManySlots`.
+    func requireRoom() throws {
+        try requireSlots()
+        try sidecar.slotted?.table.requireRoom()
     }
 
     /// Changes the keys: a signal ends the waiting for locks, and a stop by Ctrl-Z waits for the change.
@@ -147,7 +143,7 @@ struct KeyAccess {
 extension OptionSyntax {
     static let slot = OptionSyntax("--slot", value: "N", "the number of the slot, as `key list` shows it")
     static let label = OptionSyntax(
-        "--label", value: "TEXT", "what the slot is called: up to 64 letters, digits, signs")
+        "--label", value: "TEXT", "what the slot is called: up to 64 letters, digits, signs", mayBeEmpty: true)
     static let kdf = OptionSyntax(
         "--kdf", value: "scrypt|argon2id", "how a passphrase is stretched; scrypt unless given (argon2id: OpenSSL 3.2)")
 }

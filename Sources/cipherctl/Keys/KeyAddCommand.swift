@@ -31,7 +31,7 @@ struct KeyAddCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let access = try KeyAccess(path, arguments, console)
-        try access.requireSlots()
+        try access.requireRoom()
         let new = try NewKey(arguments, console)
         try new.requireUnused(in: access)
         let slot = try access.change(bringing: new) { try $0.add(new.slot()) }

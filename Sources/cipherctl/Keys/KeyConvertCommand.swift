@@ -44,6 +44,7 @@ struct KeyConvertCommand: Command {
         let source = try KeyOptions.source(arguments)
         let key = try UnlockedKey(source, console)
         let access = try KeyAccess(path, key, console)
+        try requireOtherScheme(access)
         let converted = try toSlots ? giveSlots(access, key, source, console) : takeSlots(access, console)
         let sidecar = try converted.sidecar()
         try console.report(
@@ -56,6 +57,14 @@ struct KeyConvertCommand: Command {
                     "until the data key is rotated, the former key opens the database with any SQLCipher: cipherctl rotate"
                 ] : ["\(path) is a direct store now: the data key is its one key"])
         return .ok
+    }
+
+    private func requireOtherScheme(_ access: KeyAccess) throws {
+        guard (access.sidecar.slotted != nil) == toSlots else { return }
+        throw CommandFailure(
+            .usage, "sameScheme", what: "\"\(path)\" was not changed.",
+            why: toSlots ? "It has key slots already." : "It is a direct store already.",
+            hint: toSlots ? "Add a key with: cipherctl key add" : "Nothing is to be done.")
     }
 
     private func giveSlots(

@@ -8,8 +8,11 @@ struct KeyLabelCommand: Command {
         summary: "call a key slot something else",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [.slot, .label, .json] + KeyOptions.all,
-        examples: ["cipherctl key label app.db --slot 2 --label \"backup server\" --key-file app.key"],
-        notes: ["Everybody who can read the sidecar can read its labels."])
+        examples: [
+            "cipherctl key label app.db --slot 2 --label \"backup server\" --key-file app.key",
+            "cipherctl key label app.db --slot 2 --label= --key-file app.key",
+        ],
+        notes: ["Everybody who can read the sidecar can read its labels. An empty label takes the present one away."])
 
     private let path: String
     private let slot: UInt64
@@ -32,7 +35,7 @@ struct KeyLabelCommand: Command {
         try access.change { try $0.label(slot, label) }
         try console.report(
             json: .object(["store": .string(path), "slot": .int(slot), "label": .string(label.text)]),
-            lines: ["slot \(slot) is called \"\(label)\""])
+            lines: [label == .none ? "slot \(slot) has no label now" : "slot \(slot) is called \"\(label)\""])
         return .ok
     }
 }

@@ -33,7 +33,7 @@ struct KeyRecoveryCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let access = try KeyAccess(path, arguments, console)
-        try access.requireSlots()
+        try access.requireRoom()
         let recovery = try RecoveryKey.random()
         let sheet = RecoverySheet(recovery)
         // Shown before it opens anything: a key that nobody could see must not be one.

@@ -9,7 +9,7 @@ struct NewKey {
     private let label: SlotLabel
     private let derivation: SlotDerivation?
 
-    /// - Throws: ``UsageError``; what the source throws; `StoreError` `invalidKey` for a label that cannot be used.
+    /// - Throws: ``UsageError``; what the source throws.
     init(_ arguments: ParsedArguments, _ console: Console) throws {
         let source = try KeyOptions.newSource(arguments)
         try self.init(UnlockedKey(source, console), source.slotKind, arguments)
@@ -54,8 +54,14 @@ struct NewKey {
             hint: "Give another key; nothing was changed.")
     }
 
-    static func label(_ arguments: ParsedArguments) throws -> SlotLabel {
-        try arguments.value("--label").map { try SlotLabel($0) } ?? .none
+    /// - Throws: ``UsageError`` for one that cannot be used.
+    static func label(_ arguments: ParsedArguments) throws(UsageError) -> SlotLabel {
+        guard let text = arguments.value("--label") else { return .none }
+        do {
+            return try SlotLabel(text)
+        } catch {
+            throw UsageError("\(error.what) \(error.why)", hint: error.remedy)
+        }
     }
 
     private static func derivation(

@@ -25,7 +25,8 @@ struct RecoverySheet {
     func askBack() throws {
         let index = Int.random(in: lines.indices)
         for _ in 0..<Self.attempts {
-            let typed = try Terminal.ask(prompt: "Type line \(index + 1) of it, to be sure that you have it: ")
+            let prompt = "Type line \(index + 1) of it, to be sure that you have it: "
+            guard let typed = try Confirmation.answer(to: prompt) else { break }
             if Self.symbols(typed) == Self.symbols(lines[index]) { return }
             Console.talk("That is not line \(index + 1).\n")
         }

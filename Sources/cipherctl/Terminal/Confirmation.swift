@@ -11,11 +11,23 @@ enum Confirmation {
             throw UsageError(
                 "This cannot be taken back, and there is no terminal to ask at.", hint: "Add --yes to do it.")
         }
-        let answer = try Terminal.ask(prompt: "\(question) Type yes to do it: ")
-        guard answer.lowercased() == "yes" else {
+        let answer = try Self.answer(to: "\(question) Type yes to do it: ")
+        guard answer?.lowercased() == "yes" else {
             throw CommandFailure(
                 .failed, "declined", what: "Nothing was done.", why: "The answer was not yes.",
                 hint: "Run the command again, or add --yes.")
+        }
+    }
+
+    /// What was typed at the terminal; nil when the input ended before, as by Ctrl-D.
+    static func answer(to prompt: String) throws -> String? {
+        do throws(Terminal.Failure) {
+            return try Terminal.ask(prompt: prompt)
+        } catch {
+            if error == .inputEnded { return nil }
+            throw CommandFailure(
+                .inputOutput, "terminal", what: "The question was not answered.", why: error.description,
+                hint: "Run the command again.")
         }
     }
 }

@@ -11,7 +11,9 @@ enum SidecarUnlocking {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
         guard let kind = try Files.kind(path) else { throw StoreOpening.noSuchStore(path) }
         let isPlausible = try kind == .regular && Files.byteCount(path) ?? 0 > 0
-        if isPlausible, let choice = try files.choose(files.read(), unlock: key.unlock) { return choice }
+        let choice =
+            try isPlausible ? key.explainingRefusal { try files.choose(files.read(), unlock: key.unlock) } : nil
+        if let choice { return choice }
         // No sidecar, no file, no content: opening says best what that means.
         try StoreOpening.readOnly(path, key, console).close()
         throw StoreOpening.noSuchStore(path)

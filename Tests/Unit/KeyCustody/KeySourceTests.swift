@@ -50,9 +50,28 @@ struct KeySourceTests {
         #expect(try read(.keyFile(path: write(content))) == "passphrase:" + passphrase)
     }
 
-    @Test("a key file without a key is refused", arguments: ["", "\n", "\r\n"])
-    func emptyKeyFile(content: String) throws {
-        #expect(try failure(.keyFile(path: write(content)))?.code == .keyMissing)
+    @Test(
+        "a key file without a key is refused, and told why",
+        arguments: [
+            ("", "no bytes"), ("\n", "an end of line and nothing else"), ("\r\n", "an end of line and nothing else"),
+        ])
+    func emptyKeyFile(content: String, reason: String) throws {
+        let error = try failure(.keyFile(path: write(content)))
+        #expect(error?.code == .keyMissing && error?.why.contains(reason) == true, "\(String(describing: error))")
+    }
+
+    // Opening it once waited for ever.
+    @Test("a pipe with a name gives what is written to it, and is given up when nobody writes")
+    func namedPipe() throws {
+        let path = folder.file("pipe")
+        #expect(mkfifo(path, 0o600) == 0)
+        let error = #expect(throws: StoreError.self) {
+            _ = try KeyFile.contents(of: path, checkingPermissions: true, wait: .milliseconds(200))
+        }
+        #expect(error?.code == .keyMissing && error?.why.contains("Nobody has written") == true)
+        let writer = Thread { try? Data("from a pipe\n".utf8).write(to: URL(fileURLWithPath: path)) }
+        writer.start()
+        #expect(try read(.keyFile(path: path)) == "passphrase:from a pipe")
     }
 
     @Test(
@@ -149,6 +168,9 @@ struct KeySourceTests {
         await #expect(processExitsWith: .success) { [directory = directory as String, name = name as String] in
             guard case nil = ProcessInspector.environmentValue("CREDENTIALS_DIRECTORY") else { exit(2) }
             guard code({ try KeySource.systemdCredential(name).read() }) == .keyMissing else { exit(3) }
+            // An empty value once stood for the root directory.
+            setenv("CREDENTIALS_DIRECTORY", "", 1)
+            guard code({ try KeySource.systemdCredential("etc").read() }) == .keyMissing else { exit(6) }
             setenv("CREDENTIALS_DIRECTORY", directory, 1)
             guard case .passphrase(let passphrase) = try KeySource.systemdCredential(name).read(),
                 passphrase.secret.withBytes({ Array($0).text }) == "granted"

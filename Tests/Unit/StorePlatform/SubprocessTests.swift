@@ -55,7 +55,7 @@ struct SubprocessTests {
         #expect(throws: Subprocess.Failure.outputTooLong(limitBytes: 5)) { try run(["yes"], limitBytes: 5) }
     }
 
-    @Test("a program that does not end in time is killed, and only that one")
+    @Test("a program that does not end in time is killed")
     func timeout() throws {
         let folder = try TemporaryFolder()
         let script = "echo $$ > \(folder.file("pid")); exec sleep 1000"
@@ -65,6 +65,32 @@ struct SubprocessTests {
         let text = try String(contentsOfFile: folder.file("pid"), encoding: .utf8)
         let process = try #require(Int32(text.trimmingCharacters(in: .whitespacesAndNewlines)))
         #expect(!ProcessInspector.isAlive(process))
+    }
+
+    // `sh` ended and the program that it had started lived on.
+    @Test("what a program has started is killed with it")
+    func descendants() throws {
+        let folder = try TemporaryFolder()
+        let file = folder.file("pids")
+        let script = "sleep 1000 & echo $! >> \(file); sh -c 'sleep 1000 & echo $! >> \(file); wait' & wait"
+        #expect(throws: Subprocess.Failure.timedOut(.seconds(2))) {
+            try run(["sh", "-c", script], timeout: .seconds(2))
+        }
+        let processes = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n").compactMap {
+            Int32($0)
+        }
+        #expect(processes.count == 2)
+        for process in processes { #expect(waitUntil { !ProcessInspector.isAlive(process) }, "\(process)") }
+    }
+
+    @Test("a program inherits the three standard descriptors and no other, whatever is open")
+    func descriptors() throws {
+        let null = try FileDescriptor(opening: "/dev/null", .readOnly)
+        let inherited = fcntl(null.number, F_DUPFD, 57)
+        defer { close(inherited) }
+        #expect(inherited >= 57)
+        let script = "for n in 2 3 \(inherited); do test -e /proc/$$/fd/$n && echo $n; done; true"
+        #expect(try run(["sh", "-c", script]) == "2\n")
     }
 
     @Test("a program that closes its output and goes on is killed at the deadline too")

@@ -39,11 +39,11 @@ struct TerminalTests {
     func withoutTerminal() async {
         await #expect(processExitsWith: .success) {
             setsid()
-            do {
+            do throws(Terminal.Failure) {
                 _ = try Terminal.readWithoutEcho(prompt: "Key: ")
                 exit(2)
-            } catch let error as SystemError {
-                guard error.path == "/dev/tty" else { exit(3) }
+            } catch {
+                guard case Terminal.Failure.cannotAsk(let reason) = error, reason.path == "/dev/tty" else { exit(3) }
             }
         }
     }

@@ -1,0 +1,101 @@
+#define _GNU_SOURCE
+#include "Signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+/* SIGCONT first: sent behind a stop that was asked for, it would call that off. */
+static const int watched_signals[] = {SIGCONT, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+enum { watched_count = sizeof watched_signals / sizeof watched_signals[0] };
+static struct sigaction former_actions[watched_count];
+/* Whether the watch is on, and which of the watched signals were caught. One word: a handler that runs on another thread
+   while the watch ends either leaves its signal in what the end reads, or sees that it has ended. */
+static const unsigned watch_is_on = 1u << 31;
+static _Atomic unsigned watch_state;
+static _Atomic bool has_continued;
+
+static void remember_signal(int number) {
+    int failure = errno;
+    unsigned bit = 0;
+    for (int index = 0; index < watched_count; index++) {
+        if (watched_signals[index] == number) bit = 1u << index;
+    }
+    if (number == SIGCONT) atomic_store(&has_continued, true);
+    unsigned state = atomic_load(&watch_state);
+    do {
+        if (!(state & watch_is_on)) {
+            /* The former action is in its place again, and has not been told. */
+            kill(getpid(), number);
+            break;
+        }
+    } while (!atomic_compare_exchange_weak(&watch_state, &state, state | bit));
+    errno = failure;
+}
+
+int cplatform_signal_watch_begin(void) {
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = remember_signal;
+    sigemptyset(&action.sa_mask);
+    atomic_store(&has_continued, false);
+    atomic_store(&watch_state, watch_is_on);
+    for (int index = 0; index < watched_count; index++) {
+        /* A call that a stop cut is begun again: nobody has asked to end it. */
+        action.sa_flags = watched_signals[index] == SIGCONT ? SA_RESTART : 0;
+        if (sigaction(watched_signals[index], &action, &former_actions[index]) != 0) return errno;
+        /* What the program ignores stays ignored. */
+        if (former_actions[index].sa_handler == SIG_IGN) {
+            sigaction(watched_signals[index], &former_actions[index], NULL);
+        }
+    }
+    return 0;
+}
+
+int cplatform_signal_watch_caught(void) {
+    unsigned state = atomic_load(&watch_state);
+    for (int index = 0; index < watched_count; index++) {
+        if (watched_signals[index] != SIGCONT && state & 1u << index) return watched_signals[index];
+    }
+    return 0;
+}
+
+bool cplatform_signal_watch_take_continued(void) { return atomic_exchange(&has_continued, false); }
+
+/* To this thread where it may take the signal: its course is over then when this returns. */
+static void send_again(int number) {
+    sigset_t blocked;
+    if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 && !sigismember(&blocked, number)) {
+        raise(number);
+    } else {
+        kill(getpid(), number);
+    }
+}
+
+void cplatform_signal_watch_end(void) {
+    for (int index = 0; index < watched_count; index++) {
+        sigaction(watched_signals[index], &former_actions[index], NULL);
+    }
+    unsigned caught = atomic_exchange(&watch_state, 0);
+    for (int index = 0; index < watched_count; index++) {
+        if (caught & 1u << index) send_again(watched_signals[index]);
+    }
+}
+
+static const int crash_signals[] = {SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
+
+void cplatform_crash_handlers_remove(void) {
+    struct sigaction action;
+    stack_t stack;
+    for (unsigned index = 0; index < sizeof crash_signals / sizeof crash_signals[0]; index++) {
+        if (sigaction(crash_signals[index], NULL, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+        memset(&action, 0, sizeof action);
+        action.sa_handler = SIG_DFL;
+        sigaction(crash_signals[index], &action, NULL);
+    }
+    memset(&stack, 0, sizeof stack);
+    stack.ss_flags = SS_DISABLE;
+    sigaltstack(&stack, NULL);
+}

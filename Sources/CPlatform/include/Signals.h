@@ -1,0 +1,27 @@
+#ifndef SIGNALS_H
+#define SIGNALS_H
+
+/* Signals of the whole process: what a prompt at a terminal has to know of, and what Swift's runtime does at crashes. */
+
+#include <stdbool.h>
+
+/* Catches the signals that would end or stop the process, from begin to end, so that a terminal can be restored first;
+   and SIGCONT, behind which a terminal has to be set anew. The end sends those that were caught once more, so that they
+   take their course; none is lost, whatever thread the system gives it to. Where this thread does not block a signal, its
+   course is over when the end returns. Not for use by two threads at once. */
+int cplatform_signal_watch_begin(void);
+
+/* A signal that was caught: SIGTSTP where nothing but a stop is asked for, 0 for none. */
+int cplatform_signal_watch_caught(void);
+
+/* Whether the process was stopped and went on since the last call. */
+bool cplatform_signal_watch_take_continued(void);
+
+void cplatform_signal_watch_end(void);
+
+/* Lets crashes and SIGQUIT end the process at once, as the system does it, where a handler was installed at its start:
+   that of Swift's runtime prints a backtrace with parts of the memory, and asks a person at a terminal what to do. What
+   is ignored stays ignored. */
+void cplatform_crash_handlers_remove(void);
+
+#endif
