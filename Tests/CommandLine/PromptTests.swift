@@ -31,7 +31,9 @@ struct PromptTests {
             if job == 0:
                 os.setpgid(0, 0)
                 os.tcsetpgrp(0, os.getpid())
-                signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+                # What is ignored stays so in a program: a shell starts jobs in the background without these.
+                for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP, signal.SIGTTOU):
+                    signal.signal(number, signal.SIG_DFL)
                 os.execv(command[0], command)
             os.write(1, b"[job %d]\n" % job)
             while True:
