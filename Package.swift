@@ -23,7 +23,7 @@ let package = Package(
         ),
         .target(name: "CPlatform"),
         .target(name: "StorePlatform", dependencies: ["CPlatform"]),
-        .target(name: "StoreCrypto", dependencies: ["COpenSSL"]),
+        .target(name: "StoreCrypto", dependencies: ["COpenSSL", "StorePlatform"]),
         .target(name: "PageFormat", dependencies: ["StoreCrypto"]),
         .target(name: "KeyCustody", dependencies: ["StorePlatform", "StoreCrypto"]),
         .target(
@@ -69,7 +69,11 @@ let package = Package(
         ),
         .target(name: "CTestKit", path: "Tests/Support/CTestKit"),
         .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
-        .testTarget(name: "StoreCryptoTests", dependencies: ["StoreCrypto"], path: "Tests/Unit/StoreCrypto"),
+        .testTarget(
+            name: "StoreCryptoTests",
+            dependencies: ["COpenSSL", "StoreCrypto", "StorePlatform"],
+            path: "Tests/Unit/StoreCrypto"
+        ),
         .testTarget(
             name: "PageFormatTests",
             dependencies: ["PageFormat", "StoreCrypto", "CSQLCipher"],

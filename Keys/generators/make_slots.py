@@ -2,13 +2,14 @@
 """Writes the vectors of the key slots, Keys/vectors/{gcm,scrypt,argon2id,slots}.json, and the example of the document.
 
 Nothing of CipherStore takes part: what is made here follows Docs/Formats/Sidecar.md. The output is the same at every run.
-Usage: pip install cryptography && Keys/generators/make_slots.py
+Usage: pip install cryptography argon2-cffi && Keys/generators/make_slots.py
 """
 
 import hashlib
 import hmac
 from pathlib import Path
 
+from argon2.low_level import Type, hash_secret_raw
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
@@ -81,13 +82,24 @@ def scrypt_vectors():
     return vectors
 
 
+def argon2id(password: bytes, salt: bytes, memory: int, iterations: int, lanes: int, **more: bytes) -> bytes:
+    return Argon2id(salt=salt, length=32, iterations=iterations, lanes=lanes, memory_cost=memory, **more).derive(password)
+
+
 def argon2id_vectors():
-    vectors = []
+    # RFC 9106, section 5.3.
+    password, salt, pepper, associated = b"\1" * 32, b"\2" * 16, b"\3" * 8, b"\4" * 12
+    tag = "0d640df58d78766c08c037a34a8b53c9d01ef0452d75b65eb52520e96b01e659"
+    assert argon2id(password, salt, 32, 3, 4, secret=pepper, ad=associated).hex() == tag
+    vectors = [{"name": "RFC 9106", "password": password.hex(), "salt": salt.hex(), "pepper": pepper.hex(),
+                "associatedData": associated.hex(), "memoryKiB": 32, "iterations": 3, "lanes": 4, "output": tag}]
     for memory, iterations, lanes in [(16384, 1, 1), (32768, 2, 4), (65536, 3, 4)]:
         password, salt = b"sesame street", stream(f"argon2id salt {memory}", 16)
-        output = Argon2id(salt=salt, length=32, iterations=iterations, lanes=lanes, memory_cost=memory)
+        output = argon2id(password, salt, memory, iterations, lanes)
+        # `cryptography` has it from OpenSSL, argon2-cffi from the authors' own code.
+        assert output == hash_secret_raw(password, salt, iterations, memory, lanes, 32, Type.ID)
         vectors.append({"name": f"{memory} KiB", "password": password.hex(), "salt": salt.hex(), "memoryKiB": memory,
-                        "iterations": iterations, "lanes": lanes, "output": output.derive(password).hex()})
+                        "iterations": iterations, "lanes": lanes, "output": output.hex()})
     return vectors
 
 

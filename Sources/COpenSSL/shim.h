@@ -13,17 +13,12 @@
 // Macros that Swift does not import, and calls whose OSSL_PARAM arrays must point at strings and
 // buffers that stay in place until the call returns, which only C can promise in one expression.
 
-static inline void *copenssl_secure_allocate(size_t count) {
-    return OPENSSL_secure_malloc(count);
-}
-
 static inline void *copenssl_allocate(size_t count) {
     return OPENSSL_malloc(count);
 }
 
-// Wipes and frees memory of either heap.
 static inline void copenssl_wipe_and_free(void *bytes, size_t count) {
-    OPENSSL_secure_clear_free(bytes, count);
+    OPENSSL_clear_free(bytes, count);
 }
 
 // Keys an HMAC context; later calls of EVP_MAC_init with no key start a new message under the same key.
@@ -52,19 +47,21 @@ static inline int copenssl_hkdf_derive(EVP_KDF_CTX *context, const char *digest,
 // The names are written out because the headers of OpenSSL before 3.2 lack them; such a library has no algorithm for the
 // context either.
 static inline int copenssl_argon2id_derive(EVP_KDF_CTX *context, const void *password, size_t password_bytes,
-                                           const void *salt, size_t salt_bytes, uint32_t memory_kib,
+                                           const void *salt, size_t salt_bytes, const void *pepper, size_t pepper_bytes,
+                                           const void *associated, size_t associated_bytes, uint32_t memory_kib,
                                            uint32_t iterations, uint32_t lanes, unsigned char *output,
                                            size_t output_bytes) {
     uint32_t threads = 1;
-    OSSL_PARAM params[] = {
-        OSSL_PARAM_construct_octet_string("pass", (void *)password, password_bytes),
-        OSSL_PARAM_construct_octet_string("salt", (void *)salt, salt_bytes),
-        OSSL_PARAM_construct_uint32("memcost", &memory_kib),
-        OSSL_PARAM_construct_uint32("iter", &iterations),
-        OSSL_PARAM_construct_uint32("lanes", &lanes),
-        OSSL_PARAM_construct_uint32("threads", &threads),
-        OSSL_PARAM_construct_end(),
-    };
+    OSSL_PARAM params[9], *next = params;
+    *next++ = OSSL_PARAM_construct_octet_string("pass", (void *)password, password_bytes);
+    *next++ = OSSL_PARAM_construct_octet_string("salt", (void *)salt, salt_bytes);
+    if (pepper_bytes > 0) *next++ = OSSL_PARAM_construct_octet_string("secret", (void *)pepper, pepper_bytes);
+    if (associated_bytes > 0) *next++ = OSSL_PARAM_construct_octet_string("ad", (void *)associated, associated_bytes);
+    *next++ = OSSL_PARAM_construct_uint32("memcost", &memory_kib);
+    *next++ = OSSL_PARAM_construct_uint32("iter", &iterations);
+    *next++ = OSSL_PARAM_construct_uint32("lanes", &lanes);
+    *next++ = OSSL_PARAM_construct_uint32("threads", &threads);
+    *next = OSSL_PARAM_construct_end();
     return EVP_KDF_derive(context, output, output_bytes, params);
 }
 

@@ -43,14 +43,21 @@ extension KeyDerivation {
 
     /// Derives a key from a passphrase with Argon2id.
     ///
+    /// libcrypto takes the memory from the process's secure heap where some other part of the program has set that up
+    /// (`CRYPTO_secure_malloc_init`), and fails when it is too small. This library does not set it up.
+    ///
     /// - Parameters:
+    ///   - pepper: A key that is stored apart from what is derived, RFC 9106's secret value K.
+    ///   - associatedData: RFC 9106's X.
     ///   - memoryKiB: Memory, at least 8 KiB for each lane.
     ///   - iterations: Passes over that memory, 1 or more.
     ///   - lanes: Independent parts of the memory; computed one after another, by one thread.
     /// - Throws: ``CryptoError``, also when the library has no Argon2id (``hasArgon2id``).
     /// - SeeAlso: RFC 9106.
     package static func argon2id(
-        password: UnsafeRawBufferPointer, salt: [UInt8], memoryKiB: Int, iterations: Int, lanes: Int, keyBytes: Int
+        password: UnsafeRawBufferPointer, salt: [UInt8],
+        pepper: UnsafeRawBufferPointer = UnsafeRawBufferPointer(start: nil, count: 0), associatedData: [UInt8] = [],
+        memoryKiB: Int, iterations: Int, lanes: Int, keyBytes: Int
     ) throws(CryptoError) -> SecretBytes {
         guard let memory = UInt32(exactly: memoryKiB), let passes = UInt32(exactly: iterations),
             let parts = UInt32(exactly: lanes), memory > 0, passes > 0, parts > 0, keyBytes > 0
@@ -68,9 +75,19 @@ extension KeyDerivation {
         let key = SecretBytes(count: keyBytes) { output in
             let start = password.baseAddress ?? UnsafeRawPointer(output.baseAddress)
             status = copenssl_argon2id_derive(
-                context, start, password.count, salt, salt.count, memory, passes, parts, output.bytes, output.count)
+                context, start, password.count, salt, salt.count, pepper.baseAddress, pepper.count,
+                associatedData, associatedData.count, memory, passes, parts, output.bytes, output.count)
         }
-        try CryptoError.check(status == 1, "EVP_KDF_derive(ARGON2ID)")
+        if status != 1, CRYPTO_secure_malloc_initialized() == 1 {
+            let failure = CryptoError.last(argon2idDerivation)
+            throw CryptoError(
+                failure.operation,
+                reason: failure.reason + "; this program has set up OpenSSL's secure heap (CRYPTO_secure_malloc_init), "
+                    + "and Argon2id takes its \(memoryKiB) KiB from there alone")
+        }
+        try CryptoError.check(status == 1, argon2idDerivation)
         return key
     }
+
+    private static let argon2idDerivation = "EVP_KDF_derive(ARGON2ID)"
 }

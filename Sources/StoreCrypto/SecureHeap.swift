@@ -1,43 +1,66 @@
 import COpenSSL
+import StorePlatform
+import Synchronization
 
-/// libcrypto's heap for secrets: locked in memory, kept out of core dumps, between guard pages.
+/// The heap for secrets: locked in memory, kept out of core dumps, between guard pages; one for each process.
 ///
-/// The heap is one for each process. Where the limit on locked memory (RLIMIT_MEMLOCK) leaves no room, secrets live
-/// in ordinary memory and are wiped all the same.
-/// - SeeAlso: <https://docs.openssl.org/3.0/man3/OPENSSL_secure_malloc/>
-enum SecureHeap {
+/// Where the limit on locked memory (RLIMIT_MEMLOCK) leaves no room, secrets live in ordinary memory and are wiped all
+/// the same.
+///
+/// libcrypto has such a heap, too, and a library cannot use it: it is one for the whole program, and as soon as it is
+/// set up, libcrypto takes the memory of Argon2id (16 MiB and more) from there alone, and fails when it is smaller.
+/// <https://docs.openssl.org/3.5/man3/OPENSSL_secure_malloc/>
+struct SecureHeap: ~Copyable, Sendable {
     /// Sizes to ask for, largest first: 1 MiB, and what fits below the 64 KiB limit of older systems.
     private static let heapBytes = [1 << 20, 1 << 18, 1 << 15]
-    /// The smallest block of the heap; a 32-byte key takes two.
+    /// What is handed out begins at a multiple of this; a 32-byte key takes two blocks.
     private static let blockBytes = 16
 
-    /// Whether the heap exists and the kernel has locked it.
-    static let isLocked: Bool = {
+    private static let shared: SecureHeap? = {
         _ = CryptoLibrary.livesUntilTheEnd
-        // Somebody in this process set it up before us; how, the library does not tell.
-        if CRYPTO_secure_malloc_initialized() == 1 { return true }
-        for bytes in heapBytes {
-            // 1: locked and guarded. 2: usable, but a protection was refused. 0: nothing allocated.
-            switch CRYPTO_secure_malloc_init(bytes, blockBytes) {
-            case 1: return true
-            case 2: _ = CRYPTO_secure_malloc_done()
-            default: break
-            }
-        }
-        return false
+        return heapBytes.lazy.compactMap { LockedPages(byteCount: $0) }.first.map { SecureHeap($0) }
     }()
+
+    /// Whether the heap exists, which means that the kernel has locked it.
+    static var isLocked: Bool { shared != nil }
 
     /// Allocates `count` bytes for a secret, in the locked heap while it has room.
     static func allocate(_ count: Int) -> UnsafeMutableRawPointer {
         let bytes = max(count, 1)
-        if isLocked, let locked = copenssl_secure_allocate(bytes) { return locked }
-        ERR_clear_error()
+        if let locked = shared?.allocate(bytes) { return locked }
         guard let ordinary = copenssl_allocate(bytes) else { preconditionFailure("out of memory") }
         return ordinary
     }
 
-    /// Wipes and frees what ``allocate(_:)`` returned.
+    /// Wipes and frees what ``allocate(_:)`` returned for the same count.
     static func wipeAndFree(_ address: UnsafeMutableRawPointer, _ count: Int) {
-        copenssl_wipe_and_free(address, max(count, 1))
+        let bytes = max(count, 1)
+        if shared?.wipeAndFree(address, bytes) == true { return }
+        copenssl_wipe_and_free(address, bytes)
     }
+
+    private let pages: LockedPages
+    private let free: Mutex<FreeBlocks>
+
+    init(_ pages: LockedPages) {
+        self.pages = pages
+        free = Mutex(FreeBlocks(count: pages.byteCount / Self.blockBytes))
+    }
+
+    /// - Returns: nil when no room is left.
+    func allocate(_ bytes: Int) -> UnsafeMutableRawPointer? {
+        let blocks = free.withLock { $0.take(Self.blocks(for: bytes)) }
+        return blocks.map { pages.start + $0.lowerBound * Self.blockBytes }
+    }
+
+    /// - Returns: Whether the bytes belong to this heap; otherwise nothing was done.
+    func wipeAndFree(_ address: UnsafeMutableRawPointer, _ bytes: Int) -> Bool {
+        guard address >= pages.start, address < pages.start + pages.byteCount else { return false }
+        OPENSSL_cleanse(address, bytes)
+        let first = (address - pages.start) / Self.blockBytes
+        free.withLock { $0.free(first..<first + Self.blocks(for: bytes)) }
+        return true
+    }
+
+    private static func blocks(for bytes: Int) -> Int { (bytes - 1) / blockBytes + 1 }
 }

@@ -3,7 +3,8 @@ enum ImportFence {
     /// The layers of Docs/Architecture.md, lowest first. A target imports targets of lower layers only.
     static let layers: [Set<String>] = [
         ["CSQLCipher", "COpenSSL", "CPlatform"],
-        ["StorePlatform", "StoreCrypto"],
+        ["StorePlatform"],
+        ["StoreCrypto"],
         ["KeyCustody", "PageFormat"],
         ["CipherDatabase"],
         ["CipherStore"],

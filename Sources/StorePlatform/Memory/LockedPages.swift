@@ -1,0 +1,49 @@
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// Memory for secrets that lasts as long as the process: locked, kept out of core dumps, between two pages that nobody
+/// may touch.
+///
+/// A child made by `fork` inherits the contents, not the lock.
+/// - SeeAlso: <https://man7.org/linux/man-pages/man2/mlock.2.html>
+// Safe because: two numbers that never change; what happens to the memory behind them is up to the user.
+package struct LockedPages: @unchecked Sendable {
+    package let start: UnsafeMutableRawPointer
+    package let byteCount: Int
+
+    /// Maps and locks `byteCount` bytes, rounded up to whole pages, all zero.
+    ///
+    /// - Returns: nil where the limit on locked memory (RLIMIT_MEMLOCK) leaves no room, or the kernel refuses one of the
+    ///   protections; nothing is left mapped then.
+    package init?(byteCount requested: Int) {
+        let pageBytes = sysconf(Int32(_SC_PAGESIZE))
+        guard requested > 0, pageBytes > 0, requested <= Int.max - 3 * pageBytes else { return nil }
+        let inner = (requested + pageBytes - 1) / pageBytes * pageBytes
+        let whole = inner + 2 * pageBytes
+        // Inaccessible at first, so that the guards need no second call.
+        guard let mapped = mmap(nil, whole, PROT_NONE, MAP_PRIVATE | MAP_ANON, -1, 0), mapped != MAP_FAILED else {
+            return nil
+        }
+        let address = mapped + pageBytes
+        guard mprotect(address, inner, PROT_READ | PROT_WRITE) == 0, mlock(address, inner) == 0,
+            Self.keepOutOfCoreDumps(address, inner)
+        else {
+            munmap(mapped, whole)
+            return nil
+        }
+        start = address
+        byteCount = inner
+    }
+
+    private static func keepOutOfCoreDumps(_ address: UnsafeMutableRawPointer, _ byteCount: Int) -> Bool {
+        #if canImport(Darwin)
+            // There is no such advice, and core dumps are off unless asked for.
+            true
+        #else
+            madvise(address, byteCount, Int32(MADV_DONTDUMP)) == 0
+        #endif
+    }
+}
