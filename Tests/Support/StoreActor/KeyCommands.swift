@@ -8,7 +8,13 @@ extension Actor {
     /// `readers COUNT` at the same time, `memory-holds MASK MASKED...` (bytes XORed with MASK, in hexadecimal),
     /// `open-without-dumps PATH KEY`, `dumpable`.
     static let keyCommands: [String: Command] = [
-        "derivations": { _, _ in "\(Derivations.count)" },
+        "derivations": { _, _ in
+            #if DEBUG
+                return "\(Derivations.count)"
+            #else
+                throw ActorError.onlyInDebugBuilds
+            #endif
+        },
         "open-key-file": { actor, words in
             let opened = try SharedStore.open(at: words[0], unlockedBy: .keyFile(path: words[1]))
             actor.store = opened

@@ -66,6 +66,7 @@ enum ActorError: Error {
     case unknown(String)
     case nothingIsOpen
     case badArguments([String])
+    case onlyInDebugBuilds
 }
 
 /// What a process has open; its commands work on it. It is used by the main thread alone.

@@ -23,7 +23,9 @@ public enum TestKeys {
     public static func hex(_ bytes: [UInt8]) -> String { Hex.text(bytes) }
 }
 
-/// How often this process derived a key from a passphrase.
-public enum Derivations {
-    public static var count: Int { DerivationCount.current }
-}
+#if DEBUG
+    /// How often this process derived a key from a passphrase; release builds do not count.
+    public enum Derivations {
+        public static var count: Int { DerivationCount.current }
+    }
+#endif
