@@ -39,8 +39,8 @@ public final class DatabaseFunction: Identifiable, Sendable {
     ///
     /// - Parameters:
     ///   - name: The name in SQL, at most 255 bytes long.
-    ///   - argumentCount: How many arguments it takes, at most 127; nil for any number. Functions of one name and
-    ///     different numbers of arguments stand side by side.
+    ///   - argumentCount: How many arguments it takes, at most 127 (1,000 since SQLite 3.48); nil for any number.
+    ///     Functions of one name and different numbers of arguments stand side by side.
     ///   - pure: Whether the result depends on the arguments alone. SQLite calls pure functions less often, and allows
     ///     them in indexes.
     ///   - function: Computes the result; nil for NULL. It gets exactly `argumentCount` values.
@@ -58,7 +58,7 @@ public final class DatabaseFunction: Identifiable, Sendable {
     ///
     /// - Parameters:
     ///   - name: The name in SQL, at most 255 bytes long.
-    ///   - argumentCount: How many arguments it takes, at most 127; nil for any number.
+    ///   - argumentCount: How many arguments it takes, at most 127 (1,000 since SQLite 3.48); nil for any number.
     ///   - pure: Whether the result depends on the arguments alone.
     ///   - aggregate: The type that aggregates; each aggregation makes one value of it.
     public init<Aggregate: DatabaseAggregate>(

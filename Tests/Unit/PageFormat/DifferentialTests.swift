@@ -152,9 +152,10 @@ struct DifferentialTests {
         let folder = try TemporaryFolder()
         let plain = folder.file("plain.db")
         let source = try SystemSQLCipher(plain, keyspec: nil, pragmas: ["page_size = \(form.settings.pageBytes)"])
-        // The reserve of new databases can only be set by a file control; VACUUM applies it.
+        // The reserve of a database can only be set by a file control, and for a new one that is enough. VACUUM, which
+        // applies it to others, fails in SQLCipher 4.19: a plain database with a reserve cannot attach another there
+        // (SQLITE_MISUSE, "sqlcipherCodecAttach: no key").
         try source.reserve(bytes: form.settings.reservedBytes)
-        try source.run("VACUUM")
         try fill(source, form)
         let seen = try source.dump()
         source.close()
