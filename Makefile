@@ -21,8 +21,8 @@ setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a li
 build: setup  ## build the library, cipherctl and the tests
 	$(SWIFT) build --build-tests $(WARNINGS)
 
-test: setup  ## run every test
-	.ci/test "$(SWIFT)" $(WARNINGS)
+test: setup  ## run every test (SUITES=NAME for some of them)
+	SUITES="$(SUITES)" .ci/test "$(SWIFT)" $(WARNINGS)
 
 soak: setup  ## run the bank for MINUTES=30 and KILLS=10000 random kills (SEED= plays one back)
 	@case "$(MINUTES)$(KILLS)" in *[!0-9]*) echo "MINUTES and KILLS are whole numbers" >&2; exit 1;; esac
