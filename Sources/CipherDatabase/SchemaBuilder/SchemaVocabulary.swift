@@ -10,6 +10,8 @@ extension Database {
         public static let text = ColumnType(rawValue: "TEXT")
         /// Text that holds JSON.
         public static let jsonText = ColumnType(rawValue: "TEXT")
+        /// JSON in SQLite's binary format.
+        public static let jsonb = ColumnType(rawValue: "BLOB")
         public static let integer = ColumnType(rawValue: "INTEGER")
         public static let double = ColumnType(rawValue: "DOUBLE")
         public static let real = ColumnType(rawValue: "REAL")
