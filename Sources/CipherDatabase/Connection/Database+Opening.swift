@@ -20,6 +20,8 @@ package enum KeyProvision: Sendable {
     case material(KeyMaterialBox, creatingWith: CipherSettings)
     /// From the keyring, which has the keys of a former opening (``Keyring/successor()``); nothing is created.
     case held
+    /// A random one that nobody keeps, for a temporary file; what preparing functions give is not used.
+    case throwaway
 }
 
 extension Database {
@@ -102,6 +104,7 @@ extension Database {
             if try !keying.giveKnownKey() { try keying.give(box, creatingWith: settings, on: self) }
         case .held:
             if try !keying.giveKnownKey() { try keying.giveHeldKey() }
+        case .throwaway: try keying.giveThrowawayKey()
         }
         for prepare in configuration.preparations { try prepare(self) }
         try keying.finish(on: self)

@@ -26,6 +26,8 @@ final class ConnectionKeying {
     private let configuration: Configuration
     private var phase = Phase.unkeyed
     private var isPrepared = false
+    /// Whether the key is a random one; those that preparing functions give are passed over.
+    private var hasThrowawayKey = false
     /// Whether the library's own statements are being compiled; they pass every check.
     private(set) var isInternal = false
     /// Pragmas that came before the key or among its settings: run at once they would touch the file too early.
@@ -59,6 +61,7 @@ final class ConnectionKeying {
     /// - Parameter settings: Settings for a file that does not exist yet, to be recorded at once; nil leaves them to
     ///   the pragmas that follow.
     func give(_ box: KeyMaterialBox, creatingWith settings: CipherSettings? = nil, on db: Database) throws {
+        if hasThrowawayKey && !isPrepared { return }
         switch phase {
         case .unkeyed, .given: break
         case .settled(let known?, _, _) where !isPrepared && known.isEqual(to: box): return
@@ -98,6 +101,14 @@ final class ConnectionKeying {
     func giveHeldKey() throws {
         let (key, salt, settings) = try keyring.planWithHeldKeys(file: handle)
         try settle(keyring.heldBox, key: key, salt: salt, settings: settings)
+    }
+
+    /// Keys a new temporary file with a random key.
+    func giveThrowawayKey() throws {
+        let (key, salt) = try (DataKey(.random(count: CipherSettings.keyBytes)), Salt.random())
+        try check(allowingInternalSQL { handle.setRawKey(key, salt: salt, settings: .sqlCipher4) })
+        hasThrowawayKey = true
+        phase = .leftToSQLCipher
     }
 
     /// Keys the connection raw, and checks page 1 before SQLite reads it.

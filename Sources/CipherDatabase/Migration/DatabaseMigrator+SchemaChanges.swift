@@ -2,8 +2,12 @@ extension DatabaseMigrator {
     /// Whether the definition of migrations that the database has had was changed since.
     ///
     /// It is when the database has had a migration that is not known, or when its tables, views, indexes and triggers
-    /// are not those that the migrations make in a database without rows: they run once more, in memory, for that.
-    /// Where a migration waits that stands for older ones (`merging:`), only the names can be compared.
+    /// are not those that the migrations make in a database without rows: they run once more for that, in a temporary
+    /// file which is encrypted with a key that nobody keeps. Where a migration waits that stands for older ones
+    /// (`merging:`), only the names can be compared.
+    ///
+    /// What definitions say is compared, not how they are written: whitespace, comments, quotes, the case of names, the
+    /// place of a constraint, and words that change nothing do not count, so a database that GRDB made is the same.
     ///
     /// - Throws: ``DatabaseError``, or the error of a migration that cannot run without rows.
     public func hasSchemaChanges(_ db: Database) throws -> Bool {
@@ -12,7 +16,7 @@ extension DatabaseMigrator {
             if !knows(applied) { return true }
             guard let last = registered.lastIndex(where: { applied.contains($0.identifier) }) else { return false }
             if waitsForMerge(applied) { return false }
-            return try comparableSchema(db) != comparableSchema(afterMigration: last, configuration: db.configuration)
+            return try ComparableSchema(db) != comparableSchema(afterMigration: last, configuration: db.configuration)
         }
     }
 
@@ -25,25 +29,11 @@ extension DatabaseMigrator {
     }
 
     /// The schema that the first migrations make, the one at `last` the last of them.
-    private func comparableSchema(afterMigration last: Int, configuration: Configuration) throws -> Set<SchemaObject> {
-        var configuration = configuration
-        configuration.readonly = false
-        // The access under way may hold up the queues of the configuration.
-        configuration.targetQueue = nil
-        configuration.writeTargetQueue = nil
-        configuration.label = "CipherStore.DatabaseMigrator.comparison"
-        // In memory: its rows must not reach the disk, and it needs no key.
-        let comparison = DatabaseQueue(configuration: configuration)
-        defer { try? comparison.close() }
-        return try comparison.writeWithoutTransaction { db in
+    private func comparableSchema(afterMigration last: Int, configuration: Configuration) throws -> ComparableSchema {
+        try ScratchDatabase.use(configuration) { db in
             try run(on: db, upTo: last)
-            return try comparableSchema(db)
+            return try ComparableSchema(db)
         }
-    }
-
-    // The definition of a virtual table says what its shadow tables are, as far as they depend on the migrations.
-    private func comparableSchema(_ db: Database) throws -> Set<SchemaObject> {
-        Set(try SchemaObject.ofUser(db).filter { !$0.isShadow })
     }
 
     /// Empties the database if it has schema changes.

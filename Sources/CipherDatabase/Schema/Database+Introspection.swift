@@ -13,7 +13,7 @@ extension Database {
 
     /// The primary key of a table, or of a view for which the schema source names one.
     ///
-    /// - Throws: ``DatabaseError`` when there is no such table, or no such schema.
+    /// - Throws: ``DatabaseError`` when there is no such table, or no such schema, and for a view without a key.
     public func primaryKey(_ tableName: String, in schemaName: String? = nil) throws -> PrimaryKeyInfo {
         try first(tableName, schemaName, primaryKey(of:))
     }
@@ -32,9 +32,10 @@ extension Database {
         try first(tableName, schemaName, foreignKeys(on:))
     }
 
-    /// Whether columns tell the rows of a table apart: among them are those of the primary key, or of a unique index.
+    /// Whether columns tell the rows of a table apart: among them are those of the primary key, or of a unique index. A
+    /// view has the key that the schema source names, and no other.
     ///
-    /// - Throws: ``DatabaseError`` when there is no such table.
+    /// - Throws: ``DatabaseError`` when there is no such table, and for a view without a key.
     public func table(_ tableName: String, hasUniqueKey columns: some Sequence<String>) throws -> Bool {
         try columnsForUniqueKey(columns, in: tableName) != nil
     }
@@ -46,9 +47,10 @@ extension Database {
         let primaryKey = try primaryKey(tableName)
         if primaryKey.tableHasRowID && given == ["rowid"] { return ["rowid"] }
         if given.isSuperset(of: primaryKey.columns.map(\.lowercasedASCII)) { return primaryKey.columns }
-        return try indexes(on: tableName).first {
-            $0.isUnique && given.isSuperset(of: $0.columns.map(\.lowercasedASCII))
-        }?.columns
+        let indexes: [IndexInfo] = try first(tableName, nil) { table in
+            try exists("view", table) ? [] : try self.indexes(on: table)
+        }
+        return indexes.first { $0.isUnique && given.isSuperset(of: $0.columns.map(\.lowercasedASCII)) }?.columns
     }
 
     /// What the first schema that has the table tells of it.
@@ -91,7 +93,10 @@ extension Database {
     }
 
     private func primaryKey(ofView view: DatabaseObjectID, columns: [ColumnInfo]) throws -> PrimaryKeyInfo? {
-        guard let names = try schemaSource?.columnsForPrimaryKey(self, inView: view), !names.isEmpty else { return nil }
+        guard let names = try schemaSource?.columnsForPrimaryKey(self, inView: view) else { return nil }
+        if names.isEmpty {
+            throw DatabaseError(message: "view \(view.name) has no primary key: the schema source names no columns")
+        }
         let key = try names.map { name in
             guard let column = columns.first(where: { $0.name.lowercasedASCII == name.lowercasedASCII }) else {
                 throw DatabaseError(message: "no such column: \(name), which the schema source names for \(view.name)")

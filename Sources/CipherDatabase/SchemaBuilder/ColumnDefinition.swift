@@ -1,4 +1,4 @@
-/// A column of a table that is being defined. Its methods add constraints, and give it back.
+/// A column of a table that is being defined. Its methods add constraints, and return it.
 ///
 /// ```swift
 /// t.column("email", .text).notNull().unique().collate(.nocase)
@@ -16,9 +16,12 @@ public final class ColumnDefinition {
     private var primaryKey: String?
     private var notNull: String?
     private var uniqueness: String?
-    private var others: [String] = []
-    private(set) var reference: ForeignKeyClause?
-    private(set) var isIndexed = false
+    private var checks: [String] = []
+    private var defaultValue: String?
+    private var collation: String?
+    private var references: [ForeignKeyClause] = []
+    private var generation: String?
+    private var isIndexed = false
 
     init(name: String, type: Database.ColumnType?) {
         self.name = name
@@ -29,10 +32,15 @@ public final class ColumnDefinition {
     /// Whether an index has to be made beside the table.
     var needsIndex: Bool { isIndexed && uniqueness == nil }
 
-    /// The definition as SQL.
-    var sql: String {
-        let words = [name.quotedDatabaseIdentifier, type?.rawValue, primaryKey, notNull, uniqueness].compactMap { $0 }
-        return (words + others + [reference?.sql].compactMap { $0 }).joined(separator: " ")
+    /// The definition as SQL; its clauses stand in GRDB's order, whatever the order of the calls.
+    ///
+    /// - Parameter keyColumns: Finds the columns of primary keys that are referred to.
+    func sql(_ keyColumns: KeyColumns) throws -> String {
+        var words = [name.quotedDatabaseIdentifier, type?.rawValue, primaryKey, notNull, uniqueness].compactMap { $0 }
+        words += checks
+        words += [defaultValue, collation].compactMap { $0 }
+        words += try references.map { try $0.sql(keyColumns) }
+        return (words + [generation].compactMap { $0 }).joined(separator: " ")
     }
 
     // MARK: Keys
@@ -49,7 +57,7 @@ public final class ColumnDefinition {
     /// Refuses two rows of one value.
     @discardableResult
     public func unique(onConflict conflictResolution: Database.ConflictResolution? = nil) -> Self {
-        uniqueness = "UNIQUE" + (conflictResolution?.clause ?? "")
+        uniqueness = "UNIQUE" + (conflictResolution?.clauseUnlessDefault ?? "")
         return self
     }
 
@@ -68,9 +76,10 @@ public final class ColumnDefinition {
         _ table: String, column: String? = nil, onDelete deleteAction: Database.ForeignKeyAction? = nil,
         onUpdate updateAction: Database.ForeignKeyAction? = nil, deferred isDeferred: Bool = false
     ) -> Self {
-        reference = ForeignKeyClause(
-            table: table, columns: column.map { [$0] }, deleting: deleteAction, updating: updateAction,
-            isDeferred: isDeferred)
+        references.append(
+            ForeignKeyClause(
+                table: table, columns: column.map { [$0] }, deleting: deleteAction, updating: updateAction,
+                isDeferred: isDeferred))
         return self
     }
 
@@ -79,46 +88,72 @@ public final class ColumnDefinition {
     /// Refuses NULL.
     @discardableResult
     public func notNull(onConflict conflictResolution: Database.ConflictResolution? = nil) -> Self {
-        notNull = "NOT NULL" + (conflictResolution?.clause ?? "")
+        notNull = "NOT NULL" + (conflictResolution?.clauseUnlessDefault ?? "")
         return self
     }
 
     /// Refuses rows for which an SQL condition is false.
     @discardableResult
-    public func check(sql: String) -> Self { adding("CHECK (\(sql))") }
+    public func check(sql: String) -> Self {
+        checks.append("CHECK (\(sql))")
+        return self
+    }
 
     /// Gives rows without a value this one.
     @discardableResult
     public func defaults(to value: some DatabaseValueConvertible) -> Self {
-        adding("DEFAULT \(value.databaseValue)")
+        defaultValue = "DEFAULT \(value.databaseValue.literal)"
+        return self
     }
 
     /// Gives rows without a value that of an SQL expression, such as `CURRENT_TIMESTAMP`.
     @discardableResult
-    public func defaults(sql: String) -> Self { adding("DEFAULT \(sql.isKeyword ? sql : "(\(sql))")") }
+    public func defaults(sql: String) -> Self {
+        defaultValue = "DEFAULT \(sql.standsAfterDefault ? sql : "(\(sql))")"
+        return self
+    }
 
     /// Compares the column's values by a collation.
     @discardableResult
-    public func collate(_ collation: Database.CollationName) -> Self { adding("COLLATE \(collation.rawValue)") }
+    public func collate(_ collation: Database.CollationName) -> Self {
+        self.collation = "COLLATE \(collation.rawValue)"
+        return self
+    }
 
     /// Compares the column's values by a collation.
     @discardableResult
-    public func collate(_ collation: DatabaseCollation) -> Self { adding("COLLATE \(collation.name)") }
+    public func collate(_ collation: DatabaseCollation) -> Self {
+        self.collation = "COLLATE \(collation.name)"
+        return self
+    }
 
     /// Computes the column from others.
     /// - SeeAlso: <https://www.sqlite.org/gencol.html>
     @discardableResult
     public func generatedAs(sql: String, _ qualification: GeneratedColumnQualification = .virtual) -> Self {
-        adding("GENERATED ALWAYS AS (\(sql)) \(qualification.rawValue)")
-    }
-
-    private func adding(_ clause: String) -> Self {
-        others.append(clause)
+        generation = "GENERATED ALWAYS AS (\(sql)) \(qualification.rawValue)"
         return self
     }
 }
 
 extension String {
-    /// Whether the text is a name or a number, which stands behind `DEFAULT` without parentheses.
-    fileprivate var isKeyword: Bool { allSatisfy { $0.isLetter || $0.isNumber || $0 == "_" } }
+    /// Whether SQL takes the text after `DEFAULT` as it is: a literal with or without a sign, a word, or an expression
+    /// in parentheses.
+    /// - SeeAlso: <https://www.sqlite.org/lang_createtable.html#the_default_clause>
+    fileprivate var standsAfterDefault: Bool {
+        var tokens = SQLToken.tokens(of: self)[...]
+        if tokens.count == 2, let sign = tokens.first, sign.isSymbol("-") || sign.isSymbol("+") {
+            tokens = tokens.dropFirst()
+            return tokens.first?.kind == .number
+        }
+        guard let first = tokens.first else { return false }
+        guard first.isSymbol("(") else { return tokens.count == 1 && first.kind != .symbol && first.kind != .parameter }
+        var depth = 0
+        for (index, token) in zip(tokens.indices, tokens) {
+            if token.isSymbol("(") { depth += 1 }
+            if token.isSymbol(")") { depth -= 1 }
+            if depth == 0 { return index == tokens.index(before: tokens.endIndex) }
+        }
+        return false
+    }
 }

@@ -18,21 +18,10 @@ extension Database {
     public func create(
         table name: String, options: TableOptions = [], body: (TableDefinition) throws -> Void
     ) throws {
-        let definition = TableDefinition(name: name, database: self)
+        let definition = TableDefinition(name: name)
         try body(definition)
-        var sql = "CREATE \(options.contains(.temporary) ? "TEMPORARY " : "")TABLE "
-        if options.contains(.ifNotExists) { sql += "IF NOT EXISTS " }
-        sql += "\(name.quotedDatabaseIdentifier) (\(definition.sql))"
-        let kinds = [
-            options.contains(.withoutRowID) ? "WITHOUT ROWID" : nil, options.contains(.strict) ? "STRICT" : nil,
-        ]
-        let suffix = kinds.compactMap { $0 }.joined(separator: ", ")
-        try execute(sql: suffix.isEmpty ? sql : "\(sql) \(suffix)")
-        for columns in definition.indexes {
-            let index = IndexDefinition(
-                name: "\(name)_on_\(columns.joined(separator: "_"))", table: name, columns: columns,
-                options: options.contains(.ifNotExists) ? .ifNotExists : [])
-            try execute(sql: index.sql)
+        for statement in try TableStatements(definition, options: options, database: self).all() {
+            try execute(sql: statement)
         }
     }
 
@@ -60,7 +49,7 @@ extension Database {
     public func alter(table name: String, body: (TableAlteration) throws -> Void) throws {
         let alteration = TableAlteration(name: name)
         try body(alteration)
-        for statement in alteration.statements { try execute(sql: statement) }
+        try alteration.run(self)
     }
 
     /// Drops a table with all its rows.
@@ -70,13 +59,29 @@ extension Database {
 
     /// Makes an index.
     ///
-    /// - Parameter condition: Which rows it holds, as an SQL condition; nil for all.
+    /// - Parameter condition: Which rows it holds, as an SQL condition; nil for all. Values become SQL literals.
     /// - SeeAlso: <https://www.sqlite.org/lang_createindex.html>
     public func create(
         index name: String, on table: String, columns: [String], options: IndexOptions = [], condition: SQL? = nil
     ) throws {
         let condition = try condition?.definition()
         let index = IndexDefinition(name: name, table: table, columns: columns, options: options, condition: condition)
+        try execute(sql: index.sql)
+    }
+
+    /// Makes an index on expressions, or on columns in another order or collation:
+    /// `db.create(index: "byName", on: "player", expressions: ["name COLLATE NOCASE", "score DESC"])`.
+    ///
+    /// - Parameters:
+    ///   - expressions: What is indexed, as SQL; values become SQL literals.
+    ///   - condition: Which rows it holds, as an SQL condition; nil for all. Values become SQL literals.
+    /// - SeeAlso: <https://www.sqlite.org/expridx.html>
+    public func create(
+        index name: String, on table: String, expressions: [SQL], options: IndexOptions = [], condition: SQL? = nil
+    ) throws {
+        var index = IndexDefinition(
+            name: name, table: table, columns: [], options: options, condition: try condition?.definition())
+        index.items = try expressions.map { try $0.definition() }
         try execute(sql: index.sql)
     }
 
@@ -103,25 +108,30 @@ extension Database {
     /// Drops an index.
     public func drop(index name: String) throws { try execute(sql: "DROP INDEX \(name.quotedDatabaseIdentifier)") }
 
-    /// Drops the index on columns of a table, whatever its name.
+    /// Drops the index on columns of a table, whatever its name. Without one, nothing happens.
     ///
-    /// - Throws: ``DatabaseError`` when there is none that a `CREATE INDEX` made.
+    /// - Throws: ``DatabaseError`` when there is no such table, or when the index belongs to a constraint of the table.
     public func drop(indexOn table: String, columns: [String]) throws {
-        let wanted = columns.map { $0.lowercased() }
-        let index = try indexes(on: table).first { index in
-            index.origin == .createIndex && index.columns.map { $0.lowercased() } == wanted
-        }
-        guard let index else {
-            throw DatabaseError(message: "no index on \(table)(\(columns.joined(separator: ", ")))")
-        }
-        try drop(index: index.name)
+        let wanted = columns.map(\.lowercasedASCII)
+        let found = try indexes(on: table).filter { $0.columns.map(\.lowercasedASCII) == wanted }
+        // SQLite says why it keeps the index of a constraint.
+        if let index = found.first(where: { $0.origin == .createIndex }) ?? found.first { try drop(index: index.name) }
     }
 
     // MARK: Views
 
+    /// Makes a view of what a request selects; its arguments become SQL literals.
+    ///
+    /// - SeeAlso: <https://www.sqlite.org/lang_createview.html>
+    public func create<RowDecoder>(
+        view name: String, options: ViewOptions = [], columns: [String]? = nil, as request: SQLRequest<RowDecoder>
+    ) throws {
+        try create(view: name, options: options, columns: columns, asLiteral: request.literal)
+    }
+
     /// Makes a view of what a query selects.
     ///
-    /// - Parameter literal: The query, without arguments.
+    /// - Parameter literal: The query; values become SQL literals.
     /// - SeeAlso: <https://www.sqlite.org/lang_createview.html>
     public func create(
         view name: String, options: ViewOptions = [], columns: [String]? = nil, asLiteral literal: SQL
@@ -141,23 +151,25 @@ extension Database {
 struct IndexDefinition {
     var name: String
     var table: String
-    var columns: [String]
+    /// What is indexed, as SQL.
+    var items: [String]
     var options: IndexOptions
     var condition: String?
 
     init(name: String, table: String, columns: [String], options: IndexOptions, condition: String? = nil) {
         self.name = name
         self.table = table
-        self.columns = columns
+        items = columns.map(\.quotedDatabaseIdentifier)
         self.options = options
         self.condition = condition
     }
 
     /// The index of a column that asks for one.
-    init(on table: String, column: String) {
-        self.init(name: "\(table)_on_\(column)", table: table, columns: [column], options: [])
+    init(on table: String, column: String, options: IndexOptions = []) {
+        self.init(name: "\(table)_on_\(column)", table: table, columns: [column], options: options)
     }
 
+    /// The name of an index on several columns.
     static func name(on table: String, columns: [String]) -> String {
         "index_\(table)_on_\(columns.joined(separator: "_"))"
     }
@@ -165,7 +177,8 @@ struct IndexDefinition {
     var sql: String {
         var sql = "CREATE \(options.contains(.unique) ? "UNIQUE " : "")INDEX "
         if options.contains(.ifNotExists) { sql += "IF NOT EXISTS " }
-        sql += "\(name.quotedDatabaseIdentifier) ON \(table.quotedDatabaseIdentifier)(\(columns.quotedList))"
+        let items = items.joined(separator: ", ")
+        sql += "\(name.quotedDatabaseIdentifier) ON \(table.quotedDatabaseIdentifier)(\(items))"
         return condition.map { "\(sql) WHERE \($0)" } ?? sql
     }
 }

@@ -10,6 +10,8 @@ extension Database {
         public static let text = ColumnType(rawValue: "TEXT")
         /// Text that holds JSON.
         public static let jsonText = ColumnType(rawValue: "TEXT")
+        /// JSON in SQLite's binary format.
+        public static let jsonb = ColumnType(rawValue: "BLOB")
         public static let integer = ColumnType(rawValue: "INTEGER")
         public static let double = ColumnType(rawValue: "DOUBLE")
         public static let real = ColumnType(rawValue: "REAL")
@@ -30,8 +32,10 @@ extension Database {
         case ignore = "IGNORE"
         case replace = "REPLACE"
 
-        /// The clause behind a constraint; nothing for the default.
-        var clause: String { self == .abort ? "" : " ON CONFLICT \(rawValue)" }
+        /// The clause after a constraint.
+        var clause: String { " ON CONFLICT \(rawValue)" }
+        /// The clause after a constraint, as GRDB writes it of NOT NULL and UNIQUE: nothing for the default.
+        var clauseUnlessDefault: String { self == .abort ? "" : clause }
     }
 
     /// What happens to rows that refer to one which is deleted, or whose key changes.
@@ -83,17 +87,23 @@ public struct ViewOptions: OptionSet, Sendable {
     public static let temporary = ViewOptions(rawValue: 2)
 }
 
-/// The clause of a foreign key behind its columns.
+/// The columns of a table's primary key, by the table's name.
+typealias KeyColumns = (_ table: String) throws -> [String]?
+
+/// The clause of a foreign key after its columns.
 struct ForeignKeyClause {
     var table: String
+    /// The columns referred to; nil stands for the primary key.
     var columns: [String]?
     var deleting: Database.ForeignKeyAction?
     var updating: Database.ForeignKeyAction?
     var isDeferred: Bool
 
-    var sql: String {
+    /// The clause as SQL, with the columns of the primary key written out, as GRDB writes them.
+    func sql(_ keyColumns: KeyColumns) throws -> String {
         var sql = "REFERENCES \(table.quotedDatabaseIdentifier)"
-        if let columns { sql += "(\(columns.quotedList))" }
+        // A table that does not exist yet has a key that SQLite will find.
+        if let columns = try columns ?? keyColumns(table) { sql += "(\(columns.quotedList))" }
         if let deleting { sql += " ON DELETE \(deleting.rawValue)" }
         if let updating { sql += " ON UPDATE \(updating.rawValue)" }
         return isDeferred ? sql + " DEFERRABLE INITIALLY DEFERRED" : sql
@@ -103,18 +113,4 @@ struct ForeignKeyClause {
 extension [String] {
     /// The names, quoted, with commas between them.
     var quotedList: String { map(\.quotedDatabaseIdentifier).joined(separator: ", ") }
-}
-
-extension SQL {
-    /// The text, for a statement that takes no arguments.
-    ///
-    /// - Throws: ``DatabaseError`` when there are any: a definition is kept as text, and SQLite binds nothing in it.
-    func definition() throws -> String {
-        guard arguments.isEmpty else {
-            throw DatabaseError(
-                resultCode: .SQLITE_MISUSE, message: "a definition takes no arguments: write the values as SQL text",
-                sql: text)
-        }
-        return text
-    }
 }

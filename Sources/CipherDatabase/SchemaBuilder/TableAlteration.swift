@@ -3,6 +3,7 @@
 public final class TableAlteration {
     private enum Step {
         case add(ColumnDefinition)
+        case addText(SQL)
         case sql(String)
     }
 
@@ -11,15 +12,16 @@ public final class TableAlteration {
 
     init(name: String) { self.name = name }
 
-    /// The statements, in order.
-    var statements: [String] {
+    /// Runs the steps in order. Each sees the table as the one before it left it.
+    func run(_ db: Database) throws {
         let table = "ALTER TABLE \(name.quotedDatabaseIdentifier) "
-        return steps.flatMap { step -> [String] in
+        for step in steps {
             switch step {
-            case .sql(let sql): [table + sql]
-            case .add(let column) where column.needsIndex:
-                [table + "ADD COLUMN \(column.sql)", IndexDefinition(on: name, column: column.name).sql]
-            case .add(let column): [table + "ADD COLUMN \(column.sql)"]
+            case .sql(let sql): try db.execute(sql: table + sql)
+            case .addText(let text): try db.execute(sql: table + "ADD COLUMN \(text.definition())")
+            case .add(let column):
+                try db.execute(sql: table + "ADD COLUMN \(column.sql(db.keyColumns(ifExists:)))")
+                if column.needsIndex { try db.execute(sql: IndexDefinition(on: name, column: column.name).sql) }
             }
         }
     }
@@ -33,10 +35,10 @@ public final class TableAlteration {
     }
 
     /// Adds a column by its definition as SQL.
-    public func addColumn(sql: String) { steps.append(.sql("ADD COLUMN \(sql)")) }
+    public func addColumn(sql: String) { addColumn(literal: SQL(sql: sql)) }
 
-    /// Adds a column by its definition as SQL.
-    public func addColumn(literal: SQL) throws { addColumn(sql: try literal.definition()) }
+    /// Adds a column by its definition as SQL; values become SQL literals.
+    public func addColumn(literal: SQL) { steps.append(.addText(literal)) }
 
     /// Renames a column.
     public func rename(column name: String, to newName: String) {

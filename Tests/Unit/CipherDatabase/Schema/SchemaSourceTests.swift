@@ -50,6 +50,19 @@ import Testing
         #expect(try key("named", in: self.queue(Silent())) == nil)
     }
 
+    // Asked for other columns than those of the key, a view was said not to exist.
+    @Test("the key that a schema source names is a unique key of the view, and the only one")
+    func uniqueKeys() throws {
+        try queue(Source()).read { db throws in
+            #expect(try db.table("named", hasUniqueKey: ["ID"]) && db.table("NAMED", hasUniqueKey: ["a", "id"]))
+            #expect(try !db.table("named", hasUniqueKey: ["a"]) && !db.table("named", hasUniqueKey: ["rowid"]))
+            let message = "view keyless has no primary key: the schema source names no columns"
+            #expect(databaseError { try db.primaryKey("keyless") }?.message == message)
+            #expect(databaseError { try db.table("keyless", hasUniqueKey: ["a"]) }?.message == message)
+            #expect(databaseError { try db.primaryKey("other") }?.message == "no such table: other")
+        }
+    }
+
     @Test("a source that has nothing to say leaves it to the next one")
     func chain() throws {
         let queue = try queue(Source(columns: ["a"]).then(ByTable()))

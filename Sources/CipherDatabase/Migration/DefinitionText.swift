@@ -1,0 +1,147 @@
+// SQL text reduced to what it says: two spellings of one definition become the same.
+
+/// Reads the tokens of a definition one after another.
+struct DefinitionReader {
+    /// A definition that is not read here is compared by its tokens as they are.
+    struct Unknown: Error {}
+
+    private var tokens: ArraySlice<SQLToken>
+
+    init(_ tokens: some Sequence<SQLToken>) { self.tokens = Array(tokens)[...] }
+
+    init(_ sql: String) { self.init(SQLToken.tokens(of: sql)) }
+
+    var isAtEnd: Bool { tokens.isEmpty }
+    var next: SQLToken? { tokens.first }
+
+    func isNext(_ words: String...) -> Bool {
+        tokens.count >= words.count && zip(tokens, words).allSatisfy { $0.isWord($1) }
+    }
+
+    /// Passes over the words, if they are next.
+    mutating func skip(_ words: String...) -> Bool {
+        guard tokens.count >= words.count, zip(tokens, words).allSatisfy({ $0.isWord($1) }) else { return false }
+        tokens.removeFirst(words.count)
+        return true
+    }
+
+    mutating func skip(symbol: String) -> Bool {
+        guard let token = tokens.first, token.isSymbol(symbol) else { return false }
+        tokens.removeFirst()
+        return true
+    }
+
+    mutating func require(_ words: String...) throws {
+        for word in words where !skip(word) { throw Unknown() }
+    }
+
+    mutating func require(symbol: String) throws { if !skip(symbol: symbol) { throw Unknown() } }
+
+    mutating func take() throws -> SQLToken {
+        guard let token = tokens.popFirst() else { throw Unknown() }
+        return token
+    }
+
+    /// A name, in lower case.
+    mutating func takeName() throws -> String {
+        guard let name = try take().name else { throw Unknown() }
+        return name.lowercasedASCII
+    }
+
+    /// The last part of a name that may have that of its schema before it.
+    mutating func takeQualifiedName() throws -> String {
+        let name = try takeName()
+        return skip(symbol: ".") ? try takeName() : name
+    }
+
+    /// What stands between the parentheses that are next, without them.
+    mutating func takeParentheses() throws -> [SQLToken] {
+        try require(symbol: "(")
+        var depth = 1
+        var taken: [SQLToken] = []
+        while true {
+            let token = try take()
+            if token.isSymbol("(") { depth += 1 }
+            if token.isSymbol(")") { depth -= 1 }
+            if depth == 0 { return taken }
+            taken.append(token)
+        }
+    }
+
+    /// Everything up to the end, a semicolon apart.
+    mutating func takeRest() -> [SQLToken] {
+        defer { tokens = [] }
+        return tokens.filter { !$0.isSymbol(";") || $0.bytes != tokens.last?.bytes }
+    }
+}
+
+extension Collection where Element == SQLToken {
+    /// The parts between the commas outside of parentheses.
+    func splitAtCommas() -> [[SQLToken]] {
+        var parts: [[SQLToken]] = [[]]
+        var depth = 0
+        for token in self {
+            if token.isSymbol("(") { depth += 1 }
+            if token.isSymbol(")") { depth -= 1 }
+            if depth == 0 && token.isSymbol(",") { parts.append([]) } else { parts[parts.count - 1].append(token) }
+        }
+        return parts
+    }
+
+    /// The tokens as text that is the same for every spelling of an expression.
+    ///
+    /// - Parameter columns: The names, in lower case, that a name in double quotes can stand for; SQLite takes all
+    ///   others for text. Nil where every one is a name.
+    func normalized(columns: Set<String>? = nil) -> String {
+        var tokens = Array(self)
+        while let inner = tokens.insideParentheses { tokens = inner }
+        return tokens.map { $0.normalized(columns: columns) }.joined(separator: " ")
+    }
+
+    /// What is inside of the parentheses that enclose all tokens; nil where none do.
+    private var insideParentheses: [SQLToken]? {
+        guard count > 2, first?.isSymbol("(") == true else { return nil }
+        var depth = 0
+        for (offset, token) in enumerated() {
+            if token.isSymbol("(") { depth += 1 }
+            if token.isSymbol(")") { depth -= 1 }
+            if depth == 0 { return offset == count - 1 ? Array(dropFirst().dropLast()) : nil }
+        }
+        return nil
+    }
+}
+
+extension SQLToken {
+    /// The token as text that is the same for every spelling: names in lower case and in one kind of quotes, numbers by
+    /// their value, operators by their first name.
+    fileprivate func normalized(columns: Set<String>?) -> String {
+        switch kind {
+        case .word, .bracketedName: return "\"\(text.lowercasedASCII)\""
+        case .quotedName:
+            let name = text.lowercasedASCII
+            if let columns, !columns.contains(name) { return quotedText }
+            return "\"\(name)\""
+        case .string: return quotedText
+        case .blob: return text.lowercasedASCII
+        case .number: return normalizedNumber
+        case .parameter: return text
+        case .symbol:
+            switch text {
+            case "==": return "="
+            case "!=": return "<>"
+            default: return text
+            }
+        }
+    }
+
+    private var quotedText: String { DatabaseValue(.string(text)).literal }
+
+    private var normalizedNumber: String {
+        let digits = text.filter { $0 != "_" }.lowercasedASCII
+        if digits.hasPrefix("0x"), let value = UInt64(digits.dropFirst(2), radix: 16) {
+            return String(Int64(bitPattern: value))
+        }
+        if let value = Int64(digits) { return String(value) }
+        return Double(digits).map { "\($0)" } ?? digits
+    }
+}

@@ -1,0 +1,218 @@
+import CSQLCipher
+import CipherDatabase
+import Foundation
+import TestKit
+import Testing
+
+/// What counts as a change of the schema, with `eraseDatabaseOnSchemaChange`: what definitions say, not how they say it.
+@Suite struct SchemaComparisonTests {
+    /// Two definitions, and what they differ in.
+    struct Pair: Sendable, CustomTestStringConvertible {
+        let old: String
+        let new: String
+        var testDescription: String { "\(old) | \(new)" }
+
+        init(_ old: String, _ new: String) {
+            self.old = old
+            self.new = new
+        }
+    }
+
+    /// Migrates with one definition and then with another; whether the rows between are still there.
+    private func keepsRows(_ pair: Pair) throws -> Bool {
+        var config = Configuration()
+        config.acceptsDoubleQuotedStringLiterals = true
+        // Some of these refer to what SQLite cannot check.
+        config.foreignKeysEnabled = false
+        let queue = DatabaseQueue(configuration: config)
+        for (definition, isFirst) in [(pair.old, true), (pair.new, false)] {
+            var migrator = DatabaseMigrator()
+            migrator.eraseDatabaseOnSchemaChange = true
+            migrator.registerMigration("v1") { db in
+                try db.execute(sql: "CREATE TABLE kept (a); CREATE TABLE p (id INTEGER PRIMARY KEY, u UNIQUE)")
+                try db.execute(sql: definition)
+            }
+            try migrator.migrate(queue)
+            if isFirst { try queue.write { try $0.execute(sql: "INSERT INTO kept VALUES (1)") } }
+        }
+        return try queue.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM kept") } == 1
+    }
+
+    static let spellings = [
+        Pair("CREATE TABLE t (a INTEGER, b TEXT)", "create table \"T\"(\n [a] integer /* , x */,\n `b` Text -- y\n);"),
+        Pair("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL)"),
+        Pair("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE t (id INTEGER, PRIMARY KEY (id))"),
+        Pair("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE t (id INTEGER PRIMARY KEY ASC)"),
+        Pair(
+            "CREATE TABLE t (a TEXT PRIMARY KEY) WITHOUT ROWID",
+            "CREATE TABLE t (a TEXT NOT NULL, PRIMARY KEY (a)) WITHOUT ROWID"),
+        Pair("CREATE TABLE t (a TEXT) STRICT", "CREATE TABLE IF NOT EXISTS main.t (a TEXT) strict"),
+        Pair("CREATE TABLE t (a INT REFERENCES p)", "CREATE TABLE t (a INT REFERENCES \"p\"(\"id\"))"),
+        Pair("CREATE TABLE t (a INT REFERENCES t)", "CREATE TABLE t (a INT REFERENCES t(rowid))"),
+        Pair(
+            "CREATE TABLE t (a INT REFERENCES p ON DELETE NO ACTION MATCH SIMPLE NOT DEFERRABLE)",
+            "CREATE TABLE t (a INT, FOREIGN KEY (a) REFERENCES p (id) ON UPDATE NO ACTION)"),
+        Pair(
+            "CREATE TABLE t (a, b, FOREIGN KEY (a) REFERENCES p, UNIQUE (a), CHECK (a > b))",
+            "CREATE TABLE t (a CONSTRAINT x UNIQUE CHECK ((a > b)), b, CONSTRAINT y FOREIGN KEY (a) REFERENCES p)"),
+        Pair("CREATE TABLE t (a NOT NULL UNIQUE)", "CREATE TABLE t (a UNIQUE ON CONFLICT ABORT NOT NULL)"),
+        Pair("CREATE TABLE t (a DEFAULT 'x')", "CREATE TABLE t (a DEFAULT (('x')))"),
+        Pair("CREATE TABLE t (a DEFAULT \"x\")", "CREATE TABLE t (a DEFAULT 'x')"),
+        Pair("CREATE TABLE t (a DEFAULT -1)", "CREATE TABLE t (a DEFAULT (-1))"),
+        Pair("CREATE TABLE t (a DEFAULT 255)", "CREATE TABLE t (a DEFAULT 0xFF)"),
+        Pair("CREATE TABLE t (a DEFAULT 100.0)", "CREATE TABLE t (a DEFAULT 1.0e2)"),
+        Pair("CREATE TABLE t (a DEFAULT x'0aff')", "CREATE TABLE t (a DEFAULT X'0AFF')"),
+        Pair("CREATE TABLE t (a DEFAULT CURRENT_DATE)", "CREATE TABLE t (a DEFAULT (current_date))"),
+        Pair("CREATE TABLE t (a, CHECK (a != 1))", "CREATE TABLE t (a, CHECK (\"a\"<>1))"),
+        Pair("CREATE TABLE t (a, b AS (a + 1))", "CREATE TABLE t (a, b GENERATED ALWAYS AS (a+1) VIRTUAL)"),
+        Pair("CREATE TABLE t (a VARCHAR (10))", "CREATE TABLE t (a varchar(10))"),
+        Pair("CREATE INDEX i ON p (u)", "CREATE INDEX IF NOT EXISTS main.\"i\" ON \"p\"(\"u\" ASC)"),
+        Pair("CREATE INDEX i ON p (u) WHERE u > 1", "CREATE INDEX i ON p (u) where (\"u\" > 1)"),
+        Pair("CREATE VIEW v AS SELECT id FROM p", "create view if not exists \"v\" as\n  select \"id\" from p;"),
+        Pair(
+            "CREATE TRIGGER r AFTER INSERT ON p BEGIN DELETE FROM kept; END",
+            "CREATE TRIGGER IF NOT EXISTS r after insert on p for each row begin delete from kept; end;"),
+        Pair(
+            "CREATE VIRTUAL TABLE f USING fts5 (body, title)", "create virtual table f using FTS5(\"body\",title)"),
+    ]
+
+    @Test("another spelling keeps all rows", arguments: spellings)
+    func spelling(_ pair: Pair) throws {
+        #expect(try keepsRows(pair))
+        #expect(try keepsRows(Pair(pair.new, pair.old)))
+    }
+
+    static let changes = columnChanges + keyChanges + objectChanges
+
+    private static let columnChanges = [
+        Pair("CREATE TABLE t (a)", "CREATE TABLE t (a, b)"),
+        Pair("CREATE TABLE t (a)", "CREATE TABLE u (a)"),
+        Pair("CREATE TABLE t (a)", "CREATE TABLE t (b)"),
+        Pair("CREATE TABLE t (a, b)", "CREATE TABLE t (b, a)"),
+        Pair("CREATE TABLE t (a)", ""),
+        Pair("CREATE TABLE t (a TEXT)", "CREATE TABLE t (a)"),
+        Pair("CREATE TABLE t (a INT PRIMARY KEY)", "CREATE TABLE t (a INTEGER PRIMARY KEY)"),
+        Pair("CREATE TABLE t (a TEXT PRIMARY KEY)", "CREATE TABLE t (a TEXT PRIMARY KEY NOT NULL)"),
+        Pair("CREATE TABLE t (a)", "CREATE TABLE t (a NOT NULL)"),
+        Pair("CREATE TABLE t (a NOT NULL)", "CREATE TABLE t (a NOT NULL ON CONFLICT IGNORE)"),
+        Pair("CREATE TABLE t (a)", "CREATE TABLE t (a DEFAULT 0)"),
+        Pair("CREATE TABLE t (a DEFAULT 0)", "CREATE TABLE t (a DEFAULT -0.5)"),
+        Pair("CREATE TABLE t (a DEFAULT 1)", "CREATE TABLE t (a DEFAULT '1')"),
+        Pair("CREATE TABLE t (a DEFAULT 1)", "CREATE TABLE t (a DEFAULT 1.0)"),
+        Pair("CREATE TABLE t (a DEFAULT 'x')", "CREATE TABLE t (a DEFAULT 'X')"),
+        Pair("CREATE TABLE t (a DEFAULT \"x\")", "CREATE TABLE t (a DEFAULT \"X\")"),
+        Pair("CREATE TABLE t (a DEFAULT NULL)", "CREATE TABLE t (a DEFAULT 'null')"),
+        Pair("CREATE TABLE t (a)", "CREATE TABLE t (a COLLATE NOCASE)"),
+        Pair("CREATE TABLE t (a)", "CREATE TABLE t (a CHECK (a > 0))"),
+        Pair("CREATE TABLE t (a CHECK (a <> 'x'))", "CREATE TABLE t (a CHECK (a <> 'X'))"),
+        Pair("CREATE TABLE t (a CHECK (a <> \"x\"))", "CREATE TABLE t (a CHECK (a <> \"X\"))"),
+        Pair("CREATE TABLE t (a, b AS (a))", "CREATE TABLE t (a, b AS (a) STORED)"),
+        Pair("CREATE TABLE t (a, b AS (a))", "CREATE TABLE t (a, b AS (a + 1))"),
+        Pair("CREATE TABLE t (a, b AS (a))", "CREATE TABLE t (a, b)"),
+        Pair("CREATE TABLE t (a TEXT)", "CREATE TABLE t (a TEXT) STRICT"),
+    ]
+
+    private static let keyChanges = [
+        Pair("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT)"),
+        Pair("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE t (id INTEGER PRIMARY KEY DESC)"),
+        Pair("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE t (id INTEGER)"),
+        Pair("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE t (id INTEGER PRIMARY KEY) WITHOUT ROWID"),
+        Pair("CREATE TABLE t (a PRIMARY KEY)", "CREATE TABLE t (a PRIMARY KEY ON CONFLICT REPLACE)"),
+        Pair("CREATE TABLE t (a, b, PRIMARY KEY (a, b))", "CREATE TABLE t (a, b, PRIMARY KEY (b, a))"),
+        Pair("CREATE TABLE t (a, b, PRIMARY KEY (a))", "CREATE TABLE t (a, b, PRIMARY KEY (a, b))"),
+        Pair("CREATE TABLE t (a)", "CREATE TABLE t (a UNIQUE)"),
+        Pair("CREATE TABLE t (a UNIQUE)", "CREATE TABLE t (a UNIQUE ON CONFLICT IGNORE)"),
+        Pair("CREATE TABLE t (a, b, UNIQUE (a, b))", "CREATE TABLE t (a UNIQUE, b UNIQUE)"),
+        Pair("CREATE TABLE t (a)", "CREATE TABLE t (a REFERENCES p)"),
+        Pair("CREATE TABLE t (a REFERENCES p)", "CREATE TABLE t (a REFERENCES kept)"),
+        Pair("CREATE TABLE t (a REFERENCES p)", "CREATE TABLE t (a REFERENCES p (u))"),
+        Pair("CREATE TABLE t (a REFERENCES p)", "CREATE TABLE t (a REFERENCES p ON DELETE CASCADE)"),
+        Pair("CREATE TABLE t (a REFERENCES p)", "CREATE TABLE t (a REFERENCES p ON UPDATE SET NULL)"),
+        Pair("CREATE TABLE t (a REFERENCES p)", "CREATE TABLE t (a REFERENCES p DEFERRABLE INITIALLY DEFERRED)"),
+        Pair("CREATE TABLE t (a REFERENCES p, b)", "CREATE TABLE t (a, b, FOREIGN KEY (b) REFERENCES p)"),
+    ]
+
+    private static let objectChanges = [
+        Pair("", "CREATE INDEX i ON p (u)"),
+        Pair("CREATE INDEX i ON p (u)", "CREATE INDEX j ON p (u)"),
+        Pair("CREATE INDEX i ON p (u)", "CREATE UNIQUE INDEX i ON p (u)"),
+        Pair("CREATE INDEX i ON p (u)", "CREATE INDEX i ON p (u, id)"),
+        Pair("CREATE INDEX i ON p (u)", "CREATE INDEX i ON p (u DESC)"),
+        Pair("CREATE INDEX i ON p (u)", "CREATE INDEX i ON p (u COLLATE NOCASE)"),
+        Pair("CREATE INDEX i ON p (u)", "CREATE INDEX i ON p (u + 1)"),
+        Pair("CREATE INDEX i ON p (u)", "CREATE INDEX i ON p (u) WHERE u > 0"),
+        Pair("CREATE INDEX i ON p (u) WHERE u > 'x'", "CREATE INDEX i ON p (u) WHERE u > 'X'"),
+        Pair("CREATE VIEW v AS SELECT id FROM p", "CREATE VIEW v AS SELECT u FROM p"),
+        Pair("CREATE VIEW v AS SELECT 'x'", "CREATE VIEW v AS SELECT 'X'"),
+        Pair("CREATE VIEW v AS SELECT 1", "CREATE VIEW v (a) AS SELECT 1"),
+        Pair("CREATE VIEW v AS SELECT 1 AS a", "CREATE TABLE v (a)"),
+        Pair(
+            "CREATE TRIGGER r AFTER INSERT ON p BEGIN DELETE FROM kept; END",
+            "CREATE TRIGGER r AFTER DELETE ON p BEGIN DELETE FROM kept; END"),
+        Pair(
+            "CREATE TRIGGER r AFTER INSERT ON p BEGIN DELETE FROM kept; END",
+            "CREATE TRIGGER r AFTER INSERT ON p BEGIN DELETE FROM kept; DELETE FROM p; END"),
+        Pair("CREATE VIRTUAL TABLE f USING fts5 (body)", "CREATE VIRTUAL TABLE f USING fts5 (body, title)"),
+        Pair(
+            "CREATE VIRTUAL TABLE f USING fts5 (body)",
+            "CREATE VIRTUAL TABLE f USING fts5 (body, tokenize = 'porter')"),
+    ]
+
+    @Test("another meaning starts over", arguments: changes)
+    func change(_ pair: Pair) throws {
+        #expect(try !keepsRows(pair))
+        #expect(try !keepsRows(Pair(pair.new, pair.old)))
+    }
+
+    // The comparison ran in memory, where SQLite refuses the file control of GRDB's guide to sharing a database:
+    // migrating with eraseDatabaseOnSchemaChange failed in every program that follows the guide.
+    @Test("a preparing function that keeps the log of the file is accepted, and so is its key")
+    func persistentLog() throws {
+        let folder = TemporaryFolder()
+        let config = MigrationScratch.encrypted.with { config in
+            config.prepareDatabase { db in
+                var flag: CInt = 1
+                let code = sqlite3_file_control(db.sqliteConnection, nil, SQLITE_FCNTL_PERSIST_WAL, &flag)
+                guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
+            }
+        }
+        let pool = try DatabasePool(path: folder.path("app.db"), configuration: config)
+        var migrator = MigrationScratch.logging("v1", "v2")
+        migrator.eraseDatabaseOnSchemaChange = true
+        try migrator.migrate(pool)
+        try migrator.migrate(pool)
+        #expect(try pool.read(MigrationScratch.log) == ["v1", "v2"])
+    }
+
+    @Test("the comparison leaves no file, and writes nothing that could be read")
+    func scratchFile() throws {
+        let queue = DatabaseQueue()
+        let files = Shared<[String]>([])
+        var migrator = DatabaseMigrator()
+        migrator.registerMigration("v1") { db in
+            try db.execute(sql: "CREATE TABLE secret (a); INSERT INTO secret VALUES ('marker in plain')")
+        }
+        migrator.registerMigration("v2") { db in
+            let path = try String.fetchOne(db, sql: "SELECT file FROM pragma_database_list WHERE name = 'main'") ?? ""
+            guard !path.isEmpty else { return }
+            files.change { $0.append(path) }
+            let bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+            #expect(bytes.count >= 4096 && !bytes.starts(with: Data("SQLite format 3".utf8)))
+            for text in ["CREATE TABLE", "marker in plain"] { #expect(bytes.range(of: Data(text.utf8)) == nil) }
+        }
+        try migrator.migrate(queue)
+        #expect(files.value == [])
+        #expect(try !queue.read(migrator.hasSchemaChanges))
+        let path = try #require(files.value.first)
+        #expect(!FileManager.default.fileExists(atPath: path))
+        #expect(!FileManager.default.fileExists(atPath: (path as NSString).deletingLastPathComponent))
+    }
+}
+
+extension Configuration {
+    fileprivate func with(_ change: (inout Configuration) -> Void) -> Configuration {
+        var config = self
+        change(&config)
+        return config
+    }
+}
