@@ -23,4 +23,12 @@ static inline int csqlcipher_db_config_flag(sqlite3 *db, int option, int value, 
     return sqlite3_db_config(db, option, value, result);
 }
 
+static inline int csqlcipher_config_log(void (*callback)(void *, int, const char *)) {
+    return sqlite3_config(SQLITE_CONFIG_LOG, callback, (void *)0);
+}
+
+static inline void csqlcipher_log(int code, const char *message) {
+    sqlite3_log(code, "%s", message);
+}
+
 #endif

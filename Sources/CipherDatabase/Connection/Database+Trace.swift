@@ -71,8 +71,8 @@ extension Database.TraceEvent.Statement {
             sql = "PRAGMA (hidden: it may hold a key)"
             expandedSQL = sql
         } else {
-            sql = text
-            expandedSQL = statement.expandedSQL ?? text
+            sql = text.trimmingSQL()
+            expandedSQL = statement.expandedSQL?.trimmingSQL() ?? sql
         }
         self.showsArguments = showsArguments
     }

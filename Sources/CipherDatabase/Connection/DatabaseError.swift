@@ -73,7 +73,12 @@ extension DatabaseError: CustomNSError {
     /// The extended code, as a number.
     public var errorCode: Int { Int(extendedResultCode.rawValue) }
 
-    public var errorUserInfo: [String: Any] { [NSLocalizedDescriptionKey: description] }
+    /// The description, and the message as the reason of the failure.
+    public var errorUserInfo: [String: Any] {
+        var info: [String: Any] = [NSLocalizedDescriptionKey: description]
+        info[NSLocalizedFailureReasonErrorKey] = message
+        return info
+    }
 }
 
 extension DatabaseError {

@@ -40,7 +40,7 @@ extension RangeReplaceableCollection {
     /// Adds the elements of a cursor.
     @inlinable
     public mutating func append(contentsOf cursor: some Cursor<Element>) throws {
-        while let element = try cursor.next() { append(element) }
+        try cursor.forEach { append($0) }
     }
 }
 
@@ -49,7 +49,7 @@ extension Set {
     @inlinable
     public init(_ cursor: some Cursor<Element>) throws {
         self.init()
-        while let element = try cursor.next() { insert(element) }
+        try cursor.forEach { insert($0) }
     }
 
     /// The elements of a cursor, each once.
@@ -58,13 +58,13 @@ extension Set {
     @inlinable
     public init(_ cursor: some Cursor<Element>, minimumCapacity: Int) throws {
         self.init(minimumCapacity: minimumCapacity)
-        while let element = try cursor.next() { insert(element) }
+        try cursor.forEach { insert($0) }
     }
 
     /// Adds the elements of a cursor.
     @inlinable
     public mutating func formUnion(_ cursor: some Cursor<Element>) throws {
-        while let element = try cursor.next() { insert(element) }
+        try cursor.forEach { insert($0) }
     }
 }
 
@@ -80,14 +80,14 @@ extension Dictionary {
     ///
     /// - Parameter minimumCapacity: For how many pairs room is made at once.
     @inlinable
-    public init(uniqueKeysWithValues pairs: some Cursor<(Key, Value)>, minimumCapacity: Int) throws {
+    public init(minimumCapacity: Int, uniqueKeysWithValues pairs: some Cursor<(Key, Value)>) throws {
         self.init(minimumCapacity: minimumCapacity)
         try insertUnique(pairs)
     }
 
     @usableFromInline
     mutating func insertUnique(_ pairs: some Cursor<(Key, Value)>) throws {
-        while let (key, value) = try pairs.next() {
+        try pairs.forEach { key, value in
             ProgrammerError.require(updateValue(value, forKey: key) == nil, "a key comes twice in the cursor")
         }
     }
@@ -97,7 +97,7 @@ extension Dictionary {
     public init<Values: Cursor>(grouping values: Values, by key: (Values.Element) throws -> Key) throws
     where Value == [Values.Element] {
         self.init()
-        while let value = try values.next() { self[try key(value), default: []].append(value) }
+        try values.forEach { self[try key($0), default: []].append($0) }
     }
 
     /// The elements of a cursor, by a key of theirs.
@@ -105,9 +105,9 @@ extension Dictionary {
     /// - Parameter minimumCapacity: For how many keys room is made at once.
     @inlinable
     public init<Values: Cursor>(
-        grouping values: Values, minimumCapacity: Int, by key: (Values.Element) throws -> Key
+        minimumCapacity: Int, grouping values: Values, by key: (Values.Element) throws -> Key
     ) throws where Value == [Values.Element] {
         self.init(minimumCapacity: minimumCapacity)
-        while let value = try values.next() { self[try key(value), default: []].append(value) }
+        try values.forEach { self[try key($0), default: []].append($0) }
     }
 }

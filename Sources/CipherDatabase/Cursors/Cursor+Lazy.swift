@@ -59,6 +59,15 @@ extension Cursor {
     }
 }
 
+extension Sequence {
+    /// The elements of the cursors that elements are transformed into.
+    public func flatMap<Segment: Cursor>(
+        _ transform: @escaping (Element) throws -> Segment
+    ) -> FlattenCursor<MapCursor<AnyCursor<Element>, Segment>> {
+        AnyCursor(self).flatMap(transform)
+    }
+}
+
 extension Cursor where Element: Cursor {
     /// The elements of the cursors in this one, one cursor behind the other.
     public func joined() -> FlattenCursor<Self> { FlattenCursor(self) }

@@ -7,7 +7,8 @@ public protocol Cursor<Element>: AnyObject {
     /// The next element; nil at the end.
     func next() throws -> Element?
 
-    /// Calls `body` with every element that is left.
+    /// Calls `body` with every element that is left. Cursors and collections that are made of this cursor read it by
+    /// this call wherever they take all of it.
     func forEach(_ body: (Element) throws -> Void) throws
 }
 
@@ -21,12 +22,20 @@ extension Cursor {
 /// A cursor that hides what makes its elements.
 public final class AnyCursor<Element>: Cursor {
     private let body: () throws -> Element?
+    /// The `forEach` of the cursor inside; nil where there is none.
+    private let all: (((Element) throws -> Void) throws -> Void)?
 
     /// A cursor of what a function gives, until it gives nil.
-    public init(_ next: @escaping () throws -> Element?) { body = next }
+    public init(_ next: @escaping () throws -> Element?) {
+        body = next
+        all = nil
+    }
 
     /// A cursor of the elements that are left in another one.
-    public convenience init(_ cursor: some Cursor<Element>) { self.init(cursor.next) }
+    public init(_ cursor: some Cursor<Element>) {
+        body = cursor.next
+        all = cursor.forEach
+    }
 
     public convenience init(_ elements: some Sequence<Element>) { self.init(iterator: elements.makeIterator()) }
 
@@ -37,4 +46,9 @@ public final class AnyCursor<Element>: Cursor {
     }
 
     public func next() throws -> Element? { try body() }
+
+    public func forEach(_ body: (Element) throws -> Void) throws {
+        if let all { return try all(body) }
+        while let element = try next() { try body(element) }
+    }
 }

@@ -11,6 +11,8 @@ public final class MapCursor<Base: Cursor, Element>: Cursor {
     }
 
     public func next() throws -> Element? { try base.next().map(transform) }
+
+    public func forEach(_ body: (Element) throws -> Void) throws { try base.forEach { try body(transform($0)) } }
 }
 
 /// The elements of a cursor, transformed as they are read, without those that become nil.
@@ -27,6 +29,10 @@ public final class CompactMapCursor<Base: Cursor, Element>: Cursor {
         while let element = try base.next() { if let result = try transform(element) { return result } }
         return nil
     }
+
+    public func forEach(_ body: (Element) throws -> Void) throws {
+        try base.forEach { if let result = try transform($0) { try body(result) } }
+    }
 }
 
 /// The elements of a cursor that a function accepts.
@@ -40,6 +46,10 @@ public final class FilterCursor<Base: Cursor>: Cursor {
     }
 
     public func next() throws -> Base.Element? { try base.first(where: isWanted) }
+
+    public func forEach(_ body: (Base.Element) throws -> Void) throws {
+        try base.forEach { if try isWanted($0) { try body($0) } }
+    }
 }
 
 /// The elements of the cursors in a cursor.
@@ -56,6 +66,12 @@ public final class FlattenCursor<Base: Cursor>: Cursor where Base.Element: Curso
             if inner == nil { return nil }
         }
     }
+
+    public func forEach(_ body: (Base.Element.Element) throws -> Void) throws {
+        try inner?.forEach(body)
+        inner = nil
+        try base.forEach { try $0.forEach(body) }
+    }
 }
 
 /// The elements of a cursor with their positions.
@@ -69,6 +85,13 @@ public final class EnumeratedCursor<Base: Cursor>: Cursor {
         guard let element = try base.next() else { return nil }
         defer { position += 1 }
         return (position, element)
+    }
+
+    public func forEach(_ body: ((Int, Base.Element)) throws -> Void) throws {
+        try base.forEach { element in
+            defer { position += 1 }
+            try body((position, element))
+        }
     }
 }
 
@@ -127,6 +150,16 @@ public final class DropFirstCursor<Base: Cursor>: Cursor {
         }
         return try base.next()
     }
+
+    public func forEach(_ body: (Base.Element) throws -> Void) throws {
+        try base.forEach { element in
+            if left > 0 {
+                left -= 1
+            } else {
+                try body(element)
+            }
+        }
+    }
 }
 
 /// The elements of a cursor from the first on that a function refuses.
@@ -149,5 +182,12 @@ public final class DropWhileCursor<Base: Cursor>: Cursor {
             }
         }
         return try base.next()
+    }
+
+    public func forEach(_ body: (Base.Element) throws -> Void) throws {
+        try base.forEach { element in
+            if isDropping { isDropping = try isUnwanted(element) }
+            if !isDropping { try body(element) }
+        }
     }
 }

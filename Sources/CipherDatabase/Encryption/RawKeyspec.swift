@@ -45,12 +45,14 @@ extension ConnectionHandle {
 }
 
 extension CipherSettings {
-    /// The pragmas that differ from SQLCipher 4's defaults; the KDF's rounds have no part in a raw key.
+    /// The pragmas that differ from SQLCipher 4's defaults. The KDF's rounds have no part in a raw key; they are set so
+    /// that `PRAGMA kdf_iter` returns those of the passphrase.
     var pragmas: [(CipherPragma.Setting, String)] {
         var pragmas: [(CipherPragma.Setting, String)] = []
         if pageBytes != CipherSettings.sqlCipher4.pageBytes { pragmas.append((.pageBytes, String(pageBytes))) }
         if hmacHash != .sha512 { pragmas.append((.hmacHash, "HMAC_\(hmacHash.rawValue.uppercased())")) }
         if kdfHash != .sha512 { pragmas.append((.kdfHash, "PBKDF2_HMAC_\(kdfHash.rawValue.uppercased())")) }
+        if kdfRounds != CipherSettings.sqlCipher4.kdfRounds { pragmas.append((.kdfRounds, String(kdfRounds))) }
         if plaintextHeaderBytes != 0 { pragmas.append((.plaintextHeader, String(plaintextHeaderBytes))) }
         return pragmas
     }

@@ -6,19 +6,20 @@ extension Database {
     /// - Throws: ``DatabaseError``; statements before the failing one have run.
     public func execute(literal: SQL) throws { try execute(sql: literal.text, arguments: literal.arguments) }
 
-    /// Compiles one statement and sets its arguments.
+    /// Compiles one statement and sets its arguments. A literal without any leaves them to later.
     ///
     /// - Throws: ``DatabaseError``; `.SQLITE_MISUSE` when the text holds no statement, or several.
     public func makeStatement(literal: SQL) throws -> Statement {
         let statement = try makeStatement(sql: literal.text)
-        try statement.setArguments(literal.arguments)
+        if !literal.arguments.isEmpty { try statement.setArguments(literal.arguments) }
         return statement
     }
 
-    /// The compiled statement of this SQL text, kept by the connection for the next time, with its arguments set.
+    /// The compiled statement of this SQL text, kept by the connection for the next time, with its arguments set. A
+    /// literal without any leaves them to later: the statement may still have those of its last use.
     public func cachedStatement(literal: SQL) throws -> Statement {
         let statement = try cachedStatement(sql: literal.text)
-        try statement.setArguments(literal.arguments)
+        if !literal.arguments.isEmpty { try statement.setArguments(literal.arguments) }
         return statement
     }
 
@@ -35,9 +36,10 @@ extension Database {
         SQLStatementCursor(database: self, sql: sql, arguments: arguments)
     }
 
-    /// The statements of a text with their arguments, each compiled when it is asked for.
+    /// The statements of a text with their arguments, each compiled when it is asked for. A literal without any leaves
+    /// the statements without arguments.
     public func allStatements(literal: SQL) throws -> SQLStatementCursor {
-        try allStatements(sql: literal.text, arguments: literal.arguments)
+        try allStatements(sql: literal.text, arguments: literal.arguments.isEmpty ? nil : literal.arguments)
     }
 }
 

@@ -89,7 +89,7 @@ extension DatabaseValueConvertible where Self: StatementColumnConvertible {
         var steps = try StatementSteps(statement, arguments: arguments)
         var values: [Self] = []
         while try steps.advance() {
-            let value = Self(sqliteStatement: steps.handle.pointer, index: index)
+            let value = Self(column: index, of: steps.handle)
             values.append(try value ?? steps.value(Self.self, at: index))
         }
         return values
@@ -103,7 +103,7 @@ extension DatabaseValueConvertible where Self: StatementColumnConvertible {
         let index = adapter == nil ? 0 : try statement.valueColumn(adapter)
         var steps = try StatementSteps(statement, arguments: arguments)
         guard try steps.advance() else { return nil }
-        var value = Self(sqliteStatement: steps.handle.pointer, index: index)
+        var value = Self(column: index, of: steps.handle)
         if value == nil && !steps.handle.isNull(at: index) { value = try steps.value(Self.self, at: index) }
         try steps.finish()
         return value

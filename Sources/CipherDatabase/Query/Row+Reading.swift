@@ -9,7 +9,7 @@ extension Row {
     public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ index: Int) -> Value {
         requireColumn(index)
         if let statement {
-            if let value = Value(sqliteStatement: statement.pointer, index: statementColumn(index)) { return value }
+            if let value = Value(column: statementColumn(index), of: statement) { return value }
         } else if let value = Value(kept: StoredValue(in: address, at: index)) {
             return value
         }

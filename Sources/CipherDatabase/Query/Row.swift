@@ -205,14 +205,27 @@ extension Row: Hashable {
     }
 }
 
-extension Row: CustomStringConvertible {
+extension Row: CustomStringConvertible, CustomDebugStringConvertible {
     /// Names and values, as in `[id:1 name:"Ann"]`. Values are data: keep it out of logs.
     public var description: String {
-        let pairs = zip(columnNames, databaseValues).map { name, value -> String in
-            if case .string(let text) = value.storage { return "\(name):\(String(reflecting: text))" }
-            return "\(name):\(value)"
-        }
+        let pairs = zip(columnNames, databaseValues).map { name, value in "\(name):\(value.summary)" }
         return "[" + pairs.joined(separator: " ") + "]"
+    }
+
+    /// The same; of a row that an adapter made also the row that it was made from, and its scopes at every depth, each
+    /// on a line of its own.
+    public var debugDescription: String {
+        let base = unadapted
+        guard self != base else { return description }
+        let scopes = scopes.sorted { $0.name < $1.name }.map { "\n  - " + $0.row.outline(named: $0.name, margin: "  ") }
+        return "▿ \(description)\n  unadapted: \(base)" + scopes.joined()
+    }
+
+    private func outline(named name: String, margin: String) -> String {
+        let scopes = scopes.sorted { $0.name < $1.name }.map {
+            "\n\(margin)  - " + $0.row.outline(named: $0.name, margin: margin + "  ")
+        }
+        return "\(name): \(description)" + scopes.joined()
     }
 }
 

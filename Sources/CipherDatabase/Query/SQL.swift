@@ -88,6 +88,9 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     /// Other SQL, with its values: `\(literal: condition)`.
     public mutating func appendInterpolation(literal: SQL) { sql += literal }
 
+    /// Other SQL, with its values: `\(condition)`.
+    public mutating func appendInterpolation(_ literal: SQL) { sql += literal }
+
     /// The name of a table or column, quoted: `\(identifier: "order")`.
     public mutating func appendInterpolation(identifier name: String) {
         sql.append(sql: name.quotedDatabaseIdentifier)
@@ -143,10 +146,16 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     }
 
     private mutating func appendList(_ values: [DatabaseValue]) {
-        let places = Array(repeating: "?", count: values.count).joined(separator: ", ")
-        let list = values.isEmpty ? "SELECT NULL WHERE NULL" : places
+        let list = values.isEmpty ? "SELECT NULL WHERE NULL" : databaseQuestionMarks(count: values.count)
         sql.append(sql: "(" + list + ")", arguments: StatementArguments(values))
     }
+}
+
+/// Places for parameters in SQL text: `?,?,?`.
+///
+/// - Parameter count: How many.
+public func databaseQuestionMarks(count: Int) -> String {
+    Array(repeating: "?", count: count).joined(separator: ",")
 }
 
 extension String {

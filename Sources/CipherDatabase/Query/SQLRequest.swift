@@ -53,8 +53,9 @@ extension SQLRequest where RowDecoder == Row {
 
 extension SQLRequest: FetchRequest {
     public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
-        let statement =
-            try isCached ? db.cachedStatement(literal: literal) : db.makeStatement(literal: literal)
+        let statement = try isCached ? db.cachedStatement(sql: literal.text) : db.makeStatement(sql: literal.text)
+        // Always, none at all too: a cached statement may have those of another request.
+        try statement.setArguments(literal.arguments)
         return PreparedRequest(statement: statement, adapter: adapter)
     }
 

@@ -92,10 +92,10 @@ extension StatementArguments: ExpressibleByDictionaryLiteral {
 extension StatementArguments: Equatable {}
 
 extension StatementArguments: CustomStringConvertible {
-    /// The values as SQL literals. Only expanded descriptions print it.
+    /// The values, as in `["id": 1, "Ann"]`. Only expanded descriptions print it.
     public var description: String {
-        let named = namedValues.sorted { $0.key < $1.key }.map { "\($0.key): \($0.value)" }
-        return "[" + (values.map(\.description) + named).joined(separator: ", ") + "]"
+        let named = namedValues.sorted { $0.key < $1.key }.map { "\(String(reflecting: $0.key)): \($0.value.summary)" }
+        return "[" + (named + values.map(\.summary)).joined(separator: ", ") + "]"
     }
 }
 

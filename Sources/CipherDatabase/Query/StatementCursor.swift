@@ -6,6 +6,8 @@ struct StatementSteps {
     @usableFromInline let statement: Statement
     @usableFromInline let handle: StatementHandle
     @usableFromInline var isDone = false
+    /// The error that ended the steps: thrown again by each further one, so that an end is never taken for it.
+    @usableFromInline var failure: (any Error)?
     /// The use of the statement that these steps belong to.
     @usableFromInline let use: Int
     /// How many rows there were so far.
@@ -24,15 +26,17 @@ struct StatementSteps {
     /// - Returns: Whether there is one.
     @inlinable
     mutating func advance() throws -> Bool {
-        if isDone { return false }
+        if isDone {
+            if let failure { throw failure }
+            return false
+        }
         guard statement.useCount == use else { throw statement.usedElsewhere() }
         let code = statement.stepsPassGate ? try statement.stepThroughGate() : handle.step()
         if code == 100 {  // SQLITE_ROW
             rowCount &+= 1
             return true
         }
-        isDone = true
-        if code != 101 { throw statement.failure(code) }  // SQLITE_DONE
+        if code != 101 { throw ended(by: statement.failure(code)) }  // SQLITE_DONE
         try finish()
         return false
     }
@@ -40,9 +44,25 @@ struct StatementSteps {
     @usableFromInline
     mutating func finish() throws {
         isDone = true
-        if statement.passesGate { return try statement.endThroughGate() }
-        statement.resetHandle()
-        statement.database.didRun(statement)
+        guard statement.passesGate else {
+            statement.resetHandle()
+            statement.database.didRun(statement)
+            return
+        }
+        do {
+            try statement.endThroughGate()
+        } catch {
+            throw ended(by: error)
+        }
+    }
+
+    /// Ends the steps with an error.
+    /// - Returns: The error, to be thrown.
+    @usableFromInline
+    mutating func ended(by error: any Error) -> any Error {
+        isDone = true
+        failure = error
+        return error
     }
 
     /// Gives the statement back before its end, unless it has another use by now.
@@ -154,7 +174,7 @@ public final class FastDatabaseValueCursor<Value: DatabaseValueConvertible & Sta
     @inlinable
     public func next() throws -> Value? {
         guard try steps.advance() else { return nil }
-        if let value = Value(sqliteStatement: steps.handle.pointer, index: index) { return value }
+        if let value = Value(column: index, of: steps.handle) { return value }
         return try steps.value(Value.self, at: index)
     }
 }
@@ -172,7 +192,7 @@ extension StatementSteps {
             column: statement.columns.names[Int(index)], index: Int(index), found: stored, row: rowCount - 1,
             wanted: Value.self)
         try finish()
-        throw error
+        throw ended(by: error)
     }
 }
 

@@ -29,8 +29,12 @@ struct ConnectionHandle {
     /// Closes the connection; statements that still live keep its memory, not its use.
     func close() { sqlite3_close_v2(pointer) }
 
-    /// Closes the connection, or returns the code that says why it stays open.
-    func closeStrictly() -> ResultCode { ResultCode(rawValue: sqlite3_close(pointer)) }
+    /// Closes the connection, or returns the code that says why it stays open, and logs the statements that keep it so.
+    func closeStrictly() -> ResultCode {
+        let code = ResultCode(rawValue: sqlite3_close(pointer))
+        if code != .SQLITE_OK { logUnfinalizedStatements(code) }
+        return code
+    }
 
     // MARK: State
 

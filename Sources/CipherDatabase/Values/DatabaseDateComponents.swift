@@ -43,7 +43,10 @@ public struct DatabaseDateComponents: Sendable, Hashable {
         }
     }
 
-    private var milliseconds: String { String(format: ".%03d", (dateComponents.nanosecond ?? 0) / 1_000_000) }
+    private var milliseconds: String {
+        // Components may hold any number. What is no part of a second would be read as another time.
+        String(format: ".%03d", min(max((dateComponents.nanosecond ?? 0) / 1_000_000, 0), 999))
+    }
 
     init?(text: String) {
         guard let parts = DateTextReader.parts(of: text) else { return nil }
@@ -54,7 +57,7 @@ public struct DatabaseDateComponents: Sendable, Hashable {
         components.hour = parts.hour.map { Int($0) }
         components.minute = parts.minute.map { Int($0) }
         components.second = parts.second.map { Int($0) }
-        components.nanosecond = parts.fraction.map { Int(($0 * 1e9).rounded()) }
+        components.nanosecond = parts.nanosecond.map { Int($0) }
         components.timeZone = parts.secondsFromGMT.flatMap { TimeZone(secondsFromGMT: Int($0)) }
         self.init(components, format: Format(parts))
     }

@@ -61,6 +61,9 @@ extension DatabaseValue: DatabaseValueConvertible {
 }
 
 extension DatabaseValue: StatementColumnConvertible {
+    @inlinable
+    public static var acceptsNull: Bool { true }
+
     public init(sqliteStatement: SQLiteStatement, index: CInt) {
         self.init(statement: StatementHandle(sqliteStatement), index: index)
     }
@@ -108,6 +111,17 @@ extension DatabaseValue: CustomStringConvertible {
         case .double(let value): String(value)
         case .string(let value): "'" + value.replacingOccurrences(of: "'", with: "''") + "'"
         case .blob(let value): "x'" + value.map { String(format: "%02X", $0) }.joined() + "'"
+        }
+    }
+}
+
+extension DatabaseValue {
+    /// The value for a person to read, in rows and arguments: texts in double quotes, and of bytes their number.
+    var summary: String {
+        switch storage {
+        case .string(let value): String(reflecting: value)
+        case .blob(let value): "Data(\(value.count) bytes)"
+        case .null, .int64, .double: description
         }
     }
 }

@@ -35,8 +35,27 @@ public protocol StatementColumnConvertible {
     /// - Parameters:
     ///   - sqliteStatement: A statement that has a current row.
     ///   - index: The column, counted from 0.
-    /// - Returns: nil for NULL, and for values that the type cannot hold.
+    /// - Returns: nil for values that the type cannot hold. It is never asked about NULL, for which SQLite's functions
+    ///   return 0 or no bytes, unless ``acceptsNull`` says so.
     init?(sqliteStatement: SQLiteStatement, index: CInt)
+
+    /// Whether `init(sqliteStatement:index:)` may be called for NULL, and tells it from other values itself.
+    ///
+    /// False unless a type says otherwise. The library's own types do: they save the question in most columns.
+    static var acceptsNull: Bool { get }
+}
+
+extension StatementColumnConvertible {
+    @inlinable
+    public static var acceptsNull: Bool { false }
+
+    /// Reads a column of the current row; nil for NULL, and for values that the type cannot hold. Every reading of a
+    /// column goes through here.
+    @inlinable @inline(__always)
+    init?(column index: CInt, of statement: StatementHandle) {
+        if !Self.acceptsNull && statement.isNull(at: index) { return nil }
+        self.init(sqliteStatement: statement.pointer, index: index)
+    }
 }
 
 /// A type that binds itself straight to a statement's parameter.
@@ -63,5 +82,21 @@ extension StatementColumnConvertible where Self: RawRepresentable, RawValue: Sta
     public init?(sqliteStatement: SQLiteStatement, index: CInt) {
         guard let raw = RawValue(sqliteStatement: sqliteStatement, index: index) else { return nil }
         self.init(rawValue: raw)
+    }
+}
+
+extension StatementBinding where Self: RawRepresentable, RawValue: StatementBinding {
+    /// Binds the raw value.
+    @inlinable
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        rawValue.bind(to: sqliteStatement, at: index)
+    }
+}
+
+extension DatabaseValueConvertible where Self: RawRepresentable, RawValue: StatementBinding {
+    /// Binds ``databaseValue``, which a type may define in its own way.
+    @inlinable
+    public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
+        databaseValue.bind(to: sqliteStatement, at: index)
     }
 }

@@ -6,6 +6,8 @@ struct DateTextParts {
     var second: Int64?
     /// The fraction of the second, where the text has one.
     var fraction: Double?
+    /// The nanoseconds of the fraction; what is smaller is left out.
+    var nanosecond: Int64?
     /// East of Greenwich; nil where the text names no zone.
     var secondsFromGMT: Int64?
 
@@ -56,22 +58,25 @@ struct DateTextReader {
             guard let second = number(digits: 2), second < 61 else { return false }
             parts.second = second
             if skip(".") {
-                guard let fraction = readFraction() else { return false }
-                parts.fraction = fraction
+                guard readFraction(&parts) else { return false }
             }
         }
         return readZone(&parts)
     }
 
-    private mutating func readFraction() -> Double? {
+    private mutating func readFraction(_ parts: inout DateTextParts) -> Bool {
         var (value, unit): (Double, Double) = (0, 1)
+        var (nanosecond, nanoseconds): (Int64, Int64) = (0, 100_000_000)
         let start = position
         while let digit = digit() {
             // A Double has no room for more digits.
             if unit < 1e15 { (value, unit) = (value * 10 + Double(digit), unit * 10) }
+            nanosecond += digit * nanoseconds
+            nanoseconds /= 10
             position += 1
         }
-        return position > start ? value / unit : nil
+        (parts.fraction, parts.nanosecond) = (value / unit, nanosecond)
+        return position > start
     }
 
     private mutating func readZone(_ parts: inout DateTextParts) -> Bool {

@@ -3,6 +3,9 @@ import Foundation
 // A Date stands as TEXT `YYYY-MM-DD HH:MM:SS.SSS` in UTC, which sorts by time and which SQLite's date functions read.
 
 extension Date: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
+    public static var acceptsNull: Bool { true }
+
     /// NULL for dates that are no point in time, as for numbers that are no number.
     public var databaseValue: DatabaseValue { DateText.string(from: self).map { DatabaseValue(.string($0)) } ?? .null }
 
@@ -37,6 +40,17 @@ extension Date: DatabaseValueConvertible, StatementColumnConvertible, StatementB
     public init?(databaseDateComponents components: DatabaseDateComponents) {
         guard components.format.hasDate, let date = Date.fromDatabaseValue(components.databaseValue) else { return nil }
         self = date - TimeInterval(components.dateComponents.timeZone?.secondsFromGMT() ?? 0)
+    }
+
+    /// The point in time of a Julian day number, as SQLite's `julianday()` returns it: to the millisecond.
+    ///
+    /// - Parameter julianDay: Days, with their fraction, since noon in Greenwich on November 24, 4714 BC.
+    /// - Returns: nil for what SQLite's functions do not take: days outside of 0 to 5,373,484.5, the end of year 9999.
+    /// - SeeAlso: <https://www.sqlite.org/lang_datefunc.html>
+    public init?(julianDay: Double) {
+        guard julianDay >= 0 && julianDay < 5_373_484.5 else { return nil }
+        let beginOfUnixTime = 2_440_587.5
+        self.init(timeIntervalSince1970: ((julianDay - beginOfUnixTime) * 86_400_000).rounded() / 1000)
     }
 }
 

@@ -23,6 +23,9 @@ extension DatabaseValueConvertible where Self: FixedWidthInteger & Codable {
 
 extension StatementColumnConvertible where Self: FixedWidthInteger {
     @inlinable
+    public static var acceptsNull: Bool { true }
+
+    @inlinable
     public init?(sqliteStatement: SQLiteStatement, index: CInt) {
         guard let value = StatementHandle(sqliteStatement).int64OrNil(at: index) else { return nil }
         self.init(exactly: value)
@@ -48,6 +51,9 @@ extension UInt32: DatabaseValueConvertible, StatementColumnConvertible, Statemen
 extension UInt64: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {}
 
 extension Bool: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
+    public static var acceptsNull: Bool { true }
+
     @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.int64(self ? 1 : 0)) }
 
@@ -75,6 +81,9 @@ extension Bool: DatabaseValueConvertible, StatementColumnConvertible, StatementB
 
 extension Double: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
     @inlinable
+    public static var acceptsNull: Bool { true }
+
+    @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.double(self)) }
 
     @inlinable
@@ -100,6 +109,9 @@ extension Double: DatabaseValueConvertible, StatementColumnConvertible, Statemen
 
 extension Float: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
     @inlinable
+    public static var acceptsNull: Bool { true }
+
+    @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.double(Double(self))) }
 
     @inlinable
@@ -120,6 +132,9 @@ extension Float: DatabaseValueConvertible, StatementColumnConvertible, Statement
 }
 
 extension CGFloat: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
+    public static var acceptsNull: Bool { true }
+
     @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.double(Double(self))) }
 

@@ -15,10 +15,14 @@ extension Optional: DatabaseValueConvertible where Wrapped: DatabaseValueConvert
 
 extension Optional: StatementColumnConvertible where Wrapped: StatementColumnConvertible {
     @inlinable
+    public static var acceptsNull: Bool { true }
+
+    @inlinable
     public init?(sqliteStatement: SQLiteStatement, index: CInt) {
-        if let wrapped = Wrapped(sqliteStatement: sqliteStatement, index: index) {
+        let statement = StatementHandle(sqliteStatement)
+        if let wrapped = Wrapped(column: index, of: statement) {
             self = wrapped
-        } else if StatementHandle(sqliteStatement).isNull(at: index) {
+        } else if statement.isNull(at: index) {
             self = .none
         } else {
             return nil

@@ -1,4 +1,7 @@
 extension Substring: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
+    public static var acceptsNull: Bool { true }
+
     public var databaseValue: DatabaseValue { String(self).databaseValue }
 
     /// What a String takes.

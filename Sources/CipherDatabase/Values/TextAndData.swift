@@ -4,6 +4,9 @@ import Foundation
 
 extension String: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
     @inlinable
+    public static var acceptsNull: Bool { true }
+
+    @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.string(self)) }
 
     /// A TEXT, or a BLOB that is UTF-8.
@@ -28,6 +31,9 @@ extension String: DatabaseValueConvertible, StatementColumnConvertible, Statemen
 }
 
 extension Data: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
+    public static var acceptsNull: Bool { true }
+
     @inlinable
     public var databaseValue: DatabaseValue { DatabaseValue(.blob(self)) }
 
@@ -67,6 +73,9 @@ extension Data {
 }
 
 extension UUID: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
+    @inlinable
+    public static var acceptsNull: Bool { true }
+
     /// The 16 bytes, as a BLOB.
     public var databaseValue: DatabaseValue {
         withUnsafeBytes(of: uuid) { DatabaseValue(.blob(Data($0))) }

@@ -107,6 +107,25 @@ import Testing
         }
     }
 
+    // Connections are keyed raw, which needs no derivation, so SQLCipher had its default of 256,000 rounds and said so.
+    @Test("PRAGMA kdf_iter tells the rounds in force, on every connection", arguments: [[], [plaintextHeader]])
+    func roundsInForce(pragmas: [String]) throws {
+        func rounds(_ db: Database) throws -> Int? { try Int.fetchOne(db, sql: "PRAGMA kdf_iter") }
+        let config = configuration(.passphrase("secret"), ["kdf_iter = 1500"] + pragmas)
+        for _ in 0..<2 {
+            let pool = try DatabasePool(path: path, configuration: config)
+            try pool.write { db in
+                #expect(try rounds(db) == 1500)
+                try db.execute(sql: "CREATE TABLE IF NOT EXISTS t(a); INSERT INTO t VALUES (1)")
+            }
+            #expect(try pool.read(rounds) == 1500)
+            #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT MAX(a) FROM t") } == 1)
+            try pool.close()
+        }
+    }
+
+    private static let plaintextHeader = "cipher_plaintext_header_size = 32"
+
     @Test(
         "settings that contradict the record are refused, and change nothing",
         arguments: [

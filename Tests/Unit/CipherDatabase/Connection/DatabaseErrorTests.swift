@@ -78,6 +78,7 @@ import Testing
         #expect(bridged.domain == DatabaseError.errorDomain)
         #expect(bridged.code == 2067)
         #expect(bridged.localizedDescription == error.description)
+        #expect(bridged.localizedFailureReason == "twice")
         #expect(!bridged.localizedDescription.contains("secret"))
         #expect(error.arguments == nil)
         let open = DatabaseError(arguments: ["shown"], publicStatementArguments: true)

@@ -62,6 +62,8 @@ import Testing
         #expect(try Array(numbers(3).flatMap { 0..<$0 }) == [0, 0, 1, 0, 1, 2])
         #expect(try Array(numbers(3).flatMap { AnyCursor(0..<$0) }) == [0, 0, 1, 0, 1, 2])
         #expect(try Array(AnyCursor([[1], [], [2, 3]]).joined()) == [1, 2, 3])
+        #expect(try Array([1, 2].flatMap { AnyCursor([$0, $0 * 10]) }) == [1, 10, 2, 20])
+        #expect(throws: Failure.self) { try (0...1).flatMap { failing(after: $0) }.suffix(1) }
         #expect(try Array(AnyCursor([numbers(1), numbers(0), numbers(2)]).joined()) == [1, 1, 2])
     }
 
@@ -92,9 +94,50 @@ import Testing
         try set.formUnion(numbers(2))
         #expect(set == [0, 1, 2])
         #expect(try Dictionary(uniqueKeysWithValues: numbers(2).map { ($0, "\($0)") }) == [1: "1", 2: "2"])
-        #expect(try Dictionary(uniqueKeysWithValues: numbers(1).map { ($0, 0) }, minimumCapacity: 9) == [1: 0])
+        #expect(try Dictionary(minimumCapacity: 9, uniqueKeysWithValues: numbers(1).map { ($0, 0) }) == [1: 0])
         #expect(try Dictionary(grouping: numbers(4)) { $0 % 2 } == [0: [2, 4], 1: [1, 3]])
-        #expect(try Dictionary(grouping: numbers(2), minimumCapacity: 9) { $0 } == [1: [1], 2: [2]])
+        #expect(try Dictionary(minimumCapacity: 9, grouping: numbers(2)) { $0 } == [1: [1], 2: [2]])
+    }
+
+    /// A cursor that can be read by its `forEach` alone.
+    private final class Pushed: Cursor {
+        func next() throws -> Int? { throw Failure() }
+        func forEach(_ body: (Int) throws -> Void) throws { for number in 1...3 { try body(number) } }
+    }
+
+    // `forEach` is a requirement, so that a cursor may do around all elements what it cannot do around each: GRDB's
+    // cursors open their statement there. What is made of such a cursor has to come through it.
+    @Test("cursors and collections made of a cursor read it by its own forEach")
+    func forwarding() throws {
+        #expect(try Array(Pushed()) == [1, 2, 3])
+        #expect(try Array(Pushed(), minimumCapacity: 9) == [1, 2, 3])
+        #expect(try Set(Pushed()) == [1, 2, 3])
+        #expect(try Array(Pushed().map { $0 * 2 }) == [2, 4, 6])
+        #expect(try Array(Pushed().filter { $0 != 2 }) == [1, 3])
+        #expect(try Array(Pushed().compactMap { $0 == 2 ? nil : "\($0)" }) == ["1", "3"])
+        #expect(try Array(Pushed().enumerated().map { "\($0) \($1)" }) == ["0 1", "1 2", "2 3"])
+        #expect(try Array(Pushed().flatMap { 0..<$0 }) == [0, 0, 1, 0, 1, 2])
+        #expect(try Array(Pushed().dropFirst(2)) == [3])
+        #expect(try Array(Pushed().drop { $0 < 2 }) == [2, 3])
+        #expect(try Array(AnyCursor(Pushed())) == [1, 2, 3])
+        #expect(try Dictionary(grouping: Pushed()) { $0 % 2 } == [0: [2], 1: [1, 3]])
+        #expect(try Dictionary(uniqueKeysWithValues: Pushed().map { ($0, "\($0)") }) == [1: "1", 2: "2", 3: "3"])
+    }
+
+    @Test("forEach goes on where single steps have ended")
+    func forEachAfterNext() throws {
+        func afterOne<Made: Cursor>(_ cursor: Made) throws -> [Made.Element] {
+            _ = try cursor.next()
+            return try Array(cursor)
+        }
+        #expect(try afterOne(numbers(3).map { $0 * 2 }) == [4, 6])
+        #expect(try afterOne(numbers(4).filter { $0 % 2 == 0 }) == [4])
+        #expect(try afterOne(numbers(3).enumerated().map { $0.0 }) == [1, 2])
+        #expect(try afterOne(numbers(3).flatMap { 0..<$0 }) == [0, 1, 0, 1, 2])
+        #expect(try afterOne(numbers(2).flatMap { [$0, $0 + 10] }) == [11, 2, 12])
+        #expect(try afterOne(numbers(4).dropFirst(2)) == [4])
+        #expect(try afterOne(numbers(4).drop { $0 < 2 }) == [3, 4])
+        #expect(try afterOne(AnyCursor(numbers(3))) == [2, 3])
     }
 
     @Test("a cursor of the database takes part in all of it, and tells what it runs")

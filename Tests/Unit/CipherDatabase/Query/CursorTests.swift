@@ -1,5 +1,6 @@
 import CSQLCipher
 import CipherDatabase
+import Foundation
 import Testing
 
 @Suite struct CursorTests {
@@ -109,6 +110,39 @@ import Testing
             #expect(row?["n"] as Int? == 1)
             row = nil
             #expect(sqlite3_stmt_busy(statement.sqliteStatement) == 0)
+        }
+    }
+
+    // MARK: Errors
+
+    // A cursor that failed said at its next step that it had come to its end: a loop that goes on after an error took
+    // part of a result for all of it.
+    @Test("a cursor that has failed throws the same error each time it is asked again")
+    func failedCursors() throws {
+        try queue.inDatabase { db throws in
+            db.add(function: DatabaseFunction("fail", argumentCount: 0) { _ in throw DatabaseError(message: "boom") })
+            let sql = "VALUES (1), (fail())"
+            func expectFailures(_ cursor: some Cursor) throws {
+                #expect(try cursor.next() != nil)
+                for _ in 0..<3 { #expect(databaseError { try cursor.next() }?.message == "boom") }
+            }
+            try expectFailures(Int.fetchCursor(db, sql: sql))
+            try expectFailures(Int?.fetchCursor(db, sql: sql))
+            try expectFailures(URL.fetchCursor(db, sql: "VALUES ('a:b'), (fail())"))
+            try expectFailures(Row.fetchCursor(db, sql: sql))
+            try expectFailures(Row.fetchCursor(db, sql: sql, adapter: SuffixRowAdapter(fromIndex: 0)))
+            #expect(try Int.fetchOne(db, sql: "SELECT 1") == 1)
+        }
+    }
+
+    @Test("a cursor that met a value it cannot read throws that error again, and has left its statement")
+    func unreadableValues() throws {
+        try queue.read { db throws in
+            let numbers = try Int.fetchCursor(db, sql: "VALUES (NULL), (1)")
+            for _ in 0..<2 { #expect(throws: RowDecodingError.self) { try numbers.next() } }
+            #expect(sqlite3_stmt_busy(numbers.statement.sqliteStatement) == 0)
+            let links = try URL.fetchCursor(db, sql: "VALUES (NULL), ('a:b')")
+            for _ in 0..<2 { #expect(throws: RowDecodingError.self) { try links.next() } }
         }
     }
 

@@ -30,6 +30,9 @@ import Testing
             """)
         #expect(sql == #"SELECT "name" FROM "a ""b""" WHERE score > ? AND x = ? ORDER BY name"#)
         #expect(arguments == [10, 1])
+        let whole = try build("SELECT \("x") WHERE \(condition) AND \(SQL(sql: "y = ?", arguments: [2]))")
+        #expect(whole.sql == "SELECT ? WHERE score > ? AND y = ?")
+        #expect(whole.arguments == ["x", 10, 2])
     }
 
     @Test("a collation is put in by its name")
@@ -48,6 +51,9 @@ import Testing
             #expect(try SQLRequest<Int>(literal: literal).fetchCount(db) == ids.count)
         }
         #expect(try build("\(Set([5]))").sql == "(?)")
+        #expect(try build("\([1, 2, 3])").sql == "(?,?,?)")
+        #expect(try build("\([])").sql == "(SELECT NULL WHERE NULL)")
+        #expect((0...3).map { databaseQuestionMarks(count: $0) } == ["", "?", "?,?", "?,?,?"])
         #expect(try build("\(["a", 1] as [any DatabaseValueConvertible])").arguments == ["a", 1])
     }
 
@@ -114,6 +120,34 @@ import Testing
             #expect(try Int.fetchOne(#require(try statements.next())) == 1)
             #expect(databaseError { try statements.next() }?.resultCode == .SQLITE_MISUSE)
             #expect(databaseError { try db.allStatements(sql: "SELECT ?", arguments: []).next() } != nil)
+        }
+    }
+
+    // GRDB makes a statement of a literal without values as it makes one of SQL text: its arguments may come later.
+    // They were set at once, none at all, so every such statement was refused.
+    @Test("a literal without values makes statements that take their arguments later")
+    func argumentsLater() throws {
+        try queue.write { db throws in
+            try db.execute(literal: "CREATE TABLE t(a, b)")
+            try db.makeStatement(literal: "INSERT INTO t VALUES (?, ?)").execute(arguments: [1, "x"])
+            try db.cachedStatement(literal: "INSERT INTO t VALUES (:a, :b)").execute(arguments: ["a": 2, "b": "y"])
+            let made = try db.makeStatement(literal: "SELECT b FROM t WHERE a = :a")
+            #expect(try String.fetchAll(made, arguments: ["a": 1]) == ["x"])
+            let cached = try db.cachedStatement(literal: "SELECT b FROM t WHERE a = ?")
+            #expect(try String.fetchOne(cached, arguments: [2]) == "y")
+            let statements = try db.allStatements(literal: "SELECT a FROM t WHERE b = ?; SELECT b FROM t WHERE a = ?")
+            #expect(try Int.fetchOne(try #require(try statements.next()), arguments: ["y"]) == 2)
+            #expect(try String.fetchOne(try #require(try statements.next()), arguments: [1]) == "x")
+            #expect(databaseError { try db.makeStatement(literal: "SELECT ?").execute() }?.resultCode == .SQLITE_MISUSE)
+        }
+    }
+
+    @Test("a cached request without arguments does not run with those of another use of its SQL")
+    func cachedRequest() throws {
+        try queue.read { db throws in
+            let sql = "SELECT ?"
+            #expect(try SQLRequest<Int>(sql: sql, arguments: [1], cached: true).fetchOne(db) == 1)
+            #expect(databaseError { try SQLRequest<Int>(sql: sql, cached: true).fetchOne(db) } != nil)
         }
     }
 }

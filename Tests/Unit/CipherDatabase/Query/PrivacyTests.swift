@@ -29,14 +29,14 @@ import Testing
         #expect(error.description == text)
         #expect("\(error)" == text)
         #expect(error.sql == "INSERT INTO t VALUES (?)")
-        #expect(error.expandedDescription == text + " with arguments ['secret word']")
+        #expect(error.expandedDescription == text + " with arguments [\"secret word\"]")
         #expect(!error.localizedDescription.contains(secret))
     }
 
     @Test("an error shows the values where they are public")
     func publicError() throws {
         let error = try error(isPublic: true)
-        #expect(error.description.hasSuffix("with arguments ['secret word']"))
+        #expect(error.description.hasSuffix("with arguments [\"secret word\"]"))
         #expect(error.expandedDescription == error.description)
     }
 
@@ -56,6 +56,23 @@ import Testing
         #expect(try traces(isPublic: false) { $0.description } == ["INSERT INTO t VALUES (?)"])
         #expect(try traces(isPublic: true) { $0.description } == ["INSERT INTO t VALUES ('secret word')"])
         #expect(try traces(isPublic: false) { $0.expandedDescription } == ["INSERT INTO t VALUES ('secret word')"])
+    }
+
+    // A trace named a statement with the semicolon and the blanks around it, so the same statement had several names.
+    @Test("a trace shows statements without the blanks and semicolons around them")
+    func trimmedTraces() throws {
+        var events: [String] = []
+        try queue(isPublic: false).inDatabase { db in
+            db.trace(options: [.statement, .profile]) { event in
+                switch event {
+                case .statement(let statement), .profile(let statement, _):
+                    events += [statement.sql, statement.expandedSQL]
+                }
+            }
+            try db.execute(sql: "\n INSERT INTO t VALUES (?) ; ;", arguments: [1])
+        }
+        let (sql, expanded) = ("INSERT INTO t VALUES (?)", "INSERT INTO t VALUES (1)")
+        #expect(events == [sql, expanded, sql, expanded])
     }
 
     @Test("a profile tells each statement when it has ended, with its seconds")

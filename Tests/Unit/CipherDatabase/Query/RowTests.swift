@@ -102,7 +102,34 @@ import Testing
     func description() throws {
         let row: Row = ["id": 1, "name": "Brien \"x\"", "none": nil, "half": 0.5, "bytes": Data([1, 0xab])]
         #expect(
-            row.description == "[id:1 name:\"Brien \\\"x\\\"\" none:NULL half:0.5 bytes:x'01AB']")
+            row.description == "[id:1 name:\"Brien \\\"x\\\"\" none:NULL half:0.5 bytes:Data(2 bytes)]")
+        #expect(row.debugDescription == row.description)
+        #expect(Row().debugDescription == "[]")
+    }
+
+    @Test("a row prints its scopes at every depth in a debugger, and the row that an adapter made it from")
+    func debugDescription() throws {
+        let adapter = SuffixRowAdapter(fromIndex: 1).addingScopes([
+            "right": RangeRowAdapter(2..<3),
+            "left": ScopeAdapter(
+                base: RangeRowAdapter(0..<1),
+                scopes: ["inner": EmptyRowAdapter().addingScopes(["none": EmptyRowAdapter()])]),
+        ])
+        let row = try queue.read { try Row.fetchOne($0, sql: "SELECT 1 AS a, 'x' AS b, NULL AS c", adapter: adapter) }
+        let text = """
+            ▿ [b:"x" c:NULL]
+              unadapted: [a:1 b:"x" c:NULL]
+              - left: [a:1]
+                - inner: []
+                  - none: []
+              - right: [c:NULL]
+            """
+        #expect(row?.debugDescription == text)
+        #expect(row?.description == "[b:\"x\" c:NULL]")
+        let renamed = try queue.read { db in
+            try Row.fetchOne(db, sql: "SELECT 1 AS a", adapter: RenameColumnAdapter { $0 + "2" })
+        }
+        #expect(renamed?.debugDescription == "▿ [a2:1]\n  unadapted: [a:1]")
     }
 
     @Test("rows of one statement may be read by name on several threads at once")

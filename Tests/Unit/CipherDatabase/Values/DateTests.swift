@@ -69,4 +69,44 @@ import Testing
         #expect(Date.fromDatabaseValue(Date.distantFuture.databaseValue) == .distantFuture)
         #expect(Date.fromDatabaseValue(Date.distantPast.databaseValue) == .distantPast)
     }
+
+    // The components of `.9999999999` had 1,000,000,000 nanoseconds, which were written as `.1000`: a tenth of a
+    // second.
+    @Test(
+        "a fraction of more digits than there are nanoseconds stays in its second",
+        arguments: [
+            ("23:59:59.9999999999", 999_999_999), ("00:00:00.00000000099", 0), ("10:20:30.123456789999", 123_456_789),
+            ("10:20:30.1", 100_000_000), ("10:20:30.000000001", 1), ("10:20:30.0000000000000000000000001", 0),
+        ])
+    func longFractions(text: String, nanoseconds: Int) throws {
+        let found = try #require(DatabaseDateComponents.fromDatabaseValue("2024-02-29 \(text)".databaseValue))
+        #expect(found.dateComponents.nanosecond == nanoseconds)
+        let date = try #require(Date(databaseDateComponents: found)).timeIntervalSince1970
+        let second = try #require(self.date("2024-02-29 " + text.prefix(8)))
+        #expect(date >= second && date < second + 1)
+        #expect(abs(date - second - Double(nanoseconds / 1_000_000) / 1000) < 0.00001)
+    }
+
+    @Test("nanoseconds that are no part of a second do not spoil the text")
+    func wrongNanoseconds() {
+        func text(_ nanosecond: Int) -> DatabaseValue {
+            DatabaseDateComponents(DateComponents(hour: 1, nanosecond: nanosecond), format: .HMSS).databaseValue
+        }
+        #expect(text(1_000_000_000) == "01:00:00.999")
+        #expect(text(-5_000_000) == "01:00:00.000")
+    }
+
+    @Test("a Julian day is the point in time that SQLite takes it for")
+    func julianDays() throws {
+        let texts = ["1970-01-01 00:00:00.000", "2024-02-29 12:30:15.123", "0000-01-01", "9999-12-31 23:59:59.999"]
+        for text in texts {
+            let day = try queue.read { try Double.fetchOne($0, sql: "SELECT julianday(?)", arguments: [text]) }
+            let seconds = try #require(day.flatMap { Date(julianDay: $0)?.timeIntervalSince1970 })
+            let expected = try #require(date(text))
+            #expect(abs(seconds - expected) < 0.0005, "\(text)")
+        }
+        #expect(Date(julianDay: 2_456_293.520833)?.databaseValue == "2013-01-01 00:29:59.971")
+        #expect(Date(julianDay: 0) != nil)
+        for day in [-0.1, 5_373_484.5, .infinity, .nan] { #expect(Date(julianDay: day) == nil) }
+    }
 }

@@ -1,11 +1,22 @@
+import CSQLCipher
 import CipherDatabase
 import Foundation
 import Testing
+
+/// Binds its raw value, and is no value of the database otherwise.
+private struct Bound<RawValue>: RawRepresentable { var rawValue: RawValue }
+extension Bound: StatementBinding where RawValue: StatementBinding {}
 
 @Suite struct ValueTests {
     let queue = DatabaseQueue()
 
     private enum Color: String, DatabaseValueConvertible { case red, green }
+    /// Stores something else than its raw value.
+    private enum Coded: String, DatabaseValueConvertible {
+        case first
+        var databaseValue: DatabaseValue { 1 }
+        static func fromDatabaseValue(_ value: DatabaseValue) -> Coded? { value == 1 ? .first : nil }
+    }
     private enum Grade: Int, DatabaseValueConvertible, StatementColumnConvertible { case low = 1, high }
 
     private func fetch<Value: DatabaseValueConvertible>(
@@ -129,6 +140,20 @@ import Testing
         #expect(throws: RowDecodingError.self) { try fetch("blue", as: Color.self) }
         #expect(throws: RowDecodingError.self) { try fetch(9, as: Grade.self) }
         #expect(try queue.read { try Grade.fetchAll($0, sql: "VALUES (1), (2)") } == [.low, .high])
+        #expect(try fetch(Coded.first, as: Coded.self) == .first)
+        #expect(try storageClass(of: Coded.first) == "integer")
+    }
+
+    @Test("what has a raw value that can be bound is bound as that")
+    func rawBinding() throws {
+        try queue.read { db throws in
+            let statement = try db.makeStatement(sql: "SELECT ?")
+            let pointer = statement.sqliteStatement
+            #expect(Bound(rawValue: "text").bind(to: pointer, at: 1) == SQLITE_OK)
+            #expect(sqlite3_step(pointer) == SQLITE_ROW)
+            #expect(String(sqliteStatement: pointer, index: 0) == "text")
+            sqlite3_reset(pointer)
+        }
     }
 
     @Test("a stored value prints as an SQL literal that gives it back")
