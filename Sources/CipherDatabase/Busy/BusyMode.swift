@@ -67,7 +67,7 @@ extension Database {
         hooks.isBusy = { [unowned self, handle, gate] tries in
             let now = ContinuousClock.now
             // The wait for the turn and the one for SQLite's lock are one wait.
-            if tries == 0 { deadline = lockDeadline ?? now + limit }
+            if tries == 0 { deadline = (turn?.isHeld == true ? lockDeadline : nil) ?? now + limit }
             if now >= deadline || handle.isInterrupted || gate.isWanted { return false }
             gate.pause(for: min(BusyPauses.pause(beforeTry: tries), deadline - now) + .microseconds(1))
             return !handle.isInterrupted && !gate.isWanted

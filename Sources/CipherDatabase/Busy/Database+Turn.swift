@@ -26,6 +26,8 @@ extension Database {
     /// Takes the turn, waiting for it as the busy mode says.
     func enterTurn(_ turn: WriteTurn, sql: @autoclosure () -> String) throws {
         if turn.isHeld { return }
+        // Of an earlier wait, which may have been in vain.
+        lockDeadline = nil
         if turn.enterIfFree() { return }
         switch handle.mainTransactionState {
         case .writing:

@@ -113,14 +113,18 @@ public struct Configuration: Sendable {
     /// The queue below the connections' own queues; a concurrent one, or readers wait for each other. Default: nil.
     public var targetQueue: DispatchQueue?
 
-    /// The queue below the writer's queue; nil takes ``targetQueue``. Default: nil.
+    /// The queue below the writer's queue; nil takes ``targetQueue``, and so does a
+    /// read-only database. Default: nil.
     public var writeTargetQueue: DispatchQueue?
+
+    /// The queue below the writer's queue in the end: a database that is only read has no queue for writes.
+    var queueOfWriter: DispatchQueue? { readonly ? targetQueue : writeTargetQueue ?? targetQueue }
 
     /// The quality of service of the reading queues.
     public var readQoS: DispatchQoS { targetQueue?.qos ?? qos }
 
     /// The quality of service of the writing queue.
-    public var writeQoS: DispatchQoS { (writeTargetQueue ?? targetQueue)?.qos ?? qos }
+    public var writeQoS: DispatchQoS { queueOfWriter?.qos ?? qos }
 
     // MARK: Suspension
 

@@ -50,12 +50,25 @@ extension Database {
         var text = text
         while true {
             let (code, statement, tail) = prepare(text, persistent: persistent)
-            guard code == .SQLITE_OK else { throw error(code, sql: sql.trimmingSQL()) }
+            guard code == .SQLITE_OK else { throw try compilationError(code, sql: sql.trimmingSQL()) }
             if let statement { return (Statement(database: self, sqliteStatement: statement), tail ?? text) }
             // Blanks and comments compile to nothing.
             guard let tail, tail > text, tail.pointee != 0 else { return (nil, text) }
             text = tail
         }
+    }
+
+    /// The error of a text that does not compile.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` where its transaction is gone, and with it perhaps what it asks for.
+    private func compilationError(_ code: ResultCode, sql: String) throws -> any Error {
+        let failure = error(code, sql: sql)
+        if wasRolledBack {
+            wasRolledBack = false
+            throw DatabaseError.suspended(sql: sql)
+        }
+        try requireExpectedTransaction(for: sql)
+        return failure
     }
 
     // MARK: Running

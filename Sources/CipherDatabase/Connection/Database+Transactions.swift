@@ -159,7 +159,10 @@ extension Database {
         if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if control.isBegin && !passesGate { try requireExpectedTransaction(for: control.sql) }
-        if hasFailedToSync && control.takesWriteLock { throw DatabaseError.syncFailed(sql: control.sql) }
+        if control.takesWriteLock {
+            if refusesWrites { throw DatabaseError.readonly(sql: control.sql) }
+            if hasFailedToSync { throw DatabaseError.syncFailed(sql: control.sql) }
+        }
         try keying.willCompile(control.sql, on: self)
         guard passesGate || gatesReads || (usesGate && control.call.isWrite) else {
             return try finish(control, step(control), isSuspended: false)
@@ -218,6 +221,8 @@ struct ControlStatements {
         case beginExclusive
         case commit
         case rollback
+        /// Gives a deferred transaction its view of the database, which otherwise its first statement does.
+        case view
 
         var sql: String {
             switch self {
@@ -226,6 +231,8 @@ struct ControlStatements {
             case .beginExclusive: "BEGIN EXCLUSIVE TRANSACTION"
             case .commit: "COMMIT TRANSACTION"
             case .rollback: "ROLLBACK TRANSACTION"
+            // Of all statements that read the file the one with the fewest steps.
+            case .view: "PRAGMA schema_version"
             }
         }
 
@@ -235,7 +242,7 @@ struct ControlStatements {
         /// What it is to the gate of its connection.
         var call: GatedCall {
             switch self {
-            case .beginDeferred: .read
+            case .beginDeferred, .view: .read
             case .beginImmediate, .beginExclusive: .write
             case .commit, .rollback: .ending
             }
@@ -258,9 +265,9 @@ struct ControlStatements {
             statement = StatementHandle(compiled)
             statements[kind.rawValue] = statement
         }
-        let code = statement.step()
+        let code = ResultCode(rawValue: statement.step())
         _ = statement.reset()
-        return ResultCode(rawValue: code)
+        return code == .SQLITE_ROW ? .SQLITE_DONE : code
     }
 
     mutating func finalizeAll() {

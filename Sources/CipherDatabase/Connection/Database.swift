@@ -190,8 +190,7 @@ public final class Database {
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if withdrawal.isSet, let reason = withdrawal.reason { throw reason }
         if refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
-            throw DatabaseError(
-                resultCode: .SQLITE_READONLY, message: "attempt to write a readonly database", sql: statement.sql)
+            throw DatabaseError.readonly(sql: statement.sql)
         }
         if hasFailedToSync && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError.syncFailed(sql: statement.sql)

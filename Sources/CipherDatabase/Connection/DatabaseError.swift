@@ -90,6 +90,11 @@ extension DatabaseError {
                 + "Open it again in the child, or start a program (exec) instead of forking")
     }
 
+    /// A statement that would write where only reading is allowed.
+    static func readonly(sql: String) -> DatabaseError {
+        DatabaseError(resultCode: .SQLITE_READONLY, message: "attempt to write a readonly database", sql: sql)
+    }
+
     /// The connection was closed before this use of it.
     package static func connectionIsClosed() -> DatabaseError {
         DatabaseError(resultCode: .SQLITE_MISUSE, message: "Connection is closed")

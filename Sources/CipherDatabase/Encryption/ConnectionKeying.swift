@@ -134,6 +134,12 @@ final class ConnectionKeying {
     }
 
     private func settlePending(_ box: KeyMaterialBox, _ pending: PendingKey) throws {
+        if pending.isNewFile, keyring.isReadonly, let paths = keyring.paths {
+            if pending.needsSidecar { throw FileDiagnosis.notYetCreated(paths.database) }
+            // SQLCipher derives from the salt of the file, once there is one.
+            phase = .leftToSQLCipher
+            return
+        }
         if pending.needsSidecar && !pending.isModelled {
             throw keyring.settingsConflict(
                 "a plaintext header together with settings of SQLCipher 1 to 3 cannot be recorded")
@@ -280,7 +286,8 @@ final class ConnectionKeying {
         case .given(let box, var pending):
             if let reason = pending.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
             phase = .given(box, pending)
-            if pending.needsSidecar, pending.isNewFile, pending.isModelled, let salt = pending.salt {
+            if pending.needsSidecar, pending.isNewFile, pending.isModelled, !keyring.isReadonly, let salt = pending.salt
+            {
                 // The salt must be safe on disk before the first page can be written under it.
                 let key = try keyring.dataKey(for: box, salt: salt, settings: pending.settings)
                 try keyring.record(salt: salt, settings: pending.settings, key: key, state: .creating)

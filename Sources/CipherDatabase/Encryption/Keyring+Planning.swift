@@ -78,7 +78,11 @@ extension Keyring {
         guard let paths else { throw keyMissing() }
         switch try FileDiagnosis(file, path: paths.database).kindWithoutSidecar() {
         case .new:
-            if isReadonly { throw FileDiagnosis.notYetCreated(paths.database) }
+            guard !isReadonly else {
+                if settings != nil { throw FileDiagnosis.notYetCreated(paths.database) }
+                // Its salt is the affair of whoever writes the first page.
+                return .pending(PendingKey(isNewFile: true, salt: nil, saltOrigin: .unknown))
+            }
             let salt = try Salt.random()
             guard let settings else {
                 return .pending(PendingKey(isNewFile: true, salt: salt, saltOrigin: .generated))

@@ -12,6 +12,8 @@ public struct CheckpointStatistics: Sendable, Equatable {
     public var copiedFrames = 0
     /// How long the longest one took. Nobody writes meanwhile.
     public var longest = Duration.zero
+    /// Checkpoints that waited for readers to end, so that the log could be used anew.
+    public var waitCount = 0
     /// Frames of the log at the last checkpoint.
     public var logFrames = 0
     /// How many of them were in the database file then.
@@ -81,6 +83,8 @@ final class CheckpointRecorder: Sendable {
     }
 
     var statistics: CheckpointStatistics { state.withLock(\.statistics) }
+
+    func recordWait() { state.withLock { $0.statistics.waitCount += 1 } }
 
     func recordPostponed() { state.withLock { $0.statistics.postponed += 1 } }
 

@@ -18,6 +18,10 @@ final class Checkpointer {
     /// The length of the log, in frames, at which the next checkpoint is due.
     private var dueFrames: Int
     private var lastFrames = 0
+    /// The length of the log, in frames, from which on a checkpoint waits for the readers of the log.
+    private var waitFrames: Int
+    /// What this connection told others of its last attempt.
+    private var published: UInt64 = 0
 
     /// - Parameters:
     ///   - paths: The files of the database.
@@ -32,13 +36,17 @@ final class Checkpointer {
         sharedMemory = paths.sharedMemory
         interval = max(1, configuration.checkpointFrames)
         dueFrames = interval
+        waitFrames = interval * Limits.checkpointsBeforeRestart
         self.recorder = recorder ?? CheckpointRecorder(path: paths.database, configuration: configuration)
     }
 
     /// Checkpoints when the log has grown enough since the last time. A failure waits for the next commit.
     func checkpointIfDue(holding writer: Database) {
         let frames = writer.logFrames
-        if frames < lastFrames { setDueFrames(interval, writer) }
+        if frames < lastFrames {
+            setDueFrames(interval, writer)
+            waitFrames = interval * Limits.checkpointsBeforeRestart
+        }
         lastFrames = frames
         guard frames >= dueFrames, !writer.isClosed, !writer.isInsideTransaction else { return }
         // The commit before kept the turn for it, or it comes by soon; a checkpoint is never starved by other writers.
@@ -46,6 +54,8 @@ final class Checkpointer {
         if let others = framesAtOthersCheckpoint(writer), others + interval > frames {
             return setDueFrames(others + interval, writer)
         }
+        let former = writer.turn?.checkpointed
+        // Before its outcome is known: the others need not try at the same time.
         tellOthers(writer)
         writer.leaveTurnIfDone(keepingForCheckpoint: false)
         let result = try? writer.withoutWaiting {
@@ -56,7 +66,11 @@ final class Checkpointer {
             // For SQLite's lock it does not wait: it comes with one of the next commits.
             return try copyLog(holding: writer)
         }
-        if result == nil { recorder.recordPostponed() }
+        if result == nil {
+            recorder.recordPostponed()
+            // Whoever comes next may try: this connection soon, the others when it is due for them.
+            if let former, writer.turn?.checkpointed == published { writer.turn?.checkpointed = former }
+        }
         // Where a reader keeps the log from being copied whole, trying at each commit would only cost time.
         setDueFrames(frames + (result == nil ? min(interval, Limits.framesBeforeRetry) : interval), writer)
     }
@@ -76,7 +90,8 @@ final class Checkpointer {
     /// Tells other processes of a checkpoint of this one.
     private func tellOthers(_ writer: Database) {
         guard let index = writer.handle.walIndex else { return }
-        writer.turn?.checkpointed = UInt64(index.salts.second) << 32 | UInt64(index.frames)
+        published = UInt64(index.salts.second) << 32 | UInt64(index.frames)
+        writer.turn?.checkpointed = published
     }
 
     private func setDueFrames(_ frames: Int, _ writer: Database) {
@@ -123,9 +138,7 @@ final class Checkpointer {
         tellOthers(writer)
         let start = ContinuousClock.now
         var result = try copyFrames(on: second, holding: writer)
-        if result.walFrameCount >= interval * Limits.checkpointsBeforeRestart {
-            result = try awaitRestart(result, on: second, holding: writer)
-        }
+        if result.walFrameCount >= waitFrames { result = try awaitRestart(result, on: second, holding: writer) }
         recorder.record(
             result, copied: max(0, result.checkpointedFrameCount - Int(before)), took: .now - start,
             readers: { second.handle.walIndex.map { LogReader.blocking($0, sharedMemory: sharedMemory) } ?? [] })
@@ -150,18 +163,38 @@ final class Checkpointer {
     /// where reads overlap without a gap that never comes by itself.
     ///
     /// Nobody can commit meanwhile. So whoever begins to read keeps nothing from being copied, and once everything is
-    /// copied reads the database file alone: what there is to wait for is the reads under way.
+    /// copied reads the database file alone: what there is to wait for is the reads under way. Where they last longer,
+    /// the next wait comes when the log is twice as long.
     private func awaitRestart(
         _ first: CheckpointResult, on second: Database, holding writer: Database
     ) throws -> CheckpointResult {
         var result = first
+        recorder.recordWait()
         let deadline = ContinuousClock.now + Limits.restartWait
-        while ContinuousClock.now < deadline {
+        var readsLog = true
+        while !writer.gate.isWanted {
             if !result.isComplete { result = try copyFrames(on: second, holding: writer) }
-            if result.isComplete && second.handle.isLogUnread { break }
+            if result.isComplete && readsLog {
+                guard leaveLog(writer) else { break }
+                // A program that takes no turns may have come in between.
+                let frames = result.walFrameCount
+                result = try copyFrames(on: second, holding: writer)
+                readsLog = result.walFrameCount != frames
+            }
+            if result.isComplete && !readsLog && second.handle.isLogUnread { return result }
+            guard ContinuousClock.now < deadline else { break }
             CurrentThread.pause(microseconds: Limits.restartPauseMicroseconds)
         }
+        waitFrames = 2 * result.walFrameCount
         return result
+    }
+
+    /// Begins the transaction of the writer anew: the one that it began before the log was copied holds a read mark, and
+    /// would be waited for in vain. The new one reads the database file alone.
+    ///
+    /// - Returns: Whether it has the write lock again.
+    private func leaveLog(_ writer: Database) -> Bool {
+        writer.withoutWaiting { (try? writer.run(.rollback)) != nil && (try? writer.run(.beginImmediate)) != nil }
     }
 
     func close() {

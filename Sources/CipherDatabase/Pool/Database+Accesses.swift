@@ -2,13 +2,17 @@
 
 extension Database {
     /// Runs a read in a deferred transaction, so that all it sees is of one moment.
-    func inReadTransaction<T>(_ body: (Database) throws -> T) throws -> T {
+    ///
+    /// - Parameter beginsNow: Whether that is the moment at which the transaction begins; otherwise it is that of its
+    ///   first statement.
+    func inReadTransaction<T>(beginsNow: Bool = false, _ body: (Database) throws -> T) throws -> T {
         try run(.beginDeferred)
         let outer = expectsTransaction
         expectsTransaction = true
         defer { expectsTransaction = outer }
         let result: T
         do {
+            if beginsNow { try run(.view) }
             result = try body(self)
         } catch {
             rollbackIfNeeded()

@@ -8,6 +8,9 @@ extension DatabasePool {
     /// far, and the count of its checkpoints.
     package var heritage: PoolHeritage { writer.heritage }
 
+    /// Keeps an object until every connection of the pool, its snapshots included, has been closed.
+    package func keep(_ object: any AnyObject & Sendable) { dependency.keep(object) }
+
     /// Calls a function when the reads that are under way now have ended.
     package func afterReadsUnderWay(_ tell: @escaping @Sendable () -> Void) { readers.afterReadsUnderWay(tell) }
 

@@ -30,7 +30,7 @@ extension DatabasePool {
                 try db.inReadTransaction { db in
                     // The transaction has no view of its own until it reads; the writer waits for that alone.
                     do {
-                        _ = try Int.fetchOne(db, sql: "SELECT rootpage FROM sqlite_schema LIMIT 1")
+                        try db.run(.view)
                     } catch {
                         hasView.signal()
                         throw error

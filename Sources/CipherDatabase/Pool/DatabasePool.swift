@@ -15,6 +15,7 @@ public final class DatabasePool: DatabaseWriter {
     let readers: ReaderPool
     /// Gives memory back when the system lacks it.
     private let relief = Mutex<MemoryRelief?>(nil)
+    let dependency = ConnectionDependency()
     let openSnapshot: @Sendable () throws -> DatabaseSnapshot
 
     /// Opens a database file, creating it when it does not exist.
@@ -37,25 +38,27 @@ public final class DatabasePool: DatabaseWriter {
         let label = configuration.label ?? "CipherStore.DatabasePool"
         writer = try WritingConnection(
             path: path, label: label + ".writer", configuration: configuration, keyring: keyring, key: key, wal: true,
-            heritage: heritage)
+            heritage: heritage, dependency: dependency)
         var reading = configuration
         reading.readonly = true
         reading.allowsUnsafeTransactions = false
         let snapshots = Mutex(0)
-        openSnapshot = { [reading] in
+        openSnapshot = { [reading, dependency] in
             let number = snapshots.withLock { count in
                 count += 1
                 return count
             }
             return try DatabaseSnapshot(
-                path: path, label: label + ".snapshot.\(number)", configuration: reading, keyring: keyring, key: key)
+                path: path, label: label + ".snapshot.\(number)", configuration: reading, keyring: keyring, key: key,
+                dependency: dependency)
         }
-        readers = ReaderPool(maximumCount: configuration.maximumReaderCount) { [reading] number in
+        readers = ReaderPool(maximumCount: configuration.maximumReaderCount) { [reading, dependency] number in
             let db = try Database.open(
                 path: path, label: label + ".reader.\(number)", configuration: reading, keyring: keyring, role: .reader,
                 key: key)
             return SerialConnection(
-                db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: false)
+                db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: false,
+                dependency: dependency)
         }
         guard configuration.automaticMemoryManagement else { return }
         relief.withLock { $0 = MemoryRelief { [weak self] in self?.releaseMemoryEventually() } }
@@ -76,11 +79,11 @@ public final class DatabasePool: DatabaseWriter {
     func performRead(_ value: (Database) throws -> Void) throws {
         let reader = try readers.acquire(isInsideWrite: writer.connection.isAccessedHere)
         defer { readers.release(reader) }
-        try reader.syncAlone { try $0.inReadTransaction(value) }
+        try reader.syncAlone { try $0.inReadTransaction(beginsNow: true, value) }
     }
 
     public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await unsafeRead { try $0.inReadTransaction(value) }
+        try await unsafeRead { try $0.inReadTransaction(beginsNow: true, value) }
     }
 
     public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T {
@@ -90,14 +93,15 @@ public final class DatabasePool: DatabaseWriter {
     }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await AsyncAccess.run { access in
-            readers.acquire { [readers] result in
-                switch result {
-                case .success(let reader): reader.run(access, value) { readers.release(reader) }
-                case .failure(let error): access.end(.failure(error))
+        try await AsyncAccess.run(
+            on: { [readers] access in
+                readers.acquire { result in
+                    switch result {
+                    case .success(let reader): reader.run(access) { readers.release(reader) }
+                    case .failure(let error): access.endWait(error)
+                    }
                 }
-            }
-        }
+            }, value)
     }
 
     public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T {
@@ -109,7 +113,7 @@ public final class DatabasePool: DatabaseWriter {
     public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
         asyncUnsafeRead { outcome in
             do {
-                try outcome.get().inReadTransaction { value(.success($0)) }
+                try outcome.get().inReadTransaction(beginsNow: true) { value(.success($0)) }
             } catch {
                 value(.failure(error))
             }
@@ -145,7 +149,7 @@ public final class DatabasePool: DatabaseWriter {
     }
 
     public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await writer.asyncAccess { try $0.inWriteTransaction(updates) }
+        try await writer.asyncAccess(commits: true) { try $0.inWriteTransaction(updates) }
     }
 
     public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T { try writer.sync(updates) }
@@ -178,10 +182,11 @@ public final class DatabasePool: DatabaseWriter {
     public func barrierWriteWithoutTransaction<T: Sendable>(
         _ updates: @escaping @Sendable (Database) throws -> T
     ) async throws -> T {
-        try await withCheckedThrowingContinuation { continuation in
-            DispatchQueue.global().async { [self] in
-                continuation.resume(with: Result { try barrierWriteWithoutTransaction(updates) })
-            }
+        readers.beginBarrier()
+        defer { readers.endBarrier() }
+        return try await writer.asyncAccess(after: { [readers] in readers.afterAllAreBack($0) }) { [readers] db in
+            readers.waitUntilAllAreBack()
+            return try updates(db)
         }
     }
 

@@ -94,10 +94,12 @@ public final class DatabaseQueue: DatabaseWriter {
         try await writer.asyncAccess(isWrite: false) { db in try db.readOnly { try db.inReadTransaction(value) } }
     }
 
-    public func unsafeRead<T>(_ value: (Database) throws -> T) rethrows -> T { try access(value) }
+    public func unsafeRead<T>(_ value: (Database) throws -> T) rethrows -> T {
+        try access { db in try db.readOnly { try value(db) } }
+    }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await writer.asyncAccess(value)
+        try await writer.asyncAccess(isWrite: false) { db in try db.readOnly { try value(db) } }
     }
 
     public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) rethrows -> T {
@@ -119,8 +121,8 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     public func asyncUnsafeRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
-        asyncAccess {
-            value(.success($0))
+        asyncAccess { db in
+            db.readOnly { value(.success(db)) }
         } orFail: {
             value(.failure($0))
         }
@@ -143,7 +145,7 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await writer.asyncAccess { try $0.inWriteTransaction(updates) }
+        try await writer.asyncAccess(commits: true) { try $0.inWriteTransaction(updates) }
     }
 
     public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T { try access(updates) }
@@ -171,7 +173,11 @@ public final class DatabaseQueue: DatabaseWriter {
     public func asyncBarrierWriteWithoutTransaction(
         _ updates: @escaping @Sendable (Result<Database, any Error>) -> Void
     ) {
-        asyncUnsafeRead(updates)
+        asyncAccess {
+            updates(.success($0))
+        } orFail: {
+            updates(.failure($0))
+        }
     }
 
     public func asyncWriteWithoutTransaction(_ updates: @escaping @Sendable (Database) -> Void) {

@@ -21,12 +21,13 @@ public protocol DatabaseReader: AnyObject, Sendable {
     /// - Throws: The error of `value`, or ``DatabaseError``.
     func read<T>(_ value: (Database) throws -> T) throws -> T
 
-    /// Reads, as ``read(_:)-(_)`` does, without blocking the thread. Cancelling the task interrupts it.
+    /// Reads, as ``read(_:)-(_)`` does, without blocking the thread. `value` runs as a part of the task, and cancelling
+    /// the task interrupts it.
     ///
     /// - Throws: The error of `value`, ``DatabaseError``, or `CancellationError`.
     func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T
 
-    /// Reads without a transaction: each statement sees the database as it is then.
+    /// Reads without a transaction: each statement sees the database as it is then. Writing throws `SQLITE_READONLY`.
     func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T
 
     /// Reads without a transaction and without blocking the thread.
@@ -51,7 +52,8 @@ public protocol DatabaseWriter: DatabaseReader {
     /// - Throws: The error of `updates`, or ``DatabaseError``.
     func write<T>(_ updates: (Database) throws -> T) throws -> T
 
-    /// Writes, as ``write(_:)-(_)`` does, without blocking the thread. Cancelling the task rolls back.
+    /// Writes, as ``write(_:)-(_)`` does, without blocking the thread. `updates` runs as a part of the task. Cancelling
+    /// the task before the commit rolls back; afterwards it changes nothing.
     ///
     /// - Throws: The error of `updates`, ``DatabaseError``, or `CancellationError`.
     func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
@@ -63,6 +65,9 @@ public protocol DatabaseWriter: DatabaseReader {
     func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T
 
     /// Writes without a transaction around it and without blocking the thread.
+    ///
+    /// - Throws: The error of `updates`, ``DatabaseError``, or `CancellationError`, also when the task was cancelled after
+    ///   the last statement: what was committed before stays.
     func writeWithoutTransaction<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
 
     /// Writes without a transaction around it, also from inside another access of the same database. What it throws is
@@ -72,7 +77,9 @@ public protocol DatabaseWriter: DatabaseReader {
     /// Writes while nothing reads: waits for the reads under way, and lets new ones wait.
     func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T
 
-    /// Writes while nothing reads, without blocking the thread.
+    /// Writes while nothing reads, without blocking the thread. Cancelling the task ends the wait for the reads.
+    ///
+    /// - Throws: As `writeWithoutTransaction`.
     func barrierWriteWithoutTransaction<T: Sendable>(
         _ updates: @escaping @Sendable (Database) throws -> T
     ) async throws -> T

@@ -13,31 +13,33 @@ public final class DatabaseSnapshot: DatabaseReader {
 
     /// Opens a snapshot of the last commit.
     init(
-        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision
+        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision,
+        dependency: ConnectionDependency
     ) throws {
         self.configuration = configuration
         self.path = path
         let db = try Database.open(
             path: path, label: label, configuration: configuration, keyring: keyring, role: .reader, key: key)
         connection = SerialConnection(
-            db, qos: configuration.readQoS, target: configuration.targetQueue, allowsOpenTransaction: true)
+            db, qos: configuration.readQoS, target: configuration.targetQueue, allowsOpenTransaction: true,
+            dependency: dependency)
         try connection.sync { db in
             try db.run(.beginDeferred)
             // The transaction has no moment of its own until it reads.
-            _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
+            try db.run(.view)
         }
     }
 
     public func read<T>(_ value: (Database) throws -> T) rethrows -> T { try connection.sync(value) }
 
     public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await AsyncAccess.run { [connection] in connection.run($0, value) }
+        try await AsyncAccess.run(on: { [connection] in connection.run($0) }, value)
     }
 
     public func unsafeRead<T>(_ value: (Database) throws -> T) rethrows -> T { try connection.sync(value) }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await AsyncAccess.run { [connection] in connection.run($0, value) }
+        try await AsyncAccess.run(on: { [connection] in connection.run($0) }, value)
     }
 
     public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) rethrows -> T {

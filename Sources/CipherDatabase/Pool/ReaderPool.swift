@@ -217,7 +217,7 @@ final class ReaderPool: Sendable {
     /// - Parameter wait: What may end the wait for the reads under way early.
     /// - Throws: What `wait` throws then, and `body`.
     func barrier<T>(endedBy wait: (EndableWait) throws -> Void, _ body: () throws -> T) throws -> T {
-        state.withLock { $0.barriers += 1 }
+        beginBarrier()
         defer { endBarrier() }
         // First without the writer: a read under way may itself wait for it.
         let arrival = EndableWait()
@@ -225,11 +225,17 @@ final class ReaderPool: Sendable {
         return try body()
     }
 
+    /// Keeps newcomers waiting until ``endBarrier()``; reads from inside a write pass.
+    func beginBarrier() { state.withLock { $0.barriers += 1 } }
+
     /// Waits until no connection is lent.
     func waitUntilAllAreBack() {
         let allAreBack = DispatchSemaphore(value: 0)
         if whenAllAreBack({ allAreBack.signal() }) { allAreBack.wait() }
     }
+
+    /// Calls a function when no connection is lent any more, at once where none is.
+    func afterAllAreBack(_ tell: @escaping @Sendable () -> Void) { if !whenAllAreBack(tell) { tell() } }
 
     /// Calls a function when no connection is lent any more.
     ///
@@ -255,7 +261,8 @@ final class ReaderPool: Sendable {
     /// Whether a connection is lent.
     var areLent: Bool { state.withLock { !$0.lent.isEmpty } }
 
-    private func endBarrier() {
+    /// Lets those in that a barrier has kept waiting.
+    func endBarrier() {
         let served = state.withLock { state -> [(Receiver, SerialConnection?)] in
             state.barriers -= 1
             var served: [(Receiver, SerialConnection?)] = []

@@ -15,6 +15,8 @@ final class SerialConnection: @unchecked Sendable {
     private let allowsOpenTransaction: Bool
     /// Whether the program gave a queue of its own below this one.
     private let hasTarget: Bool
+    /// Goes after the connection, which its deinitializer closes.
+    private let dependency: ConnectionDependency?
 
     private struct Life {
         var isOpen = true
@@ -24,8 +26,12 @@ final class SerialConnection: @unchecked Sendable {
         var running: CancellationFlag?
     }
 
-    init(_ db: Database, qos: DispatchQoS, target: DispatchQueue?, allowsOpenTransaction: Bool) {
+    init(
+        _ db: Database, qos: DispatchQoS, target: DispatchQueue?, allowsOpenTransaction: Bool,
+        dependency: ConnectionDependency? = nil
+    ) {
         self.db = db
+        self.dependency = dependency
         line = db.usesGate ? WaitingLine() : nil
         if let line { db.keying.suspension.add(line) }
         queue = DispatchQueue(label: db.label, qos: qos, target: target)
@@ -145,33 +151,36 @@ final class SerialConnection: @unchecked Sendable {
 
     /// Runs an access for a task, later and without waiting for it.
     ///
-    /// - Parameter release: Called when the connection is free again, before the task has its result: a task may need
-    ///   a thread for going on that others of its kind hold while they wait for this connection.
+    /// - Parameters:
     ///   - isWrite: Whether a suspension ends the wait for the connection.
-    func run<T: Sendable>(
-        _ asyncAccess: AsyncAccess<T>, _ body: @escaping @Sendable (Database) throws -> T, isWrite: Bool = false,
-        release: @escaping @Sendable () -> Void = {}
-    ) {
+    ///   - release: Called when the connection is free again.
+    func run(_ access: AsyncAccess, isWrite: Bool = false, release: @escaping @Sendable () -> Void = {}) {
         do {
             try requireOwnProcess()
         } catch {
             release()
-            return asyncAccess.endWait(error)
+            return access.endWait(error)
         }
         _ = line?.enter()
-        var ticket: Int?
-        if isWrite, let line {
-            let suspension = db.keying.suspension
-            ticket = line.add { asyncAccess.endWait(suspension.refusal) }
-        }
-        queue.async { [self, ticket] in
+        let endsWithSuspension = isWrite ? endWhenSuspended(access) : nil
+        queue.async { [self] in
             defer { line?.leave() }
-            if let ticket { line?.remove(ticket) }
-            guard asyncAccess.start(on: self) else { return release() }
-            let result = Result { try cancellableAccess(asyncAccess.cancellation, body) }
-            release()
-            asyncAccess.end(result)
+            endsWithSuspension?.cancel()
+            access.run(on: self, release: release)
         }
+    }
+
+    /// Lets a suspension end the wait of a task for the connection, or for what comes before it.
+    ///
+    /// - Parameter now: Whether one that is under way ends it, too.
+    /// - Returns: What to cancel when the wait is over; nil where no suspension ends waits.
+    func endWhenSuspended(_ access: AsyncAccess, now: Bool = false) -> WaitingLine.Ticket? {
+        guard let line else { return nil }
+        let suspension = db.keying.suspension
+        let ticket = WaitingLine.Ticket(line) { access.endWait(suspension.refusal) }
+        // Behind the addition: a suspension from here on finds the wait.
+        if now && suspension.isSuspended { access.endWait(suspension.refusal) }
+        return ticket
     }
 
     private func access<T>(_ body: (Database) throws -> T) rethrows -> T {
@@ -180,7 +189,8 @@ final class SerialConnection: @unchecked Sendable {
         return try body(db)
     }
 
-    private func cancellableAccess<T>(_ cancellation: CancellationFlag, _ body: (Database) throws -> T) throws -> T {
+    /// Runs an access of a task on this thread, which has the connection.
+    func cancellableAccess<T>(_ cancellation: CancellationFlag, _ body: (Database) throws -> T) throws -> T {
         if cancellation.isSet { throw CancellationError() }
         if db.isClosed { throw DatabaseError.connectionIsClosed() }
         db.cancellation = cancellation
@@ -266,4 +276,12 @@ final class SerialConnection: @unchecked Sendable {
         }
         life.withLock { $0.whenClosed.take() }?()
     }
+}
+
+/// Keeps an object for as long as there are connections that need it: the lease of a store, without which its file may be
+/// replaced.
+final class ConnectionDependency: Sendable {
+    private let object = Mutex<(any AnyObject & Sendable)?>(nil)
+
+    func keep(_ object: any AnyObject & Sendable) { self.object.withLock { $0 = object } }
 }

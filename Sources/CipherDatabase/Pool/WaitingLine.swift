@@ -44,6 +44,20 @@ final class WaitingLine: Sendable {
         }
     }
 
+    /// The place of one who waits, until it is cancelled.
+    struct Ticket: Sendable {
+        private let line: WaitingLine
+        private let number: Int
+
+        /// - Parameter end: Called when the wait is to end.
+        init(_ line: WaitingLine, _ end: @escaping @Sendable () -> Void) {
+            self.line = line
+            number = line.add(end)
+        }
+
+        func cancel() { line.remove(number) }
+    }
+
     private struct Waits {
         var ends: [Int: @Sendable () -> Void] = [:]
         var lastTicket = 0

@@ -13,7 +13,7 @@ final class WritingConnection: @unchecked Sendable {
     /// Opens the connection; a new file is created and its salt recorded by exactly one process.
     init(
         path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, wal: Bool,
-        heritage: PoolHeritage? = nil
+        heritage: PoolHeritage? = nil, dependency: ConnectionDependency? = nil
     ) throws {
         try configuration.forbidDumpsIfAsked()
         self.keyring = keyring
@@ -34,8 +34,8 @@ final class WritingConnection: @unchecked Sendable {
         if let turn { db.gate.connect(turn) }
         db.checkpointDueFrames = max(1, configuration.checkpointFrames)
         connection = SerialConnection(
-            db, qos: configuration.writeQoS, target: configuration.writeTargetQueue ?? configuration.targetQueue,
-            allowsOpenTransaction: configuration.allowsUnsafeTransactions)
+            db, qos: configuration.writeQoS, target: configuration.queueOfWriter,
+            allowsOpenTransaction: configuration.allowsUnsafeTransactions, dependency: dependency)
         checkpointer = Checkpointer(
             paths: StorePaths(path), configuration: configuration, recorder: heritage?.checkpoints
         ) {
@@ -74,17 +74,25 @@ final class WritingConnection: @unchecked Sendable {
 
     /// Runs a write access for a task.
     ///
-    /// - Parameter isWrite: Whether a suspension ends the wait for the connection.
+    /// - Parameters:
+    ///   - isWrite: Whether a suspension ends the wait for the connection.
+    ///   - commits: Whether the access ends with the commit of its transaction, which no cancellation undoes.
+    ///   - wait: What comes before the access: it is given the function to go on with.
     func asyncAccess<T: Sendable>(
-        isWrite: Bool = true, _ body: @escaping @Sendable (Database) throws -> T
+        isWrite: Bool = true, commits: Bool = false,
+        after wait: (@Sendable (@escaping @Sendable () -> Void) -> Void)? = nil,
+        _ body: @escaping @Sendable (Database) throws -> T
     ) async throws -> T {
-        try await AsyncAccess.run { access in
-            connection.run(
-                access,
-                { [self] db in
-                    defer { checkpointer.checkpointIfDue(holding: db) }
-                    return try body(db)
-                }, isWrite: isWrite)
+        try await AsyncAccess.run(countsOnceDone: commits) { [connection] access in
+            guard let wait else { return connection.run(access, isWrite: isWrite) }
+            let endsWithSuspension = connection.endWhenSuspended(access, now: true)
+            wait {
+                endsWithSuspension?.cancel()
+                connection.run(access, isWrite: isWrite)
+            }
+        } _: { [self] db in
+            defer { checkpointer.checkpointIfDue(holding: db) }
+            return try body(db)
         }
     }
 

@@ -9,6 +9,10 @@ enum BoundArguments {
     case integers([Int])
     case longIntegers([Int64])
     case values([(any DatabaseValueConvertible)?])
+    /// Their number and names are not checked: a parameter without one is NULL.
+    case unchecked(StatementArguments)
+    /// Values that did not come as arguments.
+    case elsewhere
 
     var statementArguments: StatementArguments {
         switch self {
@@ -17,6 +21,8 @@ enum BoundArguments {
         case .integers(let numbers): StatementArguments(numbers)
         case .longIntegers(let numbers): StatementArguments(numbers)
         case .values(let values): StatementArguments(values)
+        case .unchecked(let arguments): arguments
+        case .elsewhere: StatementArguments()
         }
     }
 }

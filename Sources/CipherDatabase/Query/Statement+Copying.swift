@@ -54,11 +54,12 @@ extension Statement {
         var count = 0
         try source.forEachLentRow { row in
             _ = handle.reset()
-            for column in 0..<CInt(parameterCount) {
-                let code = handle.bind(column: column, of: row.handle, at: column + 1)
-                if code != ResultCode.SQLITE_OK.rawValue { throw failure(code) }
+            try bindElsewhere {
+                for column in 0..<CInt(parameterCount) {
+                    let code = handle.bind(column: column, of: row.handle, at: column + 1)
+                    if code != ResultCode.SQLITE_OK.rawValue { throw failure(code) }
+                }
             }
-            didBindParameters()
             try execute()
             count += 1
             try progress()

@@ -15,7 +15,8 @@ public final class Statement {
         isShared = true
         return handle.pointer
     }
-    /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE`, which takes a lock, does not.
+    /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE`, which takes a lock, does not, and
+    /// neither do `PRAGMA optimize` and `SELECT sqlcipher_export(...)`, which SQLite calls read-only.
     public let isReadonly: Bool
     let parameterCount: Int
     /// What the statement does beyond reading and writing rows.
@@ -33,8 +34,8 @@ public final class Statement {
     /// Whether it runs inside a bracketed call.
     @exclusivity(unchecked) private var isInCall = false
     private var bound = BoundArguments.arguments(StatementArguments())
-    /// Whether every parameter has a value of ``arguments``.
-    private var argumentsAreComplete: Bool
+    /// Whether the parameters have the values of `bound`. Where they have not, the next run binds them first.
+    private var isBound: Bool
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
@@ -50,7 +51,7 @@ public final class Statement {
         database.hooks.effects = []
         handle = StatementHandle(sqliteStatement)
         sql = handle.sql.trimmingSQL()
-        isReadonly = handle.isReadonly
+        isReadonly = handle.isReadonly && !effects.contains(.hiddenWrites)
         call =
             if effects.contains(.transaction) && !effects.contains(.begin) {
                 .ending
@@ -59,7 +60,7 @@ public final class Statement {
             }
         isGatedAlways = database.usesGate && (!isReadonly || database.gatesReads)
         parameterCount = handle.parameterCount
-        argumentsAreComplete = parameterCount == 0
+        isBound = parameterCount == 0
     }
 
     deinit { database.gated { handle.finalize() } }
@@ -100,7 +101,7 @@ public final class Statement {
         }
     }
 
-    /// Sets all arguments.
+    /// Sets all arguments. Those set before stay when it throws.
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when their number or names do not fit the statement,
     ///   `.SQLITE_TOOBIG` for a text or blob that is longer than SQLite takes.
@@ -112,7 +113,7 @@ public final class Statement {
         }
     }
 
-    /// Sets all arguments.
+    /// Sets all arguments. Those set before stay when it throws.
     ///
     /// - Parameters:
     ///   - arguments: The arguments as they were given.
@@ -120,31 +121,61 @@ public final class Statement {
     ///   - bind: Binds each of them.
     func bindAll(_ arguments: BoundArguments, count: Int, _ bind: () throws -> Void) throws {
         database.requireAccess()
-        bound = arguments
-        argumentsAreComplete = false
         rewind()
         if count != parameterCount { throw wrongArgumentCount(count) }
-        try bind()
-        argumentsAreComplete = true
+        let former = bound
+        // For the error of a value that SQLite does not take.
+        bound = arguments
+        isBound = false
+        do {
+            try bind()
+        } catch {
+            bound = former
+            throw error
+        }
+        isBound = true
     }
 
     /// Sets arguments without a check of their number and names: parameters without one are NULL, arguments without a
     /// parameter are ignored.
     public func setUncheckedArguments(_ arguments: StatementArguments) {
         database.requireAccess()
-        bound = .arguments(arguments)
+        bound = .unchecked(arguments)
         rewind()
+        // The next run tries again what SQLite does not take, and throws.
+        isBound = bindUnchecked(arguments) == ResultCode.SQLITE_OK.rawValue
+    }
+
+    /// - Returns: The code of the first value that SQLite does not take.
+    private func bindUnchecked(_ arguments: StatementArguments) -> CInt {
         handle.clearBindings()
         var positional = arguments.values[...]
         for (index, name) in parameterNames.enumerated() {
             guard let value = name.flatMap({ arguments.namedValues[$0] }) ?? positional.popFirst() else { continue }
-            _ = value.bind(to: handle.pointer, at: CInt(index + 1))
+            let code = value.bind(to: handle.pointer, at: CInt(index + 1))
+            if code != ResultCode.SQLITE_OK.rawValue { return code }
         }
-        argumentsAreComplete = true
+        return ResultCode.SQLITE_OK.rawValue
     }
 
-    /// Tells that the parameters were bound by other means.
-    func didBindParameters() { argumentsAreComplete = true }
+    /// Binds the parameters by other means.
+    func bindElsewhere(_ bind: () throws -> Void) throws {
+        bound = .elsewhere
+        isBound = false
+        try bind()
+        isBound = true
+    }
+
+    /// Binds the arguments set last, behind others of which some could be bound.
+    private func bindAgain() throws {
+        switch bound {
+        case .unchecked(let arguments):
+            let code = bindUnchecked(arguments)
+            if code != ResultCode.SQLITE_OK.rawValue { throw failure(code) }
+            isBound = true
+        default: try setArguments(bound.statementArguments)
+        }
+    }
 
     /// Checks arguments without running anything.
     public func validateArguments(_ arguments: StatementArguments) throws {
@@ -229,7 +260,7 @@ public final class Statement {
 
     /// Makes the statement ready for its first step, inside a bracketed call where the connection may write.
     private func start(takesTurn: Bool = true) throws {
-        if !argumentsAreComplete { try validateArguments(arguments) }
+        if !isBound { try bindAgain() }
         isInCall = try database.willRun(self, takesTurn: takesTurn)
         // Only a run that a cursor has not ended is left to be reset.
         if mayBeMidway && handle.isBusy { resetHandle() }

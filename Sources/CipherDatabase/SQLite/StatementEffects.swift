@@ -18,6 +18,8 @@ struct StatementEffects: OptionSet {
     static let journalMode = StatementEffects(rawValue: 32)
     /// It is a pragma that may write.
     static let pragma = StatementEffects(rawValue: 64)
+    /// It writes by statements of its own that it compiles as it runs, so that SQLite takes it for one that reads.
+    static let hiddenWrites = StatementEffects(rawValue: 128)
     /// What only the turn to write asks about.
     static let changes: StatementEffects = [.temporaryRows, .rows]
 
@@ -47,6 +49,12 @@ struct StatementEffects: OptionSet {
             let name = operation.map { String(cString: $0) }?.lowercased()
             self = Self.writingPragmas.contains(name ?? "") || detail != nil ? .pragma : []
             if name == "journal_mode" && detail != nil { insert(.journalMode) }
+            if Self.hiddenWriters.contains(name ?? "") { formUnion([.hiddenWrites, .schema]) }
+        case SQLITE_FUNCTION:
+            self = Self.isHiddenWriter(detail) ? [.hiddenWrites, .schema] : []
+        case SQLITE_READ:
+            // A pragma as a table: it is compiled when the table is read.
+            self = Self.isHiddenWriter(operation) ? [.hiddenWrites, .schema] : []
         case SQLITE_CREATE_INDEX, SQLITE_CREATE_TABLE, SQLITE_CREATE_TRIGGER, SQLITE_CREATE_VIEW,
             SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_TABLE, SQLITE_CREATE_TEMP_TRIGGER, SQLITE_CREATE_TEMP_VIEW,
             SQLITE_CREATE_VTABLE, SQLITE_DROP_INDEX, SQLITE_DROP_TABLE, SQLITE_DROP_TRIGGER, SQLITE_DROP_VIEW,
@@ -56,6 +64,19 @@ struct StatementEffects: OptionSet {
         default:
             self = []
         }
+    }
+
+    /// Pragmas, pragmas as tables, and functions that write by statements of their own.
+    private static let hiddenWriters: Set<String> = [
+        "optimize", "pragma_optimize", "incremental_vacuum", "sqlcipher_export",
+    ]
+
+    private static let firstLetters: [UInt8] = [UInt8(ascii: "p"), UInt8(ascii: "s")]
+
+    private static func isHiddenWriter(_ name: UnsafePointer<CChar>?) -> Bool {
+        // Asked about each column that a statement reads: most names end here.
+        guard let name, firstLetters.contains(UInt8(bitPattern: name.pointee) | 0x20) else { return false }
+        return hiddenWriters.contains(String(cString: name).lowercased())
     }
 
     /// Pragmas that write without being given a value.

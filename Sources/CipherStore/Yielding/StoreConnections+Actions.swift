@@ -108,6 +108,7 @@ extension StoreConnections {
         try keeper.verify()
         let pool = try DatabasePool(
             path: path, configuration: configuration, keyring: keyring, key: .held, heritage: heritage)
+        pool.keep(keeper)
         do {
             try keeper.adopt(StoreIdentity(keyring, path: path))
         } catch {

@@ -57,6 +57,8 @@ final class StoreConnections: @unchecked Sendable {
         current = pool
         state = Mutex(State(pool: pool, keyring: keyring, heritage: pool.heritage))
         watcher = listens ? YieldWatcher(lockFile: StorePaths(pool.path).lock) : nil
+        // Where nobody closes the store, its lease goes after the last of its connections.
+        pool.keep(keeper)
         watcher?.start(for: self)
     }
 

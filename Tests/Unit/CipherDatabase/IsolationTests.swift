@@ -55,6 +55,37 @@ import Testing
         #expect(seen.withLock { $0 } == 1)
     }
 
+    @Test("a read sees the database as of its beginning, not as of its first statement")
+    func beginningOfRead() throws {
+        // Story: the transaction of a read had no view of the database before its first statement, so that what was
+        // committed in between was seen.
+        let pool = pool
+        try pool.read { db in
+            try pool.write(insert)
+            #expect(try Self.count(db) == 0)
+        }
+        let count = Mutex<Int?>(nil)
+        let hasRead = DispatchSemaphore(value: 0)
+        pool.asyncRead { outcome in
+            try? pool.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
+            count.withLock { $0 = try? Self.count(outcome.get()) }
+            hasRead.signal()
+        }
+        #expect(hasRead.wait(timeout: .now() + 30) == .success)
+        #expect(count.withLock { $0 } == 1)
+        #expect(try pool.read(Self.count) == 2)
+    }
+
+    @Test("a read of a task sees the database as of its beginning")
+    func beginningOfTaskRead() async throws {
+        let pool = pool
+        let count = try await pool.read { db in
+            try pool.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
+            return try Self.count(db)
+        }
+        #expect(count == 0)
+    }
+
     @Test("a barrier waits for the reads under way, and reads wait for it")
     func barrier() throws {
         let reading = DispatchSemaphore(value: 0)

@@ -133,24 +133,47 @@ import Testing
         }
     }
 
-    @Test("a read that is cancelled behind its last statement ends its transaction")
+    @Test("an access that is cancelled after its last statement throws, and ends its transaction")
     func cancelledBehindReading() async throws {
-        // Story: the commit that ends a read was refused then, and the open transaction ended the program.
+        // Story: the commit that ends a read was refused then, and the open transaction ended the program. Later the read
+        // returned its value although its task was cancelled while it ran.
         for database in try databases() {
-            let (isRunning, mayEnd) = (Gate(), Gate())
+            for form in Self.forms(of: database) {
+                let (isRunning, mayEnd) = (Gate(), Gate())
+                let task = Task {
+                    try await form { db in
+                        _ = try db.rowCount()
+                        isRunning.open()
+                        mayEnd.wait()
+                    }
+                }
+                #expect(await isRunning.pass())
+                task.cancel()
+                mayEnd.open()
+                await #expect(throws: CancellationError.self) { try await task.value }
+                #expect(try await database.unsafeRead { !$0.isInsideTransaction })
+            }
+        }
+    }
+
+    @Test("a write that was committed counts, although its task is cancelled before it has the result")
+    func cancelledBehindCommit() async throws {
+        for database in try databases() {
+            let (isCommitted, mayEnd) = (Gate(), Gate())
             let task = Task {
-                try await database.read { db in
-                    let count = try db.rowCount()
-                    isRunning.open()
-                    mayEnd.wait()
-                    return count
+                try await database.write { db in
+                    try db.insert(1)
+                    db.afterNextTransaction { _ in
+                        isCommitted.open()
+                        mayEnd.wait()
+                    }
                 }
             }
-            #expect(await isRunning.pass())
+            #expect(await isCommitted.pass())
             task.cancel()
             mayEnd.open()
-            #expect(try await task.value == 0)
-            #expect(try await database.unsafeRead { !$0.isInsideTransaction })
+            try await task.value
+            #expect(try await database.read { try $0.rowCount() } == 1)
         }
     }
 
@@ -161,6 +184,114 @@ import Testing
             try await task.value
             task.cancel()
             #expect(try await database.read { try $0.rowCount() } == 1)
+        }
+    }
+
+    // MARK: The task of the access
+
+    private typealias Block = @Sendable (Database) throws -> Void
+
+    /// The async accesses of a database.
+    private static func forms(of database: any DatabaseWriter) -> [@Sendable (@escaping Block) async throws -> Void] {
+        [
+            { try await database.read($0) },
+            { try await database.unsafeRead($0) },
+            { try await database.write($0) },
+            { try await database.writeWithoutTransaction($0) },
+            { try await database.barrierWriteWithoutTransaction($0) },
+        ]
+    }
+
+    @Test("the block of an async access runs in its task, with task-local values and Task.isCancelled")
+    func taskOfAccess() async throws {
+        // Story: blocks ran on the queue of the connection without their task. Task-local values were lost, and
+        // Task.isCancelled was false for ever.
+        var forms = try databases().flatMap(Self.forms)
+        let snapshot = try Databases.pool(folder).makeSnapshot()
+        forms += [{ try await snapshot.read($0) }, { try await snapshot.unsafeRead($0) }]
+        for form in forms {
+            let seen = Shared<[Int]>([])
+            try await TaskLocals.$number.withValue(7) {
+                try await form { _ in
+                    seen.change { $0 = [TaskLocals.number, withUnsafeCurrentTask { $0 == nil ? 0 : 1 }] }
+                }
+            }
+            #expect(seen.value == [7, 1])
+            let (isRunning, isCancelled) = (Gate(), Shared(false))
+            let task = Task {
+                try await form { _ in
+                    isRunning.open()
+                    isCancelled.change { $0 = waitUntil { Task.isCancelled } }
+                }
+            }
+            #expect(await isRunning.pass())
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await task.value }
+            #expect(isCancelled.value)
+        }
+    }
+
+    @Test("an actor may run accesses, and goes on where it was")
+    func accessesOfActor() async throws {
+        let pool = try Databases.poolWithTable(folder)
+        #expect(try await Inserter(pool).insertTwice() == 2)
+        let task = Task { @MainActor in
+            try await pool.write { try $0.insert(3) }
+            MainActor.preconditionIsolated()
+            return try await pool.read { try $0.rowCount() }
+        }
+        #expect(try await task.value == 3)
+    }
+
+    @Test("a barrier write of a cancelled task does not run, and one that waits for reads ends its wait at once")
+    func cancelledBarrier() async throws {
+        // Story: barrier writes ignored cancellation: the cancelled task still waited for the reads, and committed.
+        let pool = try Databases.poolWithTable(folder)
+        let (isReading, mayEnd) = (Gate(), Gate())
+        let threads = Threads()
+        threads.start {
+            try pool.read { _ in
+                isReading.open()
+                mayEnd.wait()
+            }
+        }
+        #expect(await isReading.pass())
+        let hasRun = Shared(false)
+        for isCancelledBefore in [true, false] {
+            let task = Task {
+                while isCancelledBefore && !Task.isCancelled { await Task.yield() }
+                try await pool.barrierWriteWithoutTransaction { db in
+                    hasRun.change { $0 = true }
+                    try db.insert(1)
+                }
+            }
+            if !isCancelledBefore { for _ in 0..<20 { await Task.yield() } }
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await task.value }
+        }
+        // Nobody waits for the barrier that is gone, not even a new read.
+        #expect(try await pool.read { try $0.rowCount() } == 0)
+        mayEnd.open()
+        threads.join()
+        try await pool.barrierWriteWithoutTransaction { try $0.insert(2) }
+        #expect(!hasRun.value)
+        #expect(try await pool.read { try $0.rowCount() } == 1)
+    }
+
+    @Test("cancelling interrupts the statement of a barrier write, and reads go on")
+    func cancelledRunningBarrier() async throws {
+        for database in try databases() {
+            let isRunning = Gate()
+            let task = Task {
+                try await database.barrierWriteWithoutTransaction { db in
+                    isRunning.open()
+                    _ = try Int.fetchOne(db, sql: endlessSQL)
+                }
+            }
+            #expect(await isRunning.pass())
+            task.cancel()
+            await #expect(throws: CancellationError.self) { try await task.value }
+            #expect(try await database.read { try $0.rowCount() } == 0)
         }
     }
 
@@ -231,3 +362,23 @@ import Testing
 
 /// A read that blocks the thread of its task.
 private func readBlocking(_ pool: DatabasePool) throws -> Int { try pool.read { try $0.rowCount() } }
+
+private enum TaskLocals {
+    @TaskLocal static var number = 0
+}
+
+private actor Inserter {
+    private let pool: DatabasePool
+    private var count = 0
+
+    init(_ pool: DatabasePool) { self.pool = pool }
+
+    func insertTwice() async throws -> Int {
+        for _ in 0..<2 {
+            try await pool.write { try $0.insert(1) }
+            preconditionIsolated()
+            count = try await pool.read { try $0.rowCount() }
+        }
+        return count
+    }
+}

@@ -123,4 +123,70 @@ import Testing
         // 6,000 frames were written; those of a few checkpoints may lie in the log.
         #expect(logBytes() < 1500 * 4120, "\(logBytes() / 4120) frames")
     }
+
+    @Test("a checkpoint of a long log that nobody reads does not wait for readers")
+    func waitForNobody() throws {
+        // Story: the read mark of the writer itself kept the wait from ending, so that each checkpoint of a log of more
+        // than four intervals stopped all writers for 20 ms.
+        var quickest = Duration.seconds(3600)
+        for number in 0..<20 {
+            let folder = TemporaryFolder()
+            let pool = try Databases.poolWithTable(folder) { $0.checkpointFrames = 10 }
+            try pool.write { db in for _ in 0..<60 { try db.insert(page) } }
+            let statistics = pool.checkpointStatistics
+            try #require(statistics.count > 0 && statistics.logFrames >= 40, "\(number): \(statistics)")
+            #expect(statistics.logFrames == statistics.checkpointedFrames)
+            quickest = min(quickest, statistics.longest)
+        }
+        #expect(quickest < .milliseconds(15))
+    }
+
+    @Test("a reader that stays does not make every checkpoint wait for it")
+    func vainWaits() throws {
+        let pool = try Databases.poolWithTable(folder) { $0.checkpointFrames = 10 }
+        let snapshot = try pool.makeSnapshot()
+        let start = ContinuousClock.now
+        for _ in 0..<500 { try pool.write { try $0.insert(page) } }
+        let elapsed = ContinuousClock.now - start
+        let statistics = pool.checkpointStatistics
+        #expect(statistics.count >= 40)
+        #expect(statistics.longest >= .milliseconds(20))
+        // Nearly fifty of them would have waited, for 20 ms each.
+        #expect(statistics.waitCount <= 6, "\(statistics.waitCount) waits in \(elapsed)")
+        try snapshot.close()
+        // With the next run of the log everything is as before.
+        for _ in 0..<10 { try pool.write { db in for _ in 0..<60 { try db.insert(page) } } }
+        #expect(logBytes() < 1200 * 4120)
+    }
+
+    @Test("a checkpoint that failed is tried again soon, by whoever commits")
+    func retry() throws {
+        // Story: the attempt was published before its outcome was known, so that everybody, this connection included,
+        // left the log alone for another interval.
+        for retriesElsewhere in [false, true] {
+            let folder = TemporaryFolder()
+            let failures = Mutex(1)
+            let pool = try Databases.poolWithTable(folder) {
+                $0.checkpointFrames = 1000
+                $0.prepareDatabase { db in
+                    guard db.description.hasSuffix(".checkpoint") else { return }
+                    let fails = failures.withLock { left in
+                        left -= 1
+                        return left >= 0
+                    }
+                    if fails { throw DatabaseError(message: "the test wants it") }
+                }
+            }
+            let other = try Databases.pool(folder)
+            try pool.write { db in for _ in 0..<1001 { try db.insert(page) } }
+            #expect(pool.checkpointStatistics.postponed == 1 && pool.checkpointStatistics.count == 0)
+            if retriesElsewhere {
+                try other.write { try $0.insert(1) }
+                #expect(other.checkpointStatistics.count == 1)
+            } else {
+                for _ in 0..<60 { try pool.write { try $0.insert(1) } }
+                #expect(pool.checkpointStatistics.count == 1)
+            }
+        }
+    }
 }

@@ -63,6 +63,53 @@ import Testing
         #expect(bytes("app.db") == nil)
     }
 
+    @Test("a file that was opened and never written opens for reading alone", arguments: [false, true])
+    func readonlyOfUnwritten(isEncrypted: Bool) throws {
+        func configuration(readonly: Bool) -> Configuration {
+            var config = isEncrypted ? Databases.configuration() : Configuration()
+            config.allowsUnencrypted = !isEncrypted
+            config.readonly = readonly
+            return config
+        }
+        let path = folder.path("app.db")
+        let queue = try DatabaseQueue(path: path, configuration: configuration(readonly: false))
+        #expect(bytes("app.db") == Data())
+        let config = configuration(readonly: true)
+        let readers: [any DatabaseReader] = [
+            try DatabaseQueue(path: path, configuration: config), try DatabasePool(path: path, configuration: config),
+        ]
+        for reader in readers { #expect(try reader.read { try Int.fetchOne($0, sql: "PRAGMA page_count") } == 0) }
+        #expect(bytes("app.db") == Data())
+        try queue.write { try $0.execute(sql: "CREATE TABLE t(a)") }
+        for reader in readers {
+            #expect(try reader.read { try $0.rowCount() } == 0)
+            try reader.close()
+        }
+    }
+
+    @Test("accesses run on the queues that the program gives; a database that is only read has no queue for writes")
+    func targetQueues() throws {
+        // Story: writeTargetQueue was used by a read-only database as well.
+        let key = DispatchSpecificKey<String>()
+        func queue(_ name: String) -> DispatchQueue {
+            let queue = DispatchQueue(label: name)
+            queue.setSpecific(key: key, value: name)
+            return queue
+        }
+        let (reading, writing) = (queue("reading"), queue("writing"))
+        for readonly in [false, true] {
+            let pool = try Databases.pool(folder) { config in
+                config.targetQueue = reading
+                config.writeTargetQueue = writing
+                config.readonly = readonly
+            }
+            let name: (Database) -> String? = { _ in DispatchQueue.getSpecific(key: key) }
+            #expect(try pool.read(name) == "reading")
+            #expect(try pool.write(name) == (readonly ? "reading" : "writing"))
+            try pool.close()
+        }
+    }
+
     @Test("pools use WAL; queues keep the file's mode unless they are told otherwise")
     func journalModes() throws {
         func mode(_ reader: any DatabaseReader) throws -> String? {

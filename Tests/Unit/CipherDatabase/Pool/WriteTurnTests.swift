@@ -119,6 +119,106 @@ import Testing
         #expect(pool.writeStatistics.takesTurns)
     }
 
+    @Test("a write that waited for its turn in vain takes nothing from the wait of the next one")
+    func staleDeadline() throws {
+        // Story: the deadline of the failed wait stayed, so that the next write did not wait at all when another program
+        // held SQLite's lock for some milliseconds.
+        let holder = try Databases.poolWithTable(folder)
+        let stock = try Databases.pool(folder) { $0.takesTurns = false }
+        let pool = try Databases.pool(folder) { $0.busyMode = .timeout(1) }
+        try holder.write { db in
+            try db.insert(1)
+            #expect(databaseError { try pool.write { try $0.insert(2) } }?.resultCode == .SQLITE_BUSY)
+        }
+        let threads = Threads()
+        let hasEnded = Shared(false)
+        try stock.write { db in
+            try db.insert(3)
+            threads.start {
+                defer { hasEnded.change { $0 = true } }
+                try pool.write { try $0.insert(4) }
+            }
+            #expect(waitUntil { (try? hasTurn()) == true || hasEnded.value })
+        }
+        threads.join()
+        #expect(try pool.read { try $0.rowCount() } == 3)
+    }
+
+    @Test("a block that only reads does not take the turn, and a transaction of it that would write is refused")
+    func readingBlocks() throws {
+        // Story: inTransaction(.immediate) inside of a block that must not write kept all other writers waiting.
+        let pool = try Databases.poolWithTable(folder)
+        var config = Databases.configuration()
+        config.journalMode = .wal
+        let queue = try DatabaseQueue(path: path, configuration: config)
+        func expectRefused(_ db: Database) {
+            for kind in [Database.TransactionKind.immediate, .exclusive] {
+                let error = databaseError {
+                    try db.inTransaction(kind) {
+                        Issue.record("the transaction began")
+                        return .commit
+                    }
+                }
+                #expect(error?.resultCode == .SQLITE_READONLY)
+                #expect((try? hasTurn()) == false)
+            }
+        }
+        pool.writeWithoutTransaction { db in db.readOnly { expectRefused(db) } }
+        queue.unsafeRead { expectRefused($0) }
+        try pool.unsafeRead { db throws in
+            // A connection that cannot write begins a transaction that reads.
+            try db.inTransaction(.immediate) { () throws in
+                #expect(try !hasTurn())
+                return .commit
+            }
+        }
+        #expect(databaseError { try queue.unsafeRead { try $0.insert(1) } }?.resultCode == .SQLITE_READONLY)
+        try queue.unsafeReentrantWrite { db in
+            try queue.unsafeReentrantRead { _ = try $0.rowCount() }
+            try db.insert(1)
+        }
+        #expect(pool.writeStatistics.count == 1 && queue.writeStatistics.count == 1)
+    }
+
+    @Test("a statement that writes behind SQLite's back takes the turn, and is refused where nothing may be written")
+    func hiddenWrites() throws {
+        // Story: SQLite calls these statements read-only, so they wrote from reading blocks, and without a turn.
+        let queue = try Databases.queueWithTable { $0.acceptsDoubleQuotedStringLiterals = true }
+        let statements = [
+            "PRAGMA optimize", "PRAGMA main.optimize(-1)", "SELECT * FROM pragma_optimize",
+            "PRAGMA incremental_vacuum", "PRAGMA incremental_vacuum(5)",
+            "SELECT sqlcipher_export('main', 'temp')", "SELECT SQLCipher_Export('temp')",
+            "WITH c AS (SELECT sqlcipher_export('main', 'temp') AS x) SELECT x FROM c WHERE x",
+        ]
+        for sql in statements {
+            try queue.read { db throws in
+                #expect(databaseError { try db.execute(sql: sql) }?.resultCode == .SQLITE_READONLY, "\(sql)")
+                #expect(try !db.makeStatement(sql: sql).isReadonly, "\(sql)")
+            }
+        }
+        try queue.write { db in
+            for index in 0..<300 { try db.insert(index) }
+            try db.execute(sql: "CREATE INDEX i ON t (a)")
+        }
+        // Their own statements, compiled as they run, must not pass for what the next one does.
+        try queue.writeWithoutTransaction { db throws in
+            try db.execute(sql: "PRAGMA optimize(-1)")
+            #expect(try db.makeStatement(sql: "SELECT 1").isReadonly)
+            try db.execute(sql: "PRAGMA optimize")
+        }
+        let pool = try Databases.poolWithTable(folder)
+        let other = try Databases.pool(folder)
+        try pool.write { db in
+            try db.insert(1)
+            for sql in statements.prefix(5) {
+                let error = databaseError { try other.writeWithoutTransaction { try $0.execute(sql: sql) } }
+                #expect(error?.message?.contains("has the turn to write") == true, "\(sql): \(error as Any)")
+            }
+        }
+        try other.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA optimize") }
+        #expect(other.writeStatistics.count == 1)
+    }
+
     @Test("where no turn can be had, SQLite's lock alone keeps writers apart, and a notice says so")
     func unusableLockFile() throws {
         try Databases.poolWithTable(folder).close()

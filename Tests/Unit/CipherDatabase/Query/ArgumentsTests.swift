@@ -92,7 +92,7 @@ import Testing
         #expect(try queue.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM t") } == 2)
     }
 
-    @Test("a statement without the arguments that it needs does not run, also after some that did not fit")
+    @Test("a statement without the arguments that it needs does not run, and some that do not fit change nothing")
     func missingArguments() throws {
         try queue.read { db throws in
             let statement = try db.makeStatement(sql: "SELECT ?")
@@ -101,7 +101,7 @@ import Testing
             try statement.setArguments([1])
             #expect(try Int.fetchOne(statement) == 1)
             #expect(databaseError { try statement.setArguments([1, 2]) } != nil)
-            #expect(databaseError { try Int.fetchOne(statement) }?.resultCode == .SQLITE_MISUSE)
+            #expect(try Int.fetchOne(statement) == 1)
             statement.arguments = [3]
             #expect(try Int.fetchOne(statement) == 3)
             #expect(statement.arguments == [3])
@@ -132,6 +132,45 @@ import Testing
             #expect(databaseError { try Data.fetchOne(db, sql: "SELECT zeroblob(1001)") }?.resultCode == .SQLITE_TOOBIG)
             try db.execute(sql: "INSERT INTO t VALUES (?)", arguments: [Data(count: 900)])
             #expect(try Data.fetchOne(db, sql: "SELECT a FROM t")?.count == 900)
+        }
+    }
+
+    @Test("arguments that cannot be set leave those set before, and never run a statement with half of each")
+    func failedArguments() throws {
+        // Story: values bound before the one that failed stayed, next to older ones, and the statement ran with both.
+        try queue.write { db throws in
+            try db.execute(sql: "CREATE TABLE t(a, b)")
+            sqlite3_limit(db.sqliteConnection, SQLITE_LIMIT_LENGTH, 1000)
+            let long = String(repeating: "x", count: 1001)
+            let statement = try db.makeStatement(sql: "INSERT INTO t VALUES (?, :b)")
+            func expectFailures() {
+                let failures: [(ResultCode, () throws -> Void)] = [
+                    (.SQLITE_TOOBIG, { try statement.setArguments(StatementArguments([3, long])) }),
+                    (.SQLITE_TOOBIG, { try statement.setArguments([3, long] as [(any DatabaseValueConvertible)?]) }),
+                    (.SQLITE_TOOBIG, { try statement.execute(arguments: StatementArguments([3]) + ["b": long]) }),
+                    (.SQLITE_MISUSE, { try statement.setArguments([3]) }),
+                    (.SQLITE_MISUSE, { try statement.setArguments([3, 4, 5]) }),
+                    (.SQLITE_MISUSE, { try statement.setArguments(["c": 3]) }),
+                ]
+                for (code, failure) in failures { #expect(databaseError(failure)?.resultCode == code) }
+            }
+            // None were set yet.
+            expectFailures()
+            #expect(databaseError { try statement.execute() }?.resultCode == .SQLITE_MISUSE)
+            try statement.setArguments([1, 2])
+            expectFailures()
+            #expect(statement.arguments == [1, 2])
+            try statement.execute()
+            #expect(try Row.fetchOne(db, sql: "SELECT * FROM t")?.databaseValues == [1, 2])
+            // The same with fewer arguments than parameters, which are allowed unchecked.
+            statement.setUncheckedArguments(["b": 5])
+            expectFailures()
+            try statement.execute()
+            #expect(try Row.fetchOne(db, sql: "SELECT * FROM t WHERE b = 5")?.databaseValues == [nil, 5])
+            // An unchecked value that SQLite does not take: it must not become NULL.
+            statement.setUncheckedArguments([6, long])
+            #expect(databaseError { try statement.execute() }?.resultCode == .SQLITE_TOOBIG)
+            #expect(try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM t") == 2)
         }
     }
 }

@@ -104,6 +104,34 @@ import Testing
         #expect(try pool.read { try $0.rowCount() } == 0)
     }
 
+    @Test(
+        "a statement on a table that a suspension rolled back is of an aborted transaction",
+        arguments: SuspensionBench.Kind.allCases)
+    func rolledBackTable(kind: SuspensionBench.Kind) throws {
+        // Story: the table was gone with the transaction, so that compiling failed with "no such table".
+        let writer = try bench.open(kind)
+        let error = databaseError {
+            try writer.write { db in
+                try db.execute(sql: "CREATE TABLE made (a)")
+                Bench.whileSuspended {
+                    let first = databaseError { try db.execute(sql: "INSERT INTO made DEFAULT VALUES") }
+                    #expect(first?.resultCode == .SQLITE_ABORT)
+                    #expect(first?.message == "Database is suspended")
+                    #expect(first?.sql == "INSERT INTO made DEFAULT VALUES")
+                    #expect(!db.isInsideTransaction)
+                    let second = databaseError { try db.execute(sql: "SELECT * FROM made") }
+                    #expect(second?.resultCode == .SQLITE_ABORT)
+                    #expect(second?.message == "Transaction was aborted")
+                }
+            }
+        }
+        #expect(error?.resultCode == .SQLITE_ABORT)
+        #expect(error?.message == "Transaction was aborted")
+        // Outside of transactions the reason is the plain one.
+        let later = databaseError { try writer.writeWithoutTransaction { try $0.execute(sql: "SELECT * FROM made") } }
+        #expect(later?.message == "no such table: made")
+    }
+
     @Test("writes that the program sends past the library are refused too")
     func rawWrites() throws {
         let pool = try bench.open(.pool)
