@@ -59,7 +59,8 @@ enum ExitCode: Int32, CaseIterable {
                 .unsupported
             case .invalidKey, .wrongKey, .keyMissing, .logMissing: .notPermitted
             case .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar, .settingsConflict,
-                .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logDamaged, .backupDamaged:
+                .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing, .logDamaged,
+                .backupDamaged:
                 .damagedData
             case .noSuchStore: .noSuchStore
             case .keyRotated, .storeMoved: .tryAgain

@@ -31,7 +31,8 @@ final class CommandRun: @unchecked Sendable {
         process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
         for name in ["in", "out", "err"] {
-            try Data((name == "in" ? input ?? "" : "").utf8).write(to: folder.url.appendingPathComponent(name))
+            // Its owner's alone: keys are printed to no other file.
+            try Workplace.write(Array((name == "in" ? input ?? "" : "").utf8), to: folder.path(name))
         }
         process.standardInput = try FileHandle(forReadingFrom: folder.url.appendingPathComponent("in"))
         process.standardOutput = try FileHandle(forWritingTo: folder.url.appendingPathComponent("out"))

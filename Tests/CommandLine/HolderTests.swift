@@ -91,4 +91,18 @@ struct HolderTests {
         try store.close()
         #expect(try status("--openmetrics", "--json").status == 64)
     }
+
+    // Both had the same labels, and a collector takes a series that is there twice for an error and drops everything.
+    @Test("two pools of one process are two series, and no series is there twice")
+    func twoPools() throws {
+        let first = try open { $0.label = "same" }
+        let second = try open { $0.label = "same" }
+        for store in [first, second] { try store.write { try $0.execute(sql: "UPDATE t SET text = 'changed'") } }
+        let lines = try status("--openmetrics").output.split(separator: "\n").filter { !$0.hasPrefix("#") }
+        let series = lines.map { $0.prefix(upTo: $0.lastIndex(of: " ") ?? $0.endIndex) }
+        #expect(Set(series).count == series.count, "\(series.joined(separator: "\n"))")
+        #expect(series.count { $0.hasPrefix("cipherstore_writes_total{") } == 2)
+        try first.close()
+        try second.close()
+    }
 }

@@ -13,7 +13,7 @@ struct PermissionTests {
     private let place: Workplace
     init() throws {
         place = try Workplace()
-        try place.makeStore()
+        try place.makeStore(mode: "0644")
         // The folder and the key are open to the other user, the program is brought where he can run it.
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: place.folder.url.path)
         try FileManager.default.setAttributes([.ownerAccountID: OtherUser.number], ofItemAtPath: place.key)
@@ -68,13 +68,17 @@ struct PermissionTests {
         }
     }
 
+    @Test("a store that was made without --mode cannot be read by another user, nor can its sidecar")
+    func ownerAlone() throws {
+        #expect(try place.ctl("create", place.path("new.db")).status == 0)
+        #expect(try asNobody(["sql", place.path("new.db"), "SELECT 1"]).status == 77)
+        #expect(try asNobody(["key", "list", place.path("new.db")]).status == 77)
+    }
+
     @Test("a store that was only created, and never used, can be read there already")
     func onlyCreated() throws {
-        #expect(try place.ctl("create", place.path("new.db")).status == 0)
+        #expect(try place.ctl("create", place.path("new.db"), "--mode", "0644").status == 0)
         try #require(place.exists("new.db-wal") && place.exists("new.db-shm"))
-        for name in ["new.db-sidecar", "new.db-sidecar.bak"] {
-            try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: place.path(name))
-        }
         let outcome = try asNobody(["sql", place.path("new.db"), "SELECT 1 AS one"])
         #expect(outcome.status == 0, "\(outcome.errors)")
     }

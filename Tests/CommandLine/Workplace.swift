@@ -89,8 +89,8 @@ struct Workplace {
     // MARK: Databases
 
     /// Makes a store of about 100 pages.
-    func makeStore(_ name: String = "s.db", key: String? = nil) throws {
-        let created = try ctl("create", path(name), key: key)
+    func makeStore(_ name: String = "s.db", key: String? = nil, mode: String = "0600") throws {
+        let created = try ctl("create", path(name), "--mode", mode, key: key)
         try #require(created.status == 0, "\(created.errors)")
         let filled = try ctl(
             "sql", path(name),

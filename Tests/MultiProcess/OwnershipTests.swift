@@ -55,6 +55,33 @@ struct OwnershipTests {
         #expect(owner.ask("rotate")?.hasPrefix("ok ") == true)
     }
 
+    // The umask decided: whoever created the store under 022 or 077 shut the group out.
+    @Test(
+        "a store of mode 0660 in a directory of the group is used by all its members, whoever creates it",
+        arguments: [1, 2])
+    func groupStore(creator: Int) throws {
+        let shared = TemporaryFolder()
+        let place = shared.path("app.db")
+        #expect(chown(shared.url.path, 0, Self.group) == 0 && chmod(shared.url.path, 0o2770) == 0)
+        var members = [try member(), try ActorProcess()]
+        #expect(members[1].ask("become 61003 \(Self.group)") == "ok")
+        if creator == 2 { members.reverse() }
+        for (number, member) in members.enumerated() {
+            let command = number == 0 ? "create-shared \(place) raw 660" : "open \(place) raw"
+            let answer = member.ask(command) ?? "died"
+            #expect(answer.hasPrefix("ok "), "\(answer)")
+            #expect(member.ask("mark 1") == "ok")
+        }
+        // The one who came first goes on beside the other.
+        #expect(members[0].ask("mark 1") == "ok")
+        let names = try FileManager.default.contentsOfDirectory(atPath: shared.url.path)
+        #expect(names.count == 7, "\(names)")
+        for name in names {
+            let status = try #require(try Files.status(of: shared.path(name)))
+            #expect(status.group == Self.group && status.permissions == 0o660, "\(name)")
+        }
+    }
+
     @Test("a rotation and a change of keys that would take the store from its owner are refused, and change nothing")
     func refused() throws {
         let before = try identities()

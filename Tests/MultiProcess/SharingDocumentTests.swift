@@ -144,6 +144,24 @@ import Testing
         try? store.close()
     }
 
+    @Test("a database that is gone, and one whose destruction was interrupted, are reported as what they are")
+    func goneAndDestroyed() throws {
+        func said() -> String {
+            let error = #expect(throws: StoreError.self) { try open().close() }
+            return error.map { "\($0)" } ?? ""
+        }
+        try open().close()
+        let victim = try ActorProcess(crashAt: "destroySidecarRemoved")
+        try FileManager.default.copyItem(atPath: path, toPath: folder.path("saved"))
+        try FileManager.default.removeItem(atPath: path)
+        try expect(said(), leadsTo: "databaseMissing", "is gone")
+        try FileManager.default.moveItem(atPath: folder.path("saved"), toPath: path)
+        #expect(victim.ask("destroy \(path)") == nil)
+        try expect(said(), leadsTo: "noSuchStore", "the destruction was interrupted")
+        try SharedStore.destroy(at: path)
+        try open().close()
+    }
+
     @Test("a store that was opened before a fork is refused in the child")
     func forked() throws {
         let parent = try actor()

@@ -19,6 +19,17 @@ public struct Configuration: Sendable {
     /// a key is refused with `StoreError.keyMissing`.
     public var allowsUnencrypted = false
 
+    /// Who may use the files of a database that is created, as the permissions of `chmod`: 0600, its owner alone, or 0640,
+    /// 0644, 0660 or 0664. Default: 0600.
+    ///
+    /// The database gets exactly these permissions; the umask neither takes any away nor adds one. Every file beside it has
+    /// those of the database, for as long as there is one: where a database exists, its mode counts, not this.
+    public var fileMode = 0o600
+
+    /// What ``fileMode`` may be: the owner reads and writes, nobody executes, others do not write, and have no more than the
+    /// group.
+    package static let fileModes: Set = [0o600, 0o640, 0o644, 0o660, 0o664]
+
     /// How a store keeps its key that `SharedStore.open` creates. Default: in key slots. A store that exists is opened by
     /// the scheme that it has; a database that is made by hand, in ``prepareDatabase(_:)``, is direct whatever this says.
     public var keyScheme = KeyScheme.slots

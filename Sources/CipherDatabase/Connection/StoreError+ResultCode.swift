@@ -11,7 +11,7 @@ extension StoreError {
             .SQLITE_NOTADB
         case .pageDamaged, .truncated, .emptyFile, .logDamaged: .SQLITE_CORRUPT
         case .storeInUse: .SQLITE_BUSY
-        case .noSuchStore, .logMissing: .SQLITE_CANTOPEN
+        case .noSuchStore, .databaseMissing, .logMissing: .SQLITE_CANTOPEN
         case .storeClosed: .SQLITE_MISUSE
         default: nil
         }

@@ -19,6 +19,8 @@ package final class Keyring: Sendable {
     let acceptsFormerSidecar: Bool
     /// How a store keeps its key that is created with a key source.
     let scheme: KeyScheme
+    /// The permissions of files that are created, as they were asked for.
+    private let fileMode: Int
     private let onNotice: (@Sendable (String) -> Void)?
     /// The keys of a former opening, used instead of unlocking the sidecar anew.
     let held: HeldKeys?
@@ -64,6 +66,7 @@ package final class Keyring: Sendable {
         isReadonly = configuration.readonly
         self.acceptsFormerSidecar = acceptsFormerSidecar
         scheme = configuration.keyScheme
+        fileMode = configuration.fileMode
         onNotice = configuration.onNotice
         suspension = DatabaseSuspension()
         held = keys.map { HeldKeys(keys: $0, box: nil, sidecar: nil) }
@@ -78,6 +81,7 @@ package final class Keyring: Sendable {
         isReadonly = former.isReadonly
         acceptsFormerSidecar = former.acceptsFormerSidecar
         scheme = former.scheme
+        fileMode = former.fileMode
         onNotice = former.onNotice
         let (known, notices) = former.state.withLock { state in
             (state.keys.map { HeldKeys(keys: $0, box: state.settled?.box, sidecar: state.sidecar) }, state.notices)
@@ -158,12 +162,51 @@ package final class Keyring: Sendable {
 
     /// Opens a connection to the file, telling apart what SQLite calls "unable to open".
     func open(_ path: String, readonly: Bool) throws -> ConnectionHandle {
+        let missing = try provideFile(readonly: readonly)
         do {
-            return try ConnectionHandle.open(path, readonly: readonly)
+            let handle = try ConnectionHandle.open(path, readonly: readonly)
+            // SQLite made the file, by the umask.
+            if let paths, let missing { try? Files.setPermissions(of: paths.database, missing) }
+            return handle
         } catch {
             guard let paths else { throw error }
             throw FileDiagnosis.reasonNotOpened(paths.database, readonly: readonly) ?? error
         }
+    }
+
+    /// Makes the file of a new database before SQLite does, which would let the umask decide who may use it; and refuses to
+    /// make one in the place of a database that is gone.
+    ///
+    /// - Returns: The permissions to give to the file that SQLite makes; nil where there is one now.
+    private func provideFile(readonly: Bool) throws -> UInt32? {
+        guard let paths else { return nil }
+        let permissions = try newFilePermissions()
+        if let status = try Files.status(of: paths.database), status.kind != .regular || status.byteCount > 0 {
+            return nil
+        }
+        // Other connections of the same pool have the file that was here.
+        if settledKey != nil, try Files.kind(paths.database) == nil { throw StoreError.moved(paths.database) }
+        if try MissingDatabase.reason(paths) != nil {
+            // Another process may be restoring or destroying the store: what counts is what it leaves behind.
+            if !readonly { try holdOpeningLock() }
+            if let reason = try MissingDatabase.reason(paths) { throw reason }
+        }
+        guard !readonly, try Files.kind(paths.database) == nil else { return nil }
+        // Where it cannot be made SQLite says why, or makes it.
+        return Files.makeEmptyUnopened(paths.database, permissions: permissions) ? nil : permissions
+    }
+
+    /// - Throws: ``StoreError`` `settingsConflict` for a mode that no store can have.
+    private func newFilePermissions() throws(StoreError) -> UInt32 {
+        guard Configuration.fileModes.contains(fileMode) else {
+            throw StoreError(
+                .settingsConflict, what: "fileMode is no mode of a store: \(String(fileMode, radix: 8)).",
+                why:
+                    "It is 0600, 0640, 0644, 0660 or 0664: the owner reads and writes, nobody executes, and others do not "
+                    + "write.",
+                remedy: "Set one of these; chmod changes the mode of a store that exists.")
+        }
+        return UInt32(fileMode)
     }
 
     /// Takes the opening lock, which excludes every other process that creates, migrates or opens; once is enough.
@@ -172,7 +215,8 @@ package final class Keyring: Sendable {
         if suspension.isSuspended { throw DatabaseError.suspended() }
         let lock: HeldLock
         do {
-            lock = try LockFile(path: paths.lock, likeFile: paths.database).lock(
+            let file = try LockFile(path: paths.lock, likeFile: paths.database, permissions: newFilePermissions())
+            lock = try file.lock(
                 .opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait,
                 isCancelled: { [suspension] in suspension.isSuspended })
         } catch is CancellationError {

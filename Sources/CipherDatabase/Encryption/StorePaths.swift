@@ -15,6 +15,8 @@ package struct StorePaths: Sendable {
     package var lock: String { database + "-lock" }
     /// The copy under the next key, while a rotation makes it.
     package var rotationCopy: String { database + "-rotating" }
+    /// The database of a store that is being destroyed.
+    package var destroying: String { database + "-destroying" }
     package var sidecar: String { database + "-sidecar" }
     package var sidecarBackup: String { database + "-sidecar.bak" }
 }

@@ -27,6 +27,7 @@ struct StoreRestoration {
         let verified = try BundleVerification(bundle: bundle, watch: watch).run(unlock: unlock)
         let directory = Files.directory(of: paths.database)
         try SharedStore.requireSafe(try FilesystemKind.of(directory), of: directory, Configuration())
+        if let destroyed = try MissingDatabase.interruptedDestruction(paths) { throw destroyed }
         let former = FormerFiles(paths: paths, newSidecar: try verified.sidecar.encoded(keys: verified.keys))
         try requireFree(former)
         let reference = try Files.kind(paths.database) == .regular ? paths.database : bundle.databasePath

@@ -204,6 +204,7 @@ extension SharedStore {
         _ keyring: Keyring, _ key: KeyProvision
     ) throws -> RotationRecovery.Outcome? {
         guard let paths = keyring.paths, keyring.holdsOpeningLock else { return RotationRecovery.Outcome() }
+        if let reason = try MissingDatabase.reason(paths) { throw reason }
         let outcome = try RotationRecovery.run(
             paths, isCancelled: { keyring.suspension.isSuspended },
             unlock: { sidecar in
@@ -246,12 +247,24 @@ extension SharedStore {
 
     /// Whether there is a store at all; a file without bytes is one whose creation has only begun.
     private static func isCreated(_ paths: StorePaths) throws -> Bool {
+        if try Files.byteCount(paths.database) ?? 0 > 0 { return true }
+        if try MissingDatabase.reason(paths) != nil {
+            // Who restores or destroys a store has this lock: there is none yet, or not any more.
+            if isBeingOpened(paths) { return false }
+            if let reason = try MissingDatabase.reason(paths) { throw reason }
+        }
         guard let bytes = try Files.byteCount(paths.database) else { return false }
         if bytes > 0 { return true }
         let copies = SidecarFiles(databasePath: paths.database).read()
         let states = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.state }
         // Without bytes but once ready, it has lost its content: opening says so.
         return states.contains { $0 != .creating }
+    }
+
+    private static func isBeingOpened(_ paths: StorePaths) -> Bool {
+        guard Files.exists(paths.lock) else { return false }
+        let file = try? LockFile(path: paths.lock, likeFile: nil, allowsReadOnly: true)
+        return (try? file?.isHeld(.opening)) == true
     }
 
     private static func requireSafeFilesystem(_ path: String, _ configuration: Configuration) throws {

@@ -9,7 +9,8 @@ enum KeyFile {
     /// The bytes of a key file, which may be a pipe.
     ///
     /// - Parameters:
-    ///   - checkingPermissions: Whether a regular file that its group or others may read or write is refused.
+    ///   - checkingPermissions: Whether a regular file is refused that its group or others may read or write, or that belongs
+    ///     to a user who is neither that of this process nor root.
     ///     Credentials of systemd are not checked: it gives services access by an access control list, which looks
     ///     like the group's permission.
     ///   - wait: The longest time until a pipe has given all.
@@ -27,9 +28,21 @@ enum KeyFile {
                 why: "Its group or others may read or write it (mode \(String(status.permissions, radix: 8))).",
                 remedy: "Run: chmod 600 '\(path)'. If others have seen it, change the key.")
         }
+        if checkingPermissions, status.kind == .regular { try requireOwner(status.owner, path) }
         if status.isPipe { return try contents(of: file, wait: wait) }
         try file.waitFromNowOn()
         return try contents(of: file)
+    }
+
+    /// Its owner could read what is written under the key, and exchange the key for one of his own.
+    private static func requireOwner(_ owner: UInt32, _ path: String) throws(StoreError) {
+        let user = ProcessInspector.effectiveUser
+        guard owner != user, owner != 0 else { return }
+        throw StoreError(
+            .invalidKey, what: "The key file \"\(path)\" belongs to another user.",
+            why: "Its owner is user \(owner), and this process runs as user \(user).",
+            remedy: "Run as its owner, or run: chown \(user) '\(path)'. If its owner is not to know the key, change it."
+        )
     }
 
     /// Reads a descriptor to its end.

@@ -46,6 +46,8 @@ public struct StoreError: Error, Sendable {
         case truncated
         /// The file has no bytes although its sidecar says that it once had.
         case emptyFile
+        /// There is no file although its sidecar says that there was a store.
+        case databaseMissing
         /// The write-ahead log or its index is missing, and a process that only reads may not make it.
         case logMissing
         /// The write-ahead log does not hold what its index tells of.
@@ -125,6 +127,7 @@ extension StoreError {
     public static func pageDamaged(_ page: UInt32) -> Code { .pageDamaged(page) }
     public static var truncated: Code { .truncated }
     public static var emptyFile: Code { .emptyFile }
+    public static var databaseMissing: Code { .databaseMissing }
     public static var logMissing: Code { .logMissing }
     public static var logDamaged: Code { .logDamaged }
     public static var alreadyExists: Code { .alreadyExists }

@@ -14,7 +14,7 @@ package enum AtomicFile {
     /// Makes `bytes` the durable content of the file at `path`, whether it existed or not.
     ///
     /// - Parameter reference: The file, never opened, whose mode, owner, group and access control list the new one
-    ///   takes; without one (or while it does not exist) the new file is its owner's alone (0600, less the mask).
+    ///   takes; without one (or while it does not exist) the new file is its owner's alone (0600).
     /// - Throws: ``SystemError``; the former file is unchanged then, unless the failing call is the folder's `fsync`:
     ///   in that case the new content is in place but may not survive a power cut.
     package static func write(
@@ -35,8 +35,12 @@ package enum AtomicFile {
     ///
     /// It never shows the file with other attributes than its final ones, so that processes of another user are not
     /// turned away in between.
-    package static func createEmpty(at path: String, likeFile reference: String?) throws(SystemError) {
-        let temporary = try stage([], for: path, likeFile: reference)
+    ///
+    /// - Parameter permissions: What it has while there is no `reference`, whatever the umask is.
+    package static func createEmpty(
+        at path: String, likeFile reference: String?, permissions: UInt32 = FileAttributes.privatePermissions
+    ) throws(SystemError) {
+        let temporary = try stage([], for: path, likeFile: reference, permissions: permissions)
         let result = link(temporary, path)
         let failure = SystemError("link", path)
         try? Files.remove(temporary)
@@ -46,7 +50,7 @@ package enum AtomicFile {
             // A filesystem without hard links: the short moment with other attributes is taken instead.
             let created = try FileDescriptor(
                 opening: path, .readWrite, creating: .ifMissing(permissions: FileAttributes.privatePermissions))
-            if let reference { try FileAttributes(of: reference)?.apply(to: created) }
+            try setAttributes(of: created, likeFile: reference, permissions: permissions)
         } else if !failure.isAlreadyThere {
             throw failure
         }
@@ -58,26 +62,41 @@ package enum AtomicFile {
         try Files.synchronize(directory: Files.directory(of: newPath))
     }
 
+    /// Gives a file the name of a temporary file of it, which ``removeLeftovers(of:)`` finds, and nobody else uses.
+    ///
+    /// - Returns: That name; nil when there is no such file.
+    package static func setAside(_ path: String) throws(SystemError) -> String? {
+        guard try Files.entryExists(path) else { return nil }
+        let temporary = LeftoverFiles.newName(for: path)
+        guard rename(path, temporary) == 0 else { throw SystemError("rename", path) }
+        return temporary
+    }
+
+    /// The temporary files of writers of `path`, of living ones as well.
+    package static func leftovers(of path: String) throws(SystemError) -> [String] {
+        let folder = Files.directory(of: path)
+        return try Files.names(inDirectory: folder)
+            .filter { LeftoverFiles.writer(ofName: $0, base: Files.name(of: path)) != nil }
+            .map { LeftoverFiles.file($0, in: folder) }
+    }
+
     /// Removes the temporary files of writers of `path` that were killed, however young they are. Whoever calls knows that
     /// nobody is writing that file now.
     package static func removeLeftovers(of path: String) throws(SystemError) {
-        let folder = Files.directory(of: path)
-        for name in try Files.names(inDirectory: folder)
-        where LeftoverFiles.writer(ofName: name, base: Files.name(of: path)) != nil {
-            try Files.remove(LeftoverFiles.file(name, in: folder))
-        }
+        for leftover in try leftovers(of: path) { try Files.remove(leftover) }
     }
 
     /// Writes a durable file under a name of its own and returns that name.
     static func stage(
-        _ bytes: [UInt8], for path: String, likeFile reference: String?
+        _ bytes: [UInt8], for path: String, likeFile reference: String?,
+        permissions: UInt32 = FileAttributes.privatePermissions
     ) throws(SystemError) -> String {
         LeftoverFiles.remove(besides: path)
         let temporary = LeftoverFiles.newName(for: path)
         let file = try FileDescriptor(
             opening: temporary, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
         do {
-            if let reference { try FileAttributes(of: reference)?.apply(to: file) }
+            try setAttributes(of: file, likeFile: reference, permissions: permissions)
             try file.write(bytes)
             try file.synchronize()
         } catch {
@@ -85,6 +104,16 @@ package enum AtomicFile {
             throw error
         }
         return temporary
+    }
+
+    private static func setAttributes(
+        of file: borrowing FileDescriptor, likeFile reference: String?, permissions: UInt32
+    ) throws(SystemError) {
+        if let reference, let attributes = try FileAttributes(of: reference) {
+            try attributes.apply(to: file)
+        } else {
+            try file.setPermissions(permissions)
+        }
     }
 }
 

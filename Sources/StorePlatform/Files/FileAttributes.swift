@@ -44,6 +44,6 @@ package struct FileAttributes: Sendable {
         }
         // Last, since a change of owner or list may change them. The right to execute is of no use here.
         let wanted = status.permissions & (isGroupRight ? 0o666 : 0o606)
-        guard fchmod(file.number, mode_t(wanted)) == 0 else { throw SystemError("fchmod", file.path) }
+        try file.setPermissions(wanted)
     }
 }

@@ -150,6 +150,11 @@ package struct FileDescriptor: ~Copyable, Sendable {
         #endif
     }
 
+    /// Gives the file exactly these permissions, whatever the process's umask is.
+    package func setPermissions(_ permissions: UInt32) throws(SystemError) {
+        guard fchmod(number, mode_t(permissions)) == 0 else { throw SystemError("fchmod", path) }
+    }
+
     /// Waits until the file's content and length are on the medium.
     package func synchronize() throws(SystemError) {
         #if canImport(Darwin)

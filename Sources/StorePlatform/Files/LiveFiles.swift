@@ -103,7 +103,7 @@ package final class LiveFile: Sendable {
     /// Length of the file in bytes.
     package func byteCount() throws(SystemError) -> Int { try status().byteCount }
 
-    private func status() throws(SystemError) -> FileStatus {
+    package func status() throws(SystemError) -> FileStatus {
         try owner.withLock { owner throws(SystemError) in
             guard owner.descriptor != nil else { throw SystemError(call: "fstat", path: path, errorNumber: EBADF) }
             var found = stat()

@@ -15,6 +15,7 @@ import Synchronization
 package final class LockFile: Sendable {
     package let path: String
     private let reference: String?
+    private let permissions: UInt32
     private let allowsReadOnly: Bool
 
     /// Finds the lock file or makes it.
@@ -22,11 +23,16 @@ package final class LockFile: Sendable {
     /// - Parameters:
     ///   - path: The lock file.
     ///   - reference: The database, whose mode, owner, group and access control list a new lock file takes.
+    ///   - permissions: What a new lock file has while there is no database, whatever the umask is.
     ///   - allowsReadOnly: Whether a lock file that may only be read is enough: it gives shared locks only.
     /// - Throws: ``SystemError`` when it cannot be opened or made.
-    package init(path: String, likeFile reference: String?, allowsReadOnly: Bool = false) throws(SystemError) {
+    package init(
+        path: String, likeFile reference: String?, permissions: UInt32 = FileAttributes.privatePermissions,
+        allowsReadOnly: Bool = false
+    ) throws(SystemError) {
         self.path = path
         self.reference = reference
+        self.permissions = permissions
         self.allowsReadOnly = allowsReadOnly
         _ = try openDescriptor()
     }
@@ -126,7 +132,7 @@ package final class LockFile: Sendable {
         do {
             return try FileDescriptor(opening: path, .readWrite, followsLinks: false)
         } catch  where error.isNotFound {
-            try AtomicFile.createEmpty(at: path, likeFile: reference)
+            try AtomicFile.createEmpty(at: path, likeFile: reference, permissions: permissions)
             return try FileDescriptor(opening: path, .readWrite, followsLinks: false)
         } catch  where error.isPermission && allowsReadOnly {
             return try FileDescriptor(opening: path, .readOnly, followsLinks: false)

@@ -96,6 +96,23 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// The restored database has its name.
     case restoreRenamed
 
+    /// The locks of a destruction are held; nothing is removed.
+    case destroyLocked
+    /// The database has given its name away: there is no store any more.
+    case destroyRenamed
+    /// The write-ahead log of a store that is destroyed is removed; its index is not.
+    case destroyLogRemoved
+    /// The main copy of its sidecar is removed, the backup is not.
+    case destroySidecarRemoved
+    /// All but the renamed database, the lock file and the key log is removed, durably.
+    case destroyCompanionsRemoved
+    /// So is the database.
+    case destroyDatabaseRemoved
+    /// The key log has a name that nobody else uses.
+    case destroyKeyLogSetAside
+    /// The lock file is removed; the key log alone is left.
+    case destroyLockRemoved
+
     /// A rotation that was cut is taken over: its lock is held, nothing is done.
     case recoveryBegun
     /// The copy of a rotation that is undone is removed; the sidecar still tells of it.
@@ -160,6 +177,8 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     package static let ofBackup = allCases.filter { $0.rawValue.hasPrefix("backup") }
     /// The places of its own that a restoration passes.
     package static let ofRestoration = allCases.filter { $0.rawValue.hasPrefix("restore") }
+    /// The places that a destruction passes.
+    package static let ofDestruction = allCases.filter { $0.rawValue.hasPrefix("destroy") }
 
     /// The places of its own that the recovery of a rotation passes.
     package static let ofRecovery = allCases.filter { $0.rawValue.hasPrefix("recovery") }

@@ -17,6 +17,9 @@ package enum ProcessInspector {
     /// The number of the user whose process this is.
     package static var currentUser: UInt32 { getuid() }
 
+    /// The number of the user whose rights this process has.
+    package static var effectiveUser: UInt32 { geteuid() }
+
     /// Whether a process of this number exists in this process's own namespace. Its number may be another's by now.
     package static func isAlive(_ process: Int32) -> Bool {
         guard process > 0 else { return false }

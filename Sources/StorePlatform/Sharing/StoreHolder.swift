@@ -27,6 +27,9 @@ public struct StoreHolder: Sendable, Equatable {
     /// The short name of its program; nil where the system does not tell.
     public let command: String?
     public let state: ProcessState
+    /// Its place in the table of holders, which nobody else has as long as it lives; nil for a process that is known by its
+    /// locks alone.
+    public let slot: Int?
     /// The name of the connection; nil for a process that is known by its locks alone.
     public let label: String?
     /// When it took its place in the table of holders, as time since 1970.
@@ -60,6 +63,7 @@ extension StoreHolder {
         self.process = process
         command = ProcessInspector.commandName(of: process).map(Self.printable)
         state = ProcessInspector.state(of: process)
+        slot = nil
         label = nil
         openedAt = nil
         self.uses = uses
@@ -73,8 +77,10 @@ extension StoreHolder {
 
     /// A holder by its row.
     ///
-    /// - Parameter row: The bytes of the row.
-    init(row: [UInt8], isOwner: Bool, isWaiting: Bool) {
+    /// - Parameters:
+    ///   - row: The bytes of the row.
+    ///   - slot: Its place in the table.
+    init(row: [UInt8], slot: Int, isOwner: Bool, isWaiting: Bool) {
         func number<T: FixedWidthInteger>(_ offset: Int, _: T.Type = T.self) -> T {
             row.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: T.self) }
         }
@@ -87,6 +93,7 @@ extension StoreHolder {
         let isOurs = number(TableLayout.Row.pidNamespace, UInt64.self) == ProcessInspector.pidNamespace ?? 0
         command = isOurs ? ProcessInspector.commandName(of: process).map(Self.printable) : nil
         state = isOurs ? ProcessInspector.state(of: process) : .unknown
+        self.slot = slot
         let name = row[TableLayout.Row.label...].prefix { $0 != 0 }
         label = Self.printable(String(decoding: name, as: UTF8.self))
         openedAt = .milliseconds(number(TableLayout.Row.openedAt, Int64.self))

@@ -119,7 +119,7 @@ struct TableReader: ~Copyable {
         let generation: UInt32 = Self.number(row, TableLayout.Row.generation)
         let waiting: UInt64 = Self.number(header, TableLayout.Header.waiting + slot / 64 * 8)
         return StoreHolder(
-            row: row, isOwner: owner.slot == slot && owner.belongs(to: generation) && !owner.isOffer,
+            row: row, slot: slot, isOwner: owner.slot == slot && owner.belongs(to: generation) && !owner.isOffer,
             isWaiting: waiting & 1 << UInt64(slot % 64) != 0)
     }
 

@@ -23,8 +23,7 @@ enum Catalogue {
             KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
             KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyAcceptCommand.self,
             KeyLogCommand.self, ExportCommand.self, BackupCommand.self, RestoreCommand.self, RotateCommand.self,
-            CompletionsCommand.self,
-            ManCommand.self,
+            DestroyCommand.self, CompletionsCommand.self, ManCommand.self,
         ]
     }
 

@@ -10,27 +10,31 @@ struct CreateCommand: Command {
         summary: "make a new, empty store",
         operands: [OperandSyntax("STORE", "the file to make; its sidecar comes to stand beside it")],
         options: [
-            Scheme.option("slots unless given"), .json,
+            Scheme.option("slots unless given"), FileMode.option, .json,
         ] + KeyOptions.all,
         examples: [
             "cipherctl create app.db",
             "cipherctl create app.db --key-file app.key",
             "cipherctl create app.db --raw-key-file app.rawkey --json",
             "cipherctl create app.db --scheme direct --key-file app.key",
+            "cipherctl create app.db --mode 0660 --key-file app.key",
         ],
         notes: [
             Scheme.note,
+            FileMode.note,
             "A creation that was cut short, by a kill or a power cut, is completed by the same command with the same key.",
         ])
 
     private let path: String
     private let scheme: KeyScheme
+    private let mode: Int?
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws {
         path = arguments.operands[0]
         self.arguments = arguments
         scheme = try Scheme.parse(arguments) ?? .slots
+        mode = try FileMode.parse(arguments)
     }
 
     func run(_ console: Console) throws -> ExitCode {
@@ -38,6 +42,7 @@ struct CreateCommand: Command {
         let key = try UnlockedKey(KeyOptions.source(arguments, isNew: !isTakenUp), console)
         var configuration = Configuration()
         configuration.keyScheme = scheme
+        if let mode { configuration.fileMode = mode }
         let store = try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
@@ -68,12 +73,18 @@ struct CreateCommand: Command {
         let isCreating = SidecarCopy.allCases.contains { copies[$0].parsed?.claimed.state == .creating }
         let isReady = SidecarCopy.allCases.contains { copies[$0].parsed.map { $0.claimed.state != .creating } ?? false }
         if isCreating && !isReady { return true }
-        throw Self.exists(path, fileBytes == nil ? "Its sidecar \"\(sidecar.mainPath)\" exists." : "The store exists.")
+        if fileBytes != nil { throw Self.exists(path, "The store exists.") }
+        throw Self.exists(
+            path, "A store was here: its sidecar exists, and its database file is gone.",
+            hint:
+                "Put the file back or restore the store from a backup, or give it up with `cipherctl destroy`; nothing was "
+                + "changed.")
     }
 
-    private static func exists(_ path: String, _ why: String) -> CommandFailure {
-        CommandFailure(
-            .usage, "exists", what: "\"\(path)\" is not free for a new store.", why: why,
-            hint: "Choose another name, or move what is there away; nothing was changed.")
+    private static func exists(
+        _ path: String, _ why: String,
+        hint: String = "Choose another name, or move what is there away; nothing was changed."
+    ) -> CommandFailure {
+        CommandFailure(.usage, "exists", what: "\"\(path)\" is not free for a new store.", why: why, hint: hint)
     }
 }

@@ -12,7 +12,7 @@ struct ImportCommand: Command {
             OperandSyntax("STORE", "the store to make; nothing may stand there yet"),
         ],
         options: [
-            Scheme.option("slots unless given"), .json,
+            Scheme.option("slots unless given"), FileMode.option, .json,
         ] + KeyOptions.all,
         examples: [
             "cipherctl import plain.db app.db",
@@ -25,11 +25,13 @@ struct ImportCommand: Command {
             "The store appears as a whole or not at all: it is made in a directory of its own beside STORE, read back and "
                 + "compared by content hash first. The plain database stays: delete it yourself when you no longer need "
                 + "it, and know that deleting does not erase a medium.",
+            FileMode.note,
         ])
 
     private let plainPath: String
     private let storePath: String
     private let scheme: KeyScheme
+    private let mode: Int?
     private let arguments: ParsedArguments
 
     init(_ arguments: ParsedArguments) throws {
@@ -37,6 +39,7 @@ struct ImportCommand: Command {
         plainPath = arguments.operands[0]
         storePath = arguments.operands[1]
         scheme = try Scheme.parse(arguments) ?? .slots
+        mode = try FileMode.parse(arguments)
     }
 
     func run(_ console: Console) throws -> ExitCode {
@@ -53,7 +56,7 @@ struct ImportCommand: Command {
         let progress = ProgressBar("importing", isAllowed: !console.isJSON)
         defer { progress.end() }
         let result = try StoreImport(
-            source: source, target: target, key: key, scheme: scheme, progress: progress
+            source: source, target: target, key: key, scheme: scheme, mode: mode, progress: progress
         ).run()
         progress.end()
         let store = try SharedStore.open(at: storePath, unlockedBy: key.source)

@@ -9,10 +9,14 @@ struct KeyRevealCommand: Command {
         name: "key reveal",
         summary: "print the data key and salt, for the stock sqlcipher shell",
         operands: [OperandSyntax("STORE", "the store")],
-        options: [OptionSyntax("--yes", "print the key even where it is shown: on a terminal"), .json] + KeyOptions.all,
+        options: [
+            SecretOutput.option,
+            OptionSyntax(
+                "--yes", "print the key even where others see it: on a terminal, in a file that they may read"), .json,
+        ] + KeyOptions.all,
         examples: [
-            "cipherctl key reveal app.db --key-file app.key > open.sql; sqlcipher -init open.sql app.db",
-            "cipherctl key reveal app.db --key-file app.key --json",
+            "cipherctl key reveal app.db --key-file app.key --output open.sql; sqlcipher -init open.sql app.db",
+            "(umask 077; cipherctl key reveal app.db --key-file app.key --json | jq -r .key | xxd -r -p > data.key)",
         ],
         notes: [
             "Whoever has this key reads and writes the store without the passphrase, and goes on doing so after the "
@@ -30,11 +34,12 @@ struct KeyRevealCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        if Terminal.isTerminal(1) {
+        let secret = try SecretOutput(arguments)
+        if secret.isTerminal {
             guard arguments.has("--yes") else {
                 throw UsageError(
                     "The key would be shown on this terminal, and stay in its history.",
-                    hint: "Send it to a file of mode 0600 or to another program, or add --yes.")
+                    hint: "Give --output F, send it to another program, or add --yes.")
             }
             console.warn("the key of the store follows; clear the terminal afterwards")
         }
@@ -43,7 +48,8 @@ struct KeyRevealCommand: Command {
         try SidecarAge(path, choice).requireNewest(console)
         if let notice = KeyLog(databasePath: StorePaths(path).database).note(.keyRevealed) { console.note(notice) }
         let digits = choice.dataKey.withBytes { Hex.text(Array($0)) }
-        try console.report(json: json(choice.sidecar, digits), lines: pragmas(choice.sidecar, digits))
+        try secret.print(json: json(choice.sidecar, digits), lines: pragmas(choice.sidecar, digits), at: console)
+        try secret.report(at: console)
         return .ok
     }
 

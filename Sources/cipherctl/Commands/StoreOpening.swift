@@ -1,3 +1,4 @@
+import CipherDatabase
 import CipherStore
 import KeyCustody
 import StorePlatform
@@ -54,6 +55,7 @@ enum StoreOpening {
     }
 
     static func noSuchStore(_ path: String) -> StoreError {
+        if let reason = (try? MissingDatabase.reason(StorePaths(path))) ?? nil { return reason }
         let why =
             switch try? Files.kind(path) {
             case .regular: "Its creation has begun but was not completed."

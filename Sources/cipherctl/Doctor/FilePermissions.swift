@@ -31,7 +31,8 @@ struct FilePermissions {
                         + "passphrases can be tried at leisure",
                     remedy: "chmod o-r where only one user or group uses the store"))
         }
-        guard let database = statuses.first?.2 else { return findings }
+        guard let database = statuses.first(where: { $0.0 == "database" })?.2 else { return findings }
+        findings += statuses.compactMap { Self.wider(noun: $0.0, path: $0.1, $0.2, than: database) }
         let others = statuses.dropFirst().filter {
             $0.2.owner != database.owner || $0.2.group != database.group
                 || $0.2.permissions & 0o666 != database.permissions & 0o666
@@ -63,6 +64,20 @@ struct FilePermissions {
         return []
     }
 
+    /// A file that lets in somebody whom the database does not. Of the sidecar that is enough to try passphrases.
+    private static func wider(noun: String, path: String, _ status: FileStatus, than database: FileStatus) -> Finding? {
+        let more = status.permissions & 0o066 & ~database.permissions
+        guard more != 0 else { return nil }
+        let (mode, wanted) = (
+            String(status.permissions & 0o777, radix: 8), String(database.permissions & 0o666, radix: 8)
+        )
+        return Finding(
+            more & 0o006 != 0 ? .risk : .note, "widerThanDatabase",
+            "\(more & 0o006 != 0 ? "every user of the machine" : "its group") may do more with the \(noun) than with the "
+                + "database (mode \(mode) instead of \(wanted))",
+            remedy: "chmod \(wanted) '\(path)'")
+    }
+
     private func directoryFindings() -> [Finding] {
         let directory = Files.directory(of: paths.database)
         guard let status = (try? Files.status(of: directory)) ?? nil else { return [] }
@@ -79,6 +94,12 @@ struct FilePermissions {
     static func keyFileFindings(_ path: String, store: StorePaths) -> [Finding] {
         guard let status = (try? Files.status(of: path)) ?? nil, status.kind == .regular else { return [] }
         var findings: [Finding] = []
+        if ![0, ProcessInspector.effectiveUser].contains(status.owner) {
+            findings.append(
+                Finding(
+                    .problem, "keyFileForeign", "the key file belongs to another user (\(status.owner))",
+                    remedy: "run as that user, or give the file another owner; its owner knows the key"))
+        }
         if status.permissions & 0o066 != 0 {
             let mode = String(status.permissions & 0o777, radix: 8)
             findings.append(

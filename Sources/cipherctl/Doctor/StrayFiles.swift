@@ -33,6 +33,11 @@ struct StrayFiles {
                 .risk, "temporaryFile", "\"\(name)\" was left by a process that died while it wrote",
                 remedy: "nothing: a later change of the sidecar removes it; or remove it yourself")
         }
+        if ending == "-destroying" {
+            return Finding(
+                .problem, "destructionInterrupted", "\"\(name)\" is the database of a store that was being destroyed",
+                remedy: "complete it with cipherctl destroy: nobody opens a store here until then")
+        }
         if ending == "-restoring" {
             return Finding(
                 .risk, "restorationCut", "\"\(name)\" was left by a restoration that is running or was killed",

@@ -1,3 +1,4 @@
+import CipherDatabase
 import CipherStore
 import KeyCustody
 import StorePlatform
@@ -23,6 +24,7 @@ struct ImportTarget {
         if Files.exists(path) {
             throw taken(path, path, "Move it away, or choose another name.")
         }
+        if let destroyed = try MissingDatabase.interruptedDestruction(paths) { throw destroyed }
         for stray in [paths.wal, paths.sharedMemory, paths.journal] where Files.exists(stray) {
             // SQLite would take it for a part of the new database.
             throw taken(

@@ -10,6 +10,8 @@ struct StoreImport {
     let target: ImportTarget
     let key: UnlockedKey
     var scheme = KeyScheme.slots
+    /// The permissions of its files; nil for those that every new store has.
+    var mode: Int?
     let progress: ProgressBar
 
     struct Result {
@@ -94,6 +96,7 @@ struct StoreImport {
         var configuration = Configuration()
         configuration.label = "cipherctl.import"
         configuration.keyScheme = scheme
+        if let mode { configuration.fileMode = mode }
         configuration.foreignKeysEnabled = false
         // Old schemas quote strings so; they are taken over as they are.
         configuration.acceptsDoubleQuotedStringLiterals = true

@@ -8,11 +8,16 @@ struct KeyRecoveryCommand: Command {
         name: "key recovery",
         summary: "make a recovery key, show it once, and let it open the store",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: [.label, OptionSyntax("--yes", "do not ask for a line of it to be typed back"), .json]
-            + KeyOptions.all,
+        options: [
+            .label, SecretOutput.option,
+            OptionSyntax(
+                "--yes", "do not ask for a line of it to be typed back; print it to a file that others may read"),
+            .json,
+        ] + KeyOptions.all,
         examples: [
             "cipherctl key recovery app.db --key-file app.key",
             "cipherctl key recovery app.db --key-file app.key --label safe | lpr",
+            "cipherctl key recovery app.db --key-file app.key --output recovery.txt",
         ],
         notes: [
             "256 random bits in four lines of 16 characters, each with a check of its own. Write them down or print them, "
@@ -32,31 +37,33 @@ struct KeyRecoveryCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
+        let output = try SecretOutput(arguments)
         let access = try KeyAccess(path, arguments, console)
         try access.requireRoom()
         let recovery = try RecoveryKey.random()
         let sheet = RecoverySheet(recovery)
         // Shown before it opens anything: a key that nobody could see must not be one.
-        if console.isJSON {
-            try showAsJSON(sheet, access)
-        } else {
-            try sheet.show(at: console)
-            if Terminal.isTerminal(1), KeyOptions.canPrompt, !arguments.has("--yes") { try sheet.askBack() }
+        if !console.isJSON { sheet.announce(at: console) }
+        try output.print(json: json(sheet, access), lines: sheet.lines, at: console)
+        if output.isTerminal, !console.isJSON, KeyOptions.canPrompt, !arguments.has("--yes") { try sheet.askBack() }
+        let slot: KeySlot
+        do {
+            slot = try access.change { try $0.add(recovery, label: label) }
+        } catch {
+            output.takeBack()
+            throw error
         }
-        let slot = try access.change { try $0.add(recovery, label: label) }
         try prove(recovery, slot)
+        try output.report(at: console)
         console.note("\(SlotReport.name(slot)) of \"\(path)\" opens with this recovery key, which was tried")
         return .ok
     }
 
-    private func showAsJSON(_ sheet: RecoverySheet, _ access: KeyAccess) throws {
+    private func json(_ sheet: RecoverySheet, _ access: KeyAccess) -> JSON {
         let next = access.sidecar.slotted?.table.nextID ?? 0
-        try access.console.output.line(
-            JSON.object([
-                "store": .string(path), "recovery_key": .array(sheet.lines.map(JSON.string)),
-                "expected_slot": .int(next),
-            ]).text)
-        try access.console.output.flush()
+        return .object([
+            "store": .string(path), "recovery_key": .array(sheet.lines.map(JSON.string)), "expected_slot": .int(next),
+        ])
     }
 
     /// Opens the store with what was shown, from the files.

@@ -10,11 +10,9 @@ struct RecoverySheet {
         lines = text.split(separator: "\n").map(String.init)
     }
 
-    /// Prints the lines, and nothing else, to standard output: what is sent to a printer or a file is the key.
-    func show(at console: Console) throws {
+    /// Says what follows. The lines alone go to standard output: what is sent to a printer or a file is the key.
+    func announce(at console: Console) {
         console.note("this recovery key is shown once: write it down, and keep it away from the store")
-        for line in lines { try console.output.line(line) }
-        try console.output.flush()
     }
 
     private static let attempts = 3

@@ -81,7 +81,8 @@ extension OpenMetrics {
                     (
                         [
                             "store": path, "pid": "\(holder.process)", "command": holder.command ?? "",
-                            "label": holder.label ?? "",
+                            // Tells the connections of one process from each other.
+                            "slot": holder.slot.map(String.init) ?? "", "label": holder.label ?? "",
                         ], value
                     )
                 }

@@ -164,6 +164,22 @@ static int shim_open(int folder, const char *path, int flags, mode_t mode) {
     return result;
 }
 
+static int shim_mknod(const char *path, mode_t mode, dev_t device) {
+    pthread_mutex_lock(&guard);
+    int result = -1;
+    if (!atomic_load(&active) || judge(FAULT_OPEN, path) == FAULT_NONE) {
+        result = (int)syscall(SYS_mknodat, AT_FDCWD, path, mode, (unsigned)device);
+        struct stat status;
+        if (result == 0 && is_recorded(path) && stat(path, &status) == 0) {
+            record("create", (unsigned long)status.st_ino, 0, 0, path, NULL, NULL);
+        }
+    }
+    int failure = errno;
+    pthread_mutex_unlock(&guard);
+    errno = failure;
+    return result;
+}
+
 static ssize_t raw_write(int descriptor, const void *bytes, size_t count, off64_t offset) {
     if (offset < 0) return syscall(SYS_write, descriptor, bytes, count);
     return syscall(SYS_pwrite64, descriptor, bytes, count, offset);
@@ -247,6 +263,7 @@ int open(const char *path, int flags, ...) { OPEN_BODY(AT_FDCWD) }
 int open64(const char *path, int flags, ...) { OPEN_BODY(AT_FDCWD) }
 int openat(int folder, const char *path, int flags, ...) { OPEN_BODY(folder) }
 int openat64(int folder, const char *path, int flags, ...) { OPEN_BODY(folder) }
+int mknod(const char *path, mode_t mode, dev_t device) { return shim_mknod(path, mode, device); }
 ssize_t write(int descriptor, const void *bytes, size_t count) { return shim_write(descriptor, bytes, count, -1); }
 ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
     return shim_write(descriptor, bytes, count, offset);

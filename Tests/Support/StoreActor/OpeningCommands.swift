@@ -3,14 +3,20 @@ import Foundation
 import TestKit
 
 extension Actor {
-    /// Opening and closing: `open PATH KEY [BUSY-SECONDS]`, `open-read-only PATH KEY`, `open-pool PATH PASSPHRASE`,
-    /// `coordinated-open PATH KEY`, `close`.
+    /// Opening and closing: `open PATH KEY [BUSY-SECONDS]`, `create-shared PATH KEY MODE` under umask 077,
+    /// `open-read-only PATH KEY`, `open-pool PATH PASSPHRASE`, `coordinated-open PATH KEY`, `close`.
     static let openingCommands: [String: Command] = [
         "open": { actor, words in
             var config = Configuration()
             if words.count > 2, let seconds = Double(words[2]) {
                 config.busyMode = seconds > 0 ? .timeout(seconds) : .immediateError
             }
+            return try actor.open(words[0], words[1], config)
+        },
+        "create-shared": { actor, words in
+            umask(0o077)
+            var config = Configuration()
+            config.fileMode = Int(words[2], radix: 8) ?? 0
             return try actor.open(words[0], words[1], config)
         },
         "open-read-only": { actor, words in

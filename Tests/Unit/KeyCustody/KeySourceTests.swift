@@ -86,6 +86,23 @@ struct KeySourceTests {
         }
     }
 
+    // Somebody else could exchange such a key for one of his own, and so read what is written under it.
+    @Test(
+        "a key file of another user is refused, whatever its mode, and root's is taken",
+        .enabled(if: geteuid() == 0, "only root can give files away"))
+    func foreignKeyFile() throws {
+        let path = try write("secret words")
+        #expect(chown(path, 65_534, 65_534) == 0)
+        for source in [KeySource.keyFile(path: path), .rawKeyFile(path: path)] {
+            let error = failure(source)
+            #expect(error?.code == .invalidKey)
+            #expect(error?.why.contains("user 65534") == true, "\(String(describing: error))")
+            #expect(error?.remedy.contains("chown") == true)
+        }
+        #expect(chown(path, 0, 65_534) == 0)
+        #expect(try read(.keyFile(path: path)) == "passphrase:secret words")
+    }
+
     @Test("a key file that is too long is refused, one of just the limit is not")
     func longKeyFile() throws {
         #expect(try failure(.keyFile(path: write(String(repeating: "a", count: 65_537))))?.code == .invalidKey)

@@ -1,0 +1,34 @@
+import KeyCustody
+import StorePlatform
+
+/// What the files beside the name of a database say when no database has that name.
+package enum MissingDatabase {
+    /// Why a database must not be created there; nil where nothing speaks against it.
+    ///
+    /// An empty file counts as none where a destruction was interrupted: another program may have made it since.
+    package static func reason(_ paths: StorePaths) throws(SystemError) -> StoreError? {
+        if let error = try interruptedDestruction(paths) { return error }
+        guard try Files.kind(paths.database) == nil else { return nil }
+        let copies = SidecarFiles(databasePath: paths.database).read()
+        let states = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.state }
+        return states.contains { $0 != .creating } ? gone(paths) : nil
+    }
+
+    /// What to say of a store whose destruction has begun and was not completed; nil where none has.
+    package static func interruptedDestruction(_ paths: StorePaths) throws(SystemError) -> StoreError? {
+        guard try Files.entryExists(paths.destroying) else { return nil }
+        return StoreError(
+            .noSuchStore, what: "There is no store at \"\(paths.database)\" any more.",
+            why: "It was destroyed, and the destruction was interrupted before all of its files were removed.",
+            remedy: "Complete it with `cipherctl destroy` or SharedStore.destroy(at:); then a store can be made there.")
+    }
+
+    private static func gone(_ paths: StorePaths) -> StoreError {
+        StoreError(
+            .databaseMissing, what: "The database file \"\(paths.database)\" is gone.",
+            why: "Its sidecar says that the store was created and is ready, so the file was removed or moved away.",
+            remedy:
+                "Put the file back, or restore the store from a backup. To give the store up, remove what is left of "
+                + "it with `cipherctl destroy`.")
+    }
+}

@@ -1,0 +1,270 @@
+import CipherDatabase
+import Foundation
+import KeyCustody
+import PageFormat
+import StorePlatform
+
+/// What a destruction removed.
+public struct DestructionReport: Sendable {
+    /// The database file, with every link on the way resolved.
+    public let path: String
+    /// The files that were removed, in order. Temporary files that killed processes had left are not listed.
+    public let removed: [String]
+    /// What looks as if it belonged to the store and was left alone, and why: plain sentences.
+    public let notices: [String]
+}
+
+extension SharedStore {
+    /// Removes a store with every file that belongs to it, for good: database, write-ahead log, both copies of the sidecar,
+    /// what interrupted work left, lock file, and the key log last. No key is needed, only the right to write the directory.
+    ///
+    /// Nobody may have the store open, this process included. A destruction that was interrupted leaves a store that nobody
+    /// opens any more (`noSuchStore`, with the reason), and is completed by calling this again. Backups, the folders in which
+    /// restorations keep former files, and the original of an adoption are not touched. Files are removed, not overwritten.
+    ///
+    /// - Parameter path: The database file, not a link to it.
+    /// - Returns: What was removed.
+    /// - Throws: `StoreError` `noSuchStore` when there is nothing to remove, `storeInUse` with the holders' names,
+    ///   `notEncrypted`, `saltMissing` or `sidecarDamaged` for a file that is not known to be a store, `alreadyExists` when
+    ///   something that is no file has the name of one, `hardLinked`; `SystemError`. Nothing was changed then, unless the
+    ///   system refused in the middle.
+    @discardableResult
+    public static func destroy(at path: String) throws -> DestructionReport {
+        try StoreDestruction(path: path, paths: StorePaths(path)).run()
+    }
+
+    /// Removes a store with every file that belongs to it.
+    @discardableResult
+    public static func destroy(at url: URL) throws -> DestructionReport { try destroy(at: url.path) }
+}
+
+/// Removes a store.
+///
+/// 1. What lies at the place is a store, or what an interrupted destruction left of one.
+/// 2. The place is locked: nobody opens it, nobody has a lease, SQLite's bytes of the database are free.
+/// 3. The database is renamed to `<database>-destroying`: the commit point. From here on there is no store.
+/// 4. Log, journal, sidecars, copies and temporary files are removed, then the renamed database.
+/// 5. The lock file and, last of all, the key log are removed.
+///
+/// Each step is durable before the next begins. An interruption before step 3 leaves the store as it was. After it,
+/// openers find `<database>-destroying` and say so (``MissingDatabase``).
+struct StoreDestruction {
+    /// The path as it was given.
+    let path: String
+    let paths: StorePaths
+
+    private var keyLog: KeyLog { KeyLog(databasePath: paths.database) }
+    private var sidecars: SidecarFiles { SidecarFiles(databasePath: paths.database) }
+
+    /// What goes before the database, in this order. Without a sidecar nobody could open what is left.
+    private var companions: [String] {
+        [paths.wal, paths.sharedMemory, paths.journal]
+            + SidecarCopy.allCases.flatMap { [sidecars.path(of: $0), sidecars.setAsidePath(of: $0)] }
+    }
+
+    func run() throws -> DestructionReport {
+        let folder = Files.directory(of: paths.database)
+        try requireStore()
+        guard Files.canWrite(directory: folder) else { throw SystemError.permissionDenied("unlink", paths.database) }
+        let file = try LockFile(path: paths.lock, likeFile: paths.database)
+        let deadline = ContinuousClock.now + Limits.restorationWait
+        let admin = try file.lock(.admin, .exclusive, deadline: deadline)
+        defer { admin.release() }
+        let opening = try file.lock(.opening, .exclusive, deadline: deadline)
+        defer { opening.release() }
+        guard let lease = try file.tryLock(.lease, .exclusive) else { throw inUse() }
+        defer { lease.release() }
+        // Something may have come while the locks were waited for.
+        try requireStore()
+        let live = try Files.kind(paths.database) == .regular ? LiveFiles.descriptor(of: paths.database) : nil
+        if let live, try !live.tryLockSQLiteBytes() { throw inUse() }
+        defer { try? live?.unlockSQLiteBytes() }
+        // A connection that has not read yet holds no lock.
+        guard StoreHolders.strangers(of: paths.database).isEmpty else { throw inUse() }
+        CrashPoint.reach(.destroyLocked)
+        return try remove(live, folder)
+    }
+
+    // MARK: What is there
+
+    /// Refuses whatever is not known to be a store, or what is left of one.
+    private func requireStore() throws {
+        if try Files.kindOfName(path) == .other, try Files.kind(path) != .other {
+            throw noStore("The path is a symbolic link.", "Give the path of the store itself: \"\(paths.database)\".")
+        }
+        switch try Files.kindOfName(paths.database) {
+        case .regular: try requireDatabase()
+        case nil: try requireRemains()
+        case .directory: throw noStore("The path names a directory.", "Check the path.")
+        case .other: throw noStore("The path names a device, a pipe or a link.", "Check the path.")
+        }
+        let ours = companions + [paths.destroying, paths.lock, keyLog.path, keyLog.formerPath]
+        for name in ours where try !isRegularOrAbsent(name) {
+            throw StoreError(
+                .alreadyExists, what: "\"\(name)\" is no file.",
+                why: "It has the name of a part of the store, and is a directory, a link or a device.",
+                remedy: "Look what it is, and move it away. Nothing was removed.")
+        }
+    }
+
+    private func isRegularOrAbsent(_ path: String) throws(SystemError) -> Bool {
+        let kind = try Files.kindOfName(path)
+        return kind == nil || kind == .regular
+    }
+
+    private func requireDatabase() throws {
+        let live = try LiveFiles.descriptor(of: paths.database)
+        let status = try live.status()
+        // Of an interrupted destruction: another program made an empty file since.
+        if status.byteCount == 0, try Files.entryExists(paths.destroying) { return }
+        guard status.linkCount <= 1 else {
+            throw StoreError(
+                .hardLinked, what: "\"\(paths.database)\" has \(status.linkCount) names.",
+                why: "Under the others its content would stay.",
+                remedy:
+                    "Remove the other links (find them with `find -samefile`), then destroy the store. A restoration "
+                    + "that was interrupted is to be completed first.")
+        }
+        let copies = sidecars.read()
+        let claimed = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+        guard !claimed.isEmpty else {
+            throw StoreError(
+                copies.areAbsent ? .saltMissing : .sidecarDamaged,
+                what: "\"\(paths.database)\" is not known to be a store.",
+                why: copies.areAbsent ? "It has no sidecar." : "No copy of its sidecar can be read.",
+                remedy: "Check the path. If it is to go, remove it yourself. Nothing was removed.")
+        }
+        let isAnnounced = claimed.allSatisfy { $0.state == .creating }
+        try requireEncrypted(live, byteCount: status.byteCount, isAnnounced: isAnnounced)
+    }
+
+    /// Refuses a file beside a sidecar that is another program's.
+    private func requireEncrypted(_ live: LiveFile, byteCount: Int, isAnnounced: Bool) throws {
+        var first = [UInt8](repeating: 0, count: 4096)
+        let count = try first.withUnsafeMutableBytes { try live.read(at: 0, into: $0) }
+        first.removeLast(first.count - count)
+        let verdict = DatabaseHeader.examine(first, fileBytes: byteCount, settings: nil)
+        let isForeign =
+            switch verdict {
+            case .empty, .plaintextHeader, .damagedHeader: false
+            case .plainSQLite: true
+            case .tooShort(_, let looksLikeText): looksLikeText
+            case .opaque(let traits): !traits.looksRandom || (isAnnounced && traits.mayBeStandardSQLCipher)
+            }
+        guard isForeign else { return }
+        throw StoreError(
+            .notEncrypted, what: "\"\(paths.database)\" is not the store of its sidecar.",
+            why: isAnnounced
+                ? "The sidecar announces a store that is still to come, and the file is another database."
+                : "It is a plain database or another file.",
+            remedy: "Check the path. If it is to go, remove it yourself. Nothing was removed.")
+    }
+
+    /// Without a database: what an interrupted destruction leaves, or somebody who removed the database alone.
+    private func requireRemains() throws {
+        let signs = [paths.destroying, paths.sidecar, paths.sidecarBackup, paths.lock, keyLog.path]
+        if try signs.contains(where: { try Files.entryExists($0) }) { return }
+        if try !AtomicFile.leftovers(of: keyLog.path).isEmpty { return }
+        throw noStore("The file does not exist, and no file of a store is beside it.", "Check the path.")
+    }
+
+    private func noStore(_ why: String, _ remedy: String) -> StoreError {
+        StoreError(.noSuchStore, what: "There is no store at \"\(path)\".", why: why, remedy: remedy)
+    }
+
+    private func inUse() -> StoreError {
+        let holders = (try? StoreHolders(of: paths.database))?.map(\.description) ?? []
+        let who = holders.isEmpty ? "A process that cannot be named" : holders.joined(separator: ", ")
+        return StoreError(
+            .storeInUse, what: "\"\(paths.database)\" cannot be destroyed while it is open.",
+            why: "\(who) has it open.",
+            remedy: "Close it in every process, then destroy it. Nothing was removed.")
+    }
+
+    // MARK: Removing
+
+    private func remove(_ live: LiveFile?, _ folder: String) throws -> DestructionReport {
+        var removed: [String] = []
+        if live != nil {
+            try AtomicFile.move(paths.database, to: paths.destroying)
+            removed.append(paths.database)
+        }
+        CrashPoint.reach(.destroyRenamed)
+        for (number, name) in companions.enumerated() {
+            try remove(name, &removed)
+            if number == 0 { CrashPoint.reach(.destroyLogRemoved) }
+            if name == paths.sidecar { CrashPoint.reach(.destroySidecarRemoved) }
+        }
+        var notices = try removeCopies(&removed)
+        try remove(keyLog.formerPath, &removed)
+        // No removal may outlast that of the database: openers tell by it what happened.
+        try Files.synchronize(directory: folder)
+        CrashPoint.reach(.destroyCompanionsRemoved)
+        try removeDatabase(live)
+        try Files.synchronize(directory: folder)
+        CrashPoint.reach(.destroyDatabaseRemoved)
+        try removeLockAndKeyLog(&removed)
+        try Files.synchronize(directory: folder)
+        notices += try kept(in: folder)
+        return DestructionReport(path: paths.database, removed: removed, notices: notices)
+    }
+
+    private func remove(_ name: String, _ removed: inout [String]) throws(SystemError) {
+        guard try Files.entryExists(name) else { return }
+        try Files.remove(name)
+        removed.append(name)
+    }
+
+    /// The copies of rotations and restorations, and what writers left that were killed.
+    private func removeCopies(_ removed: inout [String]) throws(SystemError) -> [String] {
+        var notices: [String] = []
+        for name in [paths.rotationCopy, paths.restoring] {
+            switch try RotationLeftover(at: name) {
+            case .absent: break
+            case .copy: try remove(name, &removed)
+            case .foreign(let why): notices.append("\"\(name)\" was left alone. \(why)")
+            }
+        }
+        for base in [paths.wal, paths.sidecar, paths.sidecarBackup, paths.lock, keyLog.path] {
+            try AtomicFile.removeLeftovers(of: base)
+        }
+        return notices
+    }
+
+    private func removeDatabase(_ live: LiveFile?) throws {
+        guard try Files.entryExists(paths.destroying) else { return }
+        guard let live else {
+            let file = try FileDescriptor(opening: paths.destroying, .readWrite, followsLinks: false)
+            try Files.remove(paths.destroying)
+            return file.closeGradually()
+        }
+        try Files.remove(paths.destroying)
+        // A connection that has not read yet, and could not be seen, must not take the unnamed file for the store.
+        try live.spoil()
+        live.giveUp()
+    }
+
+    /// Whoever waits for the lock file makes a new one as soon as this one is gone, and may create a store. Its key log must
+    /// not be the one that is removed: that has given its name away before.
+    private func removeLockAndKeyLog(_ removed: inout [String]) throws(SystemError) {
+        let log = try AtomicFile.setAside(keyLog.path)
+        CrashPoint.reach(.destroyKeyLogSetAside)
+        try remove(paths.lock, &removed)
+        CrashPoint.reach(.destroyLockRemoved)
+        guard let log else { return }
+        try Files.remove(log)
+        removed.append(keyLog.path)
+    }
+
+    /// What looks as if it belonged to the store, and is a copy of its own.
+    private func kept(in folder: String) throws(SystemError) -> [String] {
+        let name = Files.name(of: paths.database)
+        return try Files.names(inDirectory: folder).sorted().compactMap { found in
+            guard found.hasPrefix(name) else { return nil }
+            let ending = found.dropFirst(name.count)
+            let isOriginal = ending.hasPrefix(".sqlcipher") && ["1", "2", "3"].contains(ending.dropFirst(10))
+            guard ending.hasPrefix(CutRestoration.folderInfix) || isOriginal else { return nil }
+            return "\"\(found)\" was kept: it is a former copy of the store, and opens with the keys of its time."
+        }
+    }
+}

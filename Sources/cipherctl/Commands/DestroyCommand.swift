@@ -1,0 +1,42 @@
+import CipherDatabase
+import CipherStore
+import StorePlatform
+
+/// `destroy STORE`: removes a store with every file that belongs to it.
+struct DestroyCommand: Command {
+    static let changesFiles = true
+    static let syntax = CommandSyntax(
+        name: "destroy",
+        summary: "remove a store with every file that belongs to it",
+        operands: [OperandSyntax("STORE", "the store; nobody may have it open")],
+        options: [.yes, .json],
+        examples: ["cipherctl destroy app.db", "cipherctl destroy app.db --yes --json"],
+        notes: [
+            "Removes the database, its write-ahead log, both copies of the sidecar, what interrupted work left, the lock file "
+                + "and, last, the key log. No key is needed, only the right to write the directory. Backups are not touched.",
+            "Nothing is removed while a process has the store open, or where the file is not known to be a store. A "
+                + "destruction that was interrupted is completed by the same command; until then nobody opens the store.",
+            "Files are removed, not overwritten: what a disk, a snapshot or a backup keeps opens with the keys of its time.",
+        ])
+
+    private let path: String
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        try Confirmation.require("Every row of \"\(path)\" is lost, unless there is a backup.", arguments)
+        let report = try JobControlSuspension.withoutStopping { try SharedStore.destroy(at: path) }
+        for notice in report.notices { console.note(notice) }
+        try console.report(
+            json: .object([
+                "store": .string(path), "removed": .array(report.removed.map(JSON.string)),
+                "notices": .array(report.notices.map(JSON.string)),
+            ]),
+            lines: ["destroyed \(path)"] + report.removed.map { "removed   \($0)" })
+        return .ok
+    }
+}

@@ -1,0 +1,88 @@
+import StorePlatform
+
+/// Where a command prints a key: standard output, unless others could read it there, or a new file of its own.
+struct SecretOutput {
+    static let option = OptionSyntax(
+        "--output", value: "F", "write it to a new file F of mode 0600 instead of standard output")
+
+    private let path: String?
+
+    /// - Throws: ``UsageError`` when standard output is a file that group or others may read and neither `--output` nor
+    ///   `--yes` was given; ``CommandFailure`` when there is something at the path of `--output` already.
+    init(_ arguments: ParsedArguments) throws {
+        path = arguments.value(Self.option.name)
+        if let path {
+            if try Files.entryExists(path) { throw Self.taken(path) }
+        } else if !arguments.has("--yes") {
+            try Self.requirePrivate()
+        }
+    }
+
+    /// Whether the key goes to a terminal, where it is seen.
+    var isTerminal: Bool { path == nil && Terminal.isTerminal(1) }
+
+    /// Refuses a redirection that the shell has made readable for others: `> file` does that under the usual umask.
+    private static func requirePrivate() throws {
+        let status = try FileDescriptor(duplicating: 1, path: "standard output").status()
+        guard status.kind == .regular, status.permissions & 0o044 != 0 else { return }
+        throw UsageError(
+            "The key would be written to a file that its group or others may read (mode "
+                + "\(String(status.permissions & 0o777, radix: 8))).",
+            hint: "Give --output F, which makes a file of mode 0600; or remove the file and run it as "
+                + "(umask 077; cipherctl ... > F); or add --yes.")
+    }
+
+    /// Prints the key, or makes it durable in a file of its own.
+    ///
+    /// - Parameters:
+    ///   - json: The secret as an object, printed with `--json`.
+    ///   - lines: The secret as text.
+    func print(json: @autoclosure () -> JSON, lines: @autoclosure () -> [String], at console: Console) throws {
+        guard let path else {
+            try console.report(json: json(), lines: lines())
+            return try console.output.flush()
+        }
+        let text = console.isJSON ? json().text + "\n" : lines().map { $0 + "\n" }.joined()
+        try Self.write(Array(text.utf8), to: path)
+    }
+
+    /// Says where the key is, once the command has done its work; nothing where it was printed.
+    func report(at console: Console) throws {
+        guard let path else { return }
+        try console.report(json: .object(["output": .string(path)]), lines: ["wrote \(path)"])
+    }
+
+    /// Removes the file again where the command failed, and what is in it opens nothing.
+    func takeBack() {
+        if let path { try? Files.remove(path) }
+    }
+
+    private static func write(_ bytes: [UInt8], to path: String) throws {
+        let file = try make(path)
+        do {
+            // Whatever the umask took away.
+            try file.setPermissions(FileAttributes.privatePermissions)
+            try file.write(bytes)
+            try file.synchronize()
+            try Files.synchronize(directory: Files.directory(of: path))
+        } catch {
+            try? Files.remove(path)
+            throw error
+        }
+    }
+
+    private static func make(_ path: String) throws -> FileDescriptor {
+        do {
+            return try FileDescriptor(
+                opening: path, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
+        } catch  where error.isAlreadyThere {
+            throw taken(path)
+        }
+    }
+
+    private static func taken(_ path: String) -> CommandFailure {
+        CommandFailure(
+            .usage, "exists", what: "\"\(path)\" is there already.", why: "A key is never written over anything.",
+            hint: "Name a file that does not exist yet.")
+    }
+}

@@ -1,0 +1,129 @@
+import CipherStore
+import Foundation
+import StorePlatform
+import TestKit
+import Testing
+
+/// Destructions of a store that are interrupted by a kill or a power cut.
+@Suite(.serialized) struct DestructionTests {
+    private let folder = TemporaryFolder()
+    private var path: String { folder.path("app.db") }
+
+    private func names(_ folder: TemporaryFolder? = nil) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: (folder ?? self.folder).url.path).sorted()
+    }
+
+    private func makeStore() throws {
+        let actor = try ActorProcess()
+        #expect(actor.ask("open \(path) raw")?.hasPrefix("ok") == true)
+        #expect(actor.ask("mark 3") == "ok")
+        // Killed, so that its log holds what the file does not.
+        actor.kill()
+        for name in ["app.db-rotating", "app.db-sidecar.damaged", "app.db-keylog.1"] {
+            try Data().write(to: URL(fileURLWithPath: folder.path(name)))
+        }
+    }
+
+    /// What an opening for writing says: `open`, or the error's name and whether it tells of the destruction.
+    private func opening(_ path: String) -> String {
+        do {
+            try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw")).close()
+            return "open"
+        } catch let error as StoreError {
+            return error.code.name + (error.why.contains("the destruction was interrupted") ? ", destroyed" : "")
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    @Test(
+        "a destruction that is killed anywhere leaves the store, or one that says what it is; the next one completes it",
+        arguments: CrashPoint.ofDestruction)
+    func killed(_ point: CrashPoint) throws {
+        try makeStore()
+        let victim = try ActorProcess(crashAt: point.rawValue)
+        #expect(victim.ask("destroy \(path)") == nil, "the process did not pass \(point)")
+        #expect(victim.diedBySignal())
+        let left = try names()
+        switch point {
+        case .destroyLocked: #expect(StoreProof.problems(path).isEmpty)
+        case .destroyDatabaseRemoved, .destroyKeyLogSetAside, .destroyLockRemoved:
+            #expect(left.allSatisfy { $0.hasPrefix("app.db-lock") || $0.hasPrefix("app.db-keylog") }, "\(left)")
+            // The key log outlasts everything.
+            #expect(left.contains { $0.hasPrefix("app.db-keylog") })
+        default:
+            #expect(!left.contains("app.db") && left.contains("app.db-destroying") && left.contains("app.db-keylog"))
+            let before = FolderSnapshot(of: folder)
+            #expect(opening(path) == "noSuchStore, destroyed")
+            let reader = #expect(throws: StoreError.self) {
+                _ = try SharedStore.openReadOnly(at: path, unlockedBy: TestKeys.source("raw"))
+            }
+            #expect(reader?.why.contains("the destruction was interrupted") == true)
+            #expect(before.changes(until: FolderSnapshot(of: folder)).isEmpty)
+        }
+        let next = try ActorProcess()
+        let answer = next.ask("destroy \(path)") ?? "died"
+        #expect(answer.hasPrefix("ok"), "\(answer)")
+        #expect(try names() == [])
+        #expect(next.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(next.ask("count migrated") == "ok 1")
+    }
+
+    @Test("a store that is made where one was destroyed up to its lock and key log is sound")
+    func createdOverRemains() throws {
+        try makeStore()
+        let victim = try ActorProcess(crashAt: CrashPoint.destroyDatabaseRemoved.rawValue)
+        #expect(victim.ask("destroy \(path)") == nil)
+        #expect(opening(path) == "open")
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
+    @Test("an empty file that another program made at the path of a destroyed store changes nothing of that")
+    func emptyFile() throws {
+        try makeStore()
+        let victim = try ActorProcess(crashAt: CrashPoint.destroyCompanionsRemoved.rawValue)
+        #expect(victim.ask("destroy \(path)") == nil)
+        try Data().write(to: URL(fileURLWithPath: path))
+        #expect(opening(path) == "noSuchStore, destroyed")
+        try SharedStore.destroy(at: path)
+        #expect(try names().isEmpty)
+    }
+
+    @Test(
+        "a power cut in a destruction leaves the store, or one that is reported as destroyed or gone, never as damaged",
+        arguments: [0, 0.5, 0.9])
+    func powerCut(keeping likelihood: Double) throws {
+        let seed = Seed()
+        let other = TemporaryFolder()
+        let actor = try ActorProcess()
+        #expect(actor.ask("record-calls \(folder.url.path)* \(other.path("calls"))") == "ok")
+        for command in ["open \(path) raw", "mark 3", "close"] {
+            #expect(actor.ask(command)?.hasPrefix("ok") == true, "\(command)")
+        }
+        let before = try SystemCallLog(contentsOf: other.path("calls")).calls.count
+        #expect(actor.ask("destroy \(path)")?.hasPrefix("ok") == true)
+        actor.end()
+        #expect(try names().isEmpty)
+        let calls = try SystemCallLog(contentsOf: other.path("calls")).calls
+        #expect(calls.count > before + 8)
+        var numbers = seed.numbers(Int(likelihood * 10))
+        var seen: Set<String> = []
+        for count in before...calls.count {
+            let disk = TemporaryFolder()
+            try PowerCut(after: calls[..<count]).restore(
+                from: folder.url.path, to: disk.url.path, keeping: likelihood, ignoring: ["-shm"], using: &numbers)
+            let place = disk.path("app.db")
+            let isThere = FileManager.default.fileExists(atPath: place)
+            let isAnnounced = FileManager.default.fileExists(atPath: place + "-destroying")
+            let found = isThere || isAnnounced ? opening(place) : "none"
+            #expect(
+                ["open", "noSuchStore, destroyed", "none"].contains(found), "\(seed) after call \(count): \(found)")
+            seen.insert(found)
+            do {
+                try SharedStore.destroy(at: place)
+            } catch StoreError.noSuchStore {}
+            #expect(try names(disk) == [], "\(seed) after call \(count)")
+        }
+        #expect(seen == ["open", "noSuchStore, destroyed", "none"], "\(seed)")
+    }
+}
