@@ -28,7 +28,7 @@ struct CallFault: CustomStringConvertible, Sendable {
     static let fullDisk = CallFault(kinds: "open,write,truncate,name", error: ENOSPC, isLasting: true)
     static let all = [
         CallFault(), CallFault(isLasting: true), CallFault(kinds: fullDisk.kinds, error: ENOSPC), fullDisk,
-        CallFault(kinds: "read"), CallFault(kinds: "write", isTorn: true),
+        CallFault(kinds: "read"),
     ]
 
     /// The library that makes calls fail; nil where there is none.
