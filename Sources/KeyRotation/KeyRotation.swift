@@ -48,8 +48,9 @@ public struct KeyRotation: Sendable {
     ///   - progress: Told how far it is, on any thread, up to ten times a second.
     /// - Throws: `StoreError`: `storeInUse` when another rotation runs, when a process does not pause, or when writers are
     ///   faster than the copy; `pageDamaged`, `truncated`; `rotationPending` when something that is no copy has the copy's
-    ///   name, or when the switch was begun and could not be finished: opening the store for writing finishes it. `SystemError` when
-    ///   the disk is full. `DatabaseError` `SQLITE_CORRUPT` when `integrity_check` finds damage that is not that of a page.
+    ///   name, and when a step failed after the switch was announced: then the new key counts and has to be kept, and opening
+    ///   the store for writing finishes the rotation; the error says so, and where it is not known which key counts, that
+    ///   both have to be kept. `SystemError` when the disk is full: the store has its present key. `DatabaseError` `SQLITE_CORRUPT` when `integrity_check` finds damage that is not that of a page.
     ///   `CancellationError`.
     @discardableResult
     public func run(

@@ -88,11 +88,20 @@ extension StoreError {
             remedy: hasPresent ? "Abandon it, then begin a new one." : "Give the present key.")
     }
 
-    static func newKeyNotGiven(_ path: String) -> StoreError {
+    static func newKeyNotGiven(_ path: String, isSwitching: Bool) -> StoreError {
         StoreError(
             .keyMissing, what: "The rotation of \"\(path)\" was not gone on with: its new key was not given.",
             why: "Afterwards the store opens with that key alone, so it must be shown that it is not lost.",
-            remedy: "Give it again. If it is lost, abandon the rotation: the store keeps its present key.")
+            remedy: (isSwitching
+                ? "Give it again; the switch was begun and can only be finished."
+                : "Give it again. If it is lost, abandon the rotation: the store keeps its present key.")
+                + " Nothing was changed.")
+    }
+
+    static func copyVanished(_ copy: String) -> StoreError {
+        StoreError(
+            .rotationPending, what: "The complete copy \"\(copy)\" is gone.", why: "Somebody has removed or moved it.",
+            remedy: "Put it back, then open the store for writing.")
     }
 
     static func otherNewKey(_ path: String, isSwitching: Bool) -> StoreError {

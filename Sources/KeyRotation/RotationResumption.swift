@@ -25,9 +25,19 @@ struct RotationResumption {
         guard let rotation = try ledger.rotation() else { return nil }
         if rotation.sidecar.state == .switching {
             try requireAim(of: rotation)
-            // Any opening finishes it, once nobody holds the lock of rotations.
+            // As an opening does, which takes the lock of rotations itself.
             admin.release()
-            return try finish(rotation)
+            do {
+                return try finish(rotation)
+            } catch let error as StoreError {
+                // It says which of the two keys counts.
+                throw error
+            } catch {
+                let failed = FailedRotation(
+                    path: paths.database, toEpoch: rotation.sidecar.epoch + 1,
+                    isDirect: rotation.sidecar.slotted == nil)
+                throw failed.error(error, on: .after)
+            }
         }
         guard let keys = try rotation.keys else {
             throw StoreError.noPendingKeys(paths.database, hasPresent: rotation.present != nil)
@@ -52,15 +62,24 @@ struct RotationResumption {
         run.report.backupPath = try options.backUp(store, teller, isCancelled: isCancelled)
     }
 
+    /// Finishes a switch by the keys of both epochs: the former key of a direct store opens it no more afterwards, and the
+    /// new one alone could not undo a switch whose copy is lost. Nothing is derived again.
     private func finish(_ rotation: PendingRotation) throws -> RotationReport {
         let begin = ContinuousClock.now
-        let store = try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration)
-        let isFinished = store.epoch > rotation.sidecar.epoch
-        try store.close()
-        // Its copy was lost, and the opening has undone it.
-        guard isFinished else { throw StoreError.switchUndone(paths.database) }
+        let both = try rotation.keys
+        let unlock: @Sendable (Sidecar) -> SidecarKeys? = { sidecar in
+            if let both { return sidecar.epoch < both.nextEpoch ? both.current : both.next }
+            return rotation.present ?? rotation.next
+        }
+        let outcome = try RotationRecovery.settle(paths, isCancelled: isCancelled, unlock: unlock)
+        // Somebody else may have been faster.
+        let files = SidecarFiles(databasePath: paths.database)
+        let epoch = try outcome.completedEpoch ?? files.choose(files.read(), unlock: unlock)?.sidecar.epoch
+        // Its copy was lost, and the rotation was undone.
+        guard let epoch, epoch > rotation.sidecar.epoch else { throw StoreError.switchUndone(paths.database) }
         var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
         report.wasFinished = true
+        report.notices = outcome.notices
         if options.backupFolder != nil {
             report.notices.append("No backup was made: the switch was begun, and could only be finished.")
         }
@@ -81,14 +100,10 @@ struct RotationResumption {
         }
     }
 
-    /// Behind the switch a direct store opens with the new key alone, so whoever goes on has to show that he has it.
+    /// After the switch a direct store opens with the new key alone, so whoever resumes it has to show that he has it.
     private func requireNewKey(_ rotation: PendingRotation) throws {
         let isSwitching = rotation.sidecar.state == .switching
-        guard let newKey else {
-            // There is no way back that could be taken for want of it.
-            if isSwitching { return }
-            throw StoreError.newKeyNotGiven(paths.database)
-        }
+        guard let newKey else { throw StoreError.newKeyNotGiven(paths.database, isSwitching: isSwitching) }
         guard let successor = rotation.sidecar.successor, let pending = try rotation.nextDataKey,
             try newKey.material.dataKey(salt: successor.salt, settings: successor.settings).isEqual(to: pending)
         else { throw StoreError.otherNewKey(paths.database, isSwitching: isSwitching) }

@@ -171,7 +171,7 @@ extension RotationRun {
     func announceSwitch() throws -> RotationState.Event {
         do {
             try ledger.announceSwitch(pages: pages)
-        } catch let error as StoreError where error.code == .rotationPending {
+        } catch let error as UncertainAnnouncement {
             // Nobody can say now which of the two the sidecar tells of: the next opening finds out.
             throw error
         } catch {
@@ -182,23 +182,33 @@ extension RotationRun {
         return .done
     }
 
-    /// From here only forward. Whoever opens the store next takes the same steps if this process does not.
+    /// From here only forward. Whoever opens the store next takes the same steps if this process does not. A second call
+    /// goes on where the first one has failed.
     func switchOver() throws {
-        guard let copier else { throw CancellationError() }
-        report.pages = Int(pages)
-        report.bytes = Int(pages) * copier.pageBytes
-        let copy = copier.copy
-        self.copier = nil
-        // A descriptor of the database must not be closed once SQLite has it open.
-        copy.close()
-        try replaceLog()
-        CrashPoint.reach(.rotationLogEmptied)
-        try Files.rename(copy.path, to: paths.database)
-        CrashPoint.reach(.rotationRenamed)
+        if let copier {
+            report.pages = Int(pages)
+            report.bytes = Int(pages) * copier.pageBytes
+            self.copier = nil
+            // A descriptor of the database must not be closed once SQLite has it open.
+            copier.copy.close()
+        }
+        if replacement == nil { replacement = try Files.identity(paths.rotationCopy) }
+        guard let replacement else { throw StoreError.copyVanished(paths.rotationCopy) }
+        if try Files.identity(paths.database) != replacement {
+            try replaceLog()
+            CrashPoint.reach(.rotationLogEmptied)
+            try Files.rename(paths.rotationCopy, to: paths.database)
+            CrashPoint.reach(.rotationRenamed)
+        }
         try Files.synchronize(directory: Files.directory(of: paths.database))
         CrashPoint.reach(.rotationDirectorySynced)
-        try standstill?.spoilReplaced()
-        try ledger.complete()
+        do {
+            try standstill?.spoilReplaced()
+        } catch {
+            // That file has no name any more, so nobody can do it later.
+            report.notices.append("the first page of the former database could not be written over: \(error)")
+        }
+        report.notices += try ledger.complete()
         CrashPoint.reach(.rotationCompleted)
     }
 
@@ -208,11 +218,13 @@ extension RotationRun {
     /// is freed when the others go on.
     private func replaceLog() throws {
         guard try Files.byteCount(paths.wal) != nil else { return }
-        formerLog = OpenFile(try FileDescriptor(opening: paths.wal, .readWrite))
+        // The second time it is the empty one.
+        if formerLog == nil { formerLog = OpenFile(try FileDescriptor(opening: paths.wal, .readWrite)) }
         try AtomicFile.write([], to: paths.wal, likeFile: paths.wal)
     }
 
     func letGo() {
+        pardonFailure()
         if let keys { onCompletion(keys) }
         endStandstill(wasReplaced: true)
         formerLog?.close()

@@ -38,6 +38,8 @@ final class RotationRun {
     var standstill: Standstill?
     /// The log that an empty one has replaced, kept open while everybody waits.
     var formerLog: OpenFile?
+    /// Which file takes the database's place; known when the switch has begun.
+    var replacement: FileIdentity?
     /// What the new keys are to be.
     var proposal: RotationProposal?
     var isNewKeyProved = false
@@ -74,16 +76,22 @@ final class RotationRun {
         try? view?.close()
         report.attempts = state.attempts
         report.duration = .now - begin
-        if let failure { throw failure }
+        if let failure { throw failed.error(failure, on: state.side) }
         teller.begin(.completed)
         return report
+    }
+
+    private var failed: FailedRotation {
+        var isDirect = false
+        if case .direct = storeKeys { isDirect = true }
+        return FailedRotation(path: paths.database, toEpoch: report.toEpoch, isDirect: isDirect)
     }
 
     private func perform(_ action: RotationState.Action) -> RotationState.Event {
         do {
             return try event(of: action)
         } catch {
-            remember(error)
+            remember((error as? UncertainAnnouncement)?.failure ?? error)
             return error is CancellationError && state.canBeUndone ? .cancelled : .failed
         }
     }
@@ -91,6 +99,13 @@ final class RotationRun {
     /// The first failure is the reason; what fails while things are taken back is told beside it.
     func remember(_ error: any Error) {
         if failure == nil { failure = error } else { report.notices.append("\(error)") }
+    }
+
+    /// The rotation has succeeded, so that what failed on its way is no more than worth a word.
+    func pardonFailure() {
+        guard let error = failure else { return }
+        failure = nil
+        report.notices.append("a step of the switch failed and was repeated: \(error)")
     }
 
     private func event(of action: RotationState.Action) throws -> RotationState.Event {
@@ -252,7 +267,7 @@ final class RotationRun {
         defer { copy?.close() }
         guard keys != nil else { return }
         try withOpeningLock {
-            try ledger.abandon()
+            report.notices += try ledger.abandon()
             if copy != nil { try RotationCopy.removeLeftover(of: paths) }
         }
         note(.rotationAbandoned(from: report.fromEpoch))

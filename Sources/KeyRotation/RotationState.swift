@@ -18,6 +18,8 @@ struct RotationState: Equatable {
         case withdrawing
         case announcingSwitch
         case switching
+        /// The switch was announced and a step of it has failed: it is made once more.
+        case finishing
         case lettingGo
         case undoing
         case ended
@@ -67,7 +69,7 @@ struct RotationState: Equatable {
         case withdraw(attempt: Int)
         /// Write to the sidecar that the switch has begun.
         case announceSwitch
-        /// Empty the log, rename, complete the sidecar.
+        /// Empty the log, rename, complete the sidecar; what of that was done before is not done again.
         case switchOver
         /// Let the processes go on with the new key.
         case letGo
@@ -91,6 +93,8 @@ struct RotationState: Equatable {
     }
 
     private(set) var phase: Phase = .idle
+    /// On which side of the commit point a failure leaves the store.
+    private(set) var side: CommitSide = .before
     /// How often the processes were asked to pause.
     private(set) var attempts = 0
     private let endsLongReads: Bool
@@ -128,7 +132,7 @@ struct RotationState: Equatable {
     /// Whether the store can still be left as it was, and is not being so.
     var canBeUndone: Bool {
         switch phase {
-        case .idle, .announcingSwitch, .switching, .lettingGo, .undoing, .ended: false
+        case .idle, .announcingSwitch, .switching, .finishing, .lettingGo, .undoing, .ended: false
         default: true
         }
     }
@@ -150,8 +154,10 @@ struct RotationState: Equatable {
         case .asking: return go(.carryingRest, .carryRest)
         case .carryingRest: return go(.proving, .prove)
         case .proving: return go(.announcingSwitch, .announceSwitch)
-        case .announcingSwitch: return go(.switching, .switchOver)
-        case .switching: return go(.lettingGo, .letGo)
+        case .announcingSwitch:
+            side = .after
+            return go(.switching, .switchOver)
+        case .switching, .finishing: return go(.lettingGo, .letGo)
         case .lettingGo, .undoing: return go(.ended, nil)
         case .idle, .catchingUp, .ended: return nil
         }
@@ -186,9 +192,14 @@ struct RotationState: Equatable {
 
     private mutating func fail() -> Action? {
         switch phase {
-        case .idle, .ended: nil
-        case .announcingSwitch, .switching, .lettingGo, .undoing: go(.ended, .leave)
-        default: go(.undoing, .undo)
+        case .idle, .ended: return nil
+        case .announcingSwitch:
+            side = .unknown
+            return go(.ended, .leave)
+        // Everybody waits, and the next opening would take the same steps: one that failed for a moment is repeated here.
+        case .switching: return go(.finishing, .switchOver)
+        case .finishing, .lettingGo, .undoing: return go(.ended, .leave)
+        default: return go(.undoing, .undo)
         }
     }
 }

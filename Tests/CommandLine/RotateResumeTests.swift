@@ -44,6 +44,48 @@ struct RotateResumeTests {
         #expect(nothing.status == 0 && nothing.output.contains("no rotation was pending"), "\(nothing.errors)")
     }
 
+    // The switch was finished, and then the store was opened with the former key: "Give the new key", 77, to one who had
+    // given it. With the former key alone it was finished too.
+    @Test(
+        "the switch of a direct store is finished with both keys, and refused without the new one",
+        arguments: [CrashPoint.rotationSwitchingWritten, .rotationLogEmptied, .rotationRenamed])
+    func directSwitch(point: CrashPoint) throws {
+        try cut("open-direct", at: point, "key:words")
+        try place.write("words\n", to: "begun")
+        try place.write("other words\n", to: "other")
+        let before = FolderSnapshot(of: place.folder)
+        let none = try resume("--no-backup")
+        #expect(none.status == 64 && none.errors.contains("can only be finished"), "\(none.errors)")
+        let other = try resume("--no-backup", "--new-key-file", place.path("other"))
+        #expect(other.status == 77 && other.errors.contains("Nothing was changed"), "\(other.errors)")
+        #expect(before.changes(until: FolderSnapshot(of: place.folder)).isEmpty)
+        let begun = try resume("--no-backup", "--new-key-file", place.path("begun"), "--json")
+        #expect(begun.status == 0 && begun.json["rotated"] as? Int == 1, "\(begun.errors)")
+        #expect(try place.events().last == "rotation-recovered")
+        let count = "SELECT count(*) FROM mark WHERE text <> 'migrated'"
+        let rows = try place.run(
+            ["sql", store, count, "--mode", "csv", "--key-file", place.path("begun")])
+        #expect(rows.output == "count(*)\r\n3\r\n", "\(rows.errors)")
+        #expect(try place.ctl("verify", store).status == 77)
+    }
+
+    // It ended with "Free space and try again; nothing was lost" though the store had its new key.
+    @Test("a result that cannot be printed does not hide that the store was rotated")
+    func unprintable() throws {
+        let shell = try #require(SystemProgram.find("sh"))
+        let actor = try ActorProcess()
+        #expect(actor.ask("open-direct \(store) raw")?.hasPrefix("ok") == true)
+        actor.end()
+        try place.write("words\n", to: "new")
+        let line =
+            "exec '\(try Workplace.program().path)' rotate '\(store)' --no-backup --raw-key-file '\(place.key)' "
+            + "--new-key-file '\(place.path("new"))' > /dev/full"
+        let outcome = try CommandRun(shell, ["-c", line]).finish()
+        #expect(outcome.status == 74 && outcome.errors.contains("1 of 1 stores were rotated"), "\(outcome.errors)")
+        #expect(!outcome.errors.contains("nothing was lost"), "\(outcome.errors)")
+        #expect(try place.run(["verify", store, "--key-file", place.path("new")]).status == 0)
+    }
+
     // The option was demanded and then passed over.
     @Test("the backup that is asked for is made, told, and opens with the former keys")
     func backup() throws {

@@ -55,6 +55,35 @@ package struct RotationRecovery {
         return try recovery.recover()
     }
 
+    /// Finishes or undoes a switch for one who has its keys and does not open the store: waits as an opener does.
+    ///
+    /// - Throws: As ``run(_:wait:isCancelled:unlock:)``; `storeInUse` when others have the store's locks for too long.
+    package static func settle(
+        _ paths: StorePaths, isCancelled: (() -> Bool)? = nil,
+        unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
+    ) throws -> Outcome {
+        let lockFile = try LockFile(path: paths.lock, likeFile: paths.database)
+        let deadline = ContinuousClock.now + Limits.switchWait
+        func attempt() throws -> Outcome? {
+            let opening = try lockFile.lock(.opening, .exclusive, deadline: deadline, isCancelled: isCancelled)
+            defer { opening.release() }
+            let lease: Lease?
+            switch try Lease.attempt(for: paths, label: nil, readonly: false) {
+            case .busy: return nil
+            case .taken(let taken): lease = taken
+            }
+            // The lease first: a restoration that has the opening lock finds nobody.
+            defer { lease?.release() }
+            return try run(paths, isCancelled: isCancelled, unlock: unlock)
+        }
+        while true {
+            if let outcome = try attempt() { return outcome }
+            try Lease.take(for: paths, label: nil, readonly: false, deadline: deadline, isCancelled: isCancelled)?
+                .release()
+            try waitForAdmin(paths, until: deadline, isCancelled: isCancelled)
+        }
+    }
+
     /// Waits until nobody has the admin lock, for one who holds no lock that its holder may want, `opening` among them.
     static func waitForAdmin(
         _ paths: StorePaths, until deadline: ContinuousClock.Instant, isCancelled: (() -> Bool)? = nil
@@ -85,11 +114,21 @@ package struct RotationRecovery {
             let lock = try files.lockDatabase(until: deadline, isCancelled: isCancelled)
             defer { lock.release() }
             try files.moveCopyIntoPlace()
-            try lock.spoil()
-            return Outcome(notices: try complete(rotation), completedEpoch: next)
+            var notices: [String] = []
+            do {
+                try lock.spoil()
+            } catch {
+                // That file has no name any more, so nobody can do it later.
+                notices.append("The first page of the former database could not be written over: \(error)")
+            }
+            return Outcome(notices: try notices + complete(rotation), completedEpoch: next)
         case .complete:
             try requireOwnerKept()
-            return Outcome(notices: try complete(rotation) + files.removeCopy(), completedEpoch: next)
+            let notices = try complete(rotation)
+            // It is complete, whatever becomes of a file that nobody needs.
+            let removal = Result { try files.removeCopy() }
+            let leftover = (try? removal.get()) ?? ["The copy \"\(files.copyPath)\" could not be removed."]
+            return Outcome(notices: notices + leftover, completedEpoch: next)
         case .refuse(let reason): throw refusal(reason, rotation)
         }
     }
@@ -126,9 +165,9 @@ package struct RotationRecovery {
         // The copy first: on a full disk its room is what the sidecar needs.
         let notices = try files.removeCopy(isLeftover: false)
         CrashPoint.reach(.recoveryCopyRemoved)
-        try ledger.abandon(databaseIsWhole: isAtSwitch)
+        let unwritten = try ledger.abandon(databaseIsWhole: isAtSwitch)
         let why = isAtSwitch ? " Its copy was missing or damaged; database and log have all that was committed." : ""
-        return notices + [
+        return notices + unwritten + [
             "A rotation to epoch \(to) that was cut short was undone; the store has its key of epoch \(from).\(why)"
         ]
     }
@@ -148,7 +187,7 @@ package struct RotationRecovery {
             notices = ["The sidecar was one from before the switch to another key: somebody had put it back."]
         }
         // The database has the next key: seen before, or because the copy was moved.
-        try ledger.complete(databaseHasNextKey: true)
+        notices += try ledger.complete(databaseHasNextKey: true)
         let epoch = rotation.sidecar.epoch + 1
         return notices + ["A rotation that was cut short was completed; the store has its key of epoch \(epoch)."]
             + log(epoch, forward: true)

@@ -196,7 +196,7 @@ package struct SlotsChanged: Error {
 
 extension SidecarFiles {
     /// What a file has; nil when it cannot be read.
-    fileprivate func content(of copy: SidecarCopy) -> [UInt8]? {
+    func content(of copy: SidecarCopy) -> [UInt8]? {
         try? Files.contents(of: path(of: copy), limitBytes: Limits.sidecarBytes)
     }
 

@@ -80,7 +80,7 @@ package final class RotationLedger: Sendable {
             try files.write(bytes)
         } catch {
             // The main copy may tell of it already.
-            try? abandon()
+            _ = try? abandon()
             begun.withLock { $0 = nil }
             throw error
         }
@@ -89,39 +89,46 @@ package final class RotationLedger: Sendable {
 
     /// Announces that the complete and durable copy takes the database's place: state `switching`.
     ///
-    /// When it returns, both copies of the sidecar say so durably, and there is only a way forward. When it throws
-    /// ``SystemError``, the sidecar says `rotating` as before. When that could not be had either, it throws
-    /// `rotationPending`: the next opening for writing finds out which, so the caller leaves every file as it is.
+    /// When it returns, both copies of the sidecar say so durably, and there is only a way forward.
+    ///
     /// - Parameter pages: The length of the copy.
+    /// - Throws: ``UncertainAnnouncement`` when nobody can say which of the two the sidecar tells: the next opening for
+    ///   writing finds out, so the caller leaves every file as it is. After any other error the sidecar says `rotating` as
+    ///   before.
     package func announceSwitch(pages: UInt32) throws {
         assertLocked()
         let (rotation, keys) = try requireRotation(.rotating)
         let switching = try rotation.sidecar.announcingSwitch(pages: pages)
+        let bytes = try switching.encoded(keys: keys.current, next: keys.next)
+        let withdrawn = try switching.withdrawingSwitch().encoded(keys: keys.current, next: keys.next)
         do {
-            try files.write(switching.encoded(keys: keys.current, next: keys.next))
-        } catch {
+            try files.write(bytes)
+        } catch let failure {
+            guard files.mainCopyMayBe(bytes, after: failure) else { throw failure }
             do {
-                try files.write(switching.withdrawingSwitch().encoded(keys: keys.current, next: keys.next), to: .main)
+                try files.write(withdrawn, to: .main)
             } catch {
-                throw halfAnnounced(error)
+                throw UncertainAnnouncement(failure: failure)
             }
-            throw error
+            throw failure
         }
     }
 
     /// Records that the copy has durably taken the database's place: state `ready` with the key of the next epoch. Nothing
-    /// that the library keeps beside the store holds the former keys any more.
+    /// that the library keeps beside the store holds the former keys any more, unless what it returns says so.
     ///
     /// - Parameter databaseHasNextKey: Whether the database was seen to have the next key: then a sidecar that tells of no
     ///   switch was put back, and is no reason to lose that key.
+    /// - Returns: What failed when the main copy said so already, in words: it is recorded all the same.
     /// - Throws: ``StoreError`` `rotationPending` when no switch was announced, or without the next key; ``SystemError``:
     ///   the next opening for writing completes it.
-    package func complete(databaseHasNextKey: Bool = false) throws {
+    @discardableResult
+    package func complete(databaseHasNextKey: Bool = false) throws -> [String] {
         assertLocked()
         guard let rotation = try rotation(), let next = rotation.next, let successor = rotation.sidecar.successor,
             rotation.sidecar.state == .switching || databaseHasNextKey
         else { throw stateError("No switch was announced, or the key at hand is not the one to come.") }
-        try finish(successor, keys: next)
+        return try finish(successor, keys: next)
     }
 
     /// Gives the rotation up before the switch: state `ready`, and nothing that the library keeps beside the store holds
@@ -129,9 +136,11 @@ package final class RotationLedger: Sendable {
     ///
     /// - Parameter databaseIsWhole: Whether database and log were seen to have every commit under the present key: then a
     ///   switch that was announced, and has lost its copy, is given up as well.
+    /// - Returns: As ``complete(databaseHasNextKey:)``.
     /// - Throws: ``StoreError`` `rotationPending` when the switch was announced, when there is no rotation, or without the
     ///   present key; ``SystemError``: the next opening for writing gives it up.
-    package func abandon(databaseIsWhole: Bool = false) throws {
+    @discardableResult
+    package func abandon(databaseIsWhole: Bool = false) throws -> [String] {
         assertLocked()
         guard let rotation = try rotation(), rotation.sidecar.state == .rotating || databaseIsWhole,
             let present = rotation.present
@@ -141,7 +150,7 @@ package final class RotationLedger: Sendable {
         try FileOwnership.requireKept(databasePath, what: "The rotation of \"\(databasePath)\" was not given up.")
         let sidecar = rotation.sidecar
         let rotating = try sidecar.state == .switching ? sidecar.withdrawingSwitch() : sidecar
-        try finish(rotating.abandoningRotation(), keys: present)
+        return try finish(rotating.abandoningRotation(), keys: present)
     }
 
     /// Makes both copies say what the one that counts says, before anything is done that cannot be undone.
@@ -150,10 +159,33 @@ package final class RotationLedger: Sendable {
         try files.repair(rotation.standing, keyOpensDatabase: false)
     }
 
-    private func finish(_ ready: Sidecar, keys: SidecarKeys) throws {
-        try files.write(ready, keys: keys)
+    /// Makes both copies say that the rotation has ended. That is so when the main copy says it, whatever fails after that.
+    private func finish(_ ready: Sidecar, keys: SidecarKeys) throws -> [String] {
+        let bytes = try ready.encoded(keys: keys)
+        var notices: [String] = []
+        do {
+            try files.write(bytes, to: .main)
+        } catch {
+            // What follows is written to the same directory, and synchronizes it once more.
+            guard files.content(of: .main) == bytes else { throw error }
+            notices.append(
+                "\"\(files.mainPath)\" was written, but may be the former one after a power failure: \(error)")
+        }
         begun.withLock { $0 = nil }
-        try files.removeFormerCopies()
+        CrashPoint.reach(.sidecarMainWritten)
+        do {
+            try files.write(bytes, to: .backup)
+        } catch {
+            notices.append(
+                "\"\(files.backupPath)\" could not be written; the next opening for writing makes it anew: \(error)")
+        }
+        CrashPoint.reach(.sidecarWritten)
+        do {
+            try files.removeFormerCopies()
+        } catch {
+            notices.append("a former copy of the sidecar could not be removed: \(error)")
+        }
+        return notices
     }
 
     // MARK: Conditions
@@ -185,13 +217,6 @@ package final class RotationLedger: Sendable {
             remedy: "Open the store once for writing, which finishes or undoes what is pending.")
     }
 
-    private func halfAnnounced(_ error: any Error) -> StoreError {
-        StoreError(
-            .rotationPending, what: "The switch of \"\(databasePath)\" to its next key was announced and not made.",
-            why: "Its sidecar could be written in one copy only: \(error).",
-            remedy: "Make room or mend the disk, then open the store for writing, which finishes or undoes it.")
-    }
-
     /// A caller without its locks would lose somebody's change.
     private func assertLocked() {
         assert(isHeld(.admin) && isHeld(.opening), "A rotation is recorded under the admin and the opening lock.")
@@ -199,5 +224,23 @@ package final class RotationLedger: Sendable {
 
     private func isHeld(_ byte: LockByte) -> Bool {
         (try? LockFile(path: databasePath + "-lock", likeFile: databasePath).isHeld(byte)) ?? false
+    }
+}
+
+/// A switch was announced or not: the sidecar could not be written for certain, and not be put back either.
+package struct UncertainAnnouncement: Error {
+    /// What kept the announcement from being written.
+    package let failure: SystemError
+}
+
+extension SidecarFiles {
+    /// Whether the main copy may be a version that could not be written, now or after a power failure.
+    ///
+    /// - Parameter failure: What writing it threw.
+    fileprivate func mainCopyMayBe(_ bytes: [UInt8], after failure: SystemError) -> Bool {
+        // A rename on a failing disk or a lost server may have happened all the same.
+        if failure.call == "rename" && !failure.isNoSpace && !failure.isPermission { return true }
+        // What cannot be read may be that version.
+        return content(of: .main) == bytes || content(of: .main) == nil
     }
 }

@@ -52,11 +52,14 @@ struct RotateCommand: Command {
                 path: path, work: work, request: request, key: key, secrets: secrets, console: console)
             let result = RotationFirstLook.outcome(instead: rotation) ?? rotation.outcome()
             fleet.add(result)
-            if !console.isJSON { for line in result.lines { try console.output.line(line) } }
+            if !console.isJSON { try fleet.printing { for line in result.lines { try console.output.line(line) } } }
             // What is asked to end does not begin with the next one.
             if Interruption.shared.isSet { break }
         }
-        try fleet.report(of: request.paths.count, console)
+        try fleet.printing {
+            try fleet.report(of: request.paths.count, console)
+            try console.output.flush()
+        }
         return fleet.exitCode
     }
 
@@ -80,7 +83,10 @@ enum RotateNotes {
             + "again. A --new-key-command is asked again before the switch and must give the same key: so a secret manager "
             + "proves that it keeps it.",
         "--resume goes on with a rotation that was cut, as it was begun. A direct store demands its new key again, and is "
-            + "refused when that is another one: after the switch nothing else opens it. If it is lost, --abort.",
+            + "refused when that is another one: after the switch nothing else opens it. If it is lost, --abort, as long as "
+            + "the switch has not begun.",
+        "An error `rotationPending` that says that the new key counts comes from after the switch was announced: keep that "
+            + "key and open the store for writing. Where it is not known which key counts, keep both until then.",
         "The former file is removed, not overwritten: on SSDs, in snapshots and in backups its pages stay, under the former "
             + "key. What answers which mishap: cipherctl help keys",
         "Of several stores each is rotated though another one failed; the exit code is that of the worst. Off a terminal "

@@ -116,13 +116,16 @@ struct StoreRotation {
                 "\"\(path)\" is a direct store: it needs a new key, and none was given.",
                 hint: "Give one of: \(forms).")
         }
-        // Nothing is pending, or what is can only be finished.
-        guard sidecar.state == .rotating else { return .newDataKey }
+        // Nothing is pending.
+        guard sidecar.state == .rotating || sidecar.state == .switching else { return .newDataKey }
+        let lost =
+            sidecar.state == .switching
+            ? "The switch was begun and can only be finished."
+            : "If it is lost: `cipherctl rotate --abort`, and the store keeps its key."
         throw UsageError(
             "\"\(path)\" is a direct store, and the new key that its rotation was begun with was not given: it alone opens "
                 + "the store afterwards, so it must be shown that it is not lost.",
-            hint: "Give it by one of: \(forms). If it is lost: `cipherctl rotate --abort`, and the store keeps its key."
-        )
+            hint: "Give it by one of: \(forms). \(lost)")
     }
 
     /// A folder that is not there yet: `DIR/app.db-3f9a01c4-epoch7-20261121T101112Z`. The digits are the first of the store's

@@ -117,6 +117,8 @@ import Testing
     func switchingStore() throws {
         try cutDirect(isSwitching: true)
         try expectRefusal(.invalidKey, options(.newKey(raw)))
+        // Without the new key it was finished all the same, and whoever had lost that key was locked out.
+        try expectRefusal(.keyMissing, options())
     }
 
     @Test("a store with slots is gone on with only when that does what is asked for")

@@ -18,7 +18,8 @@ struct RotationStateTests {
             (.catchingUp, .asking, .caughtUp(left: .zero)), (.asking, .carryingRest, .done),
             (.carryingRest, .proving, .done), (.proving, .withdrawing, .foreignHolder),
             (.proving, .announcingSwitch, .done),
-            (.announcingSwitch, .switching, .done), (.switching, .lettingGo, .done), (.lettingGo, .ended, .done),
+            (.announcingSwitch, .switching, .done), (.switching, .finishing, .failed), (.switching, .lettingGo, .done),
+            (.lettingGo, .ended, .done),
             (.examining, .undoing, .failed),
         ]
         for (from, to, event) in steps { ways[to] = (ways[from] ?? []) + [event] }
@@ -73,7 +74,8 @@ struct RotationStateTests {
             .announcingSwitch: [
                 (.done, .switchOver, .switching), (.notAnnounced, .undo, .undoing), (.failed, .leave, .ended),
             ],
-            .switching: [(.done, .letGo, .lettingGo), (.failed, .leave, .ended)],
+            .switching: [(.done, .letGo, .lettingGo), (.failed, .switchOver, .finishing)],
+            .finishing: [(.done, .letGo, .lettingGo), (.failed, .leave, .ended)],
             .lettingGo: [(.done, nil, .ended), (.failed, .leave, .ended)],
             .undoing: [(.done, nil, .ended), (.failed, .leave, .ended)],
             .ended: [],
@@ -93,7 +95,7 @@ struct RotationStateTests {
 
     @Test("once the switch may be announced nothing is undone, and nothing is cancelled")
     func onlyForward() throws {
-        for phase in [.announcingSwitch, .switching, .lettingGo] as [RotationState.Phase] {
+        for phase in [.announcingSwitch, .switching, .finishing, .lettingGo] as [RotationState.Phase] {
             let state = try state(in: phase)
             #expect(!state.canBeUndone)
             for event in Self.events where event != .notAnnounced {
@@ -103,6 +105,23 @@ struct RotationStateTests {
                 if event == .cancelled { #expect(action == nil && state.phase == phase) }
             }
         }
+    }
+
+    @Test("a failure says on which side of the commit point it leaves the store")
+    func sides() throws {
+        for phase in RotationState.Phase.allCases where ![.idle, .ended].contains(phase) {
+            var state = try state(in: phase)
+            while state.take(.failed) != nil {}
+            let side: CommitSide =
+                switch phase {
+                case .announcingSwitch: .unknown
+                case .switching, .finishing, .lettingGo: .after
+                default: .before
+                }
+            #expect(state.side == side, "\(phase)")
+        }
+        var state = try state(in: .announcingSwitch)
+        #expect(state.take(.notAnnounced) == .undo && state.side == .before)
     }
 
     @Test("whatever happens, a rotation ends: after a failure at most three actions follow")

@@ -1,0 +1,281 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import KeyRotation
+import TestKit
+import Testing
+
+#if os(Linux)
+    // `rename` that failed with ENOSPC, or a failed fsync, when the copy took the database's place ended with "Free space and
+    // try again; nothing was lost" and "rotated": 0. By then the new key counted: whoever threw it away had lost a direct
+    // store, and "try again" ended with "wrong key". A sidecar whose second copy could not be written was told the same way.
+    /// Every call to the system that `cipherctl rotate` makes from the announcement of the switch on fails, and what is
+    /// said - exit code, message, hint, JSON, key log - is compared with what has happened.
+    @Suite("Rotations whose calls fail, and what is said of them")
+    struct RotationFaultTests {
+        /// What is rotated, and from where on calls fail.
+        enum Scene: String, CaseIterable, Sendable {
+            case dataKey, compromised, direct
+            /// Rotations that were killed while they copied, or in the switch.
+            case resumedCopy, resumedDirectCopy, resumedSwitch, resumedRename, resumedDirectSwitch, resumedDirectRename
+        }
+
+        @Test(
+            "what is said of a rotation whose call failed is what has happened", arguments: Scene.allCases,
+            CallFault.all)
+        func everyCall(scene: Scene, fault: CallFault) throws {
+            let place = try RotatedPlace(scene)
+            var claims: [RotatedPlace.Claim: Int] = [:]
+            let hits = try Workplace.forEachCall { number in
+                let run = try place.rotate(failing: fault, at: number)
+                let claim = place.judge(run, "\(scene), call \(number) (\(run.call)), \(fault)")
+                if run.wasHit { claims[claim, default: 0] += 1 }
+                return run
+            }
+            #expect(hits > 10)
+            let counts = claims.sorted { $0.key.rawValue < $1.key.rawValue }.map { "\($0.value) \($0.key)" }
+            print("faults of \(scene): \(hits) calls, \(fault): \(counts.joined(separator: ", "))")
+        }
+    }
+
+    /// A store that is rotated by cipherctl again and again from the same bytes.
+    private struct RotatedPlace {
+        /// What a run says of the store.
+        enum Claim: String {
+            /// The rotation is done.
+            case rotated
+            /// The new key counts, and something is left to be done.
+            case pending
+            /// It is not known which key counts.
+            case unknown
+            /// The former key counts, and the rotation may be tried again.
+            case unchanged
+            /// Its copy could not be read, and so the switch was undone: the former key counts.
+            case undone
+        }
+
+        private static let rows = 40
+        private let place: Workplace
+        private let scene: RotationFaultTests.Scene
+        private var files: [String: Data]
+        private var store: String { place.path("s.db") }
+
+        private var isDirect: Bool {
+            [.direct, .resumedDirectCopy, .resumedDirectSwitch, .resumedDirectRename].contains(scene)
+        }
+        private var isResumed: Bool { crashPlace != nil }
+        /// Where the rotation that is resumed was killed.
+        private var crashPlace: String? {
+            switch scene {
+            case .dataKey, .compromised, .direct: nil
+            case .resumedCopy, .resumedDirectCopy: "rotationVerified"
+            case .resumedSwitch, .resumedDirectSwitch: "rotationSwitchingWritten"
+            case .resumedRename, .resumedDirectRename: "rotationRenamed"
+            }
+        }
+        private var isSwitching: Bool { isResumed && crashPlace != "rotationVerified" }
+
+        private var arguments: [String] {
+            var all = ["rotate", store, "--no-backup", "--json", "--raw-key-file", place.key]
+            if scene == .compromised { all += ["--compromised", "--drop-other-slots", "--yes"] }
+            if isDirect { all += ["--new-raw-key-file", place.path("new.key")] }
+            return all
+        }
+
+        init(_ scene: RotationFaultTests.Scene) throws {
+            let place = try Workplace()
+            self.place = place
+            self.scene = scene
+            files = [:]
+            try Workplace.write([UInt8](repeating: 0x77, count: 32), to: place.path("new.key"))
+            let isDirect = isDirect
+            try #require(try place.ctl("create", store, "--scheme", isDirect ? "direct" : "slots").status == 0)
+            if !isDirect {
+                let added = try place.ctl("key", "add", store, "--new-raw-key-file", place.path("new.key"))
+                try #require(added.status == 0, "\(added.errors)")
+            }
+            let fill =
+                "CREATE TABLE t (a); WITH RECURSIVE c (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM c WHERE i < "
+                + "\(Self.rows)) INSERT INTO t SELECT hex(randomblob(200)) FROM c"
+            try #require(try place.ctl("sql", store, fill, "--write").status == 0)
+            if let crashPlace {
+                let killed = try place.run(arguments, environment: ["CIPHERSTORE_CRASH_AT": crashPlace])
+                try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
+            }
+            files = try Self.snapshot(place)
+        }
+
+        /// Without what only living processes need.
+        private static func snapshot(_ place: Workplace) throws -> [String: Data] {
+            var files: [String: Data] = [:]
+            for name in try place.names() where name.hasPrefix("s.db") && name != "s.db-lock" {
+                files[name] = try Data(contentsOf: URL(fileURLWithPath: place.path(name)))
+            }
+            return files
+        }
+
+        private func reset() throws {
+            for name in try place.names() where name.hasPrefix("s.db") { try place.remove(name) }
+            for (name, bytes) in files { try bytes.write(to: URL(fileURLWithPath: place.path(name))) }
+        }
+
+        /// Calls count from the first one that announces the switch; of a switch that is resumed, all.
+        func rotate(failing fault: CallFault, at number: Int) throws -> FaultyRun {
+            try reset()
+            let announcement = CallFault.Start(pattern: "/s.db-sidecar.tmp-*", kinds: "open", number: isResumed ? 1 : 2)
+            return try place.run(
+                arguments + (isResumed ? ["--resume"] : []), failing: fault, at: number,
+                of: isSwitching ? "/s.db*" : "*", from: isSwitching ? nil : announcement)
+        }
+
+        // MARK: What is said
+
+        /// Compares what is said with the store.
+        ///
+        /// - Returns: What is said.
+        func judge(_ run: FaultyRun, _ comment: Comment) -> Claim {
+            let claim = claim(run.outcome, comment)
+            do {
+                switch claim {
+                case .rotated: try expectRotated(run.outcome, comment)
+                case .pending: try expectPending(comment)
+                case .unknown: try expectOneKey(comment)
+                case .unchanged: try expectUnchanged(comment)
+                case .undone: try expectUndone(comment)
+                }
+            } catch {
+                Issue.record("\(comment): \(error); said: \(run.outcome.errors)")
+            }
+            return claim
+        }
+
+        private func claim(_ outcome: CommandRun.Outcome, _ comment: Comment) -> Claim {
+            #expect(outcome.status == outcome.json["exit_code"] as? Int32 ?? -1, comment)
+            if outcome.status == 0 {
+                #expect(outcome.json["rotated"] as? Int == 1 && outcome.json["failed"] as? Int == 0, comment)
+                #expect(!outcome.errors.contains("\"error\""), "\(comment): \(outcome.errors)")
+                return .rotated
+            }
+            #expect(outcome.json["rotated"] as? Int == 0 && outcome.json["failed"] as? Int == 1, comment)
+            let error = outcome.lastError
+            let text = "\(error["message"] ?? "") \(error["hint"] ?? "")"
+            let promisesNothingHappened = ["nothing was lost", "Nothing was changed", "as it was"].contains {
+                text.contains($0)
+            }
+            guard error["code"] as? String == "rotationPending" else {
+                let isExplained = isSwitching || text.contains("keeps its present key")
+                #expect(isExplained, "\(comment): \(text)")
+                return .unchanged
+            }
+            if isSwitching && text.contains("was undone") { return .undone }
+            #expect(outcome.status == 69 && !promisesNothingHappened, "\(comment): \(text)")
+            #expect(text.contains("for writing"), "\(comment): \(text)")
+            if text.contains("It is not known") {
+                #expect(!isDirect || text.contains("Keep BOTH keys"), "\(comment): \(text)")
+                return .unknown
+            }
+            #expect(!isDirect || text.contains("The NEW key counts: keep it"), "\(comment): \(text)")
+            return .pending
+        }
+
+        // MARK: What has happened
+
+        private var former: KeySource { .rawKeyFile(path: place.key) }
+        /// What opens the store after the rotation.
+        private var present: KeySource { isDirect ? .rawKeyFile(path: place.path("new.key")) : former }
+
+        private func status() throws -> RotationStatus { try KeyRotation.status(of: store) }
+
+        /// Opens the store for writing, and looks whether everything is there.
+        private func epoch(openedBy source: KeySource, _ comment: Comment) throws -> UInt64 {
+            let opened = try SharedStore.open(at: store, unlockedBy: source)
+            defer { try? opened.close() }
+            try opened.write { try $0.execute(sql: "INSERT INTO t (a) VALUES ('later')") }
+            let rows = try opened.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM t WHERE a <> 'later'") }
+            #expect(rows == Self.rows, comment)
+            return opened.epoch
+        }
+
+        private func expectDropped(_ comment: Comment) {
+            let dropped: KeySource? =
+                isDirect ? former : scene == .compromised ? .rawKeyFile(path: place.path("new.key")) : nil
+            guard let dropped else { return }
+            #expect(storeError { try SharedStore.open(at: store, unlockedBy: dropped) } == .wrongKey, comment)
+        }
+
+        private func events() throws -> [String] {
+            let audit = try KeyLog(databasePath: store).verify()
+            return audit.entries.map(\.event)
+        }
+
+        private func expectRotated(_ outcome: CommandRun.Outcome, _ comment: Comment) throws {
+            let (status, events) = (try status(), try events())
+            #expect(status.state == .none && status.epoch == 2, "\(comment): \(status)")
+            let stores = outcome.json["stores"] as? [[String: Any]]
+            let notices = (stores?.first?["notices"] as? [String] ?? []).joined(separator: "\n")
+            // One that was killed in the switch is recovered by another process; else it is the rotation that ends.
+            let end = isSwitching ? "rotation-recovered" : "rotation-completed"
+            #expect(events.last == end || notices.contains("does not have the event \(end)"), "\(comment): \(events)")
+            #expect(isSwitching || !events.contains("rotation-recovered"), "\(comment): \(events)")
+            #expect(try epoch(openedBy: present, comment) == 2, comment)
+            expectDropped(comment)
+        }
+
+        private func expectPending(_ comment: Comment) throws {
+            let before = try events()
+            #expect(!before.contains("rotation-completed") && !before.contains("rotation-abandoned"), comment)
+            #expect(try epoch(openedBy: present, comment) == 2, comment)
+            #expect(try events().last == "rotation-recovered", comment)
+            expectDropped(comment)
+        }
+
+        private func expectOneKey(_ comment: Comment) throws {
+            #expect(try !events().contains("rotation-completed"), comment)
+            do {
+                #expect(try isDirect || epoch(openedBy: present, comment) > 0, comment)
+                if isDirect { #expect(try epoch(openedBy: present, comment) == 2, comment) }
+            } catch let error as StoreError where isDirect && error.code == .rotationPending {
+                #expect(try epoch(openedBy: former, comment) == 1, comment)
+            }
+            #expect(try status().state == .none, comment)
+        }
+
+        private func expectUnchanged(_ comment: Comment) throws {
+            let status = try status()
+            #expect(status.state != .switching || isSwitching, "\(comment): \(status)")
+            #expect(try !events().contains("rotation-completed"), comment)
+            if isSwitching { return try expectPendingSwitch(comment) }
+            #expect(status.epoch == 1, "\(comment): \(status)")
+            #expect(try epoch(openedBy: former, comment) == 1, comment)
+            // It may be tried again.
+            let again = try place.run(arguments)
+            #expect(again.status == 0, "\(comment): \(again.errors)")
+            #expect(try epoch(openedBy: present, comment) == 2, comment)
+            expectDropped(comment)
+        }
+
+        private func expectUndone(_ comment: Comment) throws {
+            let status = try status()
+            #expect(status.state == .none && status.epoch == 1, "\(comment): \(status)")
+            #expect(try events().last == "rotation-recovered", comment)
+            #expect(try epoch(openedBy: former, comment) == 1, comment)
+        }
+
+        /// A resumption that failed before it did anything leaves a switch as it was, and may be tried again.
+        private func expectPendingSwitch(_ comment: Comment) throws {
+            let again = try place.run(arguments + ["--resume"])
+            #expect(again.status == 0, "\(comment): \(again.errors)")
+            #expect(try epoch(openedBy: present, comment) == 2, comment)
+            expectDropped(comment)
+        }
+    }
+
+    extension CommandRun.Outcome {
+        /// The last `error` object of standard error.
+        var lastError: [String: Any] {
+            let lines = errors.split(separator: "\n").map { Data($0.utf8) }
+            let objects = lines.compactMap { (try? JSONSerialization.jsonObject(with: $0)) as? [String: Any] }
+            return objects.compactMap { $0["error"] as? [String: Any] }.last ?? [:]
+        }
+    }
+#endif
