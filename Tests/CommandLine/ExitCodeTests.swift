@@ -10,7 +10,7 @@ struct ExitCodeTests {
     private static let codes: [StoreError.Code] = [
         .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
         .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
-        .notEncrypted, .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .logMissing, .noSuchStore,
+        .aimConflict, .notEncrypted, .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .logMissing, .noSuchStore,
         .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind,
         .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged,
@@ -20,7 +20,7 @@ struct ExitCodeTests {
         switch code {
         case .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
             .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
-            .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated,
+            .aimConflict, .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated,
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot,
             .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged:
