@@ -20,8 +20,8 @@ struct ExitCodeTests {
         switch code {
         case .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
             .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
-            .aimConflict, .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated,
-            .rotationPending,
+            .aimConflict, .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logMissing,
+            .noSuchStore, .keyRotated, .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot,
             .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged:
             codes.contains { $0.name == code.name }

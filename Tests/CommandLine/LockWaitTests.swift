@@ -50,7 +50,8 @@ struct LockWaitTests {
         // A second is what is promised; the rest is for a machine that is busy.
         #expect(ContinuousClock.now - sent < .seconds(5))
         #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.errors)")
-        #expect(Set(try place.names()).subtracting(before).allSatisfy { $0.hasPrefix("s.db-") && $0 != "s.db-rotating" })
+        let left = Set(try place.names()).subtracting(before)
+        #expect(left.allSatisfy { $0.hasPrefix("s.db-") && $0 != "s.db-rotating" }, "\(left)")
         #expect(holder.ask("stock-close") == "ok")
         #expect(try place.ctl("status", store).status == 0)
     }

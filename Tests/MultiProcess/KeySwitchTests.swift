@@ -112,7 +112,9 @@ import Testing
 
     // The opener once judged the former file by the present sidecar, and reported damage of a sound store: foreignSidecar,
     // notEncrypted and pageDamaged, in the order of the cases.
-    @Test("an opener by hand whose file is replaced before it gives its key opens the new one", arguments: Replacement.allCases)
+    @Test(
+        "an opener by hand whose file is replaced before it gives its key opens the new one",
+        arguments: Replacement.allCases)
     func replacedBeforeKey(replacement: Replacement) throws {
         let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
         try store.write { try $0.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (randomblob(20000))") }
@@ -191,6 +193,8 @@ import Testing
             #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") } == 2)
             try pool.close()
             openings += 1
+            // A switch needs a moment without connections of programs that cannot be asked to pause.
+            usleep(UInt32.random(in: 0...40_000))
         }
         rotator.kill()
         let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))

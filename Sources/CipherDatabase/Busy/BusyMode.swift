@@ -68,7 +68,8 @@ extension Database {
             let now = ContinuousClock.now
             // The wait for the turn and the one for SQLite's lock are one wait.
             if tries == 0 { deadline = lockDeadline ?? now + limit }
-            if now >= deadline || handle.isInterrupted || gate.isWanted || watchedWait?.isOver() == true { return false }
+            if now >= deadline || handle.isInterrupted || gate.isWanted { return false }
+            if let watchedWait, watchedWait.isOver() { return false }
             gate.pause(for: min(BusyPauses.pause(beforeTry: tries), deadline - now) + .microseconds(1))
             return !handle.isInterrupted && !gate.isWanted
         }

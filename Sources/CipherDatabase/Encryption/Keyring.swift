@@ -187,7 +187,8 @@ package final class Keyring: Sendable {
     }
 
     /// Runs an opening whose waits for the opening lock end with `CancellationError` when nobody wants it any more.
-    package func endingWaits<T>(when isOvertaken: @escaping @Sendable () -> Bool, _ open: () throws -> T) rethrows -> T {
+    package func endingWaits<T>(when isOvertaken: @escaping @Sendable () -> Bool, _ open: () throws -> T) rethrows -> T
+    {
         state.withLock { $0.isOvertaken = isOvertaken }
         defer { state.withLock { $0.isOvertaken = nil } }
         return try open()

@@ -187,7 +187,8 @@ package struct KeyLogAcknowledgement: Hashable, Sendable {
     }
 
     /// Whether a line is an acknowledgement of what comes before it.
-    static func covers(_ entry: KeyLogEntry, _ former: Former, _ before: ArraySlice<UInt8>) throws(CryptoError) -> Bool {
+    static func covers(_ entry: KeyLogEntry, _ former: Former, _ before: ArraySlice<UInt8>) throws(CryptoError) -> Bool
+    {
         guard entry.event == eventName else { return false }
         guard try entry.word("present") == digest(before) else { return false }
         switch former {

@@ -21,7 +21,7 @@ struct KeyLogCommand: Command {
             "No key is needed. Each line carries the hash of the one before, so that a line which was changed, removed or "
                 + "moved is named. Lines missing at the end are not noticed, but that the sidecar is at a later epoch than the "
                 + "log is told. Whoever may write the file could make it anew: keep the last hash elsewhere where that "
-                + "matters."
+                + "matters.",
         ])
 
     private let path: String

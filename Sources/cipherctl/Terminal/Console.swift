@@ -50,24 +50,26 @@ extension String {
     ///
     /// - Parameter keepsLines: Whether line ends and tabs stay, as in SQL.
     func withoutControls(keepsLines: Bool = false) -> String {
-        guard unicodeScalars.contains(where: Self.steers) else { return self }
+        guard unicodeScalars.contains(where: \.steersTerminal) else { return self }
         var result = ""
         for scalar in unicodeScalars {
             switch scalar {
             case "\n", "\t":
                 result += keepsLines ? String(scalar) : scalar == "\n" ? "\\n" : "\\t"
             case "\r": result += "\\r"
-            case _ where Self.steers(scalar):
-                let digits = String(scalar.value, radix: 16)
-                result += scalar.value < 0x100 ? "\\x" + (digits.count < 2 ? "0" : "") + digits : "\\u{\(digits)}"
+            case _ where scalar.steersTerminal:
+                result += "\\u{\(String(scalar.value, radix: 16))}"
             default: result.unicodeScalars.append(scalar)
             }
         }
         return result
     }
+}
 
-    private static func steers(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.value {
+extension Unicode.Scalar {
+    /// Whether it would steer a terminal, or change the direction of the text around it.
+    var steersTerminal: Bool {
+        switch value {
         case 0..<0x20, 0x7f...0x9f: true
         // Marks, embeddings, overrides and isolates of direction; separators of lines and paragraphs.
         case 0x061c, 0x200e...0x200f, 0x2028...0x202e, 0x2066...0x2069: true
