@@ -21,7 +21,7 @@ extension KeyRotation {
     ///     the report says so.
     /// - Returns: nil when no rotation was pending.
     /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`; `keyMissing` when a direct store's new key is not
-    ///   given, `invalidKey` when it is another one than the pending, `settingsConflict` when the aim is not that of the
+    ///   given, `invalidKey` when it is another one than the pending, `aimConflict` when the aim is not that of the
     ///   rotation, `rotationPending` when the key does not reach both the present data key and the pending one. Nothing is
     ///   changed then.
     @discardableResult

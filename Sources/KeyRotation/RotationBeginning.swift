@@ -82,7 +82,7 @@ extension KeyRotation.Options {
     ) throws -> String? {
         guard let folder = backupFolder else { return nil }
         teller.begin(.backup)
-        try store.backup(toFolder: folder, isCancelled: isCancelled)
+        try store.backup(toFolder: folder, onLongWait: onLongWait, isCancelled: isCancelled)
         return folder
     }
 }

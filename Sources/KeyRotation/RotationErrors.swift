@@ -116,14 +116,14 @@ extension StoreError {
 
     static func takesNoNewKey(_ path: String) -> StoreError {
         StoreError(
-            .settingsConflict, what: "The rotation of \"\(path)\" was not gone on with: a new key was given.",
+            .aimConflict, what: "The rotation of \"\(path)\" was not gone on with: a new key was given.",
             why: "The store has key slots; its data key is drawn, not given.",
             remedy: "Give no new key. Nothing was changed.")
     }
 
     static func masterKeyStays(_ path: String) -> StoreError {
         StoreError(
-            .settingsConflict, what: "The rotation of \"\(path)\" was not gone on with: it keeps the master key.",
+            .aimConflict, what: "The rotation of \"\(path)\" was not gone on with: it keeps the master key.",
             why: "It was begun with another aim than to renew it.",
             remedy: "Abandon it and begin a new one, or go on without that aim. Nothing was changed.")
     }
@@ -136,7 +136,7 @@ extension StoreError {
 
     static func slotsWouldBeDropped(_ path: String, _ slots: [UInt64]) -> StoreError {
         StoreError(
-            .settingsConflict, what: "\"\(path)\" was not rotated: some key slots cannot be kept.",
+            .aimConflict, what: "\"\(path)\" was not rotated: some key slots cannot be kept.",
             why: "A new master key can only be wrapped for a secret that is at hand, and those of the slots "
                 + "\(slots.map(String.init).joined(separator: ", ")) are not.",
             remedy: "Give their keys as well, or say that they are to be dropped. Nothing was changed.")

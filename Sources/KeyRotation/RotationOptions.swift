@@ -51,6 +51,10 @@ extension KeyRotation {
         /// Whether the preflight runs `integrity_check`.
         public var checksIntegrity = true
 
+        /// Called when the rotation has waited two seconds for the write lock while nobody pauses for it, with the process that
+        /// holds it, where that is known.
+        public var onLongWait: (@Sendable (StoreHolder?) -> Void)?
+
         /// How long the write lock is waited for where nobody is kept waiting meanwhile.
         var busyWait = Limits.busyWait
 

@@ -144,7 +144,8 @@ struct RotationPreflight {
         let reencryption = try PageReencryption(
             from: dataKey.pageKeys(salt: sidecar.salt, settings: sidecar.settings),
             to: trial.pageKeys(salt: Salt.random(), settings: sidecar.settings))
-        let view = try store.makeFrozenView()
+        let view = try store.makeFrozenView(
+            LockWaitWatch(isCancelled: isCancelled, onLongWait: options.onLongWait))
         defer { try? view.close() }
         let pageBytes = sidecar.settings.pageBytes
         let pages = min(view.databasePages, UInt32(clamping: max(1, bytes / pageBytes)))

@@ -164,7 +164,8 @@ final class RotationRun {
     /// - Throws: As ``makeView(waiting:)``; ``StoreError`` `storeInUse`, which names who holds that lock.
     func awaitView() throws -> FrozenView {
         do {
-            return try makeView(waiting: options.busyWait)
+            return try makeView(
+                waiting: options.busyWait, LockWaitWatch(isCancelled: isCancelled, onLongWait: options.onLongWait))
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
             let writer = (try? StoreHolders(of: paths.database))?.writer
             throw StoreError.writeLocked(paths.database, writer, for: options.busyWait)
@@ -173,16 +174,19 @@ final class RotationRun {
 
     /// A view of the store as it is now, by connections of its own.
     ///
-    /// - Parameter wait: How long each lock is waited for.
+    /// - Parameters:
+    ///   - wait: How long each lock is waited for.
+    ///   - watch: Who may end the wait for the write lock earlier.
     /// - Throws: As making the view does; `SQLITE_BUSY` when a lock was not to be had.
-    func makeView(waiting wait: Duration = Limits.busyWait) throws -> FrozenView {
+    func makeView(waiting wait: Duration = Limits.busyWait, _ watch: LockWaitWatch? = nil) throws -> FrozenView {
         var configuration = Configuration()
         configuration.label = KeyRotation.holderLabel
         configuration.busyMode = .timeout(wait / .seconds(1))
         configuration.persistentWAL = true
         let keyring = Keyring(path: paths.database, configuration: configuration, holding: storeKeys)
         return try FrozenView(
-            path: paths.database, configuration: configuration, keyring: keyring, key: .held, until: .now + wait)
+            path: paths.database, configuration: configuration, keyring: keyring, key: .held, until: .now + wait,
+            watch: watch)
     }
 
     // MARK: Copying

@@ -65,7 +65,7 @@ enum ExitCode: Int32, CaseIterable {
             case .noSuchStore: .noSuchStore
             case .keyRotated, .storeMoved: .tryAgain
             case .storeInUse, .rotationPending: .storeInUse
-            case .slotNotFound, .alreadyExists: .usage
+            case .slotNotFound, .alreadyExists, .aimConflict: .usage
             case .storeClosed, .lastSlot, .tooManySlots: .failed
             }
     }

@@ -126,7 +126,7 @@ struct BadInputTests {
         #expect(outcome.status == 65)
         let verify = try place.ctl("verify", place.path("s.db"), "--json")
         #expect(verify.status == 65)
-        #expect(verify.json["missing_pages"] as? [Int] == [count / 4096 - 1, count / 4096])
+        #expect(verify.pages("missing_pages") == [(count / 4096 - 1)...(count / 4096)])
     }
 
     @Test("each byte of the header that SQLCipher fixes is watched, and named", arguments: 0..<24)
@@ -138,7 +138,7 @@ struct BadInputTests {
         #expect(outcome.status == 65)
         let verify = try place.ctl("verify", place.path("s.db"), "--json")
         #expect(verify.status == 65)
-        #expect(verify.json["damaged_pages"] as? [Int] == [])
+        #expect(verify.pages("damaged_pages") == [])
         #expect("\(verify.json["problems"] ?? "")".contains("Byte \(offset) "), "\(verify.output)")
     }
 
@@ -159,7 +159,7 @@ struct BadInputTests {
         try place.poke("s.db", at: at, [try place.bytes("s.db")[at] ^ 1])
         let verify = try place.ctl("verify", place.path("s.db"), "--json")
         #expect(verify.status == 65)
-        #expect(verify.json["damaged_pages"] as? [Int] == [number])
+        #expect(verify.pages("damaged_pages") == [number...number])
         #expect(verify.errorJSON["code"] as? String == "damaged")
         let sql = try place.ctl("sql", place.path("s.db"), "SELECT sum(length(text)) FROM t", "--json")
         #expect(sql.status == 65, "\(sql.errors)")

@@ -45,6 +45,9 @@ final class CommandRun: @unchecked Sendable {
     var processIdentifier: Int32 { process.processIdentifier }
     var isRunning: Bool { process.isRunning }
 
+    /// What it has written on standard error up to now.
+    var errorsSoFar: String { text("err") }
+
     func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
 
     /// Waits for the end.
@@ -64,6 +67,11 @@ final class CommandRun: @unchecked Sendable {
 extension CommandRun.Outcome {
     /// Standard output as a JSON object.
     var json: [String: Any] { Self.object(output) }
+
+    /// The ranges of pages under a name of the result of `verify`; nil when it is not there.
+    func pages(_ name: String) -> [ClosedRange<Int>]? {
+        (json[name] as? [[String: Int]])?.map { ($0["first"] ?? 0)...($0["last"] ?? 0) }
+    }
 
     /// The `error` object of standard error.
     var errorJSON: [String: Any] {

@@ -1,6 +1,8 @@
 import Foundation
 import Testing
 
+@testable import cipherctl
+
 @Suite("cipherctl create")
 struct CreateTests {
     @Test("makes a store with both copies of its sidecar, which opens with the same key")
@@ -14,6 +16,52 @@ struct CreateTests {
         let rows = try place.ctl("sql", place.path("s.db"), "SELECT 1 AS one", "--mode", "csv")
         #expect(rows.output == "one\r\n1\r\n")
         #expect(try place.events() == ["store-created"])
+    }
+
+    // "a" was accepted without a word.
+    @Test("a weak passphrase is accepted with a warning, wherever one comes to open a store")
+    func weakPassphrase() throws {
+        let place = try Workplace()
+        let warning = "warning: the passphrase is short"
+        try place.write("a\n", to: "weak")
+        try place.write(Workplace.passphrase + "\n", to: "strong")
+        let (weak, strong) = (["--key-file", place.path("weak")], ["--key-file", place.path("strong")])
+        let new = ["--new-key-file", place.path("weak")]
+        func expect(_ warns: Bool, _ arguments: [String], at location: SourceLocation = #_sourceLocation) throws {
+            let outcome = try place.run(arguments)
+            #expect(outcome.status == 0, "\(outcome.errors)", sourceLocation: location)
+            #expect(outcome.errors.contains(warning) == warns, "\(outcome.errors)", sourceLocation: location)
+            #expect(!outcome.errors.contains(Workplace.passphrase), sourceLocation: location)
+        }
+        try expect(true, ["create", place.path("weak.db")] + weak)
+        try expect(false, ["create", place.path("s.db")] + strong)
+        try expect(false, ["create", place.path("raw.db"), "--raw-key-file", place.key])
+        // Who only opens a store is not told every day.
+        try expect(false, ["sql", place.path("weak.db"), "SELECT 1"] + weak)
+        try expect(true, ["key", "add", place.path("s.db")] + strong + new)
+        try place.write("b\n", to: "weak")
+        try expect(true, ["key", "change", place.path("s.db")] + strong + new)
+        try expect(true, ["create", place.path("direct.db"), "--scheme", "direct"] + weak)
+        try place.write("c\n", to: "weak2")
+        try expect(
+            true,
+            ["rotate", place.path("direct.db"), "--no-backup", "--new-key-file", place.path("weak2")] + weak)
+        try place.makePlain("CREATE TABLE t (a)")
+        try expect(true, ["import", place.path("plain.db"), place.path("i.db")] + weak)
+        try expect(false, ["import", place.path("plain.db"), place.path("j.db")] + strong)
+    }
+
+    @Test("the strength of a passphrase is bounded by its length and its kinds of characters")
+    func passphraseStrength() {
+        func isWeak(_ text: String) -> Bool { Array(text.utf8).withUnsafeBytes { PassphraseStrength.isWeak($0) } }
+        let repeated = String(repeating: "ab", count: 20)
+        for text in ["a", "", "password", "12345678901234", repeated, "Tr0ub4dor"] {
+            #expect(isWeak(text), "\(text)")
+        }
+        let digits = "98237409172348091234567"
+        for text in ["correct horse battery", "kT7#pw2!Qz9", "7f3a9c1e5b2d8046f", "zwölf Boxkämpfer", digits] {
+            #expect(!isWeak(text), "\(text)")
+        }
     }
 
     @Test("every key source opens what the same key created")

@@ -10,7 +10,8 @@ struct ExitCodeTests {
     private static let codes: [StoreError.Code] = [
         .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
         .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
-        .notEncrypted, .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .databaseMissing, .logMissing,
+        .aimConflict, .notEncrypted, .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .databaseMissing,
+        .logMissing,
         .noSuchStore,
         .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind,
@@ -21,7 +22,8 @@ struct ExitCodeTests {
         switch code {
         case .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
             .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
-            .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing, .logMissing,
+            .aimConflict, .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing,
+            .logMissing,
             .noSuchStore, .keyRotated,
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot,

@@ -40,11 +40,61 @@ struct KeyLogTests {
             try place.write(String(content), to: "s.db-keylog")
             #expect(try notes().contains { $0.contains(Self.behind) })
             let doctor = try doctor()
-            #expect(doctor.status == 0 && doctor.output.contains("\"keyLogBehind\""), "\(doctor.output)")
+            #expect(doctor.output.contains("\"keyLogBehind\""), "\(doctor.output)")
+            #expect(doctor.output.contains("\"keyLogMissing\"") == content.isEmpty)
+            #expect(doctor.status == (content.isEmpty ? 2 : 0))
         }
         try place.remove("s.db-keylog")
         #expect(try notes().contains { $0.contains(Self.behind) })
         #expect(try place.run(["key", "log", store]).errors.contains(Self.behind))
+    }
+
+    private func status() throws -> CommandRun.Outcome { try place.run(["status", store, "--no-key", "--json"]) }
+
+    // `status` had no word for it: who removed the log removed its traces with it.
+    @Test("status and doctor report a log that was removed, until that is acknowledged")
+    func removed() throws {
+        #expect(try status().status == 0)
+        try place.remove("s.db-keylog")
+        let found = try status()
+        #expect(found.status == 2 && found.json["key_log_missing"] as? Bool == true)
+        #expect((found.json["attention"] as? [String])?.contains { $0.contains("there is no key log") } == true)
+        #expect(try place.run(["status", store, "--no-key"]).output.contains("key log      none"))
+        let acknowledged = try place.run(["key", "log", store, "--acknowledge"])
+        #expect(acknowledged.status == 0 && acknowledged.output.contains("log-acknowledged"), "\(acknowledged.errors)")
+        #expect(try status().status == 0)
+        #expect(try doctor().status == 0)
+        #expect(try notes().isEmpty)
+    }
+
+    @Test("a log that was changed needs attention until that is acknowledged, and again when it is changed again")
+    func changed() throws {
+        let lines = try String(decoding: place.bytes("s.db-keylog"), as: UTF8.self).split(separator: "\n")
+        try place.write(([lines[0]] + lines.dropFirst(2)).map { $0 + "\n" }.joined(), to: "s.db-keylog")
+        #expect(try status().status == 2)
+        #expect(try place.run(["key", "log", store]).status == 65)
+        let acknowledged = try place.run(["key", "log", store, "--acknowledge", "--json"])
+        #expect(acknowledged.status == 0, "\(acknowledged.errors)")
+        #expect((acknowledged.json["acknowledged"] as? [Any])?.count == 1)
+        #expect(acknowledged.errors.contains("acknowledged: 1 problem"))
+        #expect(try status().status == 0)
+        let again = try place.run(["key", "log", store, "--acknowledge"])
+        #expect(again.errors.contains("nothing to acknowledge"))
+        let text = try String(decoding: place.bytes("s.db-keylog"), as: UTF8.self)
+        try place.write(text.replacing("rotation-completed", with: "rotation-abandoned"), to: "s.db-keylog")
+        #expect(try status().status == 2)
+    }
+
+    @Test("a store that was made by hand has no log, and needs none")
+    func byHand() throws {
+        var configuration = Configuration()
+        configuration.prepareDatabase { db in
+            try db.useRawKey(Data(repeating: 0x2a, count: 32))
+            try db.execute(sql: "PRAGMA cipher_plaintext_header_size = 32")
+        }
+        try DatabasePool(path: place.path("hand.db"), configuration: configuration).close()
+        let status = try place.run(["status", place.path("hand.db"), "--no-key"])
+        #expect(status.status == 0 && status.output.contains("key log      none"), "\(status.output)")
     }
 
     @Test("a store that was restored begins its log at whatever epoch")

@@ -86,6 +86,19 @@ struct RotateResumeTests {
         #expect(try place.run(["verify", store, "--key-file", place.path("new")]).status == 0)
     }
 
+    // Options that do not fit once ended as damaged data does.
+    @Test("a rotation is not resumed for another aim than its own")
+    func otherAim() throws {
+        try cut("open", at: .rotationCopied, "data-key")
+        try place.write("words\n", to: "new")
+        for aim in [["--compromised"], ["--new-key-file", place.path("new")]] {
+            let refused = try place.run(
+                ["rotate", store, "--resume", "--no-backup", "--raw-key-file", place.key] + aim)
+            #expect(refused.status == 64, "\(refused.errors)")
+        }
+        #expect(try resume("--no-backup").status == 0)
+    }
+
     // The option was demanded and then passed over.
     @Test("the backup that is asked for is made, told, and opens with the former keys")
     func backup() throws {

@@ -71,6 +71,27 @@ import Testing
         #expect(peer.ask("total") == "ok 3")
     }
 
+    // It waited for the lock `opening` for a minute, and close() waited for it, as long as its holder was stopped.
+    @Test("a store that comes back from a switch is closed at once though somebody keeps the lock for openings")
+    func closing() throws {
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        let request = try #require(try YieldRequest.ask(StorePaths(path)))
+        let lease = try #require(try request.exclusiveLease(until: .now + .seconds(20)))
+        let (opening, admin) = try (
+            #require(try locks().tryLock(.opening, .exclusive)), #require(try locks().tryLock(.admin, .exclusive))
+        )
+        try KeySwitch(path).announce()
+        admin.release()
+        lease.release()
+        request.end()
+        // With its lease it begins to open, and finds a switch that nobody completes.
+        #expect(try waitUntil { try locks().isHeld(.lease) })
+        let begin = ContinuousClock.now
+        try store.close()
+        #expect(ContinuousClock.now - begin < .seconds(10))
+        opening.release()
+    }
+
     @Test("a store that only a backup can save is restored although a program tries to open it all the time")
     func restoration() throws {
         // The log is empty by then, so that the copy alone has every commit.

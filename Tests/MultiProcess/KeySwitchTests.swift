@@ -95,8 +95,111 @@ import Testing
         try pool.write { try $0.execute(sql: "CREATE TABLE t (a)") }
         try pool.close()
         #expect(StoreProof.problems(path).isEmpty)
-        // Twice is no coincidence.
-        switches.withLock { $0 = 2 }
+        // Five times is no coincidence.
+        switches.withLock { $0 = 5 }
         #expect(storeError { try DatabasePool(path: path, configuration: configuration) } == .storeMoved)
+    }
+
+    /// What happens to the file of an opener before it gives its key.
+    enum Replacement: CaseIterable {
+        /// The store is switched to a new key.
+        case switched
+        /// The store is switched, and the former file made unusable, as a rotation does.
+        case switchedAndSpoiled
+        /// A file with the same key takes the name, and the former one is damaged.
+        case damaged
+    }
+
+    // The opener once judged the former file by the present sidecar, and reported damage of a sound store: foreignSidecar,
+    // notEncrypted and pageDamaged, in the order of the cases.
+    @Test(
+        "an opener by hand whose file is replaced before it gives its key opens the new one",
+        arguments: Replacement.allCases)
+    func replacedBeforeKey(replacement: Replacement) throws {
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        try store.write { try $0.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (randomblob(20000))") }
+        try store.checkpoint(.passive)
+        try store.close()
+        let attempts = Mutex(0)
+        var configuration = Configuration()
+        configuration.prepareDatabase { [path] db in
+            let isFirst = attempts.withLock { count in
+                count += 1
+                return count == 1
+            }
+            if isFirst { try Self.replace(path, replacement) }
+            try db.useRawKey(Data(TestKeys.rawKey))
+        }
+        let pool = try DatabasePool(path: path, configuration: configuration)
+        try pool.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
+        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM t") } == 2)
+        try pool.close()
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
+    private static func replace(_ path: String, _ replacement: Replacement) throws {
+        let former = try FileDescriptor(opening: path, .readWrite)
+        if replacement == .damaged {
+            try FileManager.default.copyItem(atPath: path, toPath: path + ".new")
+            #expect(rename(path + ".new", path) == 0)
+            try former.write([UInt8](repeating: 0xff, count: 3000), at: 512)
+        } else {
+            try KeySwitch(path).exchange()
+            if replacement == .switchedAndSpoiled { try former.write([UInt8](repeating: 0xff, count: 4096), at: 0) }
+        }
+    }
+
+    // It once got rotationPending from a store that was in good order a few milliseconds later.
+    @Test("an opener by hand that meets a switch under way waits for its end")
+    func openedDuringSwitch() throws {
+        try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw")).close()
+        let attempts = Mutex(0)
+        var configuration = Configuration()
+        configuration.prepareDatabase { db in
+            attempts.withLock { $0 += 1 }
+            try db.useRawKey(Data(TestKeys.rawKey))
+        }
+        let (path, opening) = (path, configuration)
+        let failure = Mutex<(any Error)?>(nil)
+        let isOver = DispatchSemaphore(value: 0)
+        try KeySwitch(path).exchange {
+            Thread.detachNewThread {
+                do {
+                    try DatabasePool(path: path, configuration: opening).close()
+                } catch {
+                    failure.withLock { $0 = error }
+                }
+                isOver.signal()
+            }
+            #expect(waitUntil { attempts.withLock { $0 } > 1 || failure.withLock { $0 != nil } })
+        }
+        isOver.wait()
+        #expect(failure.withLock { $0 } == nil)
+        #expect(StoreProof.problems(path).isEmpty)
+    }
+
+    @Test("openers by hand beside rotation after rotation never get an error")
+    func openersBesideRotations() throws {
+        let rotator = try actor()
+        #expect(rotator.ask("mark 1") == "ok")
+        rotator.send("rotate-for-ever")
+        var configuration = Configuration()
+        configuration.prepareDatabase { try $0.useRawKey(Data(TestKeys.rawKey)) }
+        configuration.busyMode = .timeout(5)
+        let deadline = ContinuousClock.now + .seconds(8)
+        var openings = 0
+        while ContinuousClock.now < deadline {
+            let pool = try DatabasePool(path: path, configuration: configuration)
+            #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") } == 2)
+            try pool.close()
+            openings += 1
+            // A switch needs a moment without connections of programs that cannot be asked to pause.
+            usleep(UInt32.random(in: 0...40_000))
+        }
+        rotator.kill()
+        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+        // The rotations went on beside the openers.
+        #expect(store.epoch > 2, "epoch \(store.epoch) after \(openings) openings")
+        try store.close()
     }
 }

@@ -69,6 +69,7 @@ extension Database {
             // The wait for the turn and the one for SQLite's lock are one wait.
             if tries == 0 { deadline = (turn?.isHeld == true ? lockDeadline : nil) ?? now + limit }
             if now >= deadline || handle.isInterrupted || gate.isWanted { return false }
+            if let watchedWait, watchedWait.isOver() { return false }
             gate.pause(for: min(BusyPauses.pause(beforeTry: tries), deadline - now) + .microseconds(1))
             return !handle.isInterrupted && !gate.isWanted
         }
@@ -82,5 +83,67 @@ private enum BusyPauses {
 
     static func pause(beforeTry tries: Int) -> Duration {
         .milliseconds(milliseconds[min(max(0, tries), milliseconds.count - 1)])
+    }
+}
+
+/// Who decides how long the write lock is waited for, and is informed of a long wait.
+package struct LockWaitWatch: Sendable {
+    /// Called again and again while the lock is waited for; true ends the wait with `CancellationError`.
+    let isCancelled: @Sendable () -> Bool
+    /// Called once, on the waiting thread, when the wait has lasted two seconds: with the process that holds the lock, or
+    /// nil where the system does not show it.
+    let onLongWait: (@Sendable (StoreHolder?) -> Void)?
+
+    package init(isCancelled: @escaping @Sendable () -> Bool, onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil) {
+        self.isCancelled = isCancelled
+        self.onLongWait = onLongWait
+    }
+}
+
+/// One wait for the write lock under a ``LockWaitWatch``: first for the turn, then for SQLite's lock.
+final class WatchedLockWait {
+    private let watch: LockWaitWatch
+    private let path: String
+    private let reportTime = ContinuousClock.now + Limits.waitBeforeReport
+    private var hasReported = false
+
+    fileprivate init(_ watch: LockWaitWatch, path: String) {
+        self.watch = watch
+        self.path = path
+    }
+
+    /// Whether the wait is to end; reports it once it is long.
+    func isOver() -> Bool {
+        if watch.isCancelled() { return true }
+        if !hasReported, ContinuousClock.now >= reportTime {
+            hasReported = true
+            watch.onLongWait?(blocker)
+        }
+        return false
+    }
+
+    /// Another process that has the lock: this one may have the turn, and wait for SQLite's lock behind it.
+    private var blocker: StoreHolder? {
+        guard let holders = try? StoreHolders(of: path) else { return nil }
+        let others = holders.filter { $0.process != ProcessInspector.currentProcess }
+        return others.first { $0.uses.contains(.writeLock) } ?? others.first { $0.uses.contains(.turn) }
+            ?? holders.writer
+    }
+}
+
+extension Database {
+    /// Runs a block whose waits for the write lock somebody watches.
+    ///
+    /// - Throws: `CancellationError` when the watch ended a wait; what `body` throws.
+    func watchingLockWaits<T>(_ watch: LockWaitWatch?, _ body: () throws -> T) throws -> T {
+        guard let watch else { return try body() }
+        watchedWait = WatchedLockWait(watch, path: path)
+        defer { watchedWait = nil }
+        do {
+            return try body()
+        } catch let error as DatabaseError {
+            let isEndedWait = [.SQLITE_BUSY, .SQLITE_INTERRUPT].contains(error.resultCode)
+            throw isEndedWait && watch.isCancelled() ? CancellationError() : error
+        }
     }
 }

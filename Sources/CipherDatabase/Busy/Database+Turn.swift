@@ -75,8 +75,8 @@ extension Database {
             }
         case .upTo(let limit):
             lockDeadline = .now + limit
-            let failure = turn.enter(within: limit) { [cancellation, gate] in
-                gate.isWanted || cancellation?.isSet ?? false
+            let failure = turn.enter(within: limit) { [cancellation, gate, watchedWait] in
+                gate.isWanted || cancellation?.isSet ?? false || watchedWait?.isOver() ?? false
             }
             if let failure { throw turnError(failure, turn, sql: sql()) }
         }

@@ -171,6 +171,10 @@ public struct Configuration: Sendable {
     /// restored from its second copy. Default: nil.
     public var onNotice: (@Sendable (String) -> Void)?
 
+    /// Whether SQL may not take the database out of WAL mode, as in a shared store.
+    package var requiresWAL = false
+    /// Asked while an opening waits for other processes; true ends it with `CancellationError`.
+    package var isOpeningCancelled: (@Sendable () -> Bool)?
     var preparations: [@Sendable (Database) throws -> Void] = []
 
     public init() {}

@@ -17,6 +17,13 @@ enum Limits {
     static let framesBeforeRetry = 50
     /// How long a check of the file that fails is repeated before it is believed, in milliseconds.
     static let recheckMilliseconds = 100
+    /// How often an opening begins anew because another file took the name of the one that it had opened.
+    static let replacementsWhileOpening = 4
+    /// How long an opening by hand waits for the end of a switch to a new key, and how often it looks.
+    static let switchWait = Duration.seconds(5)
+    static let switchLookTime = Duration.milliseconds(10)
+    /// How long the write lock is waited for before the wait is reported (``LockWaitWatch``).
+    static let waitBeforeReport = Duration.seconds(2)
     /// How long an opening waits for others that create, migrate or open the same store.
     static let openingWait = Duration.seconds(60)
     /// How long a checkpoint that follows a commit waits for the turn to write.

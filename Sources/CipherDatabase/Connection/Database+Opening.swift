@@ -22,6 +22,48 @@ package enum KeyProvision: Sendable {
     case held
     /// A random one that nobody keeps, for a temporary file; what preparing functions give is not used.
     case throwaway
+
+    fileprivate var isByHand: Bool { if case .byHand = self { true } else { false } }
+}
+
+/// Decides whether an opening that failed is repeated because the store was replaced meanwhile, as by a switch to a new key.
+private struct OpeningRetry {
+    private let keyring: Keyring
+    /// Whether a switch that is under way is waited for. A shared store has a lease, and so never meets one.
+    private let waitsForSwitch: Bool
+    private let deadline = ContinuousClock.now + Limits.switchWait
+    private var replacements = Limits.replacementsWhileOpening
+    private var hasSeenEnd = false
+
+    init(keyring: Keyring, waitsForSwitch: Bool) {
+        self.keyring = keyring
+        self.waitsForSwitch = waitsForSwitch
+    }
+
+    mutating func isWorthwhile(after error: StoreError) -> Bool {
+        switch error.code {
+        case .storeMoved:
+            // Another file took the name between the opening and the first read: that one is meant.
+            replacements -= 1
+            return replacements >= 0
+        case .rotationPending where waitsForSwitch:
+            return waitForSwitch()
+        default: return false
+        }
+    }
+
+    /// Waits a moment while a process is alive that switches the store. One that was interrupted is not waited for.
+    private mutating func waitForSwitch() -> Bool {
+        guard ContinuousClock.now < deadline, !keyring.suspension.isSuspended else { return false }
+        if keyring.isRotating {
+            hasSeenEnd = false
+            Pause.sleep(for: Limits.switchLookTime)
+            return true
+        }
+        // The switch may have ended between the failure and this look: one more attempt shows it.
+        defer { hasSeenEnd = true }
+        return !hasSeenEnd
+    }
 }
 
 extension Database {
@@ -41,12 +83,14 @@ extension Database {
         }
         // Other connections of the same pool have the file that was moved.
         guard keyring.settledKey == nil else { return try attempt() }
-        do {
-            return try attempt()
-        } catch let error as StoreError where error.code == .storeMoved {
-            // Another file took the name between the opening and the first read: that one is meant.
-            keyring.forgetFile()
-            return try attempt()
+        var retry = OpeningRetry(keyring: keyring, waitsForSwitch: key.isByHand)
+        while true {
+            do {
+                return try attempt()
+            } catch let error as StoreError {
+                guard retry.isWorthwhile(after: error) else { throw error }
+                keyring.forgetFile()
+            }
         }
     }
 
@@ -70,7 +114,7 @@ extension Database {
         } catch {
             // A store that is refused is left as it is, its log included.
             db.handle.setCheckpointOnClose(false)
-            let isMoved = db.isOfMovedFile(keyring)
+            let isMoved = db.isOfMovedFile(keyring) || keyring.isSuperseded(error)
             db.discard()
             throw isMoved ? StoreError.moved(path) : error
         }
@@ -78,10 +122,10 @@ extension Database {
         return db
     }
 
-    /// Whether the file of a keyed connection lost its name before the first read, which in WAL mode takes a lock for
-    /// good: from then on nobody switches the store to a new key any more.
+    /// Whether the file of a connection that was given a key lost its name before the first read, which in WAL mode
+    /// takes a lock for good: from then on nobody switches the store to a new key any more.
     private func isOfMovedFile(_ keyring: Keyring) -> Bool {
-        keying.isKeyed && !keyring.isInMemory && handle.hasMoved
+        keying.wasGivenKey && !keyring.isInMemory && handle.hasMoved
     }
 
     private func prepare(keyring: Keyring, key: KeyProvision) throws {

@@ -56,6 +56,8 @@ public final class Database {
     var lockWait = LockWait.never
     /// Until when the statement under way may wait for SQLite's locks, after it has waited for the turn.
     @exclusivity(unchecked) var lockDeadline: ContinuousClock.Instant?
+    /// What ends a wait for the write lock early, and reports one that is long.
+    @exclusivity(unchecked) var watchedWait: WatchedLockWait?
     /// Whether the access under way ends with its transaction.
     @exclusivity(unchecked) var endsWithCommit = false
     /// The length of the log, in frames, at which a checkpoint follows a commit.

@@ -46,11 +46,12 @@ package final class FrozenView: @unchecked Sendable {
     ///   - keyring: The keys of the file.
     ///   - key: Where they come from.
     ///   - deadline: Until when the write lock is waited for; nil waits for at most a minute.
-    /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not to be had; ``StoreError``
-    ///   `logDamaged`, `storeMoved`; ``SystemError``.
+    ///   - watch: Who may end that wait earlier, and is informed of a long one.
+    /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not to be had, `CancellationError`
+    ///   when the watch ended the wait; ``StoreError`` `logDamaged`, `storeMoved`; ``SystemError``.
     package init(
         path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision,
-        until deadline: ContinuousClock.Instant? = nil
+        until deadline: ContinuousClock.Instant? = nil, watch: LockWaitWatch? = nil
     ) throws {
         let paths = StorePaths(path)
         let label = configuration.label ?? "CipherStore.FrozenView"
@@ -76,7 +77,7 @@ package final class FrozenView: @unchecked Sendable {
         let reader = reader
         // With the write lock held nobody commits, so what the reader sees is what the index tells.
         let (index, moment, pages) = try writer.sync { db in
-            try db.inTransaction(holdingTurn: deadline ?? .now + Limits.openingWait) {
+            try db.inTransaction(holdingTurn: deadline ?? .now + Limits.openingWait, watch) {
                 let pages = try reader.sync { reading in
                     try reading.run(.beginDeferred)
                     _ = try Int.fetchOne(reading, sql: "SELECT COUNT(*) FROM sqlite_schema")
@@ -153,7 +154,7 @@ package final class FrozenView: @unchecked Sendable {
     /// - Throws: `SQLITE_BUSY` when they are not to be had; `SQLITE_ABORT` when a suspension took them away; what `body`
     ///   throws.
     package func withWriteLock<T>(until deadline: ContinuousClock.Instant, _ body: () throws -> T) throws -> T {
-        try writer.sync { try $0.inTransaction(holdingTurn: deadline, body) }
+        try writer.sync { try $0.inTransaction(holdingTurn: deadline) { try body() } }
     }
 
     /// Commits a frame that changes nothing: page 1 as it is.
@@ -202,8 +203,9 @@ package final class FrozenView: @unchecked Sendable {
 
 extension DatabasePool {
     /// Keeps the present moment of the database.
-    package func makeFrozenView() throws -> FrozenView {
-        try FrozenView(path: path, configuration: configuration, keyring: writer.keyring, key: writer.key)
+    package func makeFrozenView(_ watch: LockWaitWatch? = nil) throws -> FrozenView {
+        try FrozenView(
+            path: path, configuration: configuration, keyring: writer.keyring, key: writer.key, watch: watch)
     }
 }
 
@@ -230,9 +232,9 @@ extension Database {
 
     /// Runs a block while this connection has the turn to write and SQLite's write lock, and writes nothing.
     fileprivate func inTransaction<T>(
-        holdingTurn deadline: ContinuousClock.Instant, _ body: () throws -> T
+        holdingTurn deadline: ContinuousClock.Instant, _ watch: LockWaitWatch? = nil, _ body: () throws -> T
     ) throws -> T {
-        try waiting(upTo: deadline - .now) { try beginTransaction(.immediate) }
+        try watchingLockWaits(watch) { try waiting(upTo: deadline - .now) { try beginTransaction(.immediate) } }
         let result: T
         do {
             result = try body()

@@ -28,6 +28,8 @@ final class ConnectionKeying {
     private var isPrepared = false
     /// Whether the key is a random one; those that preparing functions give are passed over.
     private var hasThrowawayKey = false
+    /// Whether a key was offered, also one that was refused: a refusal of a file that was replaced meanwhile is no verdict.
+    private(set) var wasGivenKey = false
     /// Whether the library's own statements are being compiled; they pass every check.
     private(set) var isInternal = false
     /// Pragmas that came before the key or among its settings: run at once they would touch the file too early.
@@ -68,6 +70,7 @@ final class ConnectionKeying {
         case .settled, .leftToSQLCipher: throw misuse("the key of this connection is already in use")
         }
         if isPrepared { throw misuse("a key is given in prepareDatabase, before the database is used") }
+        wasGivenKey = true
         guard !keyring.isInMemory else {
             try check(setPlainKey(box))
             phase = .leftToSQLCipher
@@ -91,6 +94,7 @@ final class ConnectionKeying {
     /// Gives the key that another connection of the same pool has settled.
     func giveKnownKey() throws -> Bool {
         guard let (box, key, salt, settings) = keyring.settledKey else { return false }
+        wasGivenKey = true
         try settle(box, key: key, salt: salt, settings: settings)
         return true
     }
@@ -99,6 +103,7 @@ final class ConnectionKeying {
     ///
     /// - Throws: `StoreError` `keyRotated` when that key is not the store's any more.
     func giveHeldKey() throws {
+        wasGivenKey = true
         let (key, salt, settings) = try keyring.planWithHeldKeys(file: handle)
         try settle(keyring.heldBox, key: key, salt: salt, settings: settings)
     }
@@ -247,7 +252,13 @@ final class ConnectionKeying {
 
     private func authorizePragma(_ name: String, value: String?) throws -> AuthorizerDecision {
         switch CipherPragma(name: name, value: value) {
-        case .other: return .allow
+        case .other:
+            if isPrepared, configuration.requiresWAL, name.lowercased() == "journal_mode", let value,
+                value.uppercased() != "WAL"
+            {
+                throw refused("PRAGMA journal_mode: a shared store is in WAL mode, on which its other processes rely")
+            }
+            return .allow
         case .key:
             throw refused(
                 "a key is never given as SQL text, which traces and errors show: use usePassphrase or useRawKey")

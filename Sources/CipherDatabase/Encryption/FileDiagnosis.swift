@@ -75,7 +75,8 @@ struct FileDiagnosis {
             if size == 0 { return }
             problem = judge(first, size: size, codec: &codec, settings: settings, sidecar: sidecar)
             if problem == nil { return }
-        } while ContinuousClock.now < deadline
+            // Nothing that is wrong with a file that was replaced concerns the store: its opener begins anew.
+        } while ContinuousClock.now < deadline && !file.hasMoved
         guard let problem else { return }
         if try Files.byteCount(StorePaths(path).journal) ?? 0 > 0 { return }
         if let logged = try firstPageInLog(pageBytes: settings.pageBytes) {

@@ -106,6 +106,8 @@ extension Keyring {
             guard let now else { return }
             try FileOwnership.requireKept(paths.database, what: "They were left as they are.")
             try files.repair(now, keyOpensDatabase: keyOpensDatabase)
+        } catch is CancellationError {
+            // The opening is not wanted any more; the next one tries again.
         } catch {
             // The store opens all the same; the next opening tries again.
             notice("\"\(paths.database)\": the copies of the sidecar could not be made the same: \(error)")

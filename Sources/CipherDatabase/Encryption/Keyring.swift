@@ -44,6 +44,8 @@ package final class Keyring: Sendable {
         /// Whether a store was created that the key log has not been told of.
         var hasCreated = false
         var notices: [String] = []
+        /// Asked while the opening lock is waited for; true ends the wait.
+        var isOvertaken: (@Sendable () -> Bool)?
     }
 
     /// What a keyring takes over from another one of the same file.
@@ -110,6 +112,24 @@ package final class Keyring: Sendable {
             state.isSidecarCurrent = false
             state.remembered = nil
         }
+    }
+
+    /// Whether an error judges a file together with a sidecar that is not the store's any more: another store, another
+    /// epoch or another salt took its place since it was read.
+    func isSuperseded(_ error: any Error) -> Bool {
+        guard let paths, let sidecar, let error = error as? StoreError, error.isVerdictOnFile else { return false }
+        let copies = SidecarFiles(databasePath: paths.database).read()
+        let newest = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+            .max { $0.generation < $1.generation }
+        guard let newest else { return false }
+        return newest.storeID != sidecar.storeID || newest.epoch != sidecar.epoch || newest.salt != sidecar.salt
+    }
+
+    /// Whether a process is alive that rotates the store or changes its keys.
+    var isRotating: Bool {
+        guard let paths, Files.exists(paths.lock) else { return false }
+        let file = try? LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: true)
+        return (try? file?.isHeld(.admin)) == true
     }
 
     var isInMemory: Bool { paths == nil }
@@ -209,17 +229,29 @@ package final class Keyring: Sendable {
         return UInt32(fileMode)
     }
 
+    /// Runs an opening whose waits for the opening lock end with `CancellationError` when nobody wants it any more.
+    package func endingWaits<T>(when isOvertaken: @escaping @Sendable () -> Bool, _ open: () throws -> T) rethrows -> T
+    {
+        state.withLock { $0.isOvertaken = isOvertaken }
+        defer { state.withLock { $0.isOvertaken = nil } }
+        return try open()
+    }
+
     /// Takes the opening lock, which excludes every other process that creates, migrates or opens; once is enough.
+    ///
+    /// - Throws: `StoreError` `storeInUse` at the deadline; `SQLITE_ABORT` when a suspension ended the wait,
+    ///   `CancellationError` when it was overtaken (``endingWaits(when:_:)``).
     package func holdOpeningLock(deadline: ContinuousClock.Instant? = nil) throws {
         guard let paths, !isReadonly, state.withLock({ $0.openingLock == nil }) else { return }
         if suspension.isSuspended { throw DatabaseError.suspended() }
+        let isOvertaken = state.withLock { $0.isOvertaken }
         let lock: HeldLock
         do {
             let file = try LockFile(path: paths.lock, likeFile: paths.database, permissions: newFilePermissions())
             lock = try file.lock(
                 .opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait,
-                isCancelled: { [suspension] in suspension.isSuspended })
-        } catch is CancellationError {
+                isCancelled: { [suspension] in suspension.isSuspended || isOvertaken?() == true })
+        } catch is CancellationError where suspension.isSuspended {
             throw DatabaseError.suspended()
         }
         state.withLock { $0.openingLock = lock }
@@ -234,4 +266,14 @@ package final class Keyring: Sendable {
     }
 
     package var holdsOpeningLock: Bool { state.withLock { $0.openingLock != nil } }
+}
+
+extension StoreError {
+    /// Whether it says something about the bytes of a file.
+    fileprivate var isVerdictOnFile: Bool {
+        switch code {
+        case .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .foreignSidecar, .wrongKey: true
+        default: false
+        }
+    }
 }

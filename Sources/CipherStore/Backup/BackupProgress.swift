@@ -72,6 +72,11 @@ public struct RestorationReport: Sendable {
 struct BackupWatch: Sendable {
     let progress: (@Sendable (BackupProgress) -> Void)?
     let isCancelled: @Sendable () -> Bool
+    /// Informed of a long wait for the write lock.
+    var onLongWait: (@Sendable (StoreHolder?) -> Void)?
+
+    /// The same for a wait for the write lock.
+    var lockWait: LockWaitWatch { LockWaitWatch(isCancelled: isCancelled, onLongWait: onLongWait) }
 
     func tell(_ phase: BackupProgress.Phase, _ pages: Int, of total: UInt32, pageBytes: Int) {
         progress?(

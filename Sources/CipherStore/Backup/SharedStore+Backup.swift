@@ -16,17 +16,21 @@ extension SharedStore {
     /// - Parameters:
     ///   - folder: The folder to make; nothing may be there, and the folder around it must be.
     ///   - progress: Told of every quarter of a megabyte, on any thread.
-    ///   - isCancelled: Asked as often; true ends the backup with `CancellationError`.
+    ///   - onLongWait: Called when the backup has waited two seconds for the write lock, which it needs for a moment, with
+    ///     the process that holds it, where that is known. The wait ends after a minute.
+    ///   - isCancelled: Asked as often, and while the write lock is waited for; true ends the backup with
+    ///     `CancellationError`.
     /// - Returns: What the backup holds.
     /// - Throws: `StoreError` `alreadyExists`, `pageDamaged` when the store is damaged, `rotationPending` while it is
     ///   switched to a new key, `keyRotated` when a rotation ends long reads; `DatabaseError`; `SystemError` where the system refused, as for a full disk.
     @discardableResult
     public func backup(
         toFolder folder: String, progress: (@Sendable (BackupProgress) -> Void)? = nil,
-        isCancelled: @escaping @Sendable () -> Bool = { false }
+        onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil, isCancelled: @escaping @Sendable () -> Bool = { false }
     ) throws -> BackupReport {
         try StoreBackup(
-            store: self, target: BackupBundle(folder), watch: BackupWatch(progress: progress, isCancelled: isCancelled)
+            store: self, target: BackupBundle(folder),
+            watch: BackupWatch(progress: progress, isCancelled: isCancelled, onLongWait: onLongWait)
         ).run()
     }
 

@@ -49,7 +49,7 @@ struct StoreBackup {
     }
 
     private func copyPages(of pool: DatabasePool, _ keys: SidecarKeys, into bundle: BackupBundle) throws -> Copy {
-        let view = try pool.makeFrozenView()
+        let view = try pool.makeFrozenView(watch.lockWait)
         defer { try? view.close() }
         let sidecar = try sidecar(keys, of: view)
         let watch = watch.until { [connections = store.connections] in connections.endsAccesses }

@@ -52,7 +52,10 @@ extension SharedStore {
         try configuration.forbidDumpsIfAsked()
         let key = try provide()
         defer { keyring.releaseOpeningLock() }
-        let (lease, completedEpoch) = try takeLocks(keyring, key, StorePaths(path))
+        let isCancelled = configuration.isOpeningCancelled ?? { false }
+        let (lease, completedEpoch) = try keyring.endingWaits(when: isCancelled) {
+            try takeLocks(keyring, key, StorePaths(path), isCancelled)
+        }
         var pool: DatabasePool?
         do {
             let opened = try DatabasePool(path: path, configuration: configuration, keyring: keyring, key: key)
@@ -163,7 +166,7 @@ extension SharedStore {
     /// An opener that meets a switch to a new key holds nothing while it waits, and reads everything anew.
     /// - Returns: The lease, and the epoch to which a rotation was completed.
     private static func takeLocks(
-        _ keyring: Keyring, _ key: KeyProvision, _ paths: StorePaths
+        _ keyring: Keyring, _ key: KeyProvision, _ paths: StorePaths, _ isCancelled: @escaping @Sendable () -> Bool
     ) throws -> (Lease?, completedEpoch: UInt64?) {
         let deadline = ContinuousClock.now + Limits.switchWait
         while true {
@@ -177,11 +180,14 @@ extension SharedStore {
             // Nothing is held while it waits, so a suspension need not end that.
             guard case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) else {
                 keyring.releaseOpeningLock()
-                try Lease.take(for: paths, label: nil, readonly: false, deadline: deadline)?.release()
+                try Lease.take(
+                    for: paths, label: nil, readonly: false, deadline: deadline, isCancelled: isCancelled)?.release()
                 continue
             }
             do {
-                if let outcome = try recoverRotation(keyring, key) { return (lease, outcome.completedEpoch) }
+                if let outcome = try recoverRotation(keyring, key, isCancelled) {
+                    return (lease, outcome.completedEpoch)
+                }
             } catch {
                 lease?.release()
                 throw error
@@ -189,7 +195,7 @@ extension SharedStore {
             // The lease first: a restoration that has the opening lock finds nobody.
             lease?.release()
             keyring.releaseOpeningLock()
-            try RotationRecovery.waitForAdmin(paths, until: deadline)
+            try RotationRecovery.waitForAdmin(paths, until: deadline, isCancelled: isCancelled)
         }
     }
 
@@ -201,12 +207,12 @@ extension SharedStore {
     ///
     /// - Returns: nil when somebody else has it in hand, and is to be waited for.
     private static func recoverRotation(
-        _ keyring: Keyring, _ key: KeyProvision
+        _ keyring: Keyring, _ key: KeyProvision, _ isCancelled: @escaping () -> Bool
     ) throws -> RotationRecovery.Outcome? {
         guard let paths = keyring.paths, keyring.holdsOpeningLock else { return RotationRecovery.Outcome() }
         if let reason = try MissingDatabase.reason(paths) { throw reason }
         let outcome = try RotationRecovery.run(
-            paths, isCancelled: { keyring.suspension.isSuspended },
+            paths, isCancelled: { keyring.suspension.isSuspended || isCancelled() },
             unlock: { sidecar in
                 if case .material(let box, _) = key { return try keyring.keys(for: box, of: sidecar) }
                 return try keyring.heldKeys(of: sidecar)
@@ -330,6 +336,7 @@ extension Configuration {
         var configuration = self
         configuration.readonly = readonly
         configuration.persistentWAL = true
+        configuration.requiresWAL = true
         configuration.allowsUnencrypted = false
         configuration.busyMode = chosenBusyMode ?? .timeout(Limits.busyWait)
         return configuration

@@ -104,10 +104,12 @@ extension StoreConnections {
     private func openConnections() throws -> (DatabasePool, Keyring) {
         let keyring = keyring.successor()
         defer { keyring.releaseOpeningLock() }
-        try completeSwitch(with: keyring) { [self] in isOvertaken }
-        try keeper.verify()
-        let pool = try DatabasePool(
-            path: path, configuration: configuration, keyring: keyring, key: .held, heritage: heritage)
+        let pool = try keyring.endingWaits(when: { [self] in isOvertaken }) {
+            try completeSwitch(with: keyring) { [self] in isOvertaken }
+            try keeper.verify()
+            return try DatabasePool(
+                path: path, configuration: configuration, keyring: keyring, key: .held, heritage: heritage)
+        }
         pool.keep(keeper)
         do {
             try keeper.adopt(StoreIdentity(keyring, path: path))

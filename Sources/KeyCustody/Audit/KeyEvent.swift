@@ -23,6 +23,8 @@ package enum KeyEvent: Hashable, Sendable {
     case recoveryKeyMade
     /// Bytes behind the last whole line were no line: a write that a power cut ended, or something else.
     case logDamaged(bytes: Int)
+    /// Somebody has looked at what is wrong with the log, or missing from it, and takes it as it is.
+    case logAcknowledged(KeyLogAcknowledgement)
 
     /// What the log calls it.
     package var name: String {
@@ -44,6 +46,7 @@ package enum KeyEvent: Hashable, Sendable {
         case .restored: "restored"
         case .recoveryKeyMade: "recovery-key-made"
         case .logDamaged: "log-damaged"
+        case .logAcknowledged: KeyLogAcknowledgement.eventName
         }
     }
 
@@ -63,6 +66,7 @@ package enum KeyEvent: Hashable, Sendable {
         case .rotationRecovered(let to, let forward):
             [.number("to", to), .word("direction", forward ? "forward" : "back")]
         case .logDamaged(let bytes): [.number("bytes", UInt64(max(0, bytes)))]
+        case .logAcknowledged(let acknowledgement): acknowledgement.details
         case .keyRevealed, .backupMade, .backupVerified, .restored, .recoveryKeyMade: []
         }
     }

@@ -24,21 +24,56 @@ package struct KeyLog: Sendable {
     /// bound it gets the name of the former one, which is dropped, and the chain goes on in a new file.
     /// - Throws: ``StoreError`` `storeInUse` when others append for too long; ``SystemError``; ``CryptoError``.
     package func record(_ event: KeyEvent) throws {
-        let lock = try LockFile(path: databasePath + "-lock", likeFile: databasePath)
-            .lock(.keyLog, .exclusive, deadline: .now + wait)
+        let lock = try lock()
         defer { lock.release() }
+        try append { _ in event }
+    }
+
+    /// Takes the log as it is: what is wrong with it, or missing from it, is no problem any more unless it changes again.
+    ///
+    /// - Parameter epoch: That of the sidecar.
+    /// - Returns: How many problems were acknowledged; nil when there was nothing to acknowledge, and nothing was written.
+    /// - Throws: As ``record(_:)``.
+    package func acknowledge(epoch: UInt64) throws -> Int? {
+        let lock = try lock()
+        defer { lock.release() }
+        let audit = try verify()
+        guard !audit.problems.isEmpty || audit.entries.isEmpty || audit.note(onEpoch: epoch) != nil else { return nil }
+        // What is acknowledged and the line that says so must not come to stand in different files.
+        if try Files.byteCount(path) ?? 0 > Limits.keyLogBytes - 2 * Limits.keyLogLineBytes { try beginFile() }
+        let former = try content(of: formerPath)
+        try append { before in
+            .logAcknowledged(
+                try KeyLogAcknowledgement(
+                    problems: audit.problems.count, epoch: epoch, former: former, present: before[...]))
+        }
+        return audit.problems.count
+    }
+
+    private func lock() throws -> HeldLock {
+        try LockFile(path: databasePath + "-lock", likeFile: databasePath)
+            .lock(.keyLog, .exclusive, deadline: .now + wait)
+    }
+
+    /// - Parameter event: Made from the bytes that stand before its line in the file.
+    private func append(_ event: ([UInt8]) throws -> KeyEvent) throws {
         let end = try end()
         var number = end.last?.number ?? 0
         var previous = end.last?.hash ?? KeyLogEntry.beginning
         var lines: [UInt8] = end.isLineOpen ? [UInt8(ascii: "\n")] : []
-        for event in (end.damagedBytes > 0 ? [.logDamaged(bytes: end.damagedBytes)] : []) + [event] {
+        func add(_ event: KeyEvent) throws {
             number += 1
             let entry = try KeyLogEntry(event, number: number, after: previous)
             previous = entry.hash
             lines += Array(entry.line.utf8) + [UInt8(ascii: "\n")]
         }
+        if end.damagedBytes > 0 { try add(.logDamaged(bytes: end.damagedBytes)) }
+        try add(event((content(of: path) ?? []) + lines))
         try append(lines)
     }
+
+    /// Gives the file the name of the former one, which is dropped.
+    private func beginFile() throws(SystemError) { try AtomicFile.move(path, to: formerPath) }
 
     /// Appends an event if that is possible: the change that it tells of has happened already.
     ///
@@ -55,7 +90,7 @@ package struct KeyLog: Sendable {
     private func append(_ lines: [UInt8]) throws(SystemError) {
         var length = try Files.byteCount(path) ?? 0
         if length > 0, length + lines.count > Limits.keyLogBytes {
-            try AtomicFile.move(path, to: formerPath)
+            try beginFile()
             length = 0
         }
         if length == 0 { try AtomicFile.createEmpty(at: path, likeFile: databasePath) }

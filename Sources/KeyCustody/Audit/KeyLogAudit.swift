@@ -19,6 +19,8 @@ package struct KeyLogAudit: Hashable, Sendable {
     /// What a power cut or a full log explains; sentences.
     package fileprivate(set) var notes: [String] = []
     package fileprivate(set) var problems: [Problem] = []
+    /// Problems that a line behind them acknowledges.
+    package fileprivate(set) var acknowledged: [Problem] = []
 
     /// When an event of this name last happened, in seconds since 1970.
     package func lastTime(of event: KeyEvent) -> UInt64? { entries.last { $0.event == event.name }?.time }
@@ -32,11 +34,12 @@ package struct KeyLogAudit: Hashable, Sendable {
     package func note(onEpoch epoch: UInt64) -> String? {
         let last = entries.last { entry in
             entry.event == KeyEvent.rotationCompleted(to: 0).name || entry.event == KeyEvent.restored.name
+                || entry.event == KeyLogAcknowledgement.eventName
                 || entry.event == KeyEvent.rotationRecovered(to: 0, forward: true).name && entry.isForward
         }
         if last?.event == KeyEvent.restored.name { return nil }
         if last == nil, let first = entries.first, first.number > 1 { return nil }
-        let told = last?.number("to") ?? 1
+        let told = last?.number("to") ?? last?.number("epoch") ?? 1
         guard told < epoch else { return nil }
         return "the log tells of epoch \(told) at most, the sidecar is at epoch \(epoch): lines were removed, or never "
             + "written"
@@ -57,9 +60,10 @@ extension KeyLog {
 
     private func read() throws -> KeyLogAudit {
         var reader = KeyLogReader()
-        for path in [formerPath, path] {
-            guard let bytes = try content(of: path) else { continue }
-            try reader.read(bytes, file: Files.name(of: path))
+        let former = try content(of: formerPath)
+        if let former { try reader.read(former, file: Files.name(of: formerPath), after: .unknown) }
+        if let bytes = try content(of: path) {
+            try reader.read(bytes, file: Files.name(of: path), after: former.map { .bytes($0) } ?? .nothing)
         }
         return reader.audit
     }
@@ -79,7 +83,7 @@ private struct KeyLogReader {
     /// Whether what comes before the next line was not readable, and so not its predecessor.
     private var isBroken = false
 
-    mutating func read(_ bytes: [UInt8], file: String) throws {
+    mutating func read(_ bytes: [UInt8], file: String, after former: KeyLogAcknowledgement.Former) throws {
         var lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
         let open = lines.popLast() ?? []
         for (index, line) in lines.enumerated() {
@@ -87,7 +91,12 @@ private struct KeyLogReader {
                 try takeDamage(line, index: index, next: index + 1 < lines.count ? lines[index + 1] : [], file)
                 continue
             }
+            let before = audit.problems.count
             take(entry, line: index + 1, file)
+            if try KeyLogAcknowledgement.covers(entry, former, bytes[..<line.startIndex]) {
+                audit.acknowledged += audit.problems.prefix(before)
+                audit.problems.removeFirst(before)
+            }
         }
         if !open.isEmpty {
             if let entry = try KeyLogEntry(reading: Array(open)) { take(entry, line: lines.count + 1, file) }
@@ -140,5 +149,69 @@ private struct KeyLogReader {
         } else if entry.previous != last.hash {
             problem("it does not follow the line before: one of the two was exchanged")
         }
+    }
+}
+
+/// What somebody who has looked at a key log that was changed says of it: that it is taken as it is, up to this line.
+///
+/// The digests say which bytes were looked at. A later change of these is a problem again.
+package struct KeyLogAcknowledgement: Hashable, Sendable {
+    static let eventName = "log-acknowledged"
+
+    /// What the file before the one with the acknowledgement holds.
+    enum Former {
+        case nothing
+        case bytes([UInt8])
+        /// It was dropped when the log was full.
+        case unknown
+    }
+
+    /// How many problems there were.
+    let problems: Int
+    /// The epoch of the sidecar: rotations up to there need no line.
+    let epoch: UInt64
+    /// The digests of the former file, nil without one, and of the present file up to the acknowledgement.
+    let former: String?
+    let present: String
+
+    init(problems: Int, epoch: UInt64, former: [UInt8]?, present: ArraySlice<UInt8>) throws(CryptoError) {
+        self.problems = problems
+        self.epoch = epoch
+        self.former = if let former { try Self.digest(former[...]) } else { nil }
+        self.present = try Self.digest(present)
+    }
+
+    var details: [KeyLogField] {
+        [.number("problems", UInt64(problems)), .number("epoch", epoch)] + (former.map { [.word("former", $0)] } ?? [])
+            + [.word("present", present)]
+    }
+
+    /// Whether a line is an acknowledgement of what comes before it.
+    static func covers(_ entry: KeyLogEntry, _ former: Former, _ before: ArraySlice<UInt8>) throws(CryptoError) -> Bool
+    {
+        guard entry.event == eventName else { return false }
+        guard try entry.word("present") == digest(before) else { return false }
+        switch former {
+        case .nothing: return entry.word("former") == nil
+        case .bytes(let bytes): return try entry.word("former") == digest(bytes[...])
+        case .unknown: return true
+        }
+    }
+
+    /// The first half of a SHA-256, which is as long as a word of the log may be.
+    private static func digest(_ bytes: ArraySlice<UInt8>) throws(CryptoError) -> String {
+        var digest = try ContentDigest()
+        bytes.withUnsafeBytes { digest.update($0) }
+        return Hex.text(Array(try digest.finish().prefix(16)))
+    }
+}
+
+extension KeyLogEntry {
+    /// A detail that is a word.
+    fileprivate func word(_ name: String) -> String? {
+        for field in details where field.name == name {
+            if case .word(let value) = field.value { return value }
+        }
+        return nil
     }
 }

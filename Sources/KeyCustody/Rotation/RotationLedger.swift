@@ -48,7 +48,7 @@ package final class RotationLedger: Sendable {
 
     /// Makes the keys of the next epoch. Derives, so it is called before the locks are taken.
     ///
-    /// - Throws: ``StoreError`` `settingsConflict` when the aim does not fit the scheme of the store, `invalidKey` when the
+    /// - Throws: ``StoreError`` `aimConflict` when the aim does not fit the scheme of the store, `invalidKey` when the
     ///   new key is the present one, `wrongKey` when a key that is to be kept opens no slot, `lastSlot` when none is kept,
     ///   `rotationPending`; what choosing a sidecar throws.
     package func prepare(_ aim: RotationAim) throws -> RotationProposal {

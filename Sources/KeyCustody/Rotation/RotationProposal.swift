@@ -34,7 +34,7 @@ package struct RotationProposal: Sendable {
 extension RotationProposal {
     /// Makes new keys for a store.
     ///
-    /// - Throws: ``StoreError`` `settingsConflict` when the aim does not fit the scheme, `invalidKey` when the new key is
+    /// - Throws: ``StoreError`` `aimConflict` when the aim does not fit the scheme, `invalidKey` when the new key is
     ///   the old one, `wrongKey` when a secret that is to be kept opens no slot, `lastSlot` when none is kept.
     init(_ aim: RotationAim, for choice: SidecarChoice, databasePath: String) throws {
         let sidecar = choice.sidecar
@@ -84,7 +84,7 @@ extension RotationProposal {
     }
 
     private static func conflict(_ databasePath: String, _ why: String, _ remedy: String) -> StoreError {
-        StoreError(.settingsConflict, what: "\"\(databasePath)\" was not rotated.", why: why, remedy: remedy)
+        StoreError(.aimConflict, what: "\"\(databasePath)\" was not rotated.", why: why, remedy: remedy)
     }
 }
 

@@ -36,6 +36,8 @@ public struct StoreError: Error, Sendable {
         case foreignSidecar
         /// Cipher settings asked for contradict those with which the file was made.
         case settingsConflict
+        /// What a rotation was asked for does not fit the store, or the rotation that is pending.
+        case aimConflict
         /// The file is not an encrypted store: plain SQLite, another SQLCipher format, or no database at all.
         case notEncrypted
         /// The plaintext header (bytes 0 to 31) holds values that SQLCipher never writes.
@@ -122,6 +124,7 @@ extension StoreError {
     public static var sidecarAhead: Code { .sidecarAhead }
     public static var foreignSidecar: Code { .foreignSidecar }
     public static var settingsConflict: Code { .settingsConflict }
+    public static var aimConflict: Code { .aimConflict }
     public static var notEncrypted: Code { .notEncrypted }
     public static var headerDamaged: Code { .headerDamaged }
     public static func pageDamaged(_ page: UInt32) -> Code { .pageDamaged(page) }

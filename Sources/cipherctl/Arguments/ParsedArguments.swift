@@ -62,10 +62,28 @@ struct ParsedArguments: Equatable {
                 "Keys are never taken from the command line, where every user of the machine can read them.",
                 hint: "Use --key-file, --key-fd, --key-command or the prompt: cipherctl help keys")
         }
+        if let path = path(name) {
+            return UsageError(
+                "\"\(path)\" begins with a dash, and so is read as an option, which \"\(syntax.name)\" does not have.",
+                hint: "If it is a file, write ./\(path), or put -- before it.")
+        }
         // Cut short: behind a dash somebody may have typed anything.
         let shown = name.count <= 24 && name.allSatisfy { $0.isASCII && ($0.isLetter || $0 == "-") } ? " \(name)" : ""
         return UsageError(
             "\"\(syntax.name)\" has no option\(shown).", hint: "See: cipherctl \(syntax.name) --help")
+    }
+
+    /// What looks like the name of a database rather than an option or a secret; nil for everything else.
+    private static func path(_ name: String) -> String? {
+        let isSpelledSo = name.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"): true
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."): true
+            default: false
+            }
+        }
+        let endings = [".db", ".sqlite", ".sqlite3", ".db3", ".store"]
+        return isSpelledSo && name.utf8.count <= 64 && endings.contains { name.hasSuffix($0) } ? name : nil
     }
 
     private func checkOperands(_ syntax: CommandSyntax) throws(UsageError) {

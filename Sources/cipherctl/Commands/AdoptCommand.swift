@@ -51,7 +51,7 @@ struct AdoptCommand: Command {
         let place = ImportTarget(path: target.path)
         let kind = try target.examine()
         if case .standard = kind { try target.requireFreeBackup(version: version) }
-        let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        let key = try UnlockedKey(new: KeyOptions.source(arguments), console)
         let found = try prove(key, kind, target)
         // A file that cannot be adopted gets no lock file.
         let opening = try place.lockOpening(likeFile: target.path)

@@ -40,7 +40,9 @@ struct BackupCommand: Command {
         let watch = TransferWatch("backing up", console)
         defer { watch.end() }
         let report = try watch.run { progress, isCancelled in
-            try store.backup(toFolder: folder, progress: progress, isCancelled: isCancelled)
+            try store.backup(
+                toFolder: folder, progress: progress, onLongWait: Console.longWait(for: storePath),
+                isCancelled: isCancelled)
         }
         for notice in report.notices { console.note(notice) }
         try console.report(

@@ -39,7 +39,8 @@ struct CreateCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let isTakenUp = try checkTarget()
-        let key = try UnlockedKey(KeyOptions.source(arguments, isNew: !isTakenUp), console)
+        let source = try KeyOptions.source(arguments, isNew: !isTakenUp)
+        let key = try isTakenUp ? UnlockedKey(source, console) : UnlockedKey(new: source, console)
         var configuration = Configuration()
         configuration.keyScheme = scheme
         if let mode { configuration.fileMode = mode }

@@ -51,7 +51,7 @@ struct ImportCommand: Command {
         try target.requireFree()
         let source = try PlainSource.open(plainPath)
         defer { try? source.close() }
-        let key = try UnlockedKey(KeyOptions.source(arguments, isNew: true), console)
+        let key = try UnlockedKey(new: KeyOptions.source(arguments, isNew: true), console)
         _ = Interruption.shared
         let progress = ProgressBar("importing", isAllowed: !console.isJSON)
         defer { progress.end() }

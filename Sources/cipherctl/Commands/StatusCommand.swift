@@ -97,7 +97,7 @@ struct StatusCommand: Command {
             "file_bytes": .int(found.fileBytes), "pages": .int(found.pages), "wal_bytes": .int(found.walBytes),
             "wal_frames": .int(found.walFrames), "wal_copied_frames": .optional(found.copiedFrames) { .int($0) },
             "wal_readers": .array(found.logReaders.map { .int($0.processID) }),
-            "in_use": .optional(found.isLeased, JSON.bool),
+            "in_use": .optional(found.isInUse, JSON.bool),
             "holders": .optional(found.holders, HolderReport.json),
             "filesystem": .string(found.filesystem.name),
             "filesystem_is_safe": .bool(found.filesystem.isSafeForSharedWAL),
@@ -125,7 +125,7 @@ struct StatusCommand: Command {
                     + "\(settings.plaintextHeaderBytes) plain header bytes"
             ]
         }
-        let use = found.isLeased.map { $0 ? "yes" : "no" } ?? "not known"
+        let use = found.isInUse.map { $0 ? "yes" : "no" } ?? "not known"
         lines += [
             "file         \(found.fileBytes) bytes, \(found.pages) pages",
             "log          \(found.walBytes) bytes, \(found.walFrames) committed frames"

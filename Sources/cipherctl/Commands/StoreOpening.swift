@@ -34,9 +34,18 @@ enum StoreOpening {
     }
 
     /// Opens a store that exists for writing; never creates one.
-    static func writable(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> SharedStore {
+    ///
+    /// - Parameter isCancelled: Asked while other processes are waited for; nil where a signal ends the command anyway.
+    /// - Throws: What `SharedStore.open` throws; `CancellationError`.
+    static func writable(
+        _ path: String, _ key: UnlockedKey, _ console: Console, isCancelled: (@Sendable () -> Bool)? = nil
+    ) throws -> SharedStore {
         guard let bytes = try Files.byteCount(path), bytes > 0 else { throw noSuchStore(path) }
-        let store = try key.explainingRefusal { try SharedStore.open(at: path, unlockedBy: key.source) }
+        var configuration = Configuration()
+        configuration.isOpeningCancelled = isCancelled
+        let store = try key.explainingRefusal {
+            try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
+        }
         for notice in store.notices { console.note(notice) }
         return store
     }

@@ -18,6 +18,24 @@ final class UnlockedKey: Sendable {
         material = try source.read()
     }
 
+    /// A key with which a store is made, or which opens one from now on: a weak passphrase gets a warning.
+    ///
+    /// - Throws: What the source throws.
+    convenience init(new source: KeySource, _ console: Console) throws {
+        try self.init(source, console)
+        if isWeak { console.warn(PassphraseStrength.warning) }
+    }
+
+    /// Whether it is a passphrase that can be guessed.
+    private var isWeak: Bool {
+        switch material {
+        // A recovery key is drawn, and long.
+        case .passphrase(let passphrase):
+            slotKind != .recovery && passphrase.secret.withBytes { PassphraseStrength.isWeak($0) }
+        case .rawKey: false
+        }
+    }
+
     /// A recovery key as a program that reads it gets it.
     init(_ recovery: borrowing RecoveryKey) throws {
         name = "recovery key"
@@ -124,5 +142,39 @@ final class UnlockedKey: Sendable {
         case .passphrase: throw UsageError("The key is a passphrase.", hint: "Give a raw key.")
         case .rawKey(let key): try RawKey(key.secret.copy())
         }
+    }
+}
+
+/// A bound for how many passphrases somebody has to try who knows of one nothing but its length and its kinds of characters.
+enum PassphraseStrength {
+    /// A derivation costs an attacker with special machines some microseconds: 2^64 of them take thousands of years.
+    private static let enoughBits = 64.0
+
+    static let warning =
+        "the passphrase is short or has few different characters. Whoever gets a copy of the store's files can try "
+        + "passphrases on machines of their own, as many and as fast as they like; no lock stops them. Better: six random "
+        + "words, or 32 random bytes as a key file (cipherctl help keys). It was accepted"
+
+    /// Whether it has fewer possibilities than an attacker can try.
+    static func isWeak(_ bytes: UnsafeRawBufferPointer) -> Bool { bits(bytes) < enoughBits }
+
+    /// The most that a passphrase of this length, with characters of these kinds, can have of them.
+    private static func bits(_ bytes: UnsafeRawBufferPointer) -> Double {
+        var (kinds, isKnown) = ([Double](repeating: 0, count: 5), [Bool](repeating: false, count: 256))
+        var different = 0
+        for byte in bytes {
+            if !isKnown[Int(byte)] { different += 1 }
+            isKnown[Int(byte)] = true
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"): kinds[0] = 26
+            case UInt8(ascii: "A")...UInt8(ascii: "Z"): kinds[1] = 26
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): kinds[2] = 10
+            case 0..<0x80: kinds[3] = 33
+            default: kinds[4] = 64
+            }
+        }
+        // What repeats itself adds little: the same four characters over and over are no long passphrase.
+        let length = min(bytes.count, different * 3)
+        return Double(length) * log2(max(1, kinds.reduce(0, +)))
     }
 }

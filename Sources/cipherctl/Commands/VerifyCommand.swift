@@ -34,8 +34,9 @@ struct VerifyCommand: Command {
         let progress = ProgressBar("verifying", isAllowed: !console.isJSON)
         defer { progress.end() }
         let result = try StoreVerification(path: path, choice: choice, progress: progress).run(console)
-        for page in result.scan.supersededPages {
-            console.note("page \(page) is damaged in the file, but the write-ahead log holds a sound image of it")
+        let pageBytes = choice.sidecar.settings.pageBytes
+        for line in result.scan.supersededPages.lines("damaged in the file", pageBytes: pageBytes) {
+            console.note("\(line), but the write-ahead log holds a sound image")
         }
         for note in result.notes { console.note(note) }
         try console.report(json: json(result), lines: lines(result))
@@ -51,12 +52,11 @@ struct VerifyCommand: Command {
 
     private func json(_ result: StoreVerification.Result) -> JSON {
         let scan = result.scan
-        func numbers(_ values: [UInt32]) -> JSON { .array(values.map { JSON.int($0) }) }
         return .object([
             "store": .string(path), "sound": .bool(result.problems.isEmpty),
             "problems": .array(result.problems.map(JSON.string)), "pages_checked": .int(scan.pagesChecked),
-            "damaged_pages": numbers(scan.damagedPages), "missing_pages": numbers(scan.missingPages),
-            "zero_pages": numbers(scan.zeroPages), "superseded_damaged_pages": numbers(scan.supersededPages),
+            "damaged_pages": scan.damagedPages.json, "missing_pages": scan.missingPages.json,
+            "zero_pages": scan.zeroPages.json, "superseded_damaged_pages": scan.supersededPages.json,
             "wal_frames_checked": .int(scan.framesChecked),
             "damaged_wal_frames": .array(
                 scan.damagedFrames.map { .object(["frame": .int($0.number), "page": .int($0.page)]) }),

@@ -13,6 +13,8 @@ struct KeyHealth {
     let logProblems: [String]
     /// What the key log cannot show by its chain.
     let logNotes: [String]
+    /// Whether there is no line in it, or no log.
+    let isLogMissing: Bool
     /// When the last line of the key log was written.
     private let lastLogged: UInt64?
     let now: UInt64
@@ -29,6 +31,7 @@ struct KeyHealth {
             backupVerified = audit.lastTime(of: .backupVerified)
             logProblems = audit.problems.map { "the key log was changed: \($0)" }
             logNotes = [sidecar.flatMap { audit.note(onEpoch: $0.epoch) }].compactMap(\.self)
+            isLogMissing = audit.entries.isEmpty && audit.problems.isEmpty
             lastLogged = audit.entries.last?.time
             let rotated = audit.entries.last { ["store-created", "rotation-completed"].contains($0.event) }?.time
             keyCreated = sidecar.map { $0.slotted?.dataKey.created ?? rotated } ?? nil
@@ -36,6 +39,7 @@ struct KeyHealth {
             backupVerified = nil
             logProblems = ["the key log cannot be read: \(error)"]
             logNotes = []
+            isLogMissing = false
             lastLogged = nil
             keyCreated = sidecar?.slotted?.dataKey.created
         }
@@ -60,7 +64,29 @@ struct KeyHealth {
     /// What is older than it may be.
     func findings(_ policy: KeyPolicy) -> [Finding] {
         keyFindings(policy) + backupFindings(policy) + clockFindings
-            + logProblems.map { Finding(.risk, "keyLogChanged", $0, remedy: "find out who did it: cipherctl key log") }
+            + logProblems.map { Finding(.risk, "keyLogChanged", $0, remedy: Self.logRemedy) }
+            + (mustHaveLog && isLogMissing ? [Self.missingLog] : [])
+    }
+
+    private static let logRemedy =
+        "find out who did it: cipherctl key log; then take the log as it is: cipherctl key log STORE --acknowledge"
+
+    private static let missingLog = Finding(
+        .risk, "keyLogMissing", "there is no key log, or no line in it: it was removed, or could never be written",
+        remedy: logRemedy)
+
+    /// Whether the store has had a key log. One that was made by hand with a `DatabasePool` has none until its keys change:
+    /// it is direct, and has its first key.
+    private var mustHaveLog: Bool {
+        guard let sidecar, sidecar.state != .creating else { return false }
+        return sidecar.slotted != nil || sidecar.epoch > 1
+    }
+
+    /// What the key log looks like, for people.
+    var logLine: String {
+        if !logProblems.isEmpty { return "changed" }
+        if isLogMissing { return "none" }
+        return logNotes.isEmpty ? "sound" : "behind the sidecar"
     }
 
     private func keyFindings(_ policy: KeyPolicy) -> [Finding] {
@@ -124,7 +150,7 @@ struct KeyHealth {
         let key = keyAge.map { "\(AgeText.text($0)) old" } ?? "age not known"
         let unknown = backupVerified == nil ? "none known" : "at a time still to come"
         let backup = backupAge.map { "\(AgeText.text($0)) ago" } ?? unknown
-        return ["data key     \(key)", "backup       last verified: \(backup)"]
+        return ["data key     \(key)", "backup       last verified: \(backup)", "key log      \(logLine)"]
     }
 
     /// For programs.
@@ -135,6 +161,7 @@ struct KeyHealth {
             .init(name: "backup_verified", value: .optional(backupVerified) { .int($0) }),
             .init(name: "has_recovery_slot", value: .bool(hasRecoverySlot)),
             .init(name: "key_log_sound", value: .bool(logProblems.isEmpty)),
+            .init(name: "key_log_missing", value: .bool(isLogMissing)),
         ]
     }
 }

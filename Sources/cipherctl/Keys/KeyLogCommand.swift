@@ -4,28 +4,46 @@ import StorePlatform
 
 /// `key log STORE`: what happened to the keys of a store.
 struct KeyLogCommand: Command {
+    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key log",
         summary: "show what happened to the keys of a store, and check the log; exit code 65 when it was changed",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
-        options: [.json],
-        examples: ["cipherctl key log app.db", "cipherctl key log app.db --json"],
+        options: [
+            OptionSyntax("--acknowledge", "take the log as it is: what is wrong with it was looked into"), .json,
+        ],
+        examples: [
+            "cipherctl key log app.db", "cipherctl key log app.db --json", "cipherctl key log app.db --acknowledge",
+        ],
         notes: [
+            "--acknowledge appends a line that says so, with the digests of what is there. From then on status and doctor no "
+                + "longer report it, nor that the log was removed, unless it is changed again.",
             "No key is needed. Each line carries the hash of the one before, so that a line which was changed, removed or "
                 + "moved is named. Lines missing at the end are not noticed, but that the sidecar is at a later epoch than the "
                 + "log is told. Whoever may write the file could make it anew: keep the last hash elsewhere where that "
-                + "matters."
+                + "matters.",
         ])
 
     private let path: String
+    private let acknowledges: Bool
 
-    init(_ arguments: ParsedArguments) throws { path = arguments.operands[0] }
+    init(_ arguments: ParsedArguments) throws {
+        path = arguments.operands[0]
+        acknowledges = arguments.has("--acknowledge")
+    }
 
     func run(_ console: Console) throws -> ExitCode {
         let database = StorePaths(path).database
         guard Files.exists(database) else { throw StoreOpening.noSuchStore(path) }
-        let audit = try KeyLog(databasePath: database).verify()
+        let log = KeyLog(databasePath: database)
         let sidecar = SidecarFiles(databasePath: database).read().newestClaimed
+        if acknowledges {
+            let count = try log.acknowledge(epoch: sidecar?.epoch ?? 1)
+            console.note(
+                count.map { "acknowledged: \($0) problem\($0 == 1 ? "" : "s") and what is missing, up to this line" }
+                    ?? "nothing is wrong with the log: there is nothing to acknowledge")
+        }
+        let audit = try log.verify()
         let notes = audit.notes + [sidecar.flatMap { audit.note(onEpoch: $0.epoch) }].compactMap(\.self)
         for note in notes { console.note(note) }
         try console.report(json: json(audit, notes), lines: audit.entries.map(line) + verdict(audit))
@@ -34,7 +52,7 @@ struct KeyLogCommand: Command {
 
     private func verdict(_ audit: KeyLogAudit) -> [String] {
         if audit.entries.isEmpty && audit.problems.isEmpty { return ["the log is empty"] }
-        return audit.problems.map { "problem: \($0)" }
+        return audit.acknowledged.map { "acknowledged: \($0)" } + audit.problems.map { "problem: \($0)" }
             + [audit.problems.isEmpty ? "the chain of \(audit.entries.count) lines holds" : "the chain is broken"]
     }
 
@@ -54,15 +72,15 @@ struct KeyLogCommand: Command {
         .object([
             "store": .string(path), "sound": .bool(audit.problems.isEmpty),
             "last_hash": .optional(audit.entries.last) { .string(Hex.text($0.hash)) },
-            "problems": .array(
-                audit.problems.map { problem in
-                    .object([
-                        "file": .string(problem.file), "line": .int(problem.line), "reason": .string(problem.reason),
-                    ])
-                }),
+            "problems": .array(audit.problems.map(Self.json)),
+            "acknowledged": .array(audit.acknowledged.map(Self.json)),
             "notes": .array(notes.map(JSON.string)),
             "entries": .array(audit.entries.map(Self.json)),
         ])
+    }
+
+    private static func json(_ problem: KeyLogAudit.Problem) -> JSON {
+        .object(["file": .string(problem.file), "line": .int(problem.line), "reason": .string(problem.reason)])
     }
 
     private static func json(_ entry: KeyLogEntry) -> JSON {

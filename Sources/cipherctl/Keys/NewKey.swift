@@ -12,7 +12,7 @@ struct NewKey {
     /// - Throws: ``UsageError``; what the source throws.
     init(_ arguments: ParsedArguments, _ console: Console) throws {
         let source = try KeyOptions.newSource(arguments)
-        try self.init(UnlockedKey(source, console), source.slotKind, arguments)
+        try self.init(UnlockedKey(new: source, console), source.slotKind, arguments)
     }
 
     /// A slot for a key that is known already.

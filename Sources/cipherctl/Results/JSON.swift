@@ -45,8 +45,13 @@ enum JSON: Equatable {
     }
 
     private static func quoted(_ text: String) -> String {
-        // Most texts need nothing; 0xc2 begins the control characters beyond ASCII.
-        let isPlain = text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x22 && $0 != 0x5c && $0 != 0x7f && $0 != 0xc2 }
+        // Most texts need nothing; 0xc2, 0xd8 and 0xe2 begin the characters beyond ASCII that steer a terminal.
+        let isPlain = text.utf8.allSatisfy { byte in
+            switch byte {
+            case 0..<0x20, 0x22, 0x5c, 0x7f, 0xc2, 0xd8, 0xe2: false
+            default: true
+            }
+        }
         if isPlain { return "\"\(text)\"" }
         var result = "\""
         for scalar in text.unicodeScalars {
@@ -56,7 +61,7 @@ enum JSON: Equatable {
             case "\n": result += "\\n"
             case "\r": result += "\\r"
             case "\t": result += "\\t"
-            case _ where scalar.value < 0x20 || (0x7f...0x9f).contains(scalar.value):
+            case _ where scalar.steersTerminal:
                 let digits = String(scalar.value, radix: 16)
                 result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
             default: result.unicodeScalars.append(scalar)

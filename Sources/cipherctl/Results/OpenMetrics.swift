@@ -33,7 +33,8 @@ struct OpenMetrics {
     var text: [String] { lines + ["# EOF"] }
 
     private static func escaped(_ text: String) -> String {
-        text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing("\n", with: "\\n")
+        text.withoutControls(keepsLines: true).replacing("\\", with: "\\\\").replacing("\"", with: "\\\"").replacing(
+            "\n", with: "\\n")
     }
 }
 

@@ -9,13 +9,14 @@ struct TableWriter: ResultWriter {
     private var isNumeric: [Bool] = []
 
     mutating func begin(_ columns: [String], to output: Output) throws {
-        self.columns = columns.map(Self.onOneLine)
+        // Control characters would break the table, or steer the terminal.
+        self.columns = columns.map { $0.withoutControls() }
         isNumeric = columns.map { _ in true }
     }
 
     mutating func add(_ row: [DatabaseValue], to output: Output) throws {
         for (index, value) in row.enumerated() where !value.isNumberOrNull { isNumeric[index] = false }
-        rows.append(row.map { $0.shownText.map(Self.onOneLine) ?? "NULL" })
+        rows.append(row.map { $0.shownText?.withoutControls() ?? "NULL" })
     }
 
     mutating func end(to output: Output) throws {
@@ -36,26 +37,6 @@ struct TableWriter: ResultWriter {
             text += isNumeric[index] ? padding + cell : cell + (index == cells.count - 1 ? "" : padding)
         }
         return text
-    }
-
-    /// Control characters would break the table, or steer the terminal.
-    private static func onOneLine(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: isControl) else { return text }
-        var result = ""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\n": result += "\\n"
-            case "\r": result += "\\r"
-            case "\t": result += "\\t"
-            case _ where isControl(scalar): result += "\\u{" + String(scalar.value, radix: 16) + "}"
-            default: result.unicodeScalars.append(scalar)
-            }
-        }
-        return result
-    }
-
-    private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
-        scalar.value < 0x20 || (0x7f...0x9f).contains(scalar.value)
     }
 }
 

@@ -41,26 +41,38 @@ struct RotateCommand: Command {
     init(_ arguments: ParsedArguments) throws { request = try RotationRequest(arguments) }
 
     func run(_ console: Console) throws -> ExitCode {
-        guard let work = request.work else { return try RotationStatusReport.run(request.paths, console) }
+        let paths = Self.paths(request.paths, console)
+        guard let work = request.work else { return try RotationStatusReport.run(paths, console) }
         let key = try UnlockedKey(KeyOptions.source(request.arguments), console)
         let secrets = try RotationSecrets(request, console)
         try confirm()
         _ = Interruption.shared
         var fleet = FleetReport(isJSON: console.isJSON)
-        for path in request.paths {
+        for path in paths {
             let rotation = StoreRotation(
                 path: path, work: work, request: request, key: key, secrets: secrets, console: console)
             let result = RotationFirstLook.outcome(instead: rotation) ?? rotation.outcome()
             fleet.add(result)
-            if !console.isJSON { try fleet.printing { for line in result.lines { try console.output.line(line) } } }
+            if !console.isJSON { try fleet.printing { for line in result.lines { try console.line(line) } } }
             // What is asked to end does not begin with the next one.
             if Interruption.shared.isSet { break }
         }
         try fleet.printing {
-            try fleet.report(of: request.paths.count, console)
+            try fleet.report(of: paths.count, console)
             try console.output.flush()
         }
         return fleet.exitCode
+    }
+
+    /// Each store once, under the first of its names: one that was named twice would be rotated twice.
+    private static func paths(_ names: [String], _ console: Console) -> [String] {
+        var known: Set<String> = []
+        return names.filter { name in
+            // With every link resolved, as the store's other files are found.
+            let isNew = known.insert(StorePaths(name).database).inserted
+            if !isNew { console.note("\"\(name)\" was named before: it is done once") }
+            return isNew
+        }
     }
 
     private func confirm() throws {

@@ -18,7 +18,7 @@ struct RotationSecrets {
             return
         }
         let source = try KeyOptions.newSource(arguments)
-        new = try UnlockedKey(source, console)
+        new = try UnlockedKey(new: source, console)
         // What else there is gives its key once, or cannot change.
         proof = arguments.value("--new-key-command") == nil ? nil : source
     }

@@ -32,7 +32,7 @@ struct StoreRotation {
     private func rotate() throws -> RotationOutcome {
         if let age = try youngerThanAsked() { return RotationOutcome(path: path, .skipped(ageSeconds: age)) }
         let options = try options()
-        let store = try StoreOpening.writable(path, key, console)
+        let store = try StoreOpening.writable(path, key, console, isCancelled: { Interruption.shared.isSet })
         defer { try? store.close() }
         let watch = RotationWatch(path, console)
         defer { watch.end() }
@@ -46,7 +46,7 @@ struct StoreRotation {
     private func look() throws -> RotationOutcome {
         var options = try options()
         options.backupFolder = nil
-        let store = try StoreOpening.writable(path, key, console)
+        let store = try StoreOpening.writable(path, key, console, isCancelled: { Interruption.shared.isSet })
         defer { try? store.close() }
         let plan = try KeyRotation(store, options: options).preflight(isCancelled: { Interruption.shared.isSet })
         return RotationOutcome(path: path, .planned(plan))
@@ -84,6 +84,7 @@ struct StoreRotation {
         let sidecar = try claimed()
         options.aim = try aim(sidecar)
         options.provesNewKey = secrets.proof
+        options.onLongWait = Console.longWait(for: path)
         options.backupFolder = try request.backupDirectory.map { try backupFolder(in: $0, of: sidecar) }
         return options
     }

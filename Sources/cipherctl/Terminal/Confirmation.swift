@@ -11,7 +11,7 @@ enum Confirmation {
             throw UsageError(
                 "This cannot be taken back, and there is no terminal to ask at.", hint: "Add --yes to do it.")
         }
-        let answer = try Self.answer(to: "\(question) Type yes to do it: ")
+        let answer = try Self.answer(to: "\(question.withoutControls()) Type yes to do it: ")
         guard answer?.lowercased() == "yes" else {
             throw CommandFailure(
                 .failed, "declined", what: "Nothing was done.", why: "The answer was not yes.",

@@ -7,9 +7,22 @@ struct Console {
     let isJSON: Bool
 
     /// Prints lines that are no result: what goes on, what looked risky.
-    func note(_ text: String) { Self.talk("cipherctl: note: \(text)\n") }
+    func note(_ text: String) { Self.note(text) }
 
-    func warn(_ text: String) { Self.talk("cipherctl: warning: \(text)\n") }
+    func warn(_ text: String) { Self.talk("cipherctl: warning: \(text.withoutControls())\n") }
+
+    private static func note(_ text: String) { talk("cipherctl: note: \(text.withoutControls())\n") }
+
+    /// Names the process for whose write lock a command waits: without a word it would look as if it did nothing.
+    static func longWait(for path: String) -> @Sendable (StoreHolder?) -> Void {
+        { holder in
+            let blocker = holder.map(\.description) ?? "another process"
+            note("waiting for the write lock of \"\(path)\", which \(blocker) holds; Ctrl-C ends the wait")
+        }
+    }
+
+    /// Prints a line of a result. A name from outside that stands in it cannot steer the terminal.
+    func line(_ text: String) throws { try output.line(text.withoutControls()) }
 
     /// Prints a result in the form asked for.
     ///
@@ -20,7 +33,7 @@ struct Console {
         if isJSON {
             try output.line(json().text)
         } else {
-            for line in lines() { try output.line(line) }
+            for text in lines() { try line(text) }
         }
     }
 
@@ -28,5 +41,39 @@ struct Console {
     static func talk(_ text: String) {
         guard let stream = try? FileDescriptor(duplicating: 2, path: "standard error") else { return }
         try? stream.write(Array(text.utf8))
+    }
+}
+
+extension String {
+    /// The text with an escape in the place of each character that would steer a terminal or hide text: control
+    /// characters, and those that change the direction of writing. File names, labels and programs' names may have them.
+    ///
+    /// - Parameter keepsLines: Whether line ends and tabs stay, as in SQL.
+    func withoutControls(keepsLines: Bool = false) -> String {
+        guard unicodeScalars.contains(where: \.steersTerminal) else { return self }
+        var result = ""
+        for scalar in unicodeScalars {
+            switch scalar {
+            case "\n", "\t":
+                result += keepsLines ? String(scalar) : scalar == "\n" ? "\\n" : "\\t"
+            case "\r": result += "\\r"
+            case _ where scalar.steersTerminal:
+                result += "\\u{\(String(scalar.value, radix: 16))}"
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether it would steer a terminal, or change the direction of the text around it.
+    var steersTerminal: Bool {
+        switch value {
+        case 0..<0x20, 0x7f...0x9f: true
+        // Marks, embeddings, overrides and isolates of direction; separators of lines and paragraphs.
+        case 0x061c, 0x200e...0x200f, 0x2028...0x202e, 0x2066...0x2069: true
+        default: false
+        }
     }
 }

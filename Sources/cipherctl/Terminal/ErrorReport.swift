@@ -36,11 +36,12 @@ struct ErrorReport {
     }
 
     /// For people.
-    var text: String {
-        var text = "cipherctl: error: \(message)\n"
-        if let hint { text += "hint: \(hint)\n" }
-        return text
-    }
+    var text: String { "cipherctl: error: \(shownMessage)\n" + shownHint }
+
+    /// Names in it cannot steer the terminal. SQL has its lines.
+    private var shownMessage: String { message.withoutControls(keepsLines: name == "sqlite") }
+
+    private var shownHint: String { hint.map { "hint: \($0.withoutControls())\n" } ?? "" }
 
     /// For programs.
     var json: JSON {
@@ -57,7 +58,7 @@ struct ErrorReport {
         if isJSON, case .object(let error) = json {
             return JSON.object([JSON.Member(name: "store", value: .string(store))] + error).text + "\n"
         }
-        return "cipherctl: error: \(store): \(message)\n" + (hint.map { "hint: \($0)\n" } ?? "")
+        return "cipherctl: error: \(store.withoutControls()): \(shownMessage)\n" + shownHint
     }
 
     private mutating func add(_ name: String, _ value: JSON) { members.append(.init(name: name, value: value)) }

@@ -38,6 +38,12 @@ struct StoreInspection {
     /// Who has the store open, reads or writes; nil when that cannot be asked.
     let holders: StoreHolders?
     let filesystem: FilesystemKind
+    /// Whether any process has the store open: by its lease, by SQLite's locks, or as the system shows open files; nil when
+    /// none of these says yes and one cannot be asked.
+    var isInUse: Bool? {
+        if isLeased == true || holders?.isEmpty == false { return true }
+        return isLeased == nil || holders == nil ? nil : false
+    }
     /// What somebody should look at.
     private(set) var attention: [String] = []
 

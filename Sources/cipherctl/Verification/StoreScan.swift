@@ -19,13 +19,13 @@ struct StoreScan {
         /// Pages of the main file that were read and checked.
         var pagesChecked = 0
         /// Pages whose authentication fails.
-        var damagedPages: [UInt32] = []
+        var damagedPages = PageRanges()
         /// The same, but the log holds a sound image, which counts: a checkpoint may have been cut there.
-        var supersededPages: [UInt32] = []
+        var supersededPages = PageRanges()
         /// Pages that belong to the database and are neither in the file nor in the log.
-        var missingPages: [UInt32] = []
+        var missingPages = PageRanges()
         /// Pages of zeros: never written, or wiped; `integrity_check` tells.
-        var zeroPages: [UInt32] = []
+        var zeroPages = PageRanges()
         var framesChecked = 0
         /// Committed frames whose page fails its authentication.
         var damagedFrames: [Frame] = []
@@ -68,8 +68,7 @@ struct StoreScan {
         let inFile = report.fileBytes / sidecar.settings.pageBytes
         if report.pagesByLog > 0 { return max(inFile, report.pagesByLog) }
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
-        // A header that is wrong can promise anything: a few missing pages are named, no more.
-        return min(max(inFile, Int(header?.pageCount ?? 0)), inFile + 1000)
+        return max(inFile, Int(header?.pageCount ?? 0))
     }
 
     // MARK: Main file
@@ -77,16 +76,21 @@ struct StoreScan {
     private func checkPages(
         _ keys: borrowing PageKeys, _ count: Int, inLog: Set<UInt32>, _ report: inout Report
     ) throws {
+        let count = UInt32(clamping: count)
+        let pageBytes = sidecar.settings.pageBytes
+        // Where the file has ended nothing is to be read: a header that is wrong can promise billions of pages.
+        let readable = min(count, UInt32(clamping: (report.fileBytes + pageBytes - 1) / pageBytes))
         let scan = try PageScan.verifyPages(
-            keys: keys, pageCount: UInt32(clamping: count), workers: workers,
+            keys: keys, pageCount: readable, workers: workers,
             read: { [file] in try file.read(at: $0, into: $1) },
-            progress: { [progress] in progress.show($0, of: count, detail: "pages") })
+            progress: { [progress] in progress.show($0, of: Int(readable), detail: "pages") })
         report.pagesChecked = scan.checked
-        report.zeroPages = scan.zero.filter { !inLog.contains($0) }
-        report.missingPages = scan.missing.filter { !inLog.contains($0) }
+        report.zeroPages = PageRanges(scan.zero.filter { !inLog.contains($0) })
+        report.missingPages = PageRanges(scan.missing.filter { !inLog.contains($0) })
+        if readable < count { report.missingPages.append(readable + 1...count, without: inLog) }
         let damaged = try confirm(scan.damaged, keys)
-        report.damagedPages = damaged.filter { !inLog.contains($0) }
-        report.supersededPages = damaged.filter { inLog.contains($0) }
+        report.damagedPages = PageRanges(damaged.filter { !inLog.contains($0) })
+        report.supersededPages = PageRanges(damaged.filter { inLog.contains($0) })
     }
 
     /// The pages that fail again and again.
@@ -139,5 +143,49 @@ struct StoreScan {
         }
         report.pagesByLog = Int(scan.databasePages)
         return Set(scan.lastFrames.keys)
+    }
+}
+
+/// Numbers of pages in rising order, as ranges: of a truncated store millions may be missing.
+struct PageRanges {
+    private(set) var ranges: [ClosedRange<UInt32>] = []
+
+    init(_ pages: [UInt32] = []) { for page in pages.sorted() { append(page...page) } }
+
+    var isEmpty: Bool { ranges.isEmpty }
+
+    /// How many pages there are.
+    var count: Int { ranges.reduce(0) { $0 + $1.count } }
+
+    func contains(_ page: UInt32) -> Bool { ranges.contains { $0.contains(page) } }
+
+    /// Adds the pages of a range that comes after all others, but for those of a set.
+    mutating func append(_ range: ClosedRange<UInt32>, without excluded: Set<UInt32>) {
+        var first: UInt32? = range.lowerBound
+        for page in excluded.filter(range.contains).sorted() {
+            if let first, page > first { append(first...(page - 1)) }
+            first = page < range.upperBound ? page + 1 : nil
+        }
+        if let first { append(first...range.upperBound) }
+    }
+
+    private mutating func append(_ range: ClosedRange<UInt32>) {
+        guard let last = ranges.last, last.upperBound + 1 == range.lowerBound else { return ranges.append(range) }
+        ranges[ranges.count - 1] = last.lowerBound...range.upperBound
+    }
+
+    /// One line for each range, as in `pages 5 to 9 are missing (bytes 16384 to 36863)`.
+    func lines(_ state: String, pageBytes: Int) -> [String] {
+        ranges.map { range in
+            let bytes = "bytes \((Int(range.lowerBound) - 1) * pageBytes) to \(Int(range.upperBound) * pageBytes - 1)"
+            return range.count == 1
+                ? "page \(range.lowerBound) is \(state) (\(bytes))"
+                : "pages \(range.lowerBound) to \(range.upperBound) are \(state) (\(bytes))"
+        }
+    }
+
+    /// For programs.
+    var json: JSON {
+        .array(ranges.map { .object(["first": .int($0.lowerBound), "last": .int($0.upperBound)]) })
     }
 }

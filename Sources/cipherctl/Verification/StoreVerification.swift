@@ -65,10 +65,21 @@ struct StoreVerification {
         var result = Result(scan: try scan.run(pageCount: nil))
         progress.end()
         let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
-        let message = ErrorReport(error).message
-        result.problems = [message.hasSuffix(".") ? String(message.dropLast()) : message]
+        if !Self.isNamed(error, by: result.scan) {
+            let message = ErrorReport(error).message
+            result.problems = [message.hasSuffix(".") ? String(message.dropLast()) : message]
+        }
         result.problems += lengthProblems(result.scan, Int(header?.pageCount ?? .max)) + pageProblems(result.scan)
         return result
+    }
+
+    /// Whether the scan of the pages names what kept the store from being opened: it is one problem, not two.
+    private static func isNamed(_ error: any Error, by scan: StoreScan.Report) -> Bool {
+        switch (error as? StoreError)?.code {
+        case .pageDamaged(let page): scan.damagedPages.contains(page)
+        case .truncated: !scan.missingPages.isEmpty
+        default: false
+        }
     }
 
     private func withSQLite(_ scan: StoreScan, _ db: Database, _ file: RawFile) throws -> Result {
@@ -115,9 +126,8 @@ struct StoreVerification {
 
     private func pageProblems(_ scan: StoreScan.Report) -> [String] {
         let pageBytes = choice.sidecar.settings.pageBytes
-        func place(_ page: UInt32) -> String { "bytes \((Int(page) - 1) * pageBytes) to \(Int(page) * pageBytes - 1)" }
-        return scan.damagedPages.map { "page \($0) is damaged (\(place($0)))" }
-            + scan.missingPages.map { "page \($0) is missing (\(place($0)))" }
+        return scan.damagedPages.lines("damaged", pageBytes: pageBytes)
+            + scan.missingPages.lines("missing", pageBytes: pageBytes)
             + scan.damagedFrames.map { "frame \($0.number) of the write-ahead log is damaged (page \($0.page))" }
     }
 

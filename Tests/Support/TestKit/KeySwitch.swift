@@ -29,10 +29,12 @@ package struct KeySwitch {
     }
 
     /// Puts a file with a new key in the store's place. Nobody may have the store open.
-    package func exchange() throws {
+    ///
+    /// - Parameter pause: Called when the sidecar of a store with slots says that it is switched, and the file is the former.
+    package func exchange(pausing pause: () throws -> Void = {}) throws {
         let material = try TestKeys.material("raw")
         guard let choice = try files.choose(files.read(), unlock: { try material.unlock($0) }) else { return }
-        if case .slots = choice.keys { return try exchangeBySidecar(choice) }
+        if case .slots = choice.keys { return try exchangeBySidecar(choice, pause) }
         let newKey = try DataKey(SecretBytes.random(count: CipherSettings.keyBytes))
         let salt = try Salt.random()
         try put(reencrypted(choice, newKey, salt))
@@ -43,7 +45,7 @@ package struct KeySwitch {
     }
 
     /// The same for a store with slots, whose sidecar tells of each step.
-    private func exchangeBySidecar(_ choice: SidecarChoice) throws {
+    private func exchangeBySidecar(_ choice: SidecarChoice, _ pause: () throws -> Void) throws {
         let lockFile = try LockFile(path: path + "-lock", likeFile: path)
         let locks = try [LockByte.opening, .admin].map {
             try lockFile.lock($0, .exclusive, deadline: .now + .seconds(20))
@@ -53,8 +55,21 @@ package struct KeySwitch {
         let keys = try ledger.begin(.newDataKey)
         let pages = try reencrypted(choice, keys.nextDataKey, keys.nextSalt)
         try ledger.announceSwitch(pages: UInt32(pages.count / choice.sidecar.settings.pageBytes))
+        try pause()
         try put(pages)
         try ledger.complete()
+    }
+
+    /// Leaves a store with slots as a rotation does that dies when its sidecar says that it is switched. The caller has the
+    /// locks `opening` and `admin`.
+    package func announce() throws {
+        let material = try TestKeys.material("raw")
+        guard let choice = try files.choose(files.read(), unlock: { try material.unlock($0) }) else { return }
+        let ledger = RotationLedger(databasePath: path, keys: choice.keys)
+        let keys = try ledger.begin(.newDataKey)
+        let pages = try reencrypted(choice, keys.nextDataKey, keys.nextSalt)
+        try pages.write(to: URL(fileURLWithPath: path + "-rotating"))
+        try ledger.announceSwitch(pages: UInt32(pages.count / choice.sidecar.settings.pageBytes))
     }
 
     private func put(_ pages: Data) throws {

@@ -41,6 +41,32 @@ import Testing
         bench.expectWhole(ways: [.sharedStore], at: location)
     }
 
+    // The other processes of a shared store rely on WAL mode; it was left by a statement.
+    @Test(
+        "a shared store stays in WAL mode, and a queue may have any",
+        arguments: ["DELETE", "truncate", "Persist", "memory", "OFF", "'delete'"])
+    func journalMode(mode: String) throws {
+        let sql = "PRAGMA main.journal_mode = \(mode)"
+        try Opening.sharedStore.open(bench.path, bench.key) { writer in
+            let accesses: [((Database) throws -> Void) throws -> Void] = [
+                { body in try writer.writeWithoutTransaction(body) }, { body in try writer.unsafeRead(body) },
+            ]
+            for access in accesses {
+                let error = #expect(throws: DatabaseError.self) { try access { try $0.execute(sql: sql) } }
+                #expect(error?.resultCode == .SQLITE_AUTH)
+            }
+            for sql in ["PRAGMA journal_mode = WAL", "PRAGMA journal_mode"] {
+                let mode = try writer.writeWithoutTransaction { try String.fetchOne($0, sql: sql) }
+                #expect(mode == "wal")
+            }
+        }
+        try Opening.queue.open(bench.path, bench.key) { queue in
+            try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = DELETE") }
+            #expect(try queue.read { try String.fetchOne($0, sql: "PRAGMA journal_mode") } == "delete")
+        }
+        bench.expectWhole(ways: [.sharedStore])
+    }
+
     @Test(
         "keys as SQL text are refused, and show in no error and no trace",
         arguments: [

@@ -125,9 +125,9 @@ import Testing
     func slots() throws {
         try make()
         try CutRotation.leave(path)
-        try expectRefusal(.settingsConflict, options(.newKey(newKey)))
+        try expectRefusal(.aimConflict, options(.newKey(newKey)))
         // The master key would have stayed, and whoever it was renewed for would still open the store.
-        try expectRefusal(.settingsConflict, options(.compromised(dropsOtherSlots: true, alsoKeeping: [])))
+        try expectRefusal(.aimConflict, options(.compromised(dropsOtherSlots: true, alsoKeeping: [])))
         #expect(try KeyRotation.abandon(path: path, unlockedBy: raw))
         let own = RotationSecret(try TestKeys.material("raw"))
         try CutRotation.leave(path, aim: .compromised(kept: [own]))

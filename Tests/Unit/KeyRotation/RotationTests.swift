@@ -106,7 +106,7 @@ import Testing
         options.aim = .newKey(TestKeys.source("raw"))
         #expect(storeError { try KeyRotation(store, options: options).run() } == .invalidKey)
         options.aim = .newDataKey
-        #expect(storeError { try KeyRotation(store, options: options).run() } == .settingsConflict)
+        #expect(storeError { try KeyRotation(store, options: options).run() } == .aimConflict)
         let newKey = KeySource.rawKey([UInt8](repeating: 0x77, count: 32))
         options.aim = .newKey(newKey)
         options.provesNewKey = TestKeys.source("raw")

@@ -1,6 +1,7 @@
 import CSQLCipher
 import Foundation
 import PageFormat
+import Synchronization
 import TestKit
 import Testing
 
@@ -43,6 +44,25 @@ struct FrozenViewTests {
             #expect(try FoldedFiles.pages(of: view) == expected)
         }
         try view.close()
+        try pool.close()
+    }
+
+    // The turn was waited for without a word, for a minute, whoever wanted to end that.
+    @Test("its wait for the turn is reported with who has it, and ends when it is cancelled")
+    func watchedWait() throws {
+        let pool = try Databases.poolWithTable(folder)
+        let holder = Mutex<StoreHolder?>(nil)
+        let watch = LockWaitWatch(
+            isCancelled: { holder.withLock { $0 != nil } }, onLongWait: { found in holder.withLock { $0 = found } })
+        let begin = ContinuousClock.now
+        try pool.write { db in
+            try db.execute(sql: "INSERT INTO t VALUES (1)")
+            #expect(throws: CancellationError.self) { try pool.makeFrozenView(watch) }
+        }
+        #expect(ContinuousClock.now - begin >= .seconds(2) && ContinuousClock.now - begin < .seconds(20))
+        let found = try #require(holder.withLock { $0 })
+        #expect(found.process == getpid() && found.uses.contains(.turn))
+        try pool.makeFrozenView(watch).close()
         try pool.close()
     }
 

@@ -153,6 +153,71 @@ struct KeyLogTests {
         #expect(audit.problems.isEmpty && audit.notes.count == 1 && audit.entries.last?.number == number + 4)
     }
 
+    // A log that somebody had changed needed attention for ever: nobody could say that it had been looked into.
+    @Test("an acknowledgement covers what was wrong with the log, and no later change of it")
+    func acknowledgement() throws {
+        try record()
+        #expect(try log.acknowledge(epoch: 3) == nil)
+        let sound = try lines()
+        try write(Array(sound[..<3] + sound[4...]))
+        let found = try log.verify().problems
+        #expect(found.count == 1)
+        #expect(try log.acknowledge(epoch: 3) == 1)
+        try record([.backupMade])
+        let audit = try log.verify()
+        #expect(audit.problems.isEmpty && audit.acknowledged == found)
+        #expect(audit.entries.suffix(2).map(\.event) == ["log-acknowledged", "backup-made"])
+        // A change behind it, in what it covers, of itself, or without it.
+        let acknowledged = try lines()
+        let shorter = Array(acknowledged[..<5] + acknowledged[6...])
+        let changes: [[String]] = [
+            acknowledged.map { $0.replacing("backup-made", with: "backed-up") }, shorter,
+            Array(acknowledged.dropLast(2) + acknowledged.suffix(1)),
+            acknowledged.map { $0.replacing("\"problems\":1", with: "\"problems\":2") },
+        ]
+        for changed in changes {
+            try write(changed)
+            #expect(try !log.verify().problems.isEmpty)
+        }
+        try write(shorter)
+        #expect(try log.acknowledge(epoch: 3) == 2)
+        #expect(try log.verify().problems.isEmpty)
+    }
+
+    @Test("a log that was removed can be acknowledged, up to the epoch of that time")
+    func acknowledgedLoss() throws {
+        #expect(try log.acknowledge(epoch: 4) == 0)
+        let audit = try log.verify()
+        #expect(audit.entries.map(\.event) == ["log-acknowledged"] && audit.problems.isEmpty)
+        #expect(audit.note(onEpoch: 4) == nil && audit.note(onEpoch: 5) != nil)
+        try record([.rotationCompleted(to: 5)])
+        #expect(try log.verify().note(onEpoch: 5) == nil)
+        #expect(try log.acknowledge(epoch: 5) == nil)
+    }
+
+    @Test("an acknowledgement holds on when the log is full and goes on in a new file")
+    func acknowledgementInFullLog() throws {
+        try record()
+        let sound = try lines()
+        try write(Array(sound[..<3] + sound[4...]))
+        #expect(try log.acknowledge(epoch: 3) == 1)
+        try FileManager.default.moveItem(atPath: log.path, toPath: log.formerPath)
+        try record()
+        #expect(try log.verify().problems.isEmpty)
+        // In the second file it covers the first.
+        let second = try lines()
+        try write(Array(second[..<2] + second[3...]))
+        #expect(try log.acknowledge(epoch: 3) == 1)
+        #expect(try log.verify().problems.isEmpty)
+        let first = try String(contentsOfFile: log.formerPath, encoding: .utf8)
+        try Data(first.dropFirst(10).utf8).write(to: URL(filePath: log.formerPath))
+        #expect(try log.verify().problems.count >= 2)
+        // A file with the bound's length is left before an acknowledgement, which covers it then.
+        try Data(String(repeating: "x", count: Limits.keyLogBytes - 100).utf8).write(to: URL(filePath: log.path))
+        #expect(try log.acknowledge(epoch: 3) != nil)
+        #expect(try lines().count == 1 && log.verify().problems.isEmpty)
+    }
+
     @Test("processes and threads append one after another, and a log that cannot be written is a notice")
     func concurrent() throws {
         DispatchQueue.concurrentPerform(iterations: 20) { _ in #expect(log.note(.backupMade) == nil) }

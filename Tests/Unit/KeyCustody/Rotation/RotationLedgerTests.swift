@@ -103,9 +103,9 @@ struct RotationLedgerTests {
         let direct = try RotationBench(.direct)
         let slots = try RotationBench(.newDataKey)
         for aim in [RotationAim.newDataKey, .compromised(kept: [])] {
-            #expect(storeErrorCode { _ = try direct.ledger.prepare(aim) } == .settingsConflict)
+            #expect(storeErrorCode { _ = try direct.ledger.prepare(aim) } == .aimConflict)
         }
-        #expect(storeErrorCode { _ = try slots.ledger.prepare(RotationCase.direct.aim()) } == .settingsConflict)
+        #expect(storeErrorCode { _ = try slots.ledger.prepare(RotationCase.direct.aim()) } == .aimConflict)
         #expect(storeErrorCode { _ = try slots.ledger.prepare(.compromised(kept: [])) } == .lastSlot)
         let strange = RotationAim.compromised(kept: try [0, 9].map { RotationSecret(try SlotFixture.rawKey($0)) })
         #expect(storeErrorCode { _ = try slots.ledger.prepare(strange) } == .wrongKey)

@@ -1,0 +1,78 @@
+import Foundation
+import TestKit
+import Testing
+
+/// Commands that need the write lock while another program holds it.
+@Suite("Waiting for the write lock")
+struct LockWaitTests {
+    private let place: Workplace
+    private let holder: ActorProcess
+    private var store: String { place.path("s.db") }
+
+    init() throws {
+        place = try Workplace()
+        holder = try ActorProcess()
+        // A program that knows nothing of this library, in a write transaction.
+        #expect(holder.ask("open \(store) raw")?.hasPrefix("ok ") == true)
+        #expect(holder.ask("mark 3") == "ok")
+        #expect(holder.ask("stock-key")?.hasPrefix("ok") == true)
+        #expect(holder.ask("stock-hold \(store)") == "ok")
+    }
+
+    private static let commands = [
+        ["backup", "STORE", "FOLDER/b"], ["rotate", "STORE", "--no-backup"], ["rotate", "STORE", "--backup", "FOLDER"],
+    ]
+
+    private func begin(_ command: [String]) throws -> CommandRun {
+        let arguments = command.map {
+            $0.replacing("STORE", with: store).replacing("FOLDER", with: place.folder.url.path)
+        }
+        return try CommandRun(
+            Workplace.program(), arguments + ["--raw-key-file", place.key], directory: place.folder.url.path)
+    }
+
+    private func waits(_ run: CommandRun) -> Bool {
+        waitUntil { run.errorsSoFar.contains("waiting for the write lock of \"\(store)\"") || !run.isRunning }
+            && run.isRunning
+    }
+
+    // `backup` waited for a minute and `rotate` for half of one, without a word, and Ctrl-C did nothing.
+    @Test(
+        "a command says for whom it waits, and a signal ends the wait at once", arguments: commands, [SIGINT, SIGTERM])
+    func interrupted(_ command: [String], _ signal: Int32) throws {
+        let before = Set(try place.names())
+        let run = try begin(command)
+        #expect(waits(run), "\(run.errorsSoFar)")
+        #expect(run.errorsSoFar.contains("process \(holder.processIdentifier) (StoreActor"), "\(run.errorsSoFar)")
+        let sent = ContinuousClock.now
+        run.send(signal)
+        let outcome = run.finish()
+        // A second is what is promised; the rest is for a machine that is busy.
+        #expect(ContinuousClock.now - sent < .seconds(5))
+        #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.errors)")
+        let left = Set(try place.names()).subtracting(before)
+        #expect(left.allSatisfy { $0.hasPrefix("s.db-") && $0 != "s.db-rotating" }, "\(left)")
+        #expect(holder.ask("stock-close") == "ok")
+        #expect(try place.ctl("status", store).status == 0)
+    }
+
+    @Test("the wait ends when the lock is released", arguments: commands)
+    func released(_ command: [String]) throws {
+        let run = try begin(command)
+        #expect(waits(run), "\(run.errorsSoFar)")
+        #expect(holder.ask("stock-close") == "ok")
+        let outcome = run.finish()
+        #expect(outcome.status == 0, "\(outcome.errors)")
+    }
+
+    // `in use no` stood above the line with the process that held the lock.
+    @Test("status says that a store is in use that only a stock program has open")
+    func status() throws {
+        let json = try place.run(["status", store, "--no-key", "--json"])
+        #expect(json.json["in_use"] as? Bool == true, "\(json.output)")
+        #expect((json.json["holders"] as? [[String: Any]])?.first?["pid"] as? Int32 == holder.processIdentifier)
+        #expect(try place.run(["status", store, "--no-key"]).output.contains("in use       yes\n"))
+        #expect(holder.ask("stock-close") == "ok")
+        #expect(try place.run(["status", store, "--no-key"]).output.contains("in use       no\n"))
+    }
+}
