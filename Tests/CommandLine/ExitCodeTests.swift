@@ -13,7 +13,7 @@ struct ExitCodeTests {
         .notEncrypted, .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .logMissing, .noSuchStore,
         .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind,
-        .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged,
+        .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly,
     ]
 
     private static func isListed(_ code: StoreError.Code) -> Bool {
@@ -23,7 +23,7 @@ struct ExitCodeTests {
             .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .logMissing, .noSuchStore, .keyRotated,
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot,
-            .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged:
+            .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly:
             codes.contains { $0.name == code.name }
         }
     }

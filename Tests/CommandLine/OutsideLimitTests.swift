@@ -50,10 +50,16 @@ struct OutsideLimitTests {
         _ = try shell("{ \"$@\" 2>&1 > out; echo $? > rc; } | true", "rotate", store, "--no-backup")
         #expect(try code() == "0")
         try expectEpoch(2)
-        // Its result is worth an error: nobody has seen it.
+        // Its report goes where it can be read.
         _ = try shell("{ \"$@\" 2> err; echo $? > rc; } | true", "rotate", store, "--no-backup")
-        #expect(try code() == "74")
+        #expect(try code() == "0")
+        #expect(try String(decoding: place.bytes("err"), as: UTF8.self).contains("epoch 2 -> 3"))
         try expectEpoch(3)
+        // A program that asked for JSON has not got it.
+        _ = try shell("{ \"$@\" 2> err; echo $? > rc; } | true", "rotate", store, "--no-backup", "--json")
+        #expect(try code() == "74")
+        #expect(try String(decoding: place.bytes("err"), as: UTF8.self).contains("\"code\": \"reportLost\""))
+        try expectEpoch(4)
     }
 
     @Test("a command that only prints ends quietly with its reader")

@@ -15,6 +15,8 @@ package final class Keyring: Sendable {
     /// The suspension of every connection to the file.
     package let suspension: DatabaseSuspension
     let isReadonly: Bool
+    /// Whether the file cannot change while it is open: a backup, which has one copy of the sidecar, and no WAL.
+    let isImmutable: Bool
     /// Whether a sidecar is taken that is older than what the store remembers.
     let acceptsFormerSidecar: Bool
     /// How a store keeps its key that is created with a key source.
@@ -62,6 +64,7 @@ package final class Keyring: Sendable {
     ) {
         paths = MemoryPath.names(path) ? nil : StorePaths(path)
         isReadonly = configuration.readonly
+        isImmutable = configuration.readonly && configuration.isImmutable
         self.acceptsFormerSidecar = acceptsFormerSidecar
         scheme = configuration.keyScheme
         onNotice = configuration.onNotice
@@ -76,6 +79,7 @@ package final class Keyring: Sendable {
         paths = former.paths
         suspension = former.suspension
         isReadonly = former.isReadonly
+        isImmutable = former.isImmutable
         acceptsFormerSidecar = former.acceptsFormerSidecar
         scheme = former.scheme
         onNotice = former.onNotice
@@ -159,7 +163,7 @@ package final class Keyring: Sendable {
     /// Opens a connection to the file, telling apart what SQLite calls "unable to open".
     func open(_ path: String, readonly: Bool) throws -> ConnectionHandle {
         do {
-            return try ConnectionHandle.open(path, readonly: readonly)
+            return try ConnectionHandle.open(path, readonly: readonly, immutable: isImmutable)
         } catch {
             guard let paths else { throw error }
             throw FileDiagnosis.reasonNotOpened(paths.database, readonly: readonly) ?? error

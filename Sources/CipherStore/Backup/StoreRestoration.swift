@@ -24,6 +24,7 @@ struct StoreRestoration {
 
     func run(unlock: (Sidecar) throws -> SidecarKeys?) throws -> RestorationReport {
         let start = ContinuousClock.now
+        try BackupBundle.refuse(writing: paths.database)
         let verified = try BundleVerification(bundle: bundle, watch: watch).run(unlock: unlock)
         let directory = Files.directory(of: paths.database)
         try SharedStore.requireSafe(try FilesystemKind.of(directory), of: directory, Configuration())

@@ -38,7 +38,7 @@ struct CreateCommand: Command {
         let key = try UnlockedKey(KeyOptions.source(arguments, isNew: !isTakenUp), console)
         var configuration = Configuration()
         configuration.keyScheme = scheme
-        let store = try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
+        let store = try make(key, configuration, isTakenUp: isTakenUp, console)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
         let scheme = try store.keys.summary().scheme
@@ -52,6 +52,26 @@ struct CreateCommand: Command {
                 "sidecar   \(path)-sidecar and its .bak: keep both with the store; without them a passphrase opens nothing",
             ])
         return .ok
+    }
+
+    /// Creates the store, or completes a creation that was interrupted.
+    ///
+    /// - Throws: What opening throws; what it had begun at a free place is taken back.
+    private func make(
+        _ key: UnlockedKey, _ configuration: Configuration, isTakenUp: Bool, _ console: Console
+    ) throws -> SharedStore {
+        do {
+            return try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
+        } catch {
+            let remains = UnfinishedCreation(paths: StorePaths(path))
+            // The key may be forgotten before there is room: then nothing should be left that only this key completes.
+            if !isTakenUp { remains.remove() }
+            if remains.isThere {
+                console.note(
+                    "a part of \"\(path)\" is there, without any rows: the same command with the same key completes it")
+            }
+            throw error
+        }
     }
 
     /// - Returns: Whether a creation was cut and is to be completed.
