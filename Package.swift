@@ -9,6 +9,8 @@ let package = Package(
         .library(name: "CipherStore", targets: ["CipherStore"]),
         .library(name: "KeyRotation", targets: ["KeyRotation"]),
         .executable(name: "cipherctl", targets: ["cipherctl"]),
+        // Preloaded by tests into programs that are not linked with it (Docs/Testing.md).
+        .library(name: "FaultShimPreload", type: .dynamic, targets: ["FaultShim"]),
     ],
     targets: [
         .systemLibrary(

@@ -37,6 +37,13 @@ static struct {
     int action;
     int error_number;
     long seen;
+    /* Counting begins with this call; 0 when it has begun. */
+    struct {
+        char pattern[PATH_MAX];
+        unsigned calls;
+        long left;
+    } start;
+    int report; /* 0 for none */
 } plan;
 
 static struct {
@@ -55,7 +62,16 @@ void fault_arm(const char *pattern, unsigned calls, long first, bool forever, in
     plan.action = action;
     plan.error_number = error_number;
     plan.seen = 0;
+    plan.start.left = 0;
     update_active();
+    pthread_mutex_unlock(&guard);
+}
+
+void fault_begin_with(const char *pattern, unsigned calls, long number) {
+    pthread_mutex_lock(&guard);
+    snprintf(plan.start.pattern, sizeof plan.start.pattern, "%s", pattern);
+    plan.start.calls = calls;
+    plan.start.left = number;
     pthread_mutex_unlock(&guard);
 }
 
@@ -94,10 +110,42 @@ static const char *path_of(int descriptor, char *path) {
     return path;
 }
 
+static const struct {
+    const char *name;
+    unsigned call;
+} kinds[] = {
+    {"open", FAULT_OPEN}, {"write", FAULT_WRITE}, {"sync", FAULT_SYNC}, {"truncate", FAULT_TRUNCATE},
+    {"name", FAULT_NAME}, {"unlink", FAULT_UNLINK}, {"read", FAULT_READ},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static void append_to(int file, const void *bytes, size_t count);
+
+static void report_call(unsigned call, const char *path) {
+    if (plan.report == 0) return;
+    const char *name = "";
+    for (int index = 0; index < KINDS; index++) {
+        if (kinds[index].call == call) name = kinds[index].name;
+    }
+    char line[PATH_MAX + 64];
+    int length = snprintf(line, sizeof line, "%ld %s %s\n", plan.seen, name, path);
+    append_to(plan.report, line, (size_t)length);
+}
+
+/* Whether counting has begun, with this call at the latest. */
+static bool is_counting(unsigned call, const char *path) {
+    if (plan.start.left == 0) return true;
+    if (!(plan.start.calls & call) || fnmatch(plan.start.pattern, path, 0) != 0) return false;
+    plan.start.left--;
+    return plan.start.left == 0;
+}
+
 /* Counts a call and says what happens to it. Stops or ends the process where that is it. */
 static int judge(unsigned call, const char *path) {
+    if (plan.calls == 0 || !is_counting(call, path)) return FAULT_NONE;
     if (!(plan.calls & call) || fnmatch(plan.pattern, path, 0) != 0) return FAULT_NONE;
     plan.seen++;
+    report_call(call, path);
     bool chosen = plan.first > 0 && (plan.seen == plan.first || (plan.forever && plan.seen > plan.first));
     if (!chosen) return FAULT_NONE;
     int action = plan.action;
@@ -114,15 +162,17 @@ static int judge(unsigned call, const char *path) {
     return action;
 }
 
-static void append(const void *bytes, size_t count) {
+static void append_to(int file, const void *bytes, size_t count) {
     const char *next = bytes;
     while (count > 0) {
-        long written = syscall(SYS_write, recording.log, next, count);
+        long written = syscall(SYS_write, file, next, count);
         if (written <= 0) abort();
         next += written;
         count -= (size_t)written;
     }
 }
+
+static void append(const void *bytes, size_t count) { append_to(recording.log, bytes, count); }
 
 static bool is_recorded(const char *path) {
     return recording.log != 0 && fnmatch(recording.pattern, path, 0) == 0;
@@ -194,6 +244,24 @@ static ssize_t shim_write(int descriptor, const void *bytes, size_t count, off64
     return result;
 }
 
+static ssize_t raw_read(int descriptor, void *bytes, size_t count, off64_t offset) {
+    if (offset < 0) return syscall(SYS_read, descriptor, bytes, count);
+    return syscall(SYS_pread64, descriptor, bytes, count, offset);
+}
+
+/* A negative offset stands for the descriptor's own position. The lock is not held while bytes are waited for. */
+static ssize_t shim_read(int descriptor, void *bytes, size_t count, off64_t offset) {
+    char path[PATH_MAX];
+    if (!atomic_load(&active)) return raw_read(descriptor, bytes, count, offset);
+    pthread_mutex_lock(&guard);
+    int action = plan.calls & FAULT_READ ? judge(FAULT_READ, path_of(descriptor, path)) : FAULT_NONE;
+    int failure = errno;
+    pthread_mutex_unlock(&guard);
+    if (action == FAULT_NONE) return raw_read(descriptor, bytes, count, offset);
+    errno = failure;
+    return -1;
+}
+
 /* A call on a descriptor that has at most a length. */
 static int shim_descriptor(unsigned kind, const char *name, long number, int descriptor, long length) {
     char path[PATH_MAX];
@@ -254,6 +322,13 @@ ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
 ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off64_t offset) {
     return shim_write(descriptor, bytes, count, offset);
 }
+ssize_t read(int descriptor, void *bytes, size_t count) { return shim_read(descriptor, bytes, count, -1); }
+ssize_t pread(int descriptor, void *bytes, size_t count, off_t offset) {
+    return shim_read(descriptor, bytes, count, offset);
+}
+ssize_t pread64(int descriptor, void *bytes, size_t count, off64_t offset) {
+    return shim_read(descriptor, bytes, count, offset);
+}
 int fsync(int descriptor) { return shim_descriptor(FAULT_SYNC, "sync", SYS_fsync, descriptor, 0); }
 int fdatasync(int descriptor) { return shim_descriptor(FAULT_SYNC, "sync", SYS_fdatasync, descriptor, 0); }
 int ftruncate(int descriptor, off_t length) {
@@ -265,6 +340,56 @@ int ftruncate64(int descriptor, off64_t length) {
 int rename(const char *path, const char *other) { return shim_name(FAULT_NAME, "rename", path, other); }
 int link(const char *path, const char *other) { return shim_name(FAULT_NAME, "link", path, other); }
 int unlink(const char *path) { return shim_name(FAULT_UNLINK, "unlink", path, NULL); }
+
+/* MARK: A program that is not linked with it */
+
+/* The value of a variable, which no child inherits. */
+static const char *taken(const char *name, char *value, size_t size) {
+    const char *text = getenv(name);
+    snprintf(value, size, "%s", text ? text : "");
+    unsetenv(name);
+    return value;
+}
+
+static long taken_number(const char *name) {
+    char value[32];
+    return strtol(taken(name, value, sizeof value), NULL, 10);
+}
+
+static unsigned taken_kinds(const char *name) {
+    char value[256];
+    taken(name, value, sizeof value);
+    unsigned all = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(value, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        for (int index = 0; index < KINDS; index++) {
+            if (strcmp(kinds[index].name, word) == 0) all |= kinds[index].call;
+        }
+    }
+    return all;
+}
+
+__attribute__((constructor)) static void arm_from_environment(void) {
+    if (!getenv("FAULT_FILES")) return;
+    char pattern[PATH_MAX], start[PATH_MAX], report[PATH_MAX];
+    taken("FAULT_FILES", pattern, sizeof pattern);
+    taken("FAULT_START_FILES", start, sizeof start);
+    taken("FAULT_REPORT", report, sizeof report);
+    unsetenv("LD_PRELOAD");
+    unsigned calls = taken_kinds("FAULT_CALLS");
+    unsigned start_calls = taken_kinds("FAULT_START_CALLS");
+    long number = taken_number("FAULT_NUMBER");
+    bool is_torn = taken_number("FAULT_TORN") != 0;
+    bool forever = taken_number("FAULT_ALWAYS") != 0;
+    int error_number = (int)taken_number("FAULT_ERRNO");
+    fault_arm(pattern, calls, number, forever, is_torn ? FAULT_TEAR : FAULT_FAIL, error_number);
+    if (start_calls != 0) fault_begin_with(start, start_calls, taken_number("FAULT_START_NUMBER"));
+    if (report[0] != 0) {
+        long file = syscall(SYS_openat, AT_FDCWD, report, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+        if (file < 0) abort();
+        plan.report = (int)file;
+    }
+}
 
 /* MARK: The wall clock */
 
@@ -309,6 +434,7 @@ time_t time(time_t *result) {
 void fault_arm(const char *pattern, unsigned calls, long first, bool forever, int action, int error_number) {
     (void)pattern, (void)calls, (void)first, (void)forever, (void)action, (void)error_number;
 }
+void fault_begin_with(const char *pattern, unsigned calls, long number) { (void)pattern, (void)calls, (void)number; }
 void fault_disarm(void) {}
 long fault_count(void) { return 0; }
 bool fault_record(const char *pattern, const char *log) {

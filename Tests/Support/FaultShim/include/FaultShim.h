@@ -6,7 +6,13 @@
 /* A layer of system calls between a test's process and the kernel. The program that links it takes the place of the C
    library's open, write, fsync and so on, for itself and for every library that it loads, SQLite's included. Calls on
    files that a pattern names are counted; the one with a chosen number fails, is done by half, stops the process or
-   kills it. They can also be recorded, for a power cut to be played back. Linux only; elsewhere nothing is intercepted. */
+   kills it. They can also be recorded, for a power cut to be played back. Linux only; elsewhere nothing is intercepted.
+
+   A program that is not linked with it preloads it as a library (LD_PRELOAD) and is armed by its environment when it
+   starts; its own children are not. FAULT_FILES, FAULT_CALLS (names of kinds with commas between), FAULT_NUMBER,
+   FAULT_ALWAYS, FAULT_TORN and FAULT_ERRNO are what `fault_arm` takes, FAULT_START_FILES, FAULT_START_CALLS and
+   FAULT_START_NUMBER what `fault_begin_with` takes. FAULT_REPORT is a file that gets a line `<number> <kind> <path>` for
+   each call that counts. */
 
 /* Kinds of calls, to be added up. */
 enum {
@@ -15,7 +21,8 @@ enum {
     FAULT_SYNC = 4,     /* fsync, fdatasync */
     FAULT_TRUNCATE = 8, /* ftruncate */
     FAULT_NAME = 16,    /* rename, link; the new name counts */
-    FAULT_UNLINK = 32   /* unlink */
+    FAULT_UNLINK = 32,  /* unlink */
+    FAULT_READ = 64     /* read, pread */
 };
 
 /* What happens to the chosen call. */
@@ -31,6 +38,10 @@ enum {
 /* Chooses call number `first` (from 1; 0 for none) of these kinds on files whose path matches `pattern` (fnmatch). With
    `forever` all later ones share its fate. Counting begins anew. */
 void fault_arm(const char *pattern, unsigned calls, long first, bool forever, int action, int error_number);
+
+/* Counting begins with the call number `number` of these kinds on files whose path matches `pattern`, which is the first
+   that counts; it is called after `fault_arm`. */
+void fault_begin_with(const char *pattern, unsigned calls, long number);
 
 /* Ends all faults. */
 void fault_disarm(void);
