@@ -62,6 +62,25 @@ struct OutsideLimitTests {
         try expectEpoch(4)
     }
 
+    @Test(
+        "a report that standard output cannot take goes to standard error, and the command does not fail",
+        .enabled(if: FileManager.default.fileExists(atPath: "/dev/full"), "needs /dev/full"))
+    func fullOutput() throws {
+        // The story: `backup > /dev/full` ended with 74 and "try again; nothing was lost", the backup was made, and trying
+        // again ended with 64.
+        let made = try shell("\"$@\" > /dev/full", "backup", store, place.path("b"))
+        #expect(made.status == 0, "\(made.errors)")
+        #expect(made.errors.contains("the command is done") && made.errors.contains("backed up    "), "\(made.errors)")
+        #expect(try place.ctl("backup", "verify", place.path("b")).status == 0)
+        let asJSON = try shell("\"$@\" > /dev/full", "backup", store, place.path("c"), "--json")
+        #expect(asJSON.status == 74 && asJSON.errorJSON["code"] as? String == "reportLost", "\(asJSON.errors)")
+        #expect(asJSON.errors.contains("Do not repeat it"), "\(asJSON.errors)")
+        #expect(try place.ctl("backup", "verify", place.path("c")).status == 0)
+        // What only prints has done nothing else.
+        let hash = try shell("\"$@\" > /dev/full", "hash", store)
+        #expect(hash.status == 74, "\(hash.errors)")
+    }
+
     @Test("a command that only prints ends quietly with its reader")
     func filter() throws {
         _ = try shell("{ \"$@\" 2> err; echo $? > rc; } | true", "sql", store, "SELECT * FROM t a, t b LIMIT 30000")

@@ -59,7 +59,14 @@ final class StagedBundle {
         try Files.synchronize(directory: bundle.folder)
         CrashPoint.reach(.backupComplete)
         try Self.requireFree(target)
-        try AtomicFile.move(bundle.folder, to: target)
+        do {
+            try AtomicFile.move(bundle.folder, to: target)
+        } catch {
+            // It may have the name without being durable. A backup that is reported as failed must not be there: the same
+            // command, run again, would be refused.
+            if try !Files.entryExists(bundle.folder) { try? AtomicFile.move(target, to: bundle.folder) }
+            throw error
+        }
         isPublished = true
         // Not before: a folder that is being made is known by it. Where it stays, the backup is one all the same.
         try? Files.remove(target + "/" + Self.lockName)

@@ -101,13 +101,16 @@ struct AdoptCommand: Command {
             // Completing an earlier adoption, a key that is refused is the caller's mistake.
             if result == nil, ExitCode(error) == .notPermitted { throw error }
             let report = ErrorReport(error)
-            let space = ExitCode(error) == .inputOutput ? "Free space or mend the disk, then run" : "Run"
+            let again =
+                files.read().newestClaimed?.state == .creating
+                ? "Free space or mend the disk, then run the same command again, which completes the adoption."
+                : "The store is complete; the next opening for writing does what is left."
             throw CommandFailure(
                 report.exitCode, "adoptionInterrupted",
                 what: "The adoption of \"\(path)\" was interrupted after the store had taken the file's place.",
                 why: report.message,
                 hint: "The file is converted, with all its rows: its key opens it as a store, and no longer as a standard "
-                    + "SQLCipher file. \(space) the same command again, which completes the adoption.")
+                    + "SQLCipher file. \(again)")
         }
     }
 

@@ -66,6 +66,13 @@ struct CreateCommand: Command {
             let remains = UnfinishedCreation(paths: StorePaths(path))
             // The key may be forgotten before there is room: then nothing should be left that only this key completes.
             if !isTakenUp { remains.remove() }
+            if remains.isComplete {
+                let report = ErrorReport(error)
+                throw CommandFailure(
+                    report.exitCode, report.name, what: "\"\(path)\" was created, but could not be opened.",
+                    why: report.message,
+                    hint: "The store is complete: do not create it again. The next opening for writing does what is left.")
+            }
             if remains.isThere {
                 console.note(
                     "a part of \"\(path)\" is there, without any rows: the same command with the same key completes it")

@@ -1,6 +1,6 @@
 import CipherStore
 import KeyCustody
-import PageFormat
+import StoreCrypto
 import StorePlatform
 
 /// What a creation leaves that failed before its store was complete: files without a row.
@@ -11,6 +11,9 @@ struct UnfinishedCreation {
 
     /// Whether there is something of it.
     var isThere: Bool { [paths.database, paths.sidecar, paths.sidecarBackup].contains { Files.exists($0) } }
+
+    /// Whether it was completed after all.
+    var isComplete: Bool { sidecar.read().main.parsed?.claimed.state == .ready }
 
     /// Removes it, unless another process completes it or has completed it: then it is that one's store.
     func remove() {
