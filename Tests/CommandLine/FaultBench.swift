@@ -19,7 +19,9 @@ struct FaultBench {
     var outcome: CommandRun.Outcome { run.outcome }
 
     /// For messages of tests.
-    var story: Comment { "\(fault) \(run.number): \(run.call)\nexit \(outcome.status)\n\(outcome.output)\(outcome.errors)" }
+    var story: Comment {
+        "\(fault) \(run.number): \(run.call)\nexit \(outcome.status)\n\(outcome.output)\(outcome.errors)"
+    }
 
     /// Phrases by which a command that fails says that the change is made.
     private static let madePhrases = [
@@ -45,7 +47,7 @@ struct FaultBench {
     /// - Returns: How many calls failed.
     @discardableResult
     static func each(
-        _ fault: CallFault, in template: Workplace, of pattern: String = "/s.db*",
+        _ fault: CallFault, in template: Workplace, of pattern: String = "*",
         _ arguments: (Workplace) -> [String], judge: (FaultBench) throws -> Void
     ) throws -> Int {
         try Workplace.forEachCall { number in
@@ -71,6 +73,8 @@ struct FaultBench {
 
     /// The rows of the store, opened with a key; nil when it does not open it.
     func rows(of table: String = "t", key: String? = nil) -> Int? {
+        // Opening makes a store where there is none.
+        guard place.exists("s.db"), place.exists("s.db-sidecar") || place.exists("s.db-sidecar.bak") else { return nil }
         guard
             let store = try? SharedStore.open(
                 at: store, unlockedBy: .rawKeyFile(path: key ?? place.key))
@@ -82,7 +86,7 @@ struct FaultBench {
     /// Whether a key opens what the newest sidecar holds; nothing is opened or mended.
     func opensSidecar(_ key: String) throws -> Bool {
         do {
-            let key = try RawKey([UInt8](Data(contentsOf: URL(fileURLWithPath: key))))
+            let key = try RawKey(bytes: [UInt8](Data(contentsOf: URL(fileURLWithPath: key))))
             _ = try KeyAdministration.unlock(databasePath: store, with: .rawKey(key))
             return true
         } catch let error as StoreError where error.code == .wrongKey {

@@ -22,7 +22,8 @@ struct InterruptedAdoptionTests {
         try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
     }
 
-    @Test("once the file is converted it is read, whatever its sidecar says, and every opening for writing completes it")
+    @Test(
+        "once the file is converted it is read, whatever its sidecar says, and every opening for writing completes it")
     func converted() throws {
         try kill(at: .adoptionRenamed)
         let before = FolderSnapshot(of: place.folder)
@@ -35,9 +36,11 @@ struct InterruptedAdoptionTests {
         }
         // Reading makes an index beside a file in WAL mode; the file and its sidecar stay.
         let changed = before.changes(until: FolderSnapshot(of: place.folder))
-        #expect(changed.allSatisfy { $0.hasSuffix("-wal") || $0.hasSuffix("-shm") || $0.hasSuffix("-lock") }, "\(changed)")
+        #expect(
+            changed.allSatisfy { $0.hasSuffix("-wal") || $0.hasSuffix("-shm") || $0.hasSuffix("-lock") }, "\(changed)")
         let status = try place.ctl("status", store)
-        #expect(status.status == 2 && status.output.contains("an adoption was interrupted after it had converted the file"))
+        #expect(
+            status.status == 2 && status.output.contains("an adoption was interrupted after it had converted the file"))
         #expect(!status.output.contains("cipherctl create"), "\(status.output)")
         let doctor = try place.ctl("doctor", store)
         #expect(doctor.status == 2 && !doctor.output.contains("cipherctl create"), "\(doctor.output)")
@@ -61,7 +64,9 @@ struct InterruptedAdoptionTests {
     @Test("before the file is converted everybody says that it is as before, and what to run")
     func announced() throws {
         try kill(at: .adoptionAnnounced)
-        for command in [["sql", store, "SELECT 1"], ["verify", store], ["hash", store], ["backup", store, place.path("b")]] {
+        for command in [
+            ["sql", store, "SELECT 1"], ["verify", store], ["hash", store], ["backup", store, place.path("b")],
+        ] {
             let outcome = try place.run(command + ["--raw-key-file", place.key, "--json"])
             #expect(outcome.status == 65, "\(command): \(outcome.errors)")
             #expect(outcome.errors.contains("cipherctl adopt"), "\(command): \(outcome.errors)")

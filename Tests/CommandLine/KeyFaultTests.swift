@@ -10,10 +10,7 @@ import Testing
         private let place: Workplace
         private var store: String { place.path("s.db") }
 
-        private static let faults = [
-            CallFault(), CallFault(isLasting: true), CallFault(kinds: CallFault.fullDisk.kinds, error: ENOSPC),
-            CallFault.fullDisk,
-        ]
+        private static let faults = [CallFault(), CallFault(isLasting: true), CallFault.fullDisk]
 
         init() throws {
             place = try Workplace()
@@ -97,7 +94,9 @@ import Testing
             #expect(count > 20)
         }
 
-        @Test("a store that is converted has the scheme that the command says, and every key of that", arguments: faults, [true, false])
+        @Test(
+            "a store that is converted has the scheme that the command says, and every key of that", arguments: faults,
+            [true, false])
         private func convert(_ fault: CallFault, toSlots: Bool) throws {
             let direct = try Workplace()
             try Workplace.write([UInt8](repeating: 7, count: 32), to: direct.path("new.key"))
@@ -115,7 +114,9 @@ import Testing
             }
             if !toSlots { try #require(direct.run(convert(direct, toSlots: true)).status == 0) }
             let before = try direct.events().filter { $0 == "scheme-changed" }.count
-            let count = try FaultBench.each(fault, in: direct) { convert($0, toSlots: toSlots) } judge: { bench in
+            let count = try FaultBench.each(fault, in: direct) {
+                convert($0, toSlots: toSlots)
+            } judge: { bench in
                 let new = bench.place.path("new.key")
                 let isMade = try bench.opensSidecar(new) == toSlots
                 bench.expectTrueWords(isMade: isMade)
@@ -137,7 +138,9 @@ import Testing
             #expect(bench.outcome.errors.contains("Remove what is named"), bench.story)
             for name in ["s.db-sidecar", "s.db-sidecar.bak", "s.db-sidecar.damaged", "s.db-sidecar.bak.damaged"] {
                 // As the message names them, with the quotes of JSON.
-                guard bench.outcome.errors.contains("\(bench.place.path(name))\\\""), bench.place.exists(name) else { continue }
+                guard bench.outcome.errors.contains("\(bench.place.path(name))\\\""), bench.place.exists(name) else {
+                    continue
+                }
                 if name != "s.db-sidecar" { try bench.place.remove(name) }
             }
         }

@@ -28,7 +28,9 @@ struct ReadBackupTests {
             uniqueKeysWithValues: names.map { ($0, try Data(contentsOf: URL(fileURLWithPath: "\(bundle)/\($0)"))) })
     }
 
-    @Test("reading it adds and changes nothing, by the name of its folder and of its database", arguments: ["", "/store.db"])
+    @Test(
+        "reading it adds and changes nothing, by the name of its folder and of its database",
+        arguments: ["", "/store.db"])
     func reading(_ name: String) throws {
         let before = try content()
         let sql = try place.ctl("sql", bundle + name, Self.count, "--json")
@@ -62,7 +64,8 @@ struct ReadBackupTests {
         arguments: [
             ["sql", "BACKUP", "DELETE FROM t", "--write"], ["rotate", "BACKUP", "--no-backup"],
             ["backup", "BACKUP", "OTHER"], ["key", "add", "BACKUP", "--new-raw-key-file", "NEW"],
-            ["key", "change", "BACKUP", "--new-raw-key-file", "NEW"], ["restore", "OTHERBACKUP", "BACKUP", "--replace", "--yes"],
+            ["key", "change", "BACKUP", "--new-raw-key-file", "NEW"],
+            ["restore", "OTHERBACKUP", "BACKUP", "--replace", "--yes"],
         ])
     func writing(_ words: [String]) throws {
         try Workplace.write([UInt8](repeating: 7, count: 32), to: place.path("new.key"))

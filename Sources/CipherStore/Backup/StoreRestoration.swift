@@ -164,7 +164,8 @@ struct StoreRestoration {
             try pool.close()
             return nil
         } catch {
-            return "\"\(paths.database)\" is restored, but could not be opened yet (\(error)): the next opening for writing "
+            return
+                "\"\(paths.database)\" is restored, but could not be opened yet (\(error)): the next opening for writing "
                 + "makes the -wal and -shm that readers need."
         }
     }

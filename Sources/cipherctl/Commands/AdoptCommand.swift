@@ -109,7 +109,8 @@ struct AdoptCommand: Command {
                 report.exitCode, "adoptionInterrupted",
                 what: "The adoption of \"\(path)\" was interrupted after the store had taken the file's place.",
                 why: report.message,
-                hint: "The file is converted, with all its rows: its key opens it as a store, and no longer as a standard "
+                hint:
+                    "The file is converted, with all its rows: its key opens it as a store, and no longer as a standard "
                     + "SQLCipher file. \(again)")
         }
     }
@@ -124,7 +125,9 @@ struct AdoptCommand: Command {
             throw CommandFailure(
                 report.exitCode, report.name,
                 what: "\"\(path)\" was adopted as a direct store, and did not get key slots.", why: report.message,
-                hint: "The store is complete and opens with its key. Give it slots with `cipherctl key convert --to slots`.")
+                hint:
+                    "The store is complete and opens with its key. Give it slots with `cipherctl key convert --to slots`."
+            )
         }
         console.note(StoreInspection.formerPassphrase)
     }

@@ -71,7 +71,9 @@ struct CreateCommand: Command {
                 throw CommandFailure(
                     report.exitCode, report.name, what: "\"\(path)\" was created, but could not be opened.",
                     why: report.message,
-                    hint: "The store is complete: do not create it again. The next opening for writing does what is left.")
+                    hint:
+                        "The store is complete: do not create it again. The next opening for writing does what is left."
+                )
             }
             if remains.isThere {
                 console.note(

@@ -70,13 +70,16 @@ struct RestoreCommand: Command {
         do {
             return try restore()
         } catch {
-            guard !(error is CancellationError), let kept = (try? CutRestoration.folder(of: StorePaths(storePath))) ?? nil
+            guard !(error is CancellationError),
+                let kept = (try? CutRestoration.folder(of: StorePaths(storePath))) ?? nil
             else { throw error }
             let report = ErrorReport(error)
             throw CommandFailure(
                 report.exitCode, "restorationInterrupted",
-                what: "The restoration of \"\(storePath)\" was interrupted, and the former store is not in its place.",
-                why: "\(report.message) The former files are whole in \"\(kept)\".",
+                what:
+                    "The restoration of \"\(storePath)\" was interrupted, and nobody can open the store until it is run again.",
+                why: "\(report.message) No file is lost: those of the former store that are not in their place are in "
+                    + "\"\(kept)\".",
                 hint: "Free space or mend the disk, then run the same command again: it goes on from there. To go back "
                     + "instead, move the files of that folder to their former place.")
         }

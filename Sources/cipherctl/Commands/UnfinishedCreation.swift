@@ -28,7 +28,8 @@ struct UnfinishedCreation {
         // The sidecar after the database: a sidecar in state `creating` alone is a creation that has just begun, and a
         // database without one opens with no key. The lock file last: an opener that waits for it looks for it again.
         let files = [
-            paths.wal, paths.sharedMemory, paths.journal, paths.database, paths.sidecarBackup, paths.sidecar, paths.lock,
+            paths.wal, paths.sharedMemory, paths.journal, paths.database, paths.sidecarBackup, paths.sidecar,
+            paths.lock,
         ]
         for path in files {
             guard (try? Files.remove(path)) != nil else { return }

@@ -76,7 +76,8 @@ final class ImportStaging {
             let report = ErrorReport(error)
             throw CommandFailure(
                 report.exitCode, "importInterrupted", what: "\"\(target.path)\" was not imported.", why: report.message,
-                hint: "These files could not be removed again: \(left.map { "\"\($0)\"" }.joined(separator: ", ")). Remove "
+                hint:
+                    "These files could not be removed again: \(left.map { "\"\($0)\"" }.joined(separator: ", ")). Remove "
                     + "them, then import again; the plain database is as it was.")
         }
     }
