@@ -100,6 +100,7 @@ struct AdoptCommand: Command {
         } catch {
             // Completing an earlier adoption, a key that is refused is the caller's mistake.
             if result == nil, ExitCode(error) == .notPermitted { throw error }
+            if result != nil, isReady { StoreOpening.logCreation(path, .direct, console) }
             let report = ErrorReport(error)
             let again =
                 files.read().newestClaimed?.state == .creating

@@ -56,7 +56,7 @@ struct ImportCommand: Command {
             source: source, target: target, key: key, scheme: scheme, progress: progress
         ).run()
         progress.end()
-        let store = try open(key)
+        let store = try open(key, console)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
         StoreOpening.logCreation(storePath, scheme, console)
@@ -70,10 +70,11 @@ struct ImportCommand: Command {
     /// Opens the store that got its name, which makes -wal and -shm.
     ///
     /// - Throws: ``CommandFailure`` that says that the store is there, so that nobody imports it again.
-    private func open(_ key: UnlockedKey) throws -> SharedStore {
+    private func open(_ key: UnlockedKey, _ console: Console) throws -> SharedStore {
         do {
             return try SharedStore.open(at: storePath, unlockedBy: key.source)
         } catch {
+            StoreOpening.logCreation(storePath, scheme, console)
             let report = ErrorReport(error)
             throw CommandFailure(
                 report.exitCode, report.name,

@@ -68,6 +68,7 @@ struct SQLCommand: Command {
                 try store.unsafeRead { try run(text, on: $0, console, nil) }
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_READONLY && !isWriting {
+            try BackupBundle.refuse(writing: path)
             throw CommandFailure(
                 .notPermitted, "readOnly", what: "The store is open for reading alone.",
                 why: "\(error.message ?? "SQLite refused to write").", hint: "Add --write.")
