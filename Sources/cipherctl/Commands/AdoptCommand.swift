@@ -86,7 +86,8 @@ struct AdoptCommand: Command {
         _ result: StoreAdoption.Result?, _ key: UnlockedKey, _ console: Console
     ) throws -> SharedStore {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
-        let isReady = files.read().main.parsed?.claimed.state == .ready
+        // What failed may have been the second copy alone.
+        let isReady = result?.postponed == nil || files.read().main.parsed?.claimed.state == .ready
         do {
             let store = try SharedStore.open(at: path, unlockedBy: key.source)
             if let failure = result?.postponed {
