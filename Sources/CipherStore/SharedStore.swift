@@ -28,8 +28,7 @@ public final class SharedStore: DatabaseWriter {
         path = pool.path
         storeID = identity.storeID
         let keeper = try LeaseKeeper(
-            paths: StorePaths(pool.path), isReadonly: pool.configuration.readonly,
-            label: pool.configuration.holderLabel, identity: identity, lease: lease)
+            pool.configuration, paths: StorePaths(pool.path), identity: identity, lease: lease)
         connections = StoreConnections(
             pool: pool, keyring: keyring, keeper: keeper, listens: lease != nil)
         suspension.add(

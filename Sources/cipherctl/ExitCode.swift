@@ -57,7 +57,7 @@ enum ExitCode: Int32, CaseIterable {
             switch code {
             case .unsupportedLibrary, .unsupportedFilesystem, .sidecarAhead, .schemaAhead, .schemaBehind, .hardLinked:
                 .unsupported
-            case .invalidKey, .wrongKey, .keyMissing, .logMissing: .notPermitted
+            case .invalidKey, .wrongKey, .keyMissing, .logMissing, .backupReadOnly: .notPermitted
             case .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar, .settingsConflict,
                 .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing, .logDamaged,
                 .backupDamaged:

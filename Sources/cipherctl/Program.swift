@@ -19,14 +19,38 @@ enum Program {
             // A command that is stopped by Ctrl-Z must keep nobody from writing.
             try JobControlSuspension.begin()
             let code = try dispatch(arguments, console)
-            try console.output.flush()
-            return code
+            return try handOver(after: code, arguments, console)
         } catch {
             // Rows that were read before the error are results all the same.
             try? console.output.flush()
             let report = ErrorReport(error)
             Console.talk(isJSON ? report.json.text + "\n" : report.text)
             return report.exitCode
+        }
+    }
+
+    /// Writes what is left of the result.
+    ///
+    /// A command that changes files has done its work by then: its report goes to standard error where standard output
+    /// cannot take it, and it does not fail, since whoever repeats it would do the work twice. A program that asked for JSON
+    /// gets an error that says so.
+    private static func handOver(
+        after code: ExitCode, _ arguments: [String], _ console: Console
+    ) throws -> ExitCode {
+        do {
+            try console.output.flush()
+            return code
+        } catch {
+            guard Catalogue.find(arguments)?.command.changesFiles == true else { throw error }
+            guard console.isJSON else {
+                console.warn("the command is done; standard output did not take its report (\(error)), which follows")
+                Console.talk(console.output.takeUnwritten())
+                return code
+            }
+            throw CommandFailure(
+                .inputOutput, "reportLost", what: "The command is done, but its report could not be written.",
+                why: "\(ErrorReport(error).message)",
+                hint: "Do not repeat it: look at what it has made, as with `cipherctl status`.")
         }
     }
 

@@ -78,6 +78,28 @@ struct BackupTests {
         #expect(after.subtracting(before).subtracting(["s.db-keylog"]).isEmpty, "\(after.subtracting(before))")
     }
 
+    @Test(
+        "a rotation that was interrupted is settled only after that was said, and what was done is printed",
+        arguments: [("rotationCopied", "undone", 1), ("rotationRenamed", "completed", 2)])
+    func interruptedRotation(_ point: String, _ word: String, _ epoch: Int) throws {
+        // The story: `backup` undid or completed such a rotation, and neither its help nor `--status` had said so.
+        let killed = try place.run(
+            ["rotate", place.path("s.db"), "--no-backup", "--raw-key-file", place.key],
+            environment: ["CIPHERSTORE_CRASH_AT": point])
+        try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
+        let status = try place.run(["rotate", place.path("s.db"), "--status"])
+        #expect(status.output.contains("the next opening for writing \(epoch == 1 ? "undoes" : "completes") it"))
+        #expect(status.output.contains("backup is one, too"), "\(status.output)")
+        let made = try place.ctl("backup", place.path("s.db"), place.path("b"), "--json")
+        #expect(made.status == 0 && made.json["epoch"] as? Int == epoch, "\(made.errors)")
+        let said = made.errors.range(of: "was interrupted; the backup needs a settled store, so it is \(word) first")
+        let done = made.errors.range(of: "was cut short was \(word)")
+        #expect(said != nil && done != nil, "\(made.errors)")
+        if let said, let done { #expect(said.lowerBound < done.lowerBound) }
+        let help = try place.run(["help", "backup"])
+        #expect(help.output.contains("A rotation of the store that was interrupted is settled first"))
+    }
+
     @Test("what backup and restore did stands in the key log")
     func keyLog() throws {
         try #require(place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)

@@ -15,7 +15,7 @@ struct ExitCodeTests {
         .noSuchStore,
         .keyRotated(from: 1, to: 2),
         .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind,
-        .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged,
+        .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly,
     ]
 
     private static func isListed(_ code: StoreError.Code) -> Bool {
@@ -27,7 +27,7 @@ struct ExitCodeTests {
             .noSuchStore, .keyRotated,
             .rotationPending,
             .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot,
-            .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged:
+            .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly:
             codes.contains { $0.name == code.name }
         }
     }

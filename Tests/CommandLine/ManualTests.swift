@@ -37,6 +37,10 @@ struct ManualTests {
         }
         #expect(try complete("cipherctl", "key", "rev") == ["reveal"])
         #expect(try complete("cipherctl", "help", "exit") == ["exit-codes"])
+        // A command with operands that is also the first word of another one.
+        try place.write("", to: "verona.db")
+        #expect(try complete("cipherctl", "backup", "ver") == ["verify", "verona.db"])
+        #expect(try complete("cipherctl", "backup", "verify", "verona") == ["verona.db"])
     }
 
     @Test("bash completes every option of every command", .enabled(if: SystemProgram.find("bash") != nil))

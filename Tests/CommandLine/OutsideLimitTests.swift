@@ -50,10 +50,35 @@ struct OutsideLimitTests {
         _ = try shell("{ \"$@\" 2>&1 > out; echo $? > rc; } | true", "rotate", store, "--no-backup")
         #expect(try code() == "0")
         try expectEpoch(2)
-        // Its result is worth an error: nobody has seen it.
+        // Its report goes where it can be read.
         _ = try shell("{ \"$@\" 2> err; echo $? > rc; } | true", "rotate", store, "--no-backup")
-        #expect(try code() == "74")
+        #expect(try code() == "0")
+        #expect(try String(decoding: place.bytes("err"), as: UTF8.self).contains("epoch 2 -> 3"))
         try expectEpoch(3)
+        // A program that asked for JSON has not got it.
+        _ = try shell("{ \"$@\" 2> err; echo $? > rc; } | true", "rotate", store, "--no-backup", "--json")
+        #expect(try code() == "74")
+        #expect(try String(decoding: place.bytes("err"), as: UTF8.self).contains("\"code\": \"reportLost\""))
+        try expectEpoch(4)
+    }
+
+    @Test(
+        "a report that standard output cannot take goes to standard error, and the command does not fail",
+        .enabled(if: FileManager.default.fileExists(atPath: "/dev/full"), "needs /dev/full"))
+    func fullOutput() throws {
+        // The story: `backup > /dev/full` ended with 74 and "try again; nothing was lost", the backup was made, and trying
+        // again ended with 64.
+        let made = try shell("\"$@\" > /dev/full", "backup", store, place.path("b"))
+        #expect(made.status == 0, "\(made.errors)")
+        #expect(made.errors.contains("the command is done") && made.errors.contains("backed up    "), "\(made.errors)")
+        #expect(try place.ctl("backup", "verify", place.path("b")).status == 0)
+        let asJSON = try shell("\"$@\" > /dev/full", "backup", store, place.path("c"), "--json")
+        #expect(asJSON.status == 74 && asJSON.errorJSON["code"] as? String == "reportLost", "\(asJSON.errors)")
+        #expect(asJSON.errors.contains("Do not repeat it"), "\(asJSON.errors)")
+        #expect(try place.ctl("backup", "verify", place.path("c")).status == 0)
+        // What only prints has done nothing else.
+        let hash = try shell("\"$@\" > /dev/full", "hash", store)
+        #expect(hash.status == 74, "\(hash.errors)")
     }
 
     @Test("a command that only prints ends quietly with its reader")

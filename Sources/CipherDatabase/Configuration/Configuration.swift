@@ -78,6 +78,12 @@ public struct Configuration: Sendable {
         set { chosenBusyMode = newValue }
     }
 
+    /// Whether the file is known not to change while it is open, so that it is read without locks, without a WAL and
+    /// without a file beside it. Needs ``readonly``.
+    ///
+    /// - SeeAlso: <https://www.sqlite.org/uri.html#uriimmutable>
+    package var isImmutable = false
+
     /// What was set; nil leaves the choice to the kind of database.
     package var chosenBusyMode: Database.BusyMode?
 

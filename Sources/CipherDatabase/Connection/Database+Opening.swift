@@ -188,7 +188,8 @@ extension Database {
     private func switchToWAL() throws {
         // Asking first: setting a mode that is set already would need locks that others hold.
         if try String.fetchOne(self, sql: "PRAGMA journal_mode") != "wal" {
-            let mode = try String.fetchOne(self, sql: "PRAGMA journal_mode = WAL")
+            // To the end of the statement: its row comes before its commit, which may fail.
+            let mode = try String.fetchAll(self, sql: "PRAGMA journal_mode = WAL").first
             guard mode == "wal" else {
                 throw DatabaseError(message: "could not activate WAL mode at path: \(path)")
             }

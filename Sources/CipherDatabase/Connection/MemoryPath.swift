@@ -12,6 +12,23 @@ enum MemoryPath {
         "file:/\(name.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? name)?vfs=memdb"
     }
 
+    /// The address under which SQLite opens a file that cannot change.
+    static func immutable(_ path: String) -> String {
+        // Each byte on its own: a path is bytes to SQLite, and `?`, `#` and `%` have a meaning in an address.
+        let digits = Array("0123456789abcdef".utf8)
+        var address = Array("file:".utf8)
+        for byte in path.utf8 {
+            switch byte {
+            case UInt8(ascii: "/"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "a")...UInt8(ascii: "z"):
+                address.append(byte)
+            default: address += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: address, as: UTF8.self) + "?immutable=1"
+    }
+
     /// Whether a path names a database without a file; an empty path does, too.
     static func names(_ path: String) -> Bool { path.isEmpty || path == own || isURI(path) }
 

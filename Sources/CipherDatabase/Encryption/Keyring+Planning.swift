@@ -49,7 +49,9 @@ extension Keyring {
 
     /// Takes in which copy of the sidecar counts.
     func take(_ choice: SidecarChoice, _ paths: StorePaths, _ file: ConnectionHandle) throws {
-        for note in choice.notes { notice("\"\(paths.database)\": \(note).") }
+        for note in choice.notes where !(isImmutable && note == .missing(.backup)) {
+            notice("\"\(paths.database)\": \(note).")
+        }
         if choice.sidecar.state == .switching { throw switching(paths.database) }
         if try FileDiagnosis(file, path: paths.database).isEmpty() {
             if choice.sidecar.state != .creating { throw FileDiagnosis.emptyFile(paths.database) }

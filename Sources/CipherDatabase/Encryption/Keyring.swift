@@ -15,6 +15,8 @@ package final class Keyring: Sendable {
     /// The suspension of every connection to the file.
     package let suspension: DatabaseSuspension
     let isReadonly: Bool
+    /// Whether the file cannot change while it is open: a backup, which has one copy of the sidecar, and no WAL.
+    let isImmutable: Bool
     /// Whether a sidecar is taken that is older than what the store remembers.
     let acceptsFormerSidecar: Bool
     /// How a store keeps its key that is created with a key source.
@@ -66,6 +68,7 @@ package final class Keyring: Sendable {
     ) {
         paths = MemoryPath.names(path) ? nil : StorePaths(path)
         isReadonly = configuration.readonly
+        isImmutable = configuration.readonly && configuration.isImmutable
         self.acceptsFormerSidecar = acceptsFormerSidecar
         scheme = configuration.keyScheme
         fileMode = configuration.fileMode
@@ -81,6 +84,7 @@ package final class Keyring: Sendable {
         paths = former.paths
         suspension = former.suspension
         isReadonly = former.isReadonly
+        isImmutable = former.isImmutable
         acceptsFormerSidecar = former.acceptsFormerSidecar
         scheme = former.scheme
         fileMode = former.fileMode
@@ -184,7 +188,7 @@ package final class Keyring: Sendable {
     func open(_ path: String, readonly: Bool) throws -> ConnectionHandle {
         let missing = try provideFile(readonly: readonly)
         do {
-            let handle = try ConnectionHandle.open(path, readonly: readonly)
+            let handle = try ConnectionHandle.open(path, readonly: readonly, immutable: isImmutable)
             // SQLite made the file, by the umask.
             if let paths, let missing { try? Files.setPermissions(of: paths.database, missing) }
             return handle

@@ -10,12 +10,18 @@ struct ConnectionHandle {
     /// Opens a file, a database in memory, or a temporary one.
     ///
     /// The connection is in multi-thread mode: its one thread at a time is seen to by `SerialConnection`.
-    static func open(_ path: String, readonly: Bool) throws(DatabaseError) -> ConnectionHandle {
+    ///
+    /// - Parameter immutable: Whether the file cannot change while it is open: SQLite then takes no lock, reads no WAL and
+    ///   makes no file.
+    static func open(
+        _ path: String, readonly: Bool, immutable: Bool = false
+    ) throws(DatabaseError) -> ConnectionHandle {
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         flags |= readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
-        if MemoryPath.isURI(path) { flags |= SQLITE_OPEN_URI }
+        if MemoryPath.isURI(path) || immutable { flags |= SQLITE_OPEN_URI }
         // A library may be built to take every address for one: then keys and locks would be looked for elsewhere.
-        let name = path.hasPrefix("file:") && !MemoryPath.isURI(path) ? "./" + path : path
+        var name = path.hasPrefix("file:") && !MemoryPath.isURI(path) ? "./" + path : path
+        if immutable { name = MemoryPath.immutable(name) }
         var connection: SQLiteConnection?
         let code = sqlite3_open_v2(name, &connection, flags, nil)
         guard code == SQLITE_OK, let connection else {

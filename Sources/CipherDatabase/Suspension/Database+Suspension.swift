@@ -163,7 +163,7 @@ extension Database {
     /// Looks whether reading takes a lock that writers wait for: without WAL it does.
     func noteJournalMode() {
         gatesReads =
-            usesGate && configuration.observesSuspensionNotifications
+            usesGate && configuration.observesSuspensionNotifications && !configuration.isImmutable
             && handle.pragmaValue("PRAGMA journal_mode") != "wal"
     }
 

@@ -70,6 +70,41 @@ package struct BackupBundle: Sendable {
             remedy: "Use another backup. Nothing was changed.")
     }
 
+    // MARK: A database that is one's
+
+    /// The backup whose database a path names; nil for the database of a store.
+    ///
+    /// A manifest beside it that cannot be read counts: what may be a backup is not written.
+    package init?(holding path: String) {
+        let database = StorePaths(path).database
+        guard Files.name(of: database) == Self.databaseName else { return nil }
+        self.init(Files.directory(of: database))
+        guard hasManifest else { return nil }
+    }
+
+    /// The database that a path means: that of the backup where it names the folder of one, else the path itself.
+    package static func database(meantBy path: String) -> String {
+        guard (try? Files.kind(path)) == .directory else { return path }
+        let bundle = BackupBundle(path)
+        return bundle.hasManifest ? bundle.databasePath : path
+    }
+
+    /// - Throws: ``StoreError`` `backupReadOnly` when a path names the database of a backup.
+    package static func refuse(writing path: String) throws(StoreError) {
+        guard let bundle = BackupBundle(holding: path) else { return }
+        throw StoreError(
+            .backupReadOnly, what: "\"\(bundle.databasePath)\" is the database of a backup, which is never written.",
+            why: "Its manifest holds hashes of the files as they are: after any change it is no backup any more.",
+            remedy: "Make a store of it with `cipherctl restore \(bundle.folder) STORE`; reading it where it lies is "
+                + "possible. Nothing was changed.")
+    }
+
+    private var hasManifest: Bool {
+        guard (try? Files.kind(manifestPath)) == .regular else { return false }
+        guard let bytes = try? Files.contents(of: manifestPath, limitBytes: Limits.manifestBytes) else { return true }
+        return bytes.starts(with: "{\n  \"format\": \"\(BackupManifest.formatName)\"".utf8)
+    }
+
     // MARK: Leftovers
 
     /// Removes the folder and what a backup puts into it. Anything else in it keeps it.

@@ -2,13 +2,13 @@ import CipherDatabase
 import KeyCustody
 import StorePlatform
 
-/// Opens the database of a backup as any opener would, and asks SQLite what it sees. What that leaves behind is removed
-/// when the backup gets its name.
+/// Opens the database of a backup where it lies, without a lock or a file beside it, and asks SQLite what it sees.
 enum BundleOpening {
     /// - Throws: What opening the database throws; ``StoreError`` `backupDamaged` when SQLite sees another length.
     static func check(_ bundle: BackupBundle, _ keys: SidecarKeys, pages: UInt32) throws {
         var configuration = Configuration()
         configuration.readonly = true
+        configuration.isImmutable = true
         configuration.observesSuspensionNotifications = false
         let pool = try DatabasePool(reading: bundle.databasePath, keys: keys, configuration)
         defer { try? pool.close() }

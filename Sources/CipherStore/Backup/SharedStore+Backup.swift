@@ -34,7 +34,7 @@ extension SharedStore {
         ).run()
     }
 
-    /// Verifies a backup: every hash, seal and page.
+    /// Verifies a backup where it lies, and changes nothing there: every hash, seal and page; then SQLite reads its schema.
     ///
     /// - Parameters:
     ///   - folder: The folder of the backup.
@@ -52,6 +52,8 @@ extension SharedStore {
         let verified = try BundleVerification(
             bundle: bundle, watch: BackupWatch(progress: progress, isCancelled: isCancelled)
         ).run { try material.unlock($0) }
+        try SQLiteLibrary.requireCipher()
+        try BundleOpening.check(bundle, verified.keys, pages: verified.manifest.pages)
         return BackupReport(verified.manifest, folder: bundle.folder, since: start)
     }
 

@@ -50,7 +50,10 @@ final class StagedBundle {
     }
 
     /// Gives the finished backup its name, durably.
-    func publish() throws {
+    ///
+    /// - Returns: A notice when the backup has its name and the system did not confirm that this is on the disk.
+    @discardableResult
+    func publish() throws -> String? {
         let files = [BackupBundle.databaseName, BackupBundle.sidecarName, BackupBundle.manifestName, Self.lockName]
         for name in try Files.names(inDirectory: bundle.folder) where !files.contains(name) && BackupBundle.isOwn(name)
         {
@@ -59,12 +62,24 @@ final class StagedBundle {
         try Files.synchronize(directory: bundle.folder)
         CrashPoint.reach(.backupComplete)
         try Self.requireFree(target)
-        try AtomicFile.move(bundle.folder, to: target)
+        var notice: String?
+        do {
+            try AtomicFile.move(bundle.folder, to: target)
+        } catch {
+            // It may have the name without being durable. A backup that is reported as failed must not be there: the same
+            // command, run again, would be refused. So it is taken back, and where that fails it is a backup.
+            if try !Files.entryExists(bundle.folder) { try? AtomicFile.move(target, to: bundle.folder) }
+            if try Files.entryExists(bundle.folder) { throw error }
+            notice =
+                "the backup \"\(target)\" is complete, but the system did not confirm that its name is on the disk (\(error)): "
+                + "verify it before you rely on it (cipherctl backup verify)"
+        }
         isPublished = true
         // Not before: a folder that is being made is known by it. Where it stays, the backup is one all the same.
         try? Files.remove(target + "/" + Self.lockName)
         lock?.release()
         CrashPoint.reach(.backupPublished)
+        return notice
     }
 
     private static func requireFree(_ folder: String) throws {

@@ -42,9 +42,9 @@ struct StoreBackup {
         let manifest = try manifest(copy, hash)
         try write(manifest.encoded(copy.key.dataKey), to: staged.bundle.manifestPath)
         try watch.check()
-        try staged.publish()
+        let notDurable = try staged.publish()
         let log = KeyLog(databasePath: paths.database)
-        let notices = [log.note(.backupMade), log.note(.backupVerified)].compactMap(\.self)
+        let notices = [notDurable, log.note(.backupMade), log.note(.backupVerified)].compactMap(\.self)
         return BackupReport(manifest, folder: target.folder, since: start, notices: notices)
     }
 

@@ -24,7 +24,9 @@ struct StoreRestoration {
 
     func run(unlock: (Sidecar) throws -> SidecarKeys?) throws -> RestorationReport {
         let start = ContinuousClock.now
+        try BackupBundle.refuse(writing: paths.database)
         let verified = try BundleVerification(bundle: bundle, watch: watch).run(unlock: unlock)
+        try BundleOpening.check(bundle, verified.keys, pages: verified.manifest.pages)
         let directory = Files.directory(of: paths.database)
         try SharedStore.requireSafe(try FilesystemKind.of(directory), of: directory, Configuration())
         if let destroyed = try MissingDatabase.interruptedDestruction(paths) { throw destroyed }
@@ -40,15 +42,15 @@ struct StoreRestoration {
         var isDone = false
         defer { if !isDone { try? Files.remove(paths.restoring) } }
         CrashPoint.reach(.restorePrepared)
-        let folder = try exchange(verified, former, file)
+        let (folder, failure) = try exchange(verified, former, file)
         isDone = true
         try? LockFile.matchAttributes(of: paths.lock, to: paths.database)
         admin.release()
-        try check(verified)
         return RestorationReport(
             backup: BackupReport(verified.manifest, folder: bundle.folder, since: start), path: paths.database,
             formerFiles: folder,
             notices: [
+                failure.map(notDurable), prepareReaders(verified.keys),
                 folder.flatMap { otherStore(than: verified.sidecar.storeID, in: $0) },
                 KeyLog(databasePath: paths.database).note(.restored),
             ].compactMap(\.self))
@@ -101,8 +103,11 @@ struct StoreRestoration {
 
     /// Puts the copy in the database's place while nobody can look.
     ///
-    /// - Returns: The folder with the former files; nil when there were none.
-    private func exchange(_ verified: VerifiedBundle, _ former: FormerFiles, _ file: LockFile) throws -> String? {
+    /// - Returns: The folder with the former files, nil when there were none; and what failed after the database had its
+    ///   name, from which on the store is restored.
+    private func exchange(
+        _ verified: VerifiedBundle, _ former: FormerFiles, _ file: LockFile
+    ) throws -> (folder: String?, failure: (any Error)?) {
         let deadline = ContinuousClock.now + Limits.restorationWait
         let opening = try file.lock(.opening, .exclusive, deadline: deadline, isCancelled: watch.isCancelled)
         defer { opening.release() }
@@ -117,6 +122,7 @@ struct StoreRestoration {
         try requireFree(former)
         try watch.check()
         let folder = try isReplacing ? former.keep() : nil
+        var failure: (any Error)?
         do {
             CrashPoint.reach(.restoreFormerKept)
             if isReplacing { try former.remove() }
@@ -128,26 +134,41 @@ struct StoreRestoration {
             try AtomicFile.move(paths.restoring, to: paths.database)
         } catch {
             // Where the copy has the database's name already, what failed is only the promise that it lasts.
-            if Files.exists(paths.restoring) { try former.putBack(from: folder) }
-            throw error
+            guard !Files.exists(paths.restoring) else {
+                try former.putBack(from: folder)
+                throw error
+            }
+            failure = error
         }
         CrashPoint.reach(.restoreRenamed)
         live?.giveUp()
-        return folder
+        return (folder, failure)
     }
 
-    /// Opens the store once for writing, which makes the log and its index: readers may not be able to.
-    private func check(_ verified: VerifiedBundle) throws {
+    private func notDurable(_ error: any Error) -> String {
+        "\"\(paths.database)\" is restored, but the system did not confirm that its name is on the disk (\(error)): if the "
+            + "machine stops now, the restoration may have to be run again."
+    }
+
+    /// Opens the store once for writing, which makes the WAL and its index: readers may not be able to. What SQLite sees of
+    /// the database was verified before it got its name.
+    ///
+    /// - Returns: Why that could not be done, for a notice: the store is restored all the same.
+    private func prepareReaders(_ keys: SidecarKeys) -> String? {
         var configuration = Configuration()
         configuration.persistentWAL = true
         configuration.observesSuspensionNotifications = false
-        let pool = try DatabasePool(reading: paths.database, keys: verified.keys, configuration)
-        defer { try? pool.close() }
-        let count = try pool.read { try Int.fetchOne($0, sql: "PRAGMA page_count") }
-        guard count == Int(verified.manifest.pages) else {
-            throw bundle.damaged("SQLite sees \(count ?? 0) pages instead of \(verified.manifest.pages)")
+        do {
+            let pool = try DatabasePool(reading: paths.database, keys: keys, configuration)
+            defer { try? pool.close() }
+            _ = try pool.read { try Int.fetchOne($0, sql: "PRAGMA page_count") }
+            try pool.close()
+            return nil
+        } catch {
+            return
+                "\"\(paths.database)\" is restored, but could not be opened yet (\(error)): the next opening for writing "
+                + "makes the -wal and -shm that readers need."
         }
-        try pool.close()
     }
 
     private func inUse() -> StoreError {

@@ -8,6 +8,8 @@ import Synchronization
 final class LeaseKeeper: Sendable {
     private let paths: StorePaths
     private let isReadonly: Bool
+    /// Whether there is no lease: a backup is read without one.
+    private let isImmutable: Bool
     private let label: String
     private let state: Mutex<State>
 
@@ -18,10 +20,11 @@ final class LeaseKeeper: Sendable {
         var file: FileIdentity?
     }
 
-    init(paths: StorePaths, isReadonly: Bool, label: String, identity: StoreIdentity, lease: Lease?) throws {
+    init(_ configuration: Configuration, paths: StorePaths, identity: StoreIdentity, lease: Lease?) throws {
         self.paths = paths
-        self.label = label
-        self.isReadonly = isReadonly
+        label = configuration.holderLabel
+        isReadonly = configuration.readonly
+        isImmutable = configuration.isImmutable
         state = Mutex(State(lease: lease, identity: identity, file: try Files.identity(paths.database)))
     }
 
@@ -56,6 +59,7 @@ final class LeaseKeeper: Sendable {
     private func take(label: String?, _ wait: DatabaseSuspension.Wait) throws -> Lease? {
         // Where the directory is gone there is no lock file either; behind the lock it is asked again.
         guard try Files.identity(paths.database) != nil else { throw StoreError.moved(paths.database) }
+        if isImmutable { return nil }
         switch wait {
         case .none: return try Lease.take(for: paths, label: label, readonly: isReadonly, deadline: .now)
         case .unless(let isOvertaken):

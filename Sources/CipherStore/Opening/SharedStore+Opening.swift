@@ -46,6 +46,7 @@ extension SharedStore {
         _ path: String, _ configuration: Configuration, _ migrator: DatabaseMigrator?, _ keyring: Keyring,
         _ provide: () throws -> KeyProvision
     ) throws -> SharedStore {
+        try BackupBundle.refuse(writing: path)
         try requireSafeFilesystem(path, configuration)
         try keyring.requirePossiblePlace()
         // Before there is a key in memory.
@@ -91,6 +92,9 @@ extension SharedStore {
     /// SQLite reads by way of the -wal and -shm files, which a shared store keeps. Where they are missing it makes
     /// them, empty, if the process may, and else the store cannot be read (`StoreError.logMissing`).
     ///
+    /// The database of a backup (`<folder>/store.db` beside the manifest) opens wherever it lies, also from a read-only
+    /// medium: nothing is locked, made or changed there.
+    ///
     /// - Parameters:
     ///   - path: The database file.
     ///   - source: Where the key comes from; not asked when there is no store.
@@ -102,7 +106,7 @@ extension SharedStore {
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
         migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore? {
-        let configuration = configuration.forSharing(readonly: true)
+        let configuration = configuration.forReading(path)
         guard try isCreated(StorePaths(path)) else { return nil }
         try requireSafeFilesystem(path, configuration)
         try configuration.forbidDumpsIfAsked()
@@ -115,7 +119,7 @@ extension SharedStore {
     package static func openReadOnly(
         at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration()
     ) throws -> SharedStore? {
-        let configuration = configuration.forSharing(readonly: true)
+        let configuration = configuration.forReading(path)
         guard try isCreated(StorePaths(path)) else { return nil }
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration, holding: keys)
@@ -135,7 +139,7 @@ extension SharedStore {
             let opened = try DatabasePool(
                 path: path, configuration: configuration, keyring: keyring, key: key)
             pool = opened
-            guard keyring.sidecar?.state != .creating, try hasExactSchema(opened, migrator) else {
+            guard try hasContent(opened, keyring), try hasExactSchema(opened, migrator) else {
                 try opened.close()
                 lease?.release()
                 return nil
@@ -200,7 +204,9 @@ extension SharedStore {
     }
 
     private static func takeLease(_ paths: StorePaths, _ configuration: Configuration) throws -> Lease? {
-        try Lease.take(for: paths, label: configuration.holderLabel, readonly: true)
+        // Nobody exchanges the files of a backup, and no lock file may come to lie beside them.
+        if configuration.isImmutable { return nil }
+        return try Lease.take(for: paths, label: configuration.holderLabel, readonly: true)
     }
 
     /// Finishes or undoes a rotation that was cut, and says so.
@@ -251,6 +257,18 @@ extension SharedStore {
         return try pool.read { db in try migrator.hasCompletedMigrations(db) && !migrator.hasBeenSuperseded(db) }
     }
 
+    /// Whether the store is complete, or holds at least what made it one. While its sidecar says that it is being created, a
+    /// database of more than its first page is one that was adopted: it took its place whole, and only the sidecar does not
+    /// say so yet.
+    private static func hasContent(_ pool: DatabasePool, _ keyring: Keyring) throws -> Bool {
+        guard keyring.sidecar?.state == .creating else { return true }
+        guard try pool.read({ try Int.fetchOne($0, sql: "PRAGMA page_count") }) ?? 0 > 1 else { return false }
+        keyring.notice(
+            "\"\(pool.path)\": its adoption was interrupted after the file was converted, and is completed by the next "
+                + "opening for writing, or by `cipherctl adopt`; all rows are there.")
+        return true
+    }
+
     /// Whether there is a store at all; a file without bytes is one whose creation has only begun.
     private static func isCreated(_ paths: StorePaths) throws -> Bool {
         if try Files.byteCount(paths.database) ?? 0 > 0 { return true }
@@ -274,6 +292,8 @@ extension SharedStore {
     }
 
     private static func requireSafeFilesystem(_ path: String, _ configuration: Configuration) throws {
+        // What takes no lock and reads no WAL is safe everywhere.
+        if configuration.isImmutable { return }
         let directory = Files.directory(of: path)
         // Where the directory is missing, opening says so.
         guard let kind = try filesystem(of: directory) else { return }
@@ -330,6 +350,13 @@ struct StoreIdentity {
 extension Configuration {
     /// What the table of holders calls a shared store.
     var holderLabel: String { label ?? "CipherStore.SharedStore" }
+
+    /// What a shared store adds to the configuration of one that only reads.
+    fileprivate func forReading(_ path: String) -> Configuration {
+        var configuration = forSharing(readonly: true)
+        configuration.isImmutable = BackupBundle(holding: path) != nil
+        return configuration
+    }
 
     /// What a shared store adds to its user's configuration.
     fileprivate func forSharing(readonly: Bool) -> Configuration {

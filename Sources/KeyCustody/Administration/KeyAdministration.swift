@@ -118,15 +118,17 @@ package struct KeyAdministration: Sendable {
     /// - Returns: An error to be thrown when all else is done: a former secret is still there.
     /// - Throws: What kept the version from being written; nothing was changed.
     private func write(_ bytes: [UInt8], _ removesSecrets: Bool) throws -> StoreError? {
+        var isInPlace = false
         do {
-            try files.write(bytes)
+            try files.write(bytes, didReplaceMain: { isInPlace = true })
             if removesSecrets { try files.removeFormerCopies() }
             return nil
         } catch {
-            guard files.content(of: .main) == bytes else { throw error }
+            // Not asked of the file: the disk that refused a write may refuse to be read as well.
+            guard isInPlace else { throw error }
             // What cannot be written can be removed, also on a full disk.
             if removesSecrets && files.content(of: .backup) != bytes { try? Files.remove(files.backupPath) }
-            let formerCopies = removesSecrets ? files.copies(otherThan: bytes) : []
+            let formerCopies = removesSecrets ? files.copiesBesideMain(otherThan: bytes) : []
             guard formerCopies.isEmpty else { return leftBehind(formerCopies, error) }
             onNotice?(
                 "the keys of \"\(databasePath)\" were changed, but \"\(files.backupPath)\" could not be written "
@@ -200,9 +202,9 @@ extension SidecarFiles {
         try? Files.contents(of: path(of: copy), limitBytes: Limits.sidecarBytes)
     }
 
-    /// Files of the sidecar that are there and have something else.
-    fileprivate func copies(otherThan bytes: [UInt8]) -> [String] {
-        SidecarCopy.allCases.flatMap { [path(of: $0), setAsidePath(of: $0)] }.filter { path in
+    /// Files of the sidecar beside the main copy that are there and have something else, or cannot be read.
+    fileprivate func copiesBesideMain(otherThan bytes: [UInt8]) -> [String] {
+        [setAsidePath(of: .main), path(of: .backup), setAsidePath(of: .backup)].filter { path in
             Files.exists(path) && (try? Files.kind(path)) == .regular
                 && (try? Files.contents(of: path, limitBytes: Limits.sidecarBytes)) != bytes
         }

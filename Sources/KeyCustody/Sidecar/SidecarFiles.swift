@@ -104,8 +104,10 @@ package struct SidecarFiles: Sendable {
     }
 
     /// Makes bytes, which are a sidecar, durable in both files, the main copy first.
-    func write(_ bytes: [UInt8]) throws(SystemError) {
-        try write(bytes, to: .main)
+    ///
+    /// - Parameter didReplaceMain: Called when the main copy is in place: from then on the change has happened.
+    func write(_ bytes: [UInt8], didReplaceMain: () -> Void = {}) throws(SystemError) {
+        try AtomicFile.write(bytes, to: mainPath, likeFile: modelPath, didReplace: didReplaceMain)
         CrashPoint.reach(.sidecarMainWritten)
         try write(bytes, to: .backup)
         CrashPoint.reach(.sidecarWritten)

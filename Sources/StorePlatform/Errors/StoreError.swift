@@ -60,6 +60,8 @@ public struct StoreError: Error, Sendable {
         case alreadyExists
         /// A backup is not complete, or not what was written as one.
         case backupDamaged
+        /// The database of a backup: it is read where it lies, and never written.
+        case backupReadOnly
         /// The data key changed; numbers are epochs.
         case keyRotated(from: UInt64, to: UInt64)
         /// A rotation was cut and must be finished or undone first.
@@ -135,6 +137,7 @@ extension StoreError {
     public static var logDamaged: Code { .logDamaged }
     public static var alreadyExists: Code { .alreadyExists }
     public static var backupDamaged: Code { .backupDamaged }
+    public static var backupReadOnly: Code { .backupReadOnly }
     public static var noSuchStore: Code { .noSuchStore }
     public static func keyRotated(from: UInt64, to: UInt64) -> Code { .keyRotated(from: from, to: to) }
     public static var rotationPending: Code { .rotationPending }

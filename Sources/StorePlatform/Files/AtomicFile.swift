@@ -17,8 +17,9 @@ package enum AtomicFile {
     ///   takes; without one (or while it does not exist) the new file is its owner's alone (0600).
     /// - Throws: ``SystemError``; the former file is unchanged then, unless the failing call is the folder's `fsync`:
     ///   in that case the new content is in place but may not survive a power cut.
+    /// - Parameter didReplace: Called when the new content is in place, and before that is durable.
     package static func write(
-        _ bytes: [UInt8], to path: String, likeFile reference: String?
+        _ bytes: [UInt8], to path: String, likeFile reference: String?, didReplace: () -> Void = {}
     ) throws(SystemError) {
         let temporary = try stage(bytes, for: path, likeFile: reference)
         CrashPoint.reach(.temporaryFileWritten)
@@ -27,6 +28,7 @@ package enum AtomicFile {
             try? Files.remove(temporary)
             throw failure
         }
+        didReplace()
         CrashPoint.reach(.fileRenamed)
         try Files.synchronize(directory: Files.directory(of: path))
     }

@@ -40,7 +40,8 @@ final class ForeignDatabase {
             try queue.inDatabase { db in
                 guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return }
                 wasInWAL = true
-                let mode = try String.fetchOne(db, sql: "PRAGMA journal_mode = DELETE")
+                // To the end of the statement: its row comes before its commit, which may fail.
+                let mode = try String.fetchAll(db, sql: "PRAGMA journal_mode = DELETE").first
                 guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
             }
         } catch let error as DatabaseError where [.SQLITE_BUSY, .SQLITE_LOCKED].contains(error.resultCode) {
@@ -63,7 +64,7 @@ final class ForeignDatabase {
     func restore() {
         try? close()
         guard wasInWAL, let queue = try? DatabaseQueue(path: path, configuration: configuration) else { return }
-        try? queue.inDatabase { _ = try String.fetchOne($0, sql: "PRAGMA journal_mode = WAL") }
+        try? queue.inDatabase { _ = try String.fetchAll($0, sql: "PRAGMA journal_mode = WAL") }
         try? queue.close()
     }
 }

@@ -26,6 +26,8 @@ struct StoreAdoption {
         let hash: ContentHash
         /// Where the original is kept; nil when the store has its pages.
         let backup: String?
+        /// What failed after the store had taken the file's place; the opening that follows does it again.
+        let postponed: (any Error)?
     }
 
     /// What is ready to take the file's place.
@@ -42,16 +44,20 @@ struct StoreAdoption {
         let source = ForeignDatabase(target.path, known, version: version, settings: found?.settings)
         let staging = try ImportStaging(for: ImportTarget(path: target.path), .adopting)
         defer { staging.remove() }
+        var kept: (path: String, isNew: Bool)?
         do {
             try source.fold()
             let replacement = try prepare(file, source, at: staging.storePath)
             CrashPoint.reach(.adoptionPrepared)
             try Interruption.shared.check()
-            let backup = try keepOriginal()
+            kept = try keepOriginal()
             // Between announcement and end the command must not be stopped by Ctrl-Z: it keeps everybody out.
-            try JobControlSuspension.withoutStopping { try publish(replacement, from: staging.storePath) }
-            return Result(hash: replacement.hash, backup: backup)
+            let postponed = try JobControlSuspension.withoutStopping {
+                try publish(replacement, from: staging.storePath)
+            }
+            return Result(hash: replacement.hash, backup: kept?.path, postponed: postponed)
         } catch {
+            if let kept, kept.isNew { try? Files.remove(kept.path) }
             file.unlock()
             source.restore()
             throw error
@@ -164,21 +170,34 @@ struct StoreAdoption {
     // MARK: Publishing
 
     /// Gives the original a second name, which stays.
-    private func keepOriginal() throws -> String? {
+    ///
+    /// - Returns: That name, and whether it was made here; nil when the store has the original's pages.
+    private func keepOriginal() throws -> (path: String, isNew: Bool)? {
         guard version < 4 else { return nil }
         let backup = target.backupPath(version: version)
-        guard !Files.exists(backup) else { return backup }
+        guard !Files.exists(backup) else { return (backup, false) }
         do {
-            try FileManager.default.linkItem(atPath: target.path, toPath: backup)
+            do {
+                try FileManager.default.linkItem(atPath: target.path, toPath: backup)
+            } catch {
+                // A filesystem without hard links.
+                try FileManager.default.copyItem(atPath: target.path, toPath: backup)
+                try FileDescriptor(opening: backup, .readOnly).synchronize()
+            }
+            try Files.synchronize(directory: Files.directory(of: backup))
         } catch {
-            // A filesystem without hard links.
-            try FileManager.default.copyItem(atPath: target.path, toPath: backup)
+            try? Files.remove(backup)
+            throw error
         }
-        try Files.synchronize(directory: Files.directory(of: backup))
-        return backup
+        return (backup, true)
     }
 
-    private func publish(_ replacement: Replacement, from path: String) throws {
+    /// Puts the store in the file's place. The rename is the commit point.
+    ///
+    /// - Returns: What failed after the rename; nil when all is done and durable. The sidecar may then still say that the
+    ///   store is being created, which the next opening for writing completes.
+    /// - Throws: What failed before the rename: the file is what it was.
+    private func publish(_ replacement: Replacement, from path: String) throws -> (any Error)? {
         try target.removeAnnouncement()
         var announced = replacement.sidecar
         announced.state = .creating
@@ -189,11 +208,17 @@ struct StoreAdoption {
             try AtomicFile.move(path, to: target.path)
         } catch {
             // Unless the store is there already, and only its folder could not be made durable.
-            if Files.exists(path) { try? target.removeAnnouncement() }
+            guard Files.exists(path) else { return error }
+            try? target.removeAnnouncement()
             throw error
         }
         CrashPoint.reach(.adoptionRenamed)
-        try target.sidecar.write(announced.next(.ready), dataKey: replacement.dataKey)
+        do {
+            try target.sidecar.write(announced.next(.ready), dataKey: replacement.dataKey)
+        } catch {
+            return error
+        }
         CrashPoint.reach(.adoptionEnded)
+        return nil
     }
 }

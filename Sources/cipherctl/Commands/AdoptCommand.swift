@@ -70,18 +70,68 @@ struct AdoptCommand: Command {
             ).run()
         }
         opening.release()
-        // Opening turns the file to write-ahead logging; -wal and -shm stay from here on.
-        let store = try SharedStore.open(at: path, unlockedBy: key.source)
+        let store = try complete(result, key, console)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
-        // One that was cut is completed, and told of, by the opening.
-        if result != nil { StoreOpening.logCreation(path, .direct, console) }
-        if scheme == .slots, try store.keys.summary().scheme == .direct {
-            try JobControlSuspension.withoutStopping { try store.keys.convertToSlots(key.source) }
-            console.note(StoreInspection.formerPassphrase)
-        }
+        try convert(store, key, console)
         try report(result, store, seconds: (ContinuousClock.now - started) / .seconds(1), console)
         return .ok
+    }
+
+    /// Opens the store that took the file's place: that turns it to write-ahead logging, -wal and -shm stay from here on,
+    /// and completes what the adoption could not.
+    ///
+    /// - Throws: ``CommandFailure`` that says that the file is converted, whatever failed.
+    private func complete(
+        _ result: StoreAdoption.Result?, _ key: UnlockedKey, _ console: Console
+    ) throws -> SharedStore {
+        let files = SidecarFiles(databasePath: StorePaths(path).database)
+        // What failed may have been the second copy alone.
+        let isReady = result?.postponed == nil || files.read().main.parsed?.claimed.state == .ready
+        do {
+            let store = try SharedStore.open(at: path, unlockedBy: key.source)
+            if let failure = result?.postponed {
+                // A directory whose fsync failed may hold the former name yet after a power cut.
+                console.note("this failed once and was done again: \(ErrorReport(failure).message)")
+                try Files.synchronize(directory: Files.directory(of: StorePaths(path).database))
+            }
+            // One that was interrupted is completed, and recorded, by the opening.
+            if result != nil, isReady { StoreOpening.logCreation(path, .direct, console) }
+            return store
+        } catch {
+            // Completing an earlier adoption, a key that is refused is the caller's mistake.
+            if result == nil, ExitCode(error) == .notPermitted { throw error }
+            if result != nil, isReady { StoreOpening.logCreation(path, .direct, console) }
+            let report = ErrorReport(error)
+            let again =
+                files.read().newestClaimed?.state == .creating
+                ? "Free space or mend the disk, then run the same command again, which completes the adoption."
+                : "The store is complete; the next opening for writing does what is left."
+            throw CommandFailure(
+                report.exitCode, "adoptionInterrupted",
+                what: "The adoption of \"\(path)\" was interrupted after the store had taken the file's place.",
+                why: report.message,
+                hint:
+                    "The file is converted, with all its rows: its key opens it as a store, and no longer as a standard "
+                    + "SQLCipher file. \(again)")
+        }
+    }
+
+    /// Gives the store key slots where that was asked for.
+    private func convert(_ store: SharedStore, _ key: UnlockedKey, _ console: Console) throws {
+        guard scheme == .slots, try store.keys.summary().scheme == .direct else { return }
+        do {
+            try JobControlSuspension.withoutStopping { try store.keys.convertToSlots(key.source) }
+        } catch {
+            let report = ErrorReport(error)
+            throw CommandFailure(
+                report.exitCode, report.name,
+                what: "\"\(path)\" was adopted as a direct store, and did not get key slots.", why: report.message,
+                hint:
+                    "The store is complete and opens with its key. Give it slots with `cipherctl key convert --to slots`."
+            )
+        }
+        console.note(StoreInspection.formerPassphrase)
     }
 
     private func prove(

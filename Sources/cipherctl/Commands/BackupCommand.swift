@@ -1,4 +1,5 @@
 import CipherStore
+import KeyRotation
 
 /// `backup STORE DIR`: a consistent, verified copy of a store in use.
 struct BackupCommand: Command {
@@ -19,6 +20,9 @@ struct BackupCommand: Command {
             "The folder holds store.db, the database as it is encrypted now, with its log folded in; its sidecar; and "
                 + "manifest.json with their hashes. Every page is authenticated while it is copied, and the copy is read "
                 + "back and opened before the folder gets its name. An interrupted backup leaves nothing.",
+            "A rotation of the store that was interrupted is settled first, as by every opening for writing: undone, or "
+                + "completed where its switch has begun. The command says which before it does so, and what was done; "
+                + "`cipherctl rotate STORE --status` shows it beforehand and changes nothing.",
             "A backup keeps the data key and the salt of its time, and opens with the keys of its time: a passphrase "
                 + "that was changed or removed since still opens it. To end that, remove the backup.",
         ])
@@ -35,6 +39,7 @@ struct BackupCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        announceSettlement(console)
         let store = try StoreOpening.writable(storePath, key, console)
         defer { try? store.close() }
         let watch = TransferWatch("backing up", console)
@@ -53,5 +58,15 @@ struct BackupCommand: Command {
                 ] + report.members),
             lines: ["backed up    \(storePath) -> \(folder)"] + report.lines)
         return .ok
+    }
+
+    /// Says before it happens what opening the store makes of a rotation that was interrupted; what cannot be looked at,
+    /// opening says best.
+    private func announceSettlement(_ console: Console) {
+        guard let status = try? KeyRotation.status(of: storePath), status.wasCut else { return }
+        let next = status.epoch + 1
+        console.note(
+            "a rotation of \"\(storePath)\" from epoch \(status.epoch) to \(next) was interrupted; the backup needs a settled "
+                + "store, so it is \(status.state == .switching ? "completed" : "undone") first")
     }
 }

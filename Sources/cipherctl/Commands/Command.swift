@@ -22,17 +22,17 @@ enum Catalogue {
             DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyListCommand.self, KeyAddCommand.self,
             KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
             KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyAcceptCommand.self,
-            KeyLogCommand.self, ExportCommand.self, BackupCommand.self, RestoreCommand.self, RotateCommand.self,
-            DestroyCommand.self, CompletionsCommand.self, ManCommand.self,
+            KeyLogCommand.self, ExportCommand.self, BackupCommand.self, BackupVerifyCommand.self, RestoreCommand.self,
+            RotateCommand.self, DestroyCommand.self, CompletionsCommand.self, ManCommand.self,
         ]
     }
 
-    /// The command that arguments begin with, and the arguments behind its name; nil when there is none.
+    /// The command that arguments begin with, and the arguments after its name; nil when there is none. Of two the longer
+    /// name counts: `backup verify` is not `backup` of a store named "verify".
     static func find(_ arguments: [String]) -> (command: any Command.Type, rest: [String])? {
-        for command in all {
-            let words = command.syntax.name.split(separator: " ").map(String.init)
-            if arguments.starts(with: words) { return (command, Array(arguments.dropFirst(words.count))) }
-        }
-        return nil
+        let found = all.map { ($0, $0.syntax.name.split(separator: " ").map(String.init)) }
+            .filter { arguments.starts(with: $0.1) }
+            .max { $0.1.count < $1.1.count }
+        return found.map { ($0.0, Array(arguments.dropFirst($0.1.count))) }
     }
 }

@@ -44,7 +44,7 @@ struct CreateCommand: Command {
         var configuration = Configuration()
         configuration.keyScheme = scheme
         if let mode { configuration.fileMode = mode }
-        let store = try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
+        let store = try make(key, configuration, isTakenUp: isTakenUp, console)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
         let scheme = try store.keys.summary().scheme
@@ -58,6 +58,35 @@ struct CreateCommand: Command {
                 "sidecar   \(path)-sidecar and its .bak: keep both with the store; without them a passphrase opens nothing",
             ])
         return .ok
+    }
+
+    /// Creates the store, or completes a creation that was interrupted.
+    ///
+    /// - Throws: What opening throws; what it had begun at a free place is taken back.
+    private func make(
+        _ key: UnlockedKey, _ configuration: Configuration, isTakenUp: Bool, _ console: Console
+    ) throws -> SharedStore {
+        do {
+            return try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
+        } catch {
+            let remains = UnfinishedCreation(paths: StorePaths(path))
+            // The key may be forgotten before there is room: then nothing should be left that only this key completes.
+            if !isTakenUp { remains.remove() }
+            if remains.isComplete {
+                let report = ErrorReport(error)
+                throw CommandFailure(
+                    report.exitCode, report.name, what: "\"\(path)\" was created, but could not be opened.",
+                    why: report.message,
+                    hint:
+                        "The store is complete: do not create it again. The next opening for writing does what is left."
+                )
+            }
+            if remains.isThere {
+                console.note(
+                    "a part of \"\(path)\" is there, without any rows: the same command with the same key completes it")
+            }
+            throw error
+        }
     }
 
     /// - Returns: Whether a creation was cut and is to be completed.

@@ -30,7 +30,7 @@ struct ExportCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        storePath = arguments.operands[0]
+        storePath = BackupBundle.database(meantBy: arguments.operands[0])
         plainPath = arguments.operands[1]
         guard arguments.has("--insecure-plaintext") else {
             throw UsageError(

@@ -5,7 +5,7 @@ struct HashCommand: Command {
     static let syntax = CommandSyntax(
         name: "hash",
         summary: "print a digest of the whole content, to compare databases",
-        operands: [OperandSyntax("FILE", "the store, or with --plain a plain SQLite database")],
+        operands: [OperandSyntax("FILE", "the store, the folder of a backup, or with --plain a plain SQLite database")],
         options: [OptionSyntax("--plain", "FILE is not encrypted; no key is needed"), .json] + KeyOptions.all,
         examples: [
             "cipherctl hash app.db --key-file app.key",
@@ -22,8 +22,9 @@ struct HashCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
         isPlain = arguments.has("--plain")
+        let operand = arguments.operands[0]
+        path = isPlain ? operand : BackupBundle.database(meantBy: operand)
         if isPlain, KeyOptions.all.contains(where: { arguments.value($0.name) != nil }) {
             throw UsageError("A plain database has no key.", hint: "Leave out --plain, or the key.")
         }

@@ -59,7 +59,7 @@ struct ImportCommand: Command {
             source: source, target: target, key: key, scheme: scheme, mode: mode, progress: progress
         ).run()
         progress.end()
-        let store = try SharedStore.open(at: storePath, unlockedBy: key.source)
+        let store = try open(key, console)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
         StoreOpening.logCreation(storePath, scheme, console)
@@ -68,6 +68,23 @@ struct ImportCommand: Command {
         }
         try report(result, store, seconds: (ContinuousClock.now - started) / .seconds(1), console)
         return .ok
+    }
+
+    /// Opens the store that got its name, which makes -wal and -shm.
+    ///
+    /// - Throws: ``CommandFailure`` that says that the store is there, so that nobody imports it again.
+    private func open(_ key: UnlockedKey, _ console: Console) throws -> SharedStore {
+        do {
+            return try SharedStore.open(at: storePath, unlockedBy: key.source)
+        } catch {
+            StoreOpening.logCreation(storePath, scheme, console)
+            let report = ErrorReport(error)
+            throw CommandFailure(
+                report.exitCode, report.name,
+                what: "\"\(storePath)\" was imported and verified, but could not be opened afterwards.",
+                why: report.message,
+                hint: "The store is complete: do not import it again. The next opening for writing does what is left.")
+        }
     }
 
     private func report(_ result: StoreImport.Result, _ store: SharedStore, seconds: Double, _ console: Console) throws

@@ -45,9 +45,11 @@ struct RestoreCommand: Command {
         let watch = TransferWatch("restoring", console)
         defer { watch.end() }
         let report = try watch.run { progress, isCancelled in
-            try SharedStore.restore(
-                from: folder, to: storePath, unlockedBy: key.source, replacing: replaces, progress: progress,
-                isCancelled: isCancelled)
+            try explainingInterruption {
+                try SharedStore.restore(
+                    from: folder, to: storePath, unlockedBy: key.source, replacing: replaces, progress: progress,
+                    isCancelled: isCancelled)
+            }
         }
         for notice in report.notices { console.note(notice) }
         try console.report(
@@ -61,6 +63,26 @@ struct RestoreCommand: Command {
             lines: ["restored     \(folder) -> \(storePath)"] + report.backup.lines
                 + (report.formerFiles.map { ["former files \($0)"] } ?? []))
         return .ok
+    }
+
+    /// Says where the former store is when a restoration failed and could not put it back.
+    private func explainingInterruption<Success>(_ restore: () throws -> Success) throws -> Success {
+        do {
+            return try restore()
+        } catch {
+            guard !(error is CancellationError),
+                let kept = (try? CutRestoration.folder(of: StorePaths(storePath))) ?? nil
+            else { throw error }
+            let report = ErrorReport(error)
+            throw CommandFailure(
+                report.exitCode, "restorationInterrupted",
+                what:
+                    "The restoration of \"\(storePath)\" was interrupted, and nobody can open the store until it is run again.",
+                why: "\(report.message) No file is lost: those of the former store that are not in their place are in "
+                    + "\"\(kept)\".",
+                hint: "Free space or mend the disk, then run the same command again: it goes on from there. To go back "
+                    + "instead, move the files of that folder to their former place.")
+        }
     }
 
     private func confirm(_ console: Console) throws {

@@ -8,7 +8,7 @@ struct SQLCommand: Command {
         name: "sql",
         summary: "run SQL statements and print their rows",
         operands: [
-            OperandSyntax("STORE", "the store"),
+            OperandSyntax("STORE", "the store, or the folder of a backup, which is only read"),
             OperandSyntax(
                 "SQL", "one statement or several; - or nothing reads them from standard input", isOptional: true),
         ],
@@ -37,7 +37,7 @@ struct SQLCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
         let text = arguments.operands.count > 1 ? arguments.operands[1] : "-"
         sql = text == "-" ? nil : text
         isWriting = arguments.has("--write")
@@ -68,6 +68,7 @@ struct SQLCommand: Command {
                 try store.unsafeRead { try run(text, on: $0, console, nil) }
             }
         } catch let error as DatabaseError where error.resultCode == .SQLITE_READONLY && !isWriting {
+            try BackupBundle.refuse(writing: path)
             throw CommandFailure(
                 .notPermitted, "readOnly", what: "The store is open for reading alone.",
                 why: "\(error.message ?? "SQLite refused to write").", hint: "Add --write.")

@@ -111,6 +111,7 @@ struct StatusCommand: Command {
 
     private func lines(_ found: StoreInspection, _ health: KeyHealth) -> [String] {
         var lines = ["store        \(path)"]
+        if let backup = found.backup { lines.append("backup       \(backup.folder): it is read, and never written") }
         if let sidecar = found.sidecar {
             let settings = sidecar.settings
             lines += [

@@ -7,7 +7,7 @@ struct VerifyCommand: Command {
     static let syntax = CommandSyntax(
         name: "verify",
         summary: "authenticate every page and check the content",
-        operands: [OperandSyntax("STORE", "the store; it may be in use")],
+        operands: [OperandSyntax("STORE", "the store; it may be in use. Or the folder of a backup")],
         options: [.json] + KeyOptions.all,
         examples: [
             "cipherctl verify app.db --key-file app.key",
@@ -17,6 +17,8 @@ struct VerifyCommand: Command {
             "Checked are the authentication code of each page of the file and of each committed frame of the write-ahead "
                 + "log, header, length, integrity_check and foreign_key_check. Anything wrong is named, and the exit code "
                 + "is 65. The log cannot grow shorter meanwhile, since one read transaction spans it all.",
+            "A backup is read where it lies, without a lock and without a file beside it; its manifest is verified by "
+                + "`cipherctl backup verify`.",
             "No check can tell an older version of the whole file set from the present one.",
         ])
 
@@ -25,7 +27,7 @@ struct VerifyCommand: Command {
 
     init(_ arguments: ParsedArguments) throws {
         self.arguments = arguments
-        path = arguments.operands[0]
+        path = BackupBundle.database(meantBy: arguments.operands[0])
     }
 
     func run(_ console: Console) throws -> ExitCode {

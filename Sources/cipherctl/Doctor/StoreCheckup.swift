@@ -89,6 +89,8 @@ struct StoreCheckup {
     }
 
     private func log() -> [Finding] {
+        // A backup is read without both, and without a lock.
+        if inspection.backup != nil { return [] }
         let missing = [paths.wal, paths.sharedMemory].filter { !Files.exists($0) }
         if missing.isEmpty { return lockFile() }
         let names = missing.map { "\"\(Files.name(of: $0))\"" }.joined(separator: " and ")

@@ -95,7 +95,12 @@ struct PlainExport {
         try FileDescriptor(opening: staging.storePath, .readOnly).synchronize()
         try target.requireFree()
         try ImportStaging.link(staging.storePath, target.path)
-        try Files.synchronize(directory: Files.directory(of: target.path))
+        do {
+            try Files.synchronize(directory: Files.directory(of: target.path))
+        } catch {
+            try? Files.remove(target.path)
+            throw error
+        }
     }
 
     private func tick(_ what: String) throws {

@@ -69,8 +69,16 @@ final class ImportStaging {
                 try Files.synchronize(directory: Files.directory(of: target.path))
             }
         } catch {
-            for path in published { try? Files.remove(path) }
-            throw error
+            // The database last: without its sidecar it is of no use, and the next import removes it.
+            for path in published.reversed() { try? Files.remove(path) }
+            let left = published.filter { Files.exists($0) }
+            if left.isEmpty { throw error }
+            let report = ErrorReport(error)
+            throw CommandFailure(
+                report.exitCode, "importInterrupted", what: "\"\(target.path)\" was not imported.", why: report.message,
+                hint:
+                    "These files could not be removed again: \(left.map { "\"\($0)\"" }.joined(separator: ", ")). Remove "
+                    + "them, then import again; the plain database is as it was.")
         }
     }
 

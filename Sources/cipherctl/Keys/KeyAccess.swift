@@ -27,7 +27,9 @@ struct KeyAccess {
         self.console = console
         self.key = key
         let choice = try SidecarUnlocking.choose(path, key, console)
-        for note in choice.notes { console.note("\(note)") }
+        // A backup has one copy of the sidecar.
+        let isBackup = BackupBundle(holding: path) != nil
+        for note in choice.notes where !(isBackup && note == .missing(.backup)) { console.note("\(note)") }
         self.choice = choice
         sidecar = choice.sidecar
         keys = choice.keys
@@ -110,11 +112,15 @@ struct KeyAccess {
     /// The store, or why it cannot be opened; nil for one that is not complete, whose keys cannot be changed.
     ///
     /// - Throws: `StoreError` `storeInUse`: what keeps an opener out keeps a change out too; `foreignSidecar`: the slots are
-    ///   those of another store.
+    ///   those of another store; `backupReadOnly`.
     private func openToRemember() throws -> Result<SharedStore, any Error>? {
-        guard sidecar.state == .ready else { return nil }
+        // One that took its place whole is completed by the opening, as by every one for writing.
+        let isWhole = try sidecar.state == .creating && Files.byteCount(path) ?? 0 > sidecar.settings.pageBytes
+        guard sidecar.state == .ready || isWhole else { return nil }
         let store = Result { try SharedStore.open(at: path, holding: keys) }
-        if case .failure(let error as StoreError) = store, [.storeInUse, .foreignSidecar].contains(error.code) {
+        if case .failure(let error as StoreError) = store,
+            [.storeInUse, .foreignSidecar, .backupReadOnly].contains(error.code)
+        {
             throw error
         }
         return store

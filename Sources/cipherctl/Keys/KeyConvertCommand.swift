@@ -46,14 +46,19 @@ struct KeyConvertCommand: Command {
         let access = try KeyAccess(path, key, console)
         try requireOtherScheme(access)
         let converted = try toSlots ? giveSlots(access, key, source, console) : takeSlots(access, console)
-        let sidecar = try converted.sidecar()
+        // Read again for the report alone: where that fails the store is converted all the same.
+        let read = Result { try converted.sidecar() }
+        if case .failure(let error) = read {
+            console.note("\"\(path)\" was converted, but its sidecar could not be read again (\(error))")
+        }
+        let sidecar = try? read.get()
         try console.report(
             json: .object([
-                "store": .string(path), "scheme": .string(sidecar.scheme.name),
-                "slots": .array(sidecar.slots.map(SlotReport.json)),
+                "store": .string(path), "scheme": .string(toSlots ? "slots" : "direct"),
+                "slots": .optional(sidecar) { .array($0.slots.map(SlotReport.json)) },
             ]),
             lines: toSlots
-                ? ["\(path) has key slots now"] + SlotReport.lines(sidecar.slots, openedBy: nil) + [
+                ? ["\(path) has key slots now"] + SlotReport.lines(sidecar?.slots ?? [], openedBy: nil) + [
                     "until the data key is rotated, the former key opens the database with any SQLCipher: cipherctl rotate"
                 ] : ["\(path) is a direct store now: the data key is its one key"])
         return .ok

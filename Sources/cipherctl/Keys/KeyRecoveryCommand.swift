@@ -68,7 +68,16 @@ struct KeyRecoveryCommand: Command {
 
     /// Opens the store with what was shown, from the files.
     private func prove(_ recovery: borrowing RecoveryKey, _ slot: KeySlot) throws {
-        let found = try NewKey(UnlockedKey(recovery), .recovery, arguments).test(path)
+        let found: KeySlot?
+        do {
+            found = try NewKey(UnlockedKey(recovery), .recovery, arguments).test(path)
+        } catch {
+            let report = ErrorReport(error)
+            throw CommandFailure(
+                report.exitCode, "notProved",
+                what: "\(SlotReport.name(slot).capitalizedFirst) was added, but its recovery key could not be tried.",
+                why: report.message, hint: "Try what was printed with `cipherctl key test`; do not rely on it before.")
+        }
         guard found?.id == slot.id else {
             throw CommandFailure(
                 .failed, "notProved", what: "The recovery key does not open \(SlotReport.name(slot)).",

@@ -43,16 +43,35 @@ enum BashCompletion {
     /// Commands of two words.
     private static var groupCases: String {
         Completion.groups.filter { !$0.isSingle }.map { group in
-            """
-                \(group.word))
-                    if ((COMP_CWORD == 2)); then
-                        COMPREPLY=($(compgen -W '\(group.seconds.joined(separator: " "))' -- "$current"))
-                        return
-                    fi
-                    command="\(group.word) ${COMP_WORDS[2]}"
-                    ;;
-            """
+            guard group.own == nil else { return mixedCase(group) }
+            return """
+                    \(group.word))
+                        if ((COMP_CWORD == 2)); then
+                            COMPREPLY=($(compgen -W '\(group.seconds.joined(separator: " "))' -- "$current"))
+                            return
+                        fi
+                        command="\(group.word) ${COMP_WORDS[2]}"
+                        ;;
+                """
         }.joined(separator: "\n")
+    }
+
+    /// A word that is a command itself, with operands, and the first of commands of two words.
+    private static func mixedCase(_ group: Completion.Group) -> String {
+        """
+            \(group.word))
+                if ((COMP_CWORD == 2)) && [[ $current != -* ]]; then
+                    compopt -o filenames 2>/dev/null
+                    local IFS=$'\\n'
+                    COMPREPLY=($(compgen -W $'\(group.seconds.joined(separator: "\\n"))' -- "$current")
+                        $(compgen -f -- "$current"))
+                    return
+                fi
+                case ${COMP_WORDS[2]} in
+                \(group.seconds.joined(separator: "|"))) command="\(group.word) ${COMP_WORDS[2]}" ;;
+                esac
+                ;;
+        """
     }
 
     private static var commandCases: String {

@@ -22,15 +22,18 @@ enum Completion {
         }
     }
 
-    /// A first word, and the commands that begin with it: one whose name it is, or several of two words.
+    /// A first word, and the commands that begin with it: one whose name it is, several of two words, or both.
     struct Group {
         let word: String
         let commands: [CommandSyntax]
 
         var isSingle: Bool { commands.count == 1 && commands[0].name == word }
 
+        /// The command whose name is the word alone, which takes operands where others have their second word.
+        var own: CommandSyntax? { commands.first { $0.name == word } }
+
         /// For lists of commands.
-        var summary: String { isSingle ? commands[0].summary : "\(word) " + seconds.joined(separator: ", ") }
+        var summary: String { own?.summary ?? "\(word) " + seconds.joined(separator: ", ") }
 
         /// The second words.
         var seconds: [String] {

@@ -13,7 +13,7 @@ enum FishCompletion {
             lines.append(
                 "complete -c cipherctl -n __fish_use_subcommand -f -a \(group.word) -d \(quoted(group.summary))")
             if !group.isSingle { lines += seconds(group) }
-            for syntax in group.commands { lines += options(syntax) }
+            for syntax in group.commands { lines += options(syntax, of: group) }
         }
         return lines.joined(separator: "\n") + "\n"
     }
@@ -21,15 +21,20 @@ enum FishCompletion {
     private static func seconds(_ group: Completion.Group) -> [String] {
         let all = group.seconds.joined(separator: " ")
         let condition = "__fish_seen_subcommand_from \(group.word); and not __fish_seen_subcommand_from \(all)"
-        return group.commands.compactMap { syntax in
+        // Where the first word takes operands itself, files are offered as well.
+        let files = group.own == nil ? " -f" : ""
+        return group.commands.filter { $0.name != group.word }.compactMap { syntax in
             guard let word = syntax.name.split(separator: " ").last else { return nil }
-            return "complete -c cipherctl -n \(quoted(condition)) -f -a \(word) -d \(quoted(syntax.summary))"
+            return "complete -c cipherctl -n \(quoted(condition))\(files) -a \(word) -d \(quoted(syntax.summary))"
         }
     }
 
-    private static func options(_ syntax: CommandSyntax) -> [String] {
+    private static func options(_ syntax: CommandSyntax, of group: Completion.Group) -> [String] {
         let words = syntax.name.split(separator: " ")
-        let condition = words.map { "__fish_seen_subcommand_from \($0)" }.joined(separator: "; and ")
+        var condition = words.map { "__fish_seen_subcommand_from \($0)" }.joined(separator: "; and ")
+        if !group.isSingle, syntax.name == group.word {
+            condition += "; and not __fish_seen_subcommand_from \(group.seconds.joined(separator: " "))"
+        }
         let start = "complete -c cipherctl -n \(quoted(condition))"
         let operands = syntax.operands.indices.compactMap { syntax.choices(ofOperand: $0) }.map {
             "\(start) -f -a \(quoted($0.joined(separator: " ")))"

@@ -34,9 +34,26 @@ enum ZshCompletion {
         guard !group.isSingle else {
             return "    \(group.word))\n\(arguments(group.commands[0], indent: 8))\n        ;;"
         }
-        let inner = group.commands.map { syntax in
+        let inner = group.commands.filter { $0.name != group.word }.map { syntax in
             let second = syntax.name.split(separator: " ").last.map(String.init) ?? ""
             return "        \(second))\n\(arguments(syntax, indent: 12))\n            ;;"
+        }
+        // What the word alone takes stands where others have their second word.
+        let own = group.own.map { "        *)\n\(arguments($0, indent: 12))\n            ;;" }
+        if let own {
+            return """
+                    \(group.word))
+                        if (( CURRENT == 2 )); then
+                            compadd \(group.seconds.joined(separator: " "))
+                        elif (( ${+words[2]} )) && [[ " \(group.seconds.joined(separator: " ")) " == *" $words[2] "* ]]; then
+                            shift words
+                            (( CURRENT-- ))
+                        fi
+                        case $words[1] in
+                \((inner + [own]).joined(separator: "\n"))
+                        esac
+                        ;;
+                """
         }
         return """
                 \(group.word))

@@ -54,8 +54,8 @@ struct RotationStatusReport {
         }
         return "\(path): a rotation \(to) was cut: "
             + (status.state == .switching
-                ? "--resume or the next opening for writing completes it"
-                : "--resume completes it, --abort or the next opening for writing undoes it")
+                ? "--resume or the next opening for writing completes it; backup is one, too"
+                : "--resume completes it, --abort or the next opening for writing undoes it; backup is one, too")
     }
 
     // MARK: For programs

@@ -13,6 +13,12 @@ final class Output {
 
     func line(_ text: String) throws { try write(text + "\n") }
 
+    /// Takes back what could not be written.
+    func takeUnwritten() -> String {
+        defer { buffer.removeAll() }
+        return String(decoding: buffer, as: UTF8.self)
+    }
+
     /// Hands over what is left. Called at the end of each command, so that a full disk is an error, not a loss.
     func flush() throws {
         guard !buffer.isEmpty else { return }

@@ -16,6 +16,8 @@ struct StoreInspection {
     }
 
     let path: String
+    /// The backup to which the database belongs; nil for a store.
+    let backup: BackupBundle?
     /// As the key authenticates it, or without a key as it claims to be; nil when no copy can be read.
     var sidecar: Sidecar?
     var isAuthenticated = false
@@ -50,6 +52,7 @@ struct StoreInspection {
     /// - Throws: `StoreError` `noSuchStore`, `SystemError`.
     init(_ path: String) throws {
         self.path = path
+        backup = BackupBundle(holding: path)
         guard let kind = try Files.kind(path), kind == .regular else { throw StoreOpening.noSuchStore(path) }
         fileBytes = try Files.byteCount(path) ?? 0
         filesystem = try FilesystemKind.of(path)
@@ -147,14 +150,26 @@ struct StoreInspection {
 
     private static let largeLogBytes = 256 << 20
 
+    /// What a sidecar in state `creating` means beside the file that is there.
+    private var interruptedCreation: String {
+        switch verdict {
+        case .opaque:
+            "an adoption was interrupted before it changed the file, which opens as before: `cipherctl adopt` begins it anew"
+        case .plaintextHeader where pages > 1:
+            "an adoption was interrupted after it had converted the file; all rows are there: `cipherctl adopt`, or the next "
+                + "opening for writing, completes it"
+        default: "the creation of the store was interrupted: `cipherctl create` completes it"
+        }
+    }
+
     private mutating func findRisks() {
-        for copy in copies where copy.state != "ok" {
+        for copy in copies where copy.state != "ok" && !(backup != nil && copy.copy == .backup) {
             attention.append(
                 "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " ")): an opening for "
                     + "writing mends what can be mended")
         }
         switch sidecar?.state {
-        case .creating: attention.append("the creation of the store was cut: `cipherctl create` completes it")
+        case .creating: attention.append(interruptedCreation)
         case .rotating, .switching:
             // One that runs is told by `rotate --status`, and needs nobody.
             if Self.isChangingKeys(path) != true {
@@ -167,6 +182,7 @@ struct StoreInspection {
         case .damagedHeader(let damage): attention.append("byte \(damage.offset) of the header is wrong")
         case .plainSQLite: attention.append("the file is plain SQLite: it is not encrypted")
         case .empty: attention.append("the file has no bytes")
+        case .opaque where sidecar?.state == .creating: break
         case .tooShort, .opaque: attention.append("the file has not the header of a store")
         }
         if let holders { attention += HolderReport.attention(holders) }

@@ -130,6 +130,8 @@ struct StoreScan {
         report.damagedFrames = []
         report.pagesByLog = 0
         let wal = StorePaths(path).wal
+        // A backup has no WAL: what lies there was written by a program that opened the file as a store.
+        if BackupBundle(holding: path) != nil { return [] }
         guard try Files.byteCount(wal) ?? 0 > 0 else { return [] }
         // Nobody locks the log itself, so it may be closed at any time.
         let log = try RawFile(wal)

@@ -30,8 +30,10 @@ struct BackupTests {
         try bench.restore()
         let rows = try bench.content(bench.restored)
         #expect(rows.count == BackupBench.rows && rows[2] == "3new" && rows[3].hasPrefix("4note 4"))
-        // A bundle copied elsewhere is a store there.
+        // A bundle copied elsewhere is a backup there; without its manifest it is a store.
         try FileManager.default.copyItem(atPath: bench.bundle, toPath: bench.folder.path("elsewhere"))
+        try bench.expect(.backupReadOnly) { _ = try bench.open(bench.folder.path("elsewhere") + "/store.db") }
+        try FileManager.default.removeItem(atPath: bench.folder.path("elsewhere") + "/manifest.json")
         #expect(try bench.content(bench.folder.path("elsewhere") + "/store.db") == rows)
         #expect(try bench.content(bench.path).isEmpty)
     }

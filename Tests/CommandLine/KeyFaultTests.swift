@@ -1,0 +1,148 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import TestKit
+import Testing
+
+#if os(Linux)
+    /// Changes of keys of which a call fails: which key opens the store afterwards is what the command says.
+    @Suite("cipherctl key, with calls that fail") struct KeyFaultTests {
+        private let place: Workplace
+        private var store: String { place.path("s.db") }
+
+        private static let faults = [CallFault(), CallFault(isLasting: true), CallFault.fullDisk]
+
+        init() throws {
+            place = try Workplace()
+            try place.makeStore()
+            try Workplace.write([UInt8](repeating: 7, count: 32), to: place.path("new.key"))
+        }
+
+        private func expectRepeatable(_ bench: FaultBench, _ words: (Workplace) -> [String]) throws {
+            let again = try bench.place.run(words(bench.place))
+            #expect(again.status == 0, "run again: \(again.errors)\(bench.story)")
+        }
+
+        private func expectSound(_ bench: FaultBench, _ keys: [String]) {
+            for key in keys { #expect(bench.rows(key: key) == 3000, "\(key) \(bench.story)") }
+        }
+
+        @Test("a key that is added opens the store when the command says so, and not else", arguments: faults)
+        private func add(_ fault: CallFault) throws {
+            func words(_ place: Workplace) -> [String] {
+                [
+                    "key", "add", place.path("s.db"), "--raw-key-file", place.key, "--new-raw-key-file",
+                    place.path("new.key"), "--json",
+                ]
+            }
+            let count = try FaultBench.each(fault, in: place, words) { bench in
+                let new = bench.place.path("new.key")
+                let isMade = try bench.opensSidecar(new)
+                bench.expectTrueWords(isMade: isMade)
+                try bench.expectLogged("slot-added", isMade ? 1 : 0)
+                if !isMade { try expectRepeatable(bench, words) }
+                expectSound(bench, [bench.place.key, new])
+            }
+            #expect(count > 20)
+        }
+
+        @Test("of a key that is changed exactly one opens the store, and the command says which", arguments: faults)
+        private func change(_ fault: CallFault) throws {
+            func words(_ place: Workplace) -> [String] {
+                [
+                    "key", "change", place.path("s.db"), "--raw-key-file", place.key, "--new-raw-key-file",
+                    place.path("new.key"), "--json",
+                ]
+            }
+            let count = try FaultBench.each(fault, in: place, words) { bench in
+                let new = bench.place.path("new.key")
+                let isMade = try bench.opensSidecar(new)
+                bench.expectTrueWords(isMade: isMade)
+                try bench.expectLogged("slot-changed", isMade ? 1 : 0)
+                if isMade {
+                    try followLeftBehind(bench)
+                } else {
+                    try expectRepeatable(bench, words)
+                }
+                expectSound(bench, [new])
+                #expect(bench.rows() == nil, bench.story)
+            }
+            #expect(count > 20)
+        }
+
+        @Test("a key that is removed opens nothing when the command says so, and the store else", arguments: faults)
+        private func remove(_ fault: CallFault) throws {
+            let new = place.path("new.key")
+            let added = try place.ctl("key", "add", store, "--new-raw-key-file", new)
+            try #require(added.status == 0, "\(added.errors)")
+            func words(_ place: Workplace) -> [String] {
+                ["key", "remove", place.path("s.db"), "--slot", "2", "--yes", "--raw-key-file", place.key, "--json"]
+            }
+            let count = try FaultBench.each(fault, in: place, words) { bench in
+                let new = bench.place.path("new.key")
+                let isMade = try !bench.opensSidecar(new)
+                bench.expectTrueWords(isMade: isMade)
+                try bench.expectLogged("slot-removed", isMade ? 1 : 0)
+                if isMade {
+                    try followLeftBehind(bench)
+                } else {
+                    try expectRepeatable(bench, words)
+                }
+                expectSound(bench, [bench.place.key])
+                #expect(bench.rows(key: new) == nil, bench.story)
+            }
+            #expect(count > 20)
+        }
+
+        @Test(
+            "a store that is converted has the scheme that the command says, and every key of that", arguments: faults,
+            [true, false])
+        private func convert(_ fault: CallFault, toSlots: Bool) throws {
+            let direct = try Workplace()
+            try Workplace.write([UInt8](repeating: 7, count: 32), to: direct.path("new.key"))
+            let made = try direct.ctl("create", direct.path("s.db"), "--scheme", "direct")
+            try #require(made.status == 0, "\(made.errors)")
+            let filled = try direct.ctl(
+                "sql", direct.path("s.db"), "CREATE TABLE t (a); INSERT INTO t VALUES (1), (2)", "--write")
+            try #require(filled.status == 0, "\(filled.errors)")
+            func convert(_ place: Workplace, toSlots: Bool) -> [String] {
+                let (key, new) = toSlots ? (place.key, place.path("new.key")) : (place.path("new.key"), place.key)
+                return [
+                    "key", "convert", place.path("s.db"), "--to", toSlots ? "slots" : "direct", "--raw-key-file", key,
+                    "--new-raw-key-file", new, "--yes", "--json",
+                ]
+            }
+            if !toSlots { try #require(direct.run(convert(direct, toSlots: true)).status == 0) }
+            let before = try direct.events().filter { $0 == "scheme-changed" }.count
+            let count = try FaultBench.each(fault, in: direct) {
+                convert($0, toSlots: toSlots)
+            } judge: { bench in
+                let new = bench.place.path("new.key")
+                let isMade = try bench.opensSidecar(new) == toSlots
+                bench.expectTrueWords(isMade: isMade)
+                try bench.expectLogged("scheme-changed", before + (isMade ? 1 : 0))
+                if isMade {
+                    try followLeftBehind(bench)
+                } else {
+                    try expectRepeatable(bench) { convert($0, toSlots: toSlots) }
+                }
+                #expect(bench.rows(key: toSlots ? new : bench.place.key) == 2, bench.story)
+                if !toSlots { #expect(bench.rows(key: new) == nil, bench.story) }
+            }
+            #expect(count > 20)
+        }
+
+        /// Does what the hint says where a former key could not be removed: the files that are named go.
+        private func followLeftBehind(_ bench: FaultBench) throws {
+            guard bench.outcome.status != 0 else { return }
+            #expect(bench.outcome.errors.contains("Remove what is named"), bench.story)
+            for name in ["s.db-sidecar", "s.db-sidecar.bak", "s.db-sidecar.damaged", "s.db-sidecar.bak.damaged"] {
+                // As the message names them, with the quotes of JSON.
+                guard bench.outcome.errors.contains("\(bench.place.path(name))\\\""), bench.place.exists(name) else {
+                    continue
+                }
+                if name != "s.db-sidecar" { try bench.place.remove(name) }
+            }
+        }
+    }
+#endif

@@ -1,0 +1,224 @@
+import CipherStore
+import Foundation
+import TestKit
+import Testing
+
+/// A backup is looked into where it lies. The story: `sql` and `verify` on the `store.db` of a backup left `-wal`, `-shm` and
+/// `-lock` in it, `sql --write` changed it so that it could not be restored any more, and on a read-only medium nothing
+/// worked at all.
+@Suite("cipherctl on a backup where it lies")
+struct ReadBackupTests {
+    private let place: Workplace
+    private var bundle: String { place.path("b") }
+
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+        let made = try place.ctl("backup", place.path("s.db"), place.path("b"))
+        try #require(made.status == 0, "\(made.errors)")
+    }
+
+    private static let count = "SELECT count(*) AS n FROM t"
+    private static let rows = "[\n{\"n\": 3000}\n]\n"
+
+    /// Names and bytes of the backup.
+    private func content() throws -> [String: Data] {
+        let names = try FileManager.default.contentsOfDirectory(atPath: bundle)
+        return try Dictionary(
+            uniqueKeysWithValues: names.map { ($0, try Data(contentsOf: URL(fileURLWithPath: "\(bundle)/\($0)"))) })
+    }
+
+    @Test(
+        "reading it adds and changes nothing, by the name of its folder and of its database",
+        arguments: ["", "/store.db"])
+    func reading(_ name: String) throws {
+        let before = try content()
+        let sql = try place.ctl("sql", bundle + name, Self.count, "--json")
+        #expect(sql.output == Self.rows && sql.errors.isEmpty, "\(sql.errors)")
+        let verified = try place.ctl("verify", bundle + name, "--json")
+        #expect(verified.status == 0 && verified.json["sound"] as? Bool == true, "\(verified.errors)")
+        #expect(verified.errors.isEmpty, "\(verified.errors)")
+        let hash = try place.ctl("hash", bundle + name, "--json")
+        #expect(hash.json["content_hash"] as? String != nil, "\(hash.errors)")
+        let original = try place.ctl("hash", place.path("s.db"), "--json")
+        #expect(hash.json["content_hash"] as? String == original.json["content_hash"] as? String)
+        #expect(try place.ctl("export", bundle + name, place.path("plain.db"), "--insecure-plaintext").status == 0)
+        #expect(try content() == before)
+    }
+
+    @Test("status, doctor and the key commands that only look leave it alone, too")
+    func looking() throws {
+        let before = try content()
+        let database = bundle + "/store.db"
+        let status = try place.ctl("status", database)
+        #expect(status.status == 0 && status.output.contains("backup       "), "\(status.output)")
+        for command in [["key", "list"], ["key", "test"], ["doctor"]] {
+            let outcome = try place.run(command + [database, "--raw-key-file", place.key])
+            #expect(outcome.status == 0 || command == ["doctor"], "\(command): \(outcome.errors)")
+        }
+        #expect(try content() == before)
+    }
+
+    @Test(
+        "whatever would write it is refused, and leaves it as it is",
+        arguments: [
+            ["sql", "BACKUP", "DELETE FROM t", "--write"], ["rotate", "BACKUP", "--no-backup"],
+            ["backup", "BACKUP", "OTHER"], ["key", "add", "BACKUP", "--new-raw-key-file", "NEW"],
+            ["key", "change", "BACKUP", "--new-raw-key-file", "NEW"],
+            ["restore", "OTHERBACKUP", "BACKUP", "--replace", "--yes"],
+        ])
+    func writing(_ words: [String]) throws {
+        try Workplace.write([UInt8](repeating: 7, count: 32), to: place.path("new.key"))
+        try FileManager.default.copyItem(atPath: bundle, toPath: place.path("b2"))
+        let names = [
+            "BACKUP": bundle + "/store.db", "OTHER": place.path("c"), "NEW": place.path("new.key"),
+            "OTHERBACKUP": place.path("b2"),
+        ]
+        let before = try content()
+        let outcome = try place.run(words.map { names[$0] ?? $0 } + ["--raw-key-file", place.key, "--json"])
+        #expect(outcome.status == 77, "\(outcome.errors)")
+        #expect(outcome.errors.contains("\"code\": \"backupReadOnly\""), "\(outcome.errors)")
+        #expect(outcome.errors.contains("cipherctl restore"), "\(outcome.errors)")
+        #expect(try content() == before)
+        #expect(try place.ctl("restore", bundle, place.path("r.db")).status == 0)
+    }
+
+    @Test("a statement that would write it says that a backup is never written")
+    func writingStatement() throws {
+        let before = try content()
+        let outcome = try place.ctl("sql", bundle, "DELETE FROM t")
+        #expect(outcome.status == 77 && outcome.errors.contains("which is never written"), "\(outcome.errors)")
+        #expect(try content() == before)
+    }
+
+    @Test("a write-ahead log that another program left in it does not count")
+    func strayLog() throws {
+        // A program that opens the database as a store, as this command once did: its log takes what is written.
+        let manifest = bundle + "/manifest.json"
+        try FileManager.default.moveItem(atPath: manifest, toPath: place.path("kept"))
+        let store = try SharedStore.open(at: bundle + "/store.db", unlockedBy: .rawKeyFile(path: place.key))
+        try store.write { try $0.execute(sql: "DELETE FROM t WHERE id > 10") }
+        // Its files at this moment, with the log.
+        try FileManager.default.copyItem(atPath: bundle, toPath: place.path("live"))
+        try store.close()
+        try FileManager.default.moveItem(atPath: place.path("kept"), toPath: place.path("live/manifest.json"))
+        try #require(place.bytes("live/store.db-wal").count > 4096)
+        let sql = try place.ctl("sql", place.path("live"), Self.count, "--json")
+        #expect(sql.output == Self.rows, "\(sql.errors)")
+        #expect(try place.ctl("verify", place.path("live")).status == 0)
+        #expect(try place.ctl("backup", "verify", place.path("live")).status == 0)
+    }
+
+    // MARK: Where nobody can write
+
+    @Test(
+        "on a read-only medium it is read, verified and restored from",
+        .enabled(if: ReadOnlyMount.isPossible, "needs the right to mount"))
+    func readOnlyMount() throws {
+        let mount = try ReadOnlyMount(of: bundle)
+        try expectReadable(mount.folder.url.path) { try place.run($0 + ["--raw-key-file", place.key, "--json"]) }
+        let restored = try place.ctl("restore", mount.folder.url.path, place.path("r.db"))
+        #expect(restored.status == 0, "\(restored.errors)")
+    }
+
+    @Test(
+        "a user who may only read it reads and verifies it",
+        .enabled(if: geteuid() == 0 && SystemProgram.find("setpriv") != nil, "needs root and setpriv"))
+    func otherUser() throws {
+        let user = 65_534
+        let files = FileManager.default
+        try files.setAttributes([.posixPermissions: 0o755], ofItemAtPath: place.folder.url.path)
+        try files.setAttributes([.posixPermissions: 0o555], ofItemAtPath: bundle)
+        for name in try files.contentsOfDirectory(atPath: bundle) {
+            try files.setAttributes([.posixPermissions: 0o444], ofItemAtPath: "\(bundle)/\(name)")
+        }
+        try files.setAttributes([.ownerAccountID: user], ofItemAtPath: place.key)
+        try files.copyItem(atPath: Workplace.program().path, toPath: place.path("cipherctl"))
+        let program = try #require(SystemProgram.find("setpriv"))
+        let prefix = ["--reuid=\(user)", "--regid=\(user)", "--clear-groups", place.path("cipherctl")]
+        try expectReadable(bundle) {
+            try CommandRun(program, prefix + $0 + ["--raw-key-file", place.key, "--json"]).finish()
+        }
+    }
+
+    private func expectReadable(_ folder: String, _ run: ([String]) throws -> CommandRun.Outcome) throws {
+        let before = try content()
+        let sql = try run(["sql", folder, Self.count])
+        #expect(sql.output == Self.rows, "\(sql.errors)")
+        for command in [["verify", folder], ["verify", folder + "/store.db"], ["backup", "verify", folder]] {
+            let outcome = try run(command)
+            #expect(outcome.status == 0, "\(command): \(outcome.errors)")
+        }
+        #expect(try content() == before)
+    }
+
+    // MARK: backup verify
+
+    @Test("`backup verify` proves manifest, pages and key, and changes nothing")
+    func verifies() throws {
+        let before = try content()
+        let outcome = try place.ctl("backup", "verify", bundle, "--json")
+        try #require(outcome.status == 0, "\(outcome.errors)")
+        #expect(outcome.json["verified"] as? Bool == true && outcome.json["backup"] as? String == bundle)
+        let pages = outcome.json["pages"] as? Int ?? 0
+        #expect(pages > 50 && outcome.json["bytes"] as? Int == pages * 4096)
+        let lines = try place.ctl("backup", "verify", bundle)
+        #expect(lines.output.hasPrefix("verified     \(bundle)\n"), "\(lines.output)")
+        #expect(try content() == before)
+    }
+
+    @Test(
+        "`backup verify` names what is wrong with a backup",
+        arguments: ["key", "page", "hash", "manifest", "sidecar", "short", "missing", "none"])
+    func refuses(_ damage: String) throws {
+        let other = place.path("other.key")
+        try Workplace.write([UInt8](repeating: 1, count: 32), to: other)
+        var expected: (status: Int32, code: String) = (65, "backupDamaged")
+        switch damage {
+        case "key": expected = (77, "wrongKey")
+        case "page": try place.poke("b/store.db", at: 9000, [0xff, 0xff])
+        // The header's change counter: not authenticated, so only the hash tells.
+        case "hash": try place.poke("b/store.db", at: 24, [0xff, 0xff])
+        case "manifest": try place.poke("b/manifest.json", at: 80, Array("0".utf8))
+        case "sidecar": try place.poke("b/store.db-sidecar", at: 100, [0x21])
+        case "short": try place.truncate("b/store.db", to: 4096)
+        case "missing": try place.remove("b/store.db-sidecar")
+        default: expected = (66, "noSuchStore")
+        }
+        let folder = damage == "none" ? place.path("nowhere") : bundle
+        let outcome = try place.ctl("backup", "verify", folder, "--json", key: damage == "key" ? other : nil)
+        #expect(outcome.status == expected.status, "\(damage): \(outcome.errors)")
+        #expect(outcome.errorJSON["code"] as? String == expected.code, "\(damage): \(outcome.errors)")
+    }
+
+    @Test("a store that is called verify is backed up by its path")
+    func storeCalledVerify() throws {
+        try place.makeStore("verify")
+        let outcome = try place.ctl("backup", "./verify", place.path("v"))
+        #expect(outcome.status == 0, "\(outcome.errors)")
+    }
+}
+
+/// A folder that is seen read-only at another place, until the object goes.
+private final class ReadOnlyMount {
+    let folder = TemporaryFolder()
+
+    /// Whether this process may mount.
+    static let isPossible: Bool = {
+        guard geteuid() == 0 else { return false }
+        return (try? ReadOnlyMount(of: TemporaryFolder().url.path)) != nil
+    }()
+
+    init(of path: String) throws {
+        try run("mount", "--bind", path, folder.url.path)
+        try run("mount", "-o", "remount,bind,ro", folder.url.path)
+    }
+
+    deinit { try? run("umount", "-l", folder.url.path) }
+
+    private func run(_ words: String...) throws {
+        let program = try #require(SystemProgram.find(words[0]))
+        let outcome = try CommandRun(program, Array(words.dropFirst())).finish()
+        guard outcome.status == 0 else { throw CocoaError(.featureUnsupported) }
+    }
+}

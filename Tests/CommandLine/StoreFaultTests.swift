@@ -1,0 +1,195 @@
+import CipherStore
+import Foundation
+import TestKit
+import Testing
+
+#if os(Linux)
+    /// Adoption, import, creation, backup and restoration of which a call fails.
+    @Suite("cipherctl, making stores and backups with calls that fail") struct StoreFaultTests {
+        private static let faults = [CallFault(), CallFault(isLasting: true), CallFault.fullDisk]
+        /// What a full disk refuses: files that are there can be opened.
+        private static let creationFaults = [
+            CallFault(), CallFault(isLasting: true),
+            CallFault(kinds: "write,truncate,name", error: ENOSPC, isLasting: true),
+        ]
+
+        /// Runs the same command again, without faults.
+        private func expectRepeatable(_ bench: FaultBench, _ words: [String]) throws {
+            let again = try bench.place.run(words)
+            #expect(again.status == 0, "run again: \(again.errors)\(bench.story)")
+        }
+
+        private func key(_ place: Workplace) -> [String] { ["--raw-key-file", place.key, "--json"] }
+
+        // MARK: Adoption
+
+        @Test(
+            "a file whose adoption fails is what the command says: the former file, or a store with all rows",
+            arguments: faults.map { ($0, KeyScheme.direct) } + [(CallFault(), .slots)])
+        private func adopt(_ fault: CallFault, _ scheme: KeyScheme) throws {
+            let template = try AdoptionBench()
+            try template.makeStandard("s.db")
+            func words(_ place: Workplace) -> [String] {
+                ["adopt", place.path("s.db"), "--scheme", scheme.rawValue] + key(place)
+            }
+            let count = try FaultBench.each(fault, in: template.place, words) { bench in
+                let isStore = try bench.place.bytes("s.db").starts(with: Array("SQLite format 3\0".utf8))
+                bench.expectTrueWords(isMade: isStore)
+                if !isStore {
+                    try expectStandard(bench)
+                    try expectRepeatable(bench, words(bench.place))
+                } else if bench.outcome.status != 0 {
+                    try completeAdoption(bench, words(bench.place))
+                }
+                #expect(bench.rows() == 500, bench.story)
+                try bench.expectLogged("store-created", 1)
+            }
+            #expect(count > 30)
+        }
+
+        /// The file opens with a program that knows nothing of stores.
+        private func expectStandard(_ bench: FaultBench) throws {
+            var configuration = Configuration()
+            configuration.readonly = true
+            configuration.prepareDatabase { try $0.useRawKey(Data(repeating: 0x2a, count: 32)) }
+            let queue = try DatabaseQueue(path: bench.store, configuration: configuration)
+            #expect(try queue.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == 500, bench.story)
+            try queue.close()
+        }
+
+        /// Does what the hint says.
+        private func completeAdoption(_ bench: FaultBench, _ words: [String]) throws {
+            if bench.outcome.errors.contains("run the same command again") { return try expectRepeatable(bench, words) }
+            if bench.outcome.errors.contains("key convert --to slots") {
+                return try expectRepeatable(
+                    bench, ["key", "convert", bench.store, "--to", "slots"] + key(bench.place))
+            }
+            #expect(bench.outcome.errors.contains("The store is complete"), bench.story)
+            try expectRepeatable(bench, ["sql", bench.store, "SELECT 1", "--write"] + key(bench.place))
+        }
+
+        // MARK: Import and creation
+
+        @Test("an import that fails leaves nothing, or says that the store is there", arguments: faults)
+        private func importing(_ fault: CallFault) throws {
+            let template = try Workplace()
+            try template.makePlain("CREATE TABLE t (a); INSERT INTO t VALUES (1), (2), (3)")
+            func words(_ place: Workplace) -> [String] {
+                ["import", place.path("plain.db"), place.path("s.db")] + key(place)
+            }
+            let count = try FaultBench.each(fault, in: template, words) { bench in
+                let isMade = bench.place.exists("s.db") && bench.place.exists("s.db-sidecar")
+                if bench.outcome.errors.contains("could not be removed again") {
+                    // A disk that refuses every call: what is left is named, and removed as the hint says.
+                    for name in ["s.db", "s.db-sidecar", "s.db-sidecar.bak"] where bench.place.exists(name) {
+                        #expect(bench.outcome.errors.contains(bench.place.path(name)), bench.story)
+                        try bench.place.remove(name)
+                    }
+                    try expectRepeatable(bench, words(bench.place))
+                } else if isMade {
+                    bench.expectTrueWords(isMade: true)
+                } else {
+                    bench.expectTrueWords(isMade: false)
+                    try expectRepeatable(bench, words(bench.place))
+                }
+                #expect(bench.rows() == 3, bench.story)
+                try expectNothingElse(bench, ["plain.db", "plain.db-wal", "plain.db-shm"])
+            }
+            #expect(count > 30)
+        }
+
+        @Test("a creation that fails leaves nothing, so that another key may be given", arguments: creationFaults)
+        private func creating(_ fault: CallFault) throws {
+            let template = try Workplace()
+            try Workplace.write([UInt8](repeating: 7, count: 32), to: template.path("new.key"))
+            let count = try FaultBench.each(fault, in: template) {
+                ["create", $0.path("s.db")] + key($0)
+            } judge: { bench in
+                if bench.outcome.status == 0 || bench.outcome.errors.contains("was created, but") {
+                    #expect(bench.rows(of: "sqlite_schema") != nil, bench.story)
+                    return
+                }
+                if fault.isLasting, fault.kinds.contains("unlink") {
+                    // Nothing can be removed from such a disk: the command says what completes it.
+                    if bench.place.exists("s.db-sidecar") {
+                        #expect(
+                            bench.outcome.errors.contains("the same command with the same key completes it"),
+                            bench.story)
+                    }
+                    try expectRepeatable(bench, ["create", bench.store] + key(bench.place))
+                } else {
+                    let left = try bench.place.names().filter { $0.hasPrefix("s.db") && $0 != "s.db-lock" }
+                    #expect(left.isEmpty, "\(left) \(bench.story)")
+                    try expectRepeatable(
+                        bench, ["create", bench.store, "--raw-key-file", bench.place.path("new.key")])
+                }
+            }
+            #expect(count > 10)
+        }
+
+        private func expectNothingElse(_ bench: FaultBench, _ others: Set<String>) throws {
+            let own: Set<String> = [
+                "raw.key", "s.db", "s.db-wal", "s.db-shm", "s.db-lock", "s.db-keylog", "s.db-sidecar", "s.db-sidecar.bak",
+            ]
+            let left = try bench.place.names().subtracting(own).subtracting(others)
+                // A later change removes what a writer could not.
+                .filter { !$0.contains(".tmp-") }
+            // A directory that could not be removed goes with the next run of the command.
+            if !(bench.fault.isLasting && bench.fault.kinds.contains("unlink")) {
+                #expect(left.isEmpty, "\(left) \(bench.story)")
+            }
+        }
+
+        // MARK: Backup and restoration
+
+        @Test("a backup that fails is not there, and the same command makes it", arguments: faults)
+        private func backup(_ fault: CallFault) throws {
+            let template = try Workplace()
+            try template.makeStore()
+            func words(_ place: Workplace) -> [String] { ["backup", place.path("s.db"), place.path("b")] + key(place) }
+            let count = try FaultBench.each(fault, in: template, words) { bench in
+                let isMade = bench.place.exists("b")
+                #expect(isMade == (bench.outcome.status == 0), bench.story)
+                try bench.expectLogged("backup-made", isMade ? 1 : 0)
+                if !isMade { try expectRepeatable(bench, words(bench.place)) }
+                let verified = try bench.place.ctl("backup", "verify", bench.place.path("b"))
+                #expect(verified.status == 0, "\(verified.errors)\(bench.story)")
+                let partial = try bench.place.names().filter { $0.contains(".partial-") }
+                #expect(partial.isEmpty, "\(partial) \(bench.story)")
+                #expect(bench.rows() == 3000, bench.story)
+            }
+            #expect(count > 30)
+        }
+
+        @Test(
+            "a restoration that fails leaves the former store, or says where it is, and the same command completes it",
+            arguments: faults, [true, false])
+        private func restore(_ fault: CallFault, replacing: Bool) throws {
+            let template = try Workplace()
+            try template.makeStore()
+            try #require(template.ctl("backup", template.path("s.db"), template.path("b")).status == 0)
+            if replacing {
+                let removed = try template.ctl("sql", template.path("s.db"), "DELETE FROM t WHERE id > 7", "--write")
+                try #require(removed.status == 0, "\(removed.errors)")
+            } else {
+                for name in try template.names() where name.hasPrefix("s.db") { try template.remove(name) }
+            }
+            func words(_ place: Workplace) -> [String] {
+                ["restore", place.path("b"), place.path("s.db")] + (replacing ? ["--replace", "--yes"] : [])
+                    + key(place)
+            }
+            let count = try FaultBench.each(fault, in: template, words) { bench in
+                if bench.outcome.status == 0 {
+                    #expect(bench.rows() == 3000, bench.story)
+                    return try bench.expectLogged("restored", 1)
+                }
+                let isInterrupted = bench.outcome.errors.contains("until it is run again")
+                #expect(bench.rows() == (isInterrupted || !replacing ? nil : 7), bench.story)
+                try bench.expectLogged("restored", 0)
+                try expectRepeatable(bench, words(bench.place))
+                #expect(bench.rows() == 3000, bench.story)
+            }
+            #expect(count > 30)
+        }
+    }
+#endif
