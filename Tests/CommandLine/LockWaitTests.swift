@@ -1,4 +1,5 @@
 import Foundation
+import StorePlatform
 import TestKit
 import Testing
 
@@ -54,6 +55,30 @@ struct LockWaitTests {
         #expect(left.allSatisfy { $0.hasPrefix("s.db-") && $0 != "s.db-rotating" }, "\(left)")
         #expect(holder.ask("stock-close") == "ok")
         #expect(try place.ctl("status", store).status == 0)
+    }
+
+    // It waited for the lock for openings for a minute, whatever signals came.
+    @Test("a signal ends a rotation that waits to open the store")
+    func interruptedOpening() throws {
+        #expect(holder.ask("stock-close") == "ok")
+        let opening = try #require(
+            try LockFile(path: store + "-lock", likeFile: store).tryLock(.opening, .exclusive))
+        defer { opening.release() }
+        let run = try begin(["rotate", "STORE", "--no-backup"])
+        #expect(waitUntil { ignores(SIGINT, run) || !run.isRunning })
+        run.send(SIGINT)
+        let sent = ContinuousClock.now
+        let outcome = run.finish()
+        #expect(ContinuousClock.now - sent < .seconds(5))
+        #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.errors)")
+    }
+
+    /// Whether a process has got so far that it takes a signal as a wish to end, and no longer dies of it.
+    private func ignores(_ signal: Int32, _ run: CommandRun) -> Bool {
+        let status = (try? String(contentsOfFile: "/proc/\(run.processIdentifier)/status", encoding: .utf8)) ?? ""
+        let line = status.split(separator: "\n").first { $0.hasPrefix("SigIgn:") }
+        let mask = line.flatMap { UInt64($0.split(separator: "\t").last ?? "", radix: 16) } ?? 0
+        return mask & 1 << UInt64(signal - 1) != 0
     }
 
     @Test("the wait ends when the lock is released", arguments: commands)

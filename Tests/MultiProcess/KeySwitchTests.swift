@@ -186,20 +186,22 @@ import Testing
         var configuration = Configuration()
         configuration.prepareDatabase { try $0.useRawKey(Data(TestKeys.rawKey)) }
         configuration.busyMode = .timeout(5)
-        let deadline = ContinuousClock.now + .seconds(8)
-        var openings = 0
-        while ContinuousClock.now < deadline {
+        let deadline = ContinuousClock.now + .seconds(20)
+        var switches = 0
+        while switches < 4, ContinuousClock.now < deadline {
+            let file = try Files.identity(path)
             let pool = try DatabasePool(path: path, configuration: configuration)
             #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") } == 2)
             try pool.close()
-            openings += 1
-            // A switch needs a moment without connections of programs that cannot be asked to pause.
-            usleep(UInt32.random(in: 0...40_000))
+            // A switch needs a moment without connections of programs that cannot be asked to pause; who opens when the
+            // file has just been exchanged comes at the worst one.
+            let isSwitched = try waitUntil(within: .milliseconds(Int.random(in: 0...150))) {
+                try Files.identity(path) != file
+            }
+            if isSwitched { switches += 1 }
         }
         rotator.kill()
-        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
         // The rotations went on beside the openers.
-        #expect(store.epoch > 2, "epoch \(store.epoch) after \(openings) openings")
-        try store.close()
+        #expect(switches > 0)
     }
 }
