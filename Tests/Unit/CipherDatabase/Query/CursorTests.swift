@@ -177,8 +177,7 @@ import Testing
             let sql = "SELECT iif(column1 = 2, abs(-9223372036854775808), column1) FROM (VALUES (1), (2))"
             let failing = try Int.fetchCursor(db, sql: sql)
             #expect(try failing.next() == 1)
-            #expect(databaseError { try failing.next() }?.message == "integer overflow")
-            #expect(try failing.next() == nil)
+            for _ in 0..<2 { #expect(databaseError { try failing.next() }?.message == "integer overflow") }
         }
     }
 }
