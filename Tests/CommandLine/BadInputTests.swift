@@ -94,7 +94,8 @@ struct BadInputTests {
     @Test("no file at all, and a directory")
     func nothing() throws {
         try place.remove("s.db")
-        try expectError("noSuchStore", 66)
+        // "Make the store with `cipherctl create`" was the hint.
+        try expectError("databaseMissing", 65)
         try place.remove(Self.sidecars[0], Self.sidecars[1])
         try expectError("noSuchStore", 66)
         try FileManager.default.createDirectory(atPath: place.path("s.db"), withIntermediateDirectories: false)

@@ -67,6 +67,15 @@ struct DoctorTests {
         #expect(try doctor("--no-key").status == 0)
     }
 
+    @Test("a file that lets in more users than the database does is named, with the mode that it should have")
+    func wider() throws {
+        try chmod("s.db-sidecar.bak", 0o644)
+        try expect("risk widerThanDatabase", key: false)
+        #expect(try doctor("--no-key").output.contains("chmod 600 '\(place.path("s.db-sidecar.bak"))'"))
+        try chmod("s.db", 0o644)
+        #expect(try doctor("--no-key").status == 0)
+    }
+
     @Test("a directory in which every user may replace files is a risk, unless it is sticky")
     func directory() throws {
         try chmod("", 0o777)

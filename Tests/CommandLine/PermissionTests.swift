@@ -20,6 +20,13 @@ struct PermissionTests {
         try FileManager.default.copyItem(atPath: Workplace.program().path, toPath: place.path("cipherctl"))
     }
 
+    /// The same key in a file of root's: root takes none that belongs to another user.
+    private func ownKey() throws -> String {
+        try place.copy("raw.key", to: "own.key")
+        try FileManager.default.setAttributes([.ownerAccountID: 0], ofItemAtPath: place.path("own.key"))
+        return place.path("own.key")
+    }
+
     private func asNobody(_ arguments: [String]) throws -> CommandRun.Outcome {
         let user = [
             "--reuid=\(OtherUser.number)", "--regid=\(OtherUser.number)", "--clear-groups", place.path("cipherctl"),
@@ -70,14 +77,14 @@ struct PermissionTests {
 
     @Test("a store that was made without --mode cannot be read by another user, nor can its sidecar")
     func ownerAlone() throws {
-        #expect(try place.ctl("create", place.path("new.db")).status == 0)
+        #expect(try place.ctl("create", place.path("new.db"), key: ownKey()).status == 0)
         #expect(try asNobody(["sql", place.path("new.db"), "SELECT 1"]).status == 77)
         #expect(try asNobody(["key", "list", place.path("new.db")]).status == 77)
     }
 
     @Test("a store that was only created, and never used, can be read there already")
     func onlyCreated() throws {
-        #expect(try place.ctl("create", place.path("new.db"), "--mode", "0644").status == 0)
+        #expect(try place.ctl("create", place.path("new.db"), "--mode", "0644", key: ownKey()).status == 0)
         try #require(place.exists("new.db-wal") && place.exists("new.db-shm"))
         let outcome = try asNobody(["sql", place.path("new.db"), "SELECT 1 AS one"])
         #expect(outcome.status == 0, "\(outcome.errors)")

@@ -46,7 +46,7 @@ import Testing
         #expect(victim.diedBySignal())
         let left = try names()
         switch point {
-        case .destroyLocked: #expect(StoreProof.problems(path).isEmpty)
+        case .destroyLocked: #expect(opening(path) == "open" && StoreProof.problems(path).isEmpty)
         case .destroyDatabaseRemoved, .destroyKeyLogSetAside, .destroyLockRemoved:
             #expect(left.allSatisfy { $0.hasPrefix("app.db-lock") || $0.hasPrefix("app.db-keylog") }, "\(left)")
             // The key log outlasts everything.
