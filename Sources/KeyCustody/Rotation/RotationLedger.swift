@@ -223,7 +223,8 @@ package final class RotationLedger: Sendable {
     }
 
     private func isHeld(_ byte: LockByte) -> Bool {
-        (try? LockFile(path: databasePath + "-lock", likeFile: databasePath).isHeld(byte)) ?? false
+        // A disk that fails is no broken invariant: what cannot be looked at is taken for held.
+        (try? LockFile(path: databasePath + "-lock", likeFile: databasePath).isHeld(byte)) ?? true
     }
 }
 
