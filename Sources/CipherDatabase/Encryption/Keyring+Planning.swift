@@ -103,7 +103,7 @@ extension Keyring {
 
 extension SidecarCopies {
     /// Whether every copy that can be read says that its store is still to come.
-    fileprivate var announceOnly: Bool {
+    var announceOnly: Bool {
         let sidecars = SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }
         return !sidecars.isEmpty && sidecars.allSatisfy { $0.state == .creating }
     }

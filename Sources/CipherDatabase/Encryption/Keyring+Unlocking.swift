@@ -68,6 +68,8 @@ extension Keyring {
         guard let paths, let held else { throw keyMissing() }
         let files = SidecarFiles(databasePath: paths.database)
         let copies = files.read()
+        // The keys are those of a store that an interrupted adoption announced; the file is what it was.
+        if try copies.announceOnly && FileDiagnosis(file, path: paths.database).mayBeStandard() { throw standardFile() }
         let choice: SidecarChoice
         do {
             guard let found = try files.choose(copies, unlock: { _ in held.keys }) else { throw saltMissing() }

@@ -92,7 +92,11 @@ package struct SidecarFiles: Sendable {
     }
 
     /// Makes a new version of a direct store's sidecar durable in both files.
-    package func write(_ sidecar: Sidecar, dataKey: DataKey) throws { try write(sidecar, keys: .direct(dataKey)) }
+    ///
+    /// - Parameter didReplaceMain: Called when the main copy is in place: from then on it counts, whatever is thrown.
+    package func write(_ sidecar: Sidecar, dataKey: DataKey, didReplaceMain: () -> Void = {}) throws {
+        try write(sidecar.encoded(keys: .direct(dataKey)), didReplaceMain: didReplaceMain)
+    }
 
     /// Makes a new version durable in both files. The caller holds the opening lock; whoever changes keys holds the admin
     /// lock as well.

@@ -28,6 +28,8 @@ struct StoreAdoption {
         let backup: String?
         /// What failed after the store had taken the file's place; the opening that follows does it again.
         let postponed: (any Error)?
+        /// Whether its sidecar says that the store is complete.
+        let isReady: Bool
     }
 
     /// What is ready to take the file's place.
@@ -52,10 +54,10 @@ struct StoreAdoption {
             try Interruption.shared.check()
             kept = try keepOriginal()
             // Between announcement and end the command must not be stopped by Ctrl-Z: it keeps everybody out.
-            let postponed = try JobControlSuspension.withoutStopping {
+            let (postponed, isReady) = try JobControlSuspension.withoutStopping {
                 try publish(replacement, from: staging.storePath)
             }
-            return Result(hash: replacement.hash, backup: kept?.path, postponed: postponed)
+            return Result(hash: replacement.hash, backup: kept?.path, postponed: postponed, isReady: isReady)
         } catch {
             if let kept, kept.isNew { try? Files.remove(kept.path) }
             file.unlock()
@@ -194,10 +196,10 @@ struct StoreAdoption {
 
     /// Puts the store in the file's place. The rename is the commit point.
     ///
-    /// - Returns: What failed after the rename; nil when all is done and durable. The sidecar may then still say that the
-    ///   store is being created, which the next opening for writing completes.
+    /// - Returns: What failed after the rename, nil when all is done and durable; and whether the sidecar says that the store
+    ///   is complete. Where it does not, the next opening for writing completes it.
     /// - Throws: What failed before the rename: the file is what it was.
-    private func publish(_ replacement: Replacement, from path: String) throws -> (any Error)? {
+    private func publish(_ replacement: Replacement, from path: String) throws -> (postponed: (any Error)?, isReady: Bool) {
         try target.removeAnnouncement()
         var announced = replacement.sidecar
         announced.state = .creating
@@ -208,17 +210,18 @@ struct StoreAdoption {
             try AtomicFile.move(path, to: target.path)
         } catch {
             // Unless the store is there already, and only its folder could not be made durable.
-            guard Files.exists(path) else { return error }
+            guard Files.exists(path) else { return (error, false) }
             try? target.removeAnnouncement()
             throw error
         }
         CrashPoint.reach(.adoptionRenamed)
+        var isReady = false
         do {
-            try target.sidecar.write(announced.next(.ready), dataKey: replacement.dataKey)
+            try target.sidecar.write(announced.next(.ready), dataKey: replacement.dataKey) { isReady = true }
         } catch {
-            return error
+            return (error, isReady)
         }
         CrashPoint.reach(.adoptionEnded)
-        return nil
+        return (nil, true)
     }
 }

@@ -85,9 +85,8 @@ struct AdoptCommand: Command {
     private func complete(
         _ result: StoreAdoption.Result?, _ key: UnlockedKey, _ console: Console
     ) throws -> SharedStore {
-        let files = SidecarFiles(databasePath: StorePaths(path).database)
         // What failed may have been the second copy alone.
-        let isReady = result?.postponed == nil || files.read().main.parsed?.claimed.state == .ready
+        let isReady = result?.isReady == true
         do {
             let store = try SharedStore.open(at: path, unlockedBy: key.source)
             if let failure = result?.postponed {
@@ -96,17 +95,18 @@ struct AdoptCommand: Command {
                 try Files.synchronize(directory: Files.directory(of: StorePaths(path).database))
             }
             // One that was interrupted is completed, and recorded, by the opening.
-            if result != nil, isReady { StoreOpening.logCreation(path, .direct, console) }
+            if isReady { StoreOpening.logCreation(path, .direct, console) }
             return store
         } catch {
             // Completing an earlier adoption, a key that is refused is the caller's mistake.
             if result == nil, ExitCode(error) == .notPermitted { throw error }
-            if result != nil, isReady { StoreOpening.logCreation(path, .direct, console) }
+            if isReady { StoreOpening.logCreation(path, .direct, console) }
             let report = ErrorReport(error)
+            let state = SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed?.state
             let again =
-                files.read().newestClaimed?.state == .creating
-                ? "Free space or mend the disk, then run the same command again, which completes the adoption."
-                : "The store is complete; the next opening for writing does what is left."
+                isReady || state == .ready
+                ? "The store is complete; the next opening for writing does what is left."
+                : "Free space or mend the disk, then run the same command again, which completes the adoption."
             throw CommandFailure(
                 report.exitCode, "adoptionInterrupted",
                 what: "The adoption of \"\(path)\" was interrupted after the store had taken the file's place.",
