@@ -46,6 +46,8 @@ struct FaultyRun {
     let calls: [String]
     /// The number of the call that failed first, from 1.
     let number: Int
+    /// How long it took.
+    let duration: Duration
 
     /// Whether there was such a call.
     var wasHit: Bool { calls.count >= number }
@@ -75,12 +77,14 @@ extension Workplace {
             environment["FAULT_START_CALLS"] = start.kinds
             environment["FAULT_START_NUMBER"] = "\(start.number)"
         }
+        let begin = ContinuousClock.now
         let outcome = try run(arguments, input: input, environment: environment)
+        let duration = ContinuousClock.now - begin
         let text = try String(contentsOfFile: report.path("calls"), encoding: .utf8)
         let calls = text.split(separator: "\n").map { line in
             String(line.drop { $0 != " " }.dropFirst()).replacingOccurrences(of: folder.url.path, with: "")
         }
-        return FaultyRun(outcome: outcome, calls: calls, number: number)
+        return FaultyRun(outcome: outcome, calls: calls, number: number, duration: duration)
     }
 
     /// Lets every call fail once: calls `body` with 1, 2, ... until its run has no such call.

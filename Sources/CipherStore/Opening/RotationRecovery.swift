@@ -266,10 +266,14 @@ extension RecoveryAction.Reason {
 }
 
 extension SidecarCopies {
-    /// The state that the readable copies claim, nobody having proved it; the one furthest in a rotation when they differ,
-    /// and nil without one.
+    /// The state that the newest of the readable copies claims, nobody having proved it; of two that are equally new the one
+    /// that is further in a rotation, and nil without one.
+    ///
+    /// A backup that could not be written when a switch ended still tells of it: nobody has to wait for that.
     fileprivate var claimedState: Sidecar.State? {
-        let states = SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed.state }
+        let claimed = SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }
+        let newest = claimed.map(\.generation).max()
+        let states = claimed.filter { $0.generation == newest }.map(\.state)
         return [Sidecar.State.switching, .rotating, .ready, .creating].first { states.contains($0) }
     }
 }
