@@ -121,7 +121,7 @@ extension Keyring {
             } catch is StoreError {
                 continue
             }
-            try diagnosis.requireOneName()
+            if !isImmutable { try diagnosis.requireOneName() }
             return (key, claimed.salt, claimed.settings)
         }
         return nil
