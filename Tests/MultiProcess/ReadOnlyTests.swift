@@ -23,7 +23,10 @@ import Testing
     }
 
     private func create() throws {
-        let store = try SharedStore.open(at: path, unlockedBy: source, migrator: migrator)
+        var config = Configuration()
+        // For readers of other users: a new store is its owner's alone.
+        config.fileMode = 0o644
+        let store = try SharedStore.open(at: path, unlockedBy: source, configuration: config, migrator: migrator)
         try store.write { try $0.execute(sql: "INSERT INTO one VALUES (1)") }
         try store.close()
     }
@@ -160,7 +163,7 @@ import Testing
         _ = try stranger("ok nil")
         #expect(FolderSnapshot(of: folder).names.isEmpty)
         let writer = try ActorProcess()
-        #expect(writer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(writer.ask("create-shared \(path) raw 644")?.hasPrefix("ok ") == true)
         let reader = try stranger("ok ").process
         #expect(reader.ask("total") == "ok 1")
         #expect(writer.ask("mark 3") == "ok")
@@ -177,7 +180,7 @@ import Testing
         late.end()
         #expect(before.changes(until: FolderSnapshot(of: folder)).isEmpty)
         // And a writer goes on as before.
-        #expect(writer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(writer.ask("create-shared \(path) raw 644")?.hasPrefix("ok ") == true)
         #expect(writer.ask("mark 1") == "ok")
         #expect(writer.ask("total") == "ok 5")
         // As the last to close, a writer empties the log, which a reader may not.
@@ -192,7 +195,7 @@ import Testing
     )
     func afterKill() throws {
         let writer = try ActorProcess()
-        #expect(writer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(writer.ask("create-shared \(path) raw 644")?.hasPrefix("ok ") == true)
         #expect(writer.ask("mark 7") == "ok")
         writer.kill()
         let before = FolderSnapshot(of: folder)
@@ -206,7 +209,7 @@ import Testing
         .enabled(if: isRoot, needsRoot), arguments: [1, 2, 3])
     func duringCheckpoint(write: Int) throws {
         let writer = try ActorProcess()
-        #expect(writer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(writer.ask("create-shared \(path) raw 644")?.hasPrefix("ok ") == true)
         #expect(writer.ask("mark 20") == "ok")
         let early = try stranger("ok ").process
         #expect(writer.ask("fill 30000") == "ok")
@@ -239,7 +242,7 @@ import Testing
         .enabled(if: isRoot, needsRoot), arguments: 1...4)
     func whileKilled(write: Int) throws {
         let writer = try ActorProcess()
-        #expect(writer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(writer.ask("create-shared \(path) raw 644")?.hasPrefix("ok ") == true)
         #expect(writer.ask("mark 20") == "ok")
         let reader = try stranger("ok ").process
         #expect(reader.ask("hold-read") == "ok held")
