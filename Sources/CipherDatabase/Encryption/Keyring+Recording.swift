@@ -83,8 +83,9 @@ extension Keyring {
     func verify(_ file: ConnectionHandle, key: DataKey, salt: Salt, settings: CipherSettings) throws {
         guard let paths, !state.withLock({ $0.isVerified }) else { return }
         let diagnosis = FileDiagnosis(file, path: paths.database)
-        // A file without a sidecar is not ours yet; its adoption keeps it by a second name for a moment.
-        if sidecar != nil { try diagnosis.requireOneName() }
+        // A file without a sidecar is not ours yet; its adoption keeps it by a second name for a moment. A file that is never
+        // written, as a backup, has no WAL under any of its names.
+        if sidecar != nil && !isImmutable { try diagnosis.requireOneName() }
         try diagnosis.verifyFirstPage(key: key, salt: salt, settings: settings, sidecar: sidecar)
         let unmended = state.withLock { state in
             state.isVerified = true
