@@ -109,6 +109,18 @@ struct ReadBackupTests {
         #expect(try place.ctl("backup", "verify", place.path("live")).status == 0)
     }
 
+    @Test("a backup whose files have second names, as in a collection of hard links, is read and restored")
+    func hardLinks() throws {
+        try FileManager.default.createDirectory(atPath: place.path("links"), withIntermediateDirectories: false)
+        for name in try content().keys {
+            try FileManager.default.linkItem(atPath: "\(bundle)/\(name)", toPath: place.path("links/\(name)"))
+        }
+        let sql = try place.ctl("sql", place.path("links"), Self.count, "--json")
+        #expect(sql.output == Self.rows, "\(sql.errors)")
+        #expect(try place.ctl("backup", "verify", place.path("links")).status == 0)
+        #expect(try place.ctl("restore", place.path("links"), place.path("r.db")).status == 0)
+    }
+
     // MARK: Where nobody can write
 
     @Test(
@@ -206,7 +218,8 @@ private final class ReadOnlyMount {
     /// Whether this process may mount.
     static let isPossible: Bool = {
         guard geteuid() == 0 else { return false }
-        return (try? ReadOnlyMount(of: TemporaryFolder().url.path)) != nil
+        let folder = TemporaryFolder()
+        return withExtendedLifetime(folder) { (try? ReadOnlyMount(of: folder.url.path)) != nil }
     }()
 
     init(of path: String) throws {

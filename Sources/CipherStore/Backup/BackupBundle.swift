@@ -119,5 +119,6 @@ package struct BackupBundle: Sendable {
     /// Whether a backup or its verification makes a file of this name.
     static func isOwn(_ name: String) -> Bool {
         name.hasPrefix(databaseName) || name == manifestName || name == StagedBundle.lockName
+            || name.hasPrefix(StagedBundle.lockName + ".tmp-")
     }
 }

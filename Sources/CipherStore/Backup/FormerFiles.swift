@@ -78,8 +78,11 @@ struct FormerFiles {
 
     /// Undoes both, for a restoration that failed: every file has its name back, and the folder is gone.
     func putBack(from folder: String?) throws {
-        for path in [paths.sidecar, paths.sidecarBackup] where try Files.entryExists(path) && isNew(path) {
-            try Files.remove(path)
+        for path in [paths.sidecar, paths.sidecarBackup] where try Files.entryExists(path) {
+            // Without reading them, which such a disk may refuse: at a free place they are new, and one that is kept comes
+            // back below.
+            let isKept = try folder.map { try Files.entryExists($0 + "/" + Files.name(of: path)) } ?? true
+            if try isKept || isNew(path) { try Files.remove(path) }
         }
         guard let folder else { return }
         let kept = try names.filter { try Files.entryExists(folder + "/" + Files.name(of: $0)) }

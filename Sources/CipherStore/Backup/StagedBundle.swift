@@ -98,7 +98,7 @@ final class StagedBundle {
             let lock = folder + "/" + lockName
             // Its maker was killed before it had made the lock file, or is about to.
             guard Files.exists(lock) else {
-                try? Files.removeDirectory(folder)
+                try? BackupBundle.remove(folder)
                 continue
             }
             guard let held = try? LockFile(path: lock, likeFile: nil).tryLock(.admin, .exclusive) else { continue }

@@ -199,7 +199,9 @@ struct StoreAdoption {
     /// - Returns: What failed after the rename, nil when all is done and durable; and whether the sidecar says that the store
     ///   is complete. Where it does not, the next opening for writing completes it.
     /// - Throws: What failed before the rename: the file is what it was.
-    private func publish(_ replacement: Replacement, from path: String) throws -> (postponed: (any Error)?, isReady: Bool) {
+    private func publish(_ replacement: Replacement, from path: String) throws -> (
+        postponed: (any Error)?, isReady: Bool
+    ) {
         try target.removeAnnouncement()
         var announced = replacement.sidecar
         announced.state = .creating

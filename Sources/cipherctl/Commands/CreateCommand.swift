@@ -47,7 +47,8 @@ struct CreateCommand: Command {
         let store = try make(key, configuration, isTakenUp: isTakenUp, console)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
-        let scheme = try store.keys.summary().scheme
+        // For the report alone: the store is made.
+        let scheme = (try? store.keys.summary().scheme) ?? scheme
         try console.report(
             json: .object([
                 "store": .string(path), "store_id": .string("\(store.storeID)"), "epoch": .int(store.epoch),
@@ -72,7 +73,8 @@ struct CreateCommand: Command {
             let remains = UnfinishedCreation(paths: StorePaths(path))
             // The key may be forgotten before there is room: then nothing should be left that only this key completes.
             if !isTakenUp { remains.remove() }
-            if remains.isComplete {
+            let isComplete = remains.isComplete
+            if isComplete == true {
                 let report = ErrorReport(error)
                 throw CommandFailure(
                     report.exitCode, report.name, what: "\"\(path)\" was created, but could not be opened.",
@@ -81,9 +83,13 @@ struct CreateCommand: Command {
                         "The store is complete: do not create it again. The next opening for writing does what is left."
                 )
             }
-            if remains.isThere {
+            if remains.isThere, isComplete == false {
                 console.note(
                     "a part of \"\(path)\" is there, without any rows: the same command with the same key completes it")
+            } else if remains.isThere {
+                console.note(
+                    "parts of \"\(path)\" are there and cannot be read now: once they can, `cipherctl status` says whether the "
+                        + "store is complete; if it is not, the same command with the same key completes it")
             }
             throw error
         }

@@ -12,8 +12,14 @@ struct UnfinishedCreation {
     /// Whether there is something of it.
     var isThere: Bool { [paths.database, paths.sidecar, paths.sidecarBackup].contains { Files.exists($0) } }
 
-    /// Whether it was completed after all.
-    var isComplete: Bool { sidecar.read().main.parsed?.claimed.state == .ready }
+    /// Whether it was completed after all; nil when that cannot be read.
+    var isComplete: Bool? {
+        switch sidecar.read().main {
+        case .present(let found): found.claimed.state == .ready
+        case .absent: false
+        case .damaged, .unreadable: nil
+        }
+    }
 
     /// Removes it, unless another process completes it or has completed it: then it is that one's store.
     func remove() {

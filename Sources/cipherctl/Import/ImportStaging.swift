@@ -82,6 +82,18 @@ final class ImportStaging {
         }
     }
 
+    /// Takes the published database its name in the directory. Until then nobody opens it: it has two.
+    ///
+    /// - Throws: ``CommandFailure`` that says what is left to do: the store is published.
+    func removeSecondName(of target: ImportTarget) throws {
+        for _ in 0..<2 where (try? Files.remove(storePath)) != nil { return }
+        throw CommandFailure(
+            .inputOutput, "importInterrupted",
+            what: "\"\(target.path)\" was imported and verified, but its file still has a second name.",
+            why: "\"\(storePath)\" could not be removed, and a store with two names is opened under neither.",
+            hint: "Remove the directory \"\(directory)\"; then the store is complete: do not import it again.")
+    }
+
     /// Gives a file a name that must be free.
     static func link(_ path: String, _ newPath: String) throws {
         do {
@@ -106,10 +118,15 @@ final class ImportStaging {
     private static func remove(_ directory: String) {
         // Only files: nothing of ours makes a directory in it. The lock goes last, since it says whose this is.
         for name in (try? Files.names(inDirectory: directory)) ?? [] where name != lockName {
-            try? Files.remove("\(directory)/\(name)")
+            removeTwice("\(directory)/\(name)")
         }
-        try? Files.remove("\(directory)/\(lockName)")
+        removeTwice("\(directory)/\(lockName)")
         try? FileManager.default.removeItemIfEmpty(directory)
+    }
+
+    /// A disk may refuse once what it does the next time.
+    private static func removeTwice(_ path: String) {
+        for _ in 0..<2 where (try? Files.remove(path)) != nil { return }
     }
 
     // MARK: Imports that died

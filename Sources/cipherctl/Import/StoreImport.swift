@@ -31,6 +31,7 @@ struct StoreImport {
         try Interruption.shared.check()
         // With the opening lock of the store held: a stop waits for these few calls.
         try JobControlSuspension.withoutStopping { try staging.publish(to: target) }
+        try staging.removeSecondName(of: target)
         return result
     }
 
