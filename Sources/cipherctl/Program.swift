@@ -83,7 +83,10 @@ enum Program {
             return .ok
         }
         let parsed = try ParsedArguments(rest, syntax: command.syntax)
-        if command.changesFiles { IgnoredSignals.outliveReaders() }
+        if command.changesFiles {
+            IgnoredSignals.outliveReaders()
+            console.output.isKeptUntilEnd = true
+        }
         return try command.init(parsed).run(console)
     }
 }

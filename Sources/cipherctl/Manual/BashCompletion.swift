@@ -22,7 +22,7 @@ enum BashCompletion {
                 case $command in
             \(commandCases)
                 esac
-                case $previous in
+                case "$command $previous" in
             \(valueCases)
                 esac
                 if [[ $current == -* ]]; then
@@ -83,25 +83,35 @@ enum BashCompletion {
         }.joined(separator: "\n")
     }
 
-    /// What completes the value of the option in front.
+    /// What completes the value of the option in front. An option of one name may take other values in another command.
     private static var valueCases: String {
-        let options = Catalogue.all.flatMap { $0.syntax.options }
-        var seen: Set<String> = []
-        var lines: [String] = []
-        for option in options where seen.insert(option.name).inserted {
-            guard let placeholder = option.value else { continue }
-            let action =
-                switch Completion.value(placeholder) {
-                case .file:
-                    "compopt -o filenames 2>/dev/null; local IFS=$'\\n'; COMPREPLY=($(compgen -f -- \"$current\"))"
-                case .program: "COMPREPLY=($(compgen -c -- \"$current\"))"
-                case .variable: "COMPREPLY=($(compgen -e -- \"$current\"))"
-                case .choice(let words):
-                    "COMPREPLY=($(compgen -W '\(words.joined(separator: " "))' -- \"$current\"))"
-                case .free: ":"
-                }
-            lines.append("    \(option.name)) \(action); return ;;")
+        var names: [String] = []
+        var actions: [String: [(action: String, command: String)]] = [:]
+        for syntax in Catalogue.all.map({ $0.syntax }) {
+            for option in syntax.options {
+                guard let placeholder = option.value else { continue }
+                if actions[option.name] == nil { names.append(option.name) }
+                actions[option.name, default: []].append((action(placeholder), syntax.name))
+            }
         }
-        return lines.joined(separator: "\n")
+        return names.flatMap { name in
+            let uses = actions[name] ?? []
+            let distinct = Set(uses.map(\.action))
+            guard distinct.count > 1 else { return distinct.map { "    *' \(name)') \($0); return ;;" } }
+            return distinct.sorted().map { action in
+                let patterns = uses.filter { $0.action == action }.map { "'\($0.command) \(name)'" }
+                return "    \(patterns.joined(separator: "|"))) \(action); return ;;"
+            }
+        }.joined(separator: "\n")
+    }
+
+    private static func action(_ placeholder: String) -> String {
+        switch Completion.value(placeholder) {
+        case .file: "compopt -o filenames 2>/dev/null; local IFS=$'\\n'; COMPREPLY=($(compgen -f -- \"$current\"))"
+        case .program: "COMPREPLY=($(compgen -c -- \"$current\"))"
+        case .variable: "COMPREPLY=($(compgen -e -- \"$current\"))"
+        case .choice(let words): "COMPREPLY=($(compgen -W '\(words.joined(separator: " "))' -- \"$current\"))"
+        case .free: ":"
+        }
     }
 }

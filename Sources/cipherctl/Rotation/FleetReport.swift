@@ -1,5 +1,3 @@
-import StorePlatform
-
 /// What became of all stores of one call, and its one exit code.
 struct FleetReport {
     private(set) var outcomes: [RotationOutcome] = []
@@ -23,20 +21,6 @@ struct FleetReport {
     /// Tells an error of one store among several on standard error.
     static func tell(_ error: any Error, of path: String, isJSON: Bool) {
         Console.talk(ErrorReport(error).text(of: path, isJSON: isJSON))
-    }
-
-    /// Prints results. What was done is done when that fails, and the error says so.
-    func printing(_ body: () throws -> Void) throws {
-        do {
-            try body()
-        } catch let error as SystemError {
-            let rotated = outcomes.filter { $0.name == "rotated" }.count
-            guard rotated > 0 else { throw error }
-            throw CommandFailure(
-                .inputOutput, "output", what: "The result could not be printed.", why: "\(error).",
-                hint: "\(rotated) of \(outcomes.count) stores were rotated, and their new keys count: see "
-                    + "`cipherctl rotate --status`.")
-        }
     }
 
     /// The worst of all.

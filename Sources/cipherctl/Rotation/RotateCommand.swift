@@ -53,14 +53,11 @@ struct RotateCommand: Command {
                 path: path, work: work, request: request, key: key, secrets: secrets, console: console)
             let result = RotationFirstLook.outcome(instead: rotation) ?? rotation.outcome()
             fleet.add(result)
-            if !console.isJSON { try fleet.printing { for line in result.lines { try console.line(line) } } }
+            if !console.isJSON { for line in result.lines { try console.line(line) } }
             // What is asked to end does not begin with the next one.
             if Interruption.shared.isSet { break }
         }
-        try fleet.printing {
-            try fleet.report(of: paths.count, console)
-            try console.output.flush()
-        }
+        try fleet.report(of: paths.count, console)
         return fleet.exitCode
     }
 

@@ -4,11 +4,14 @@ import StorePlatform
 final class Output {
     private var buffer: [UInt8] = []
     private static let pieceBytes = 64 * 1024
+    /// Whether everything is written at the end. A command that changes files must not fail in the middle because nobody
+    /// takes its report.
+    var isKeptUntilEnd = false
 
     /// - Throws: `SystemError` when it cannot be written.
     func write(_ text: String) throws {
         buffer += text.utf8
-        if buffer.count >= Self.pieceBytes { try flush() }
+        if buffer.count >= Self.pieceBytes && !isKeptUntilEnd { try flush() }
     }
 
     func line(_ text: String) throws { try write(text + "\n") }
