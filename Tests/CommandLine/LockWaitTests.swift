@@ -65,7 +65,7 @@ struct LockWaitTests {
             try LockFile(path: store + "-lock", likeFile: store).tryLock(.opening, .exclusive))
         defer { opening.release() }
         let run = try begin(["rotate", "STORE", "--no-backup"])
-        #expect(waitUntil { ignores(SIGINT, run) || !run.isRunning })
+        #expect(waitUntil { handles(SIGINT, run) || !run.isRunning })
         run.send(SIGINT)
         let sent = ContinuousClock.now
         let outcome = run.finish()
@@ -73,12 +73,15 @@ struct LockWaitTests {
         #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.errors)")
     }
 
-    /// Whether a process has got so far that it takes a signal as a wish to end, and no longer dies of it.
-    private func ignores(_ signal: Int32, _ run: CommandRun) -> Bool {
-        let status = (try? String(contentsOfFile: "/proc/\(run.processIdentifier)/status", encoding: .utf8)) ?? ""
-        let line = status.split(separator: "\n").first { $0.hasPrefix("SigIgn:") }
-        let mask = line.flatMap { UInt64($0.split(separator: "\t").last ?? "", radix: 16) } ?? 0
-        return mask & 1 << UInt64(signal - 1) != 0
+    /// Whether the process takes a signal as a wish to end, and no longer dies of it: it ignores it, or catches it, as the
+    /// dispatch source of an ignored signal does.
+    private func handles(_ signal: Int32, _ run: CommandRun) -> Bool {
+        let status = (try? Files.contents(of: "/proc/\(run.processIdentifier)/status", limitBytes: 65_536)) ?? []
+        let masks = String(decoding: status, as: UTF8.self).split(separator: "\n").compactMap { line in
+            line.hasPrefix("SigIgn:") || line.hasPrefix("SigCgt:")
+                ? UInt64(line.split(separator: "\t").last ?? "", radix: 16) : nil
+        }
+        return masks.contains { $0 & 1 << UInt64(signal - 1) != 0 }
     }
 
     @Test("the wait ends when the lock is released", arguments: commands)
