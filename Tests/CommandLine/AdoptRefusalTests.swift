@@ -52,6 +52,17 @@ struct AdoptRefusalTests {
         try expectRefusal(65, "saltMissing", "there is no sidecar")
     }
 
+    /// The store that it became was refused by every opener, with the advice to destroy it.
+    @Test("a standard file that was put where a destruction was interrupted is refused until that is settled")
+    func interruptedDestruction() throws {
+        try bench.makeStandard("s.db")
+        try place.write("former", to: "s.db-destroying")
+        try expectRefusal(64, "alreadyExists", "s.db-destroying")
+        try place.remove("s.db-destroying")
+        #expect(try bench.adopt("s.db").status == 0)
+        #expect(try bench.storeRows("s.db").count == 500)
+    }
+
     @Test("a standard file beside the sidecar of another store is refused")
     func foreignSidecar() throws {
         try place.makeStore()

@@ -108,6 +108,69 @@ struct DestroyTests {
         try expectRefusal("sidecarDamaged", 65)
     }
 
+    /// It removed the database and the sidecar, and left a folder that nothing can be restored from.
+    @Test("the database of a backup is left as it is, also by way of a link, and when it is not there any more")
+    func backup() throws {
+        #expect(try place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
+        try FileManager.default.createSymbolicLink(atPath: place.path("link"), withDestinationPath: "b/store.db")
+        let names = try FileManager.default.contentsOfDirectory(atPath: place.path("b")).sorted()
+        for way in ["b/store.db", "link"] { try expectBackup(way, names) }
+        #expect(try place.ctl("verify", place.path("b")).status == 0)
+        try place.remove("b/store.db")
+        try expectBackup("b/store.db", names.filter { $0 != "store.db" })
+    }
+
+    private func expectBackup(_ path: String, _ names: [String]) throws {
+        let outcome = try place.run(["destroy", place.path(path), "--json", "--yes"])
+        #expect(outcome.status == 77 && outcome.errorJSON["code"] as? String == "backupReadOnly", "\(outcome.errors)")
+        #expect(outcome.errors.contains("remove the folder"), "\(outcome.errors)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: place.path("b")).sorted() == names)
+    }
+
+    /// `FileCoordinator` makes a lock file beside any database. One that was moved away for a moment lost the commits in its
+    /// log, which had stayed.
+    @Test("a lock file alone is no store: the log of a database that was moved away stays")
+    func loneLock() throws {
+        for name in ["s.db", "s.db-sidecar", "s.db-sidecar.bak", "s.db-keylog"] { try place.remove(name) }
+        try place.write("commits", to: "s.db-wal")
+        try place.write("other", to: "s.db-journal")
+        let others = ["", "another program's"]
+        for content in others {
+            try place.copy("s.db-lock", to: "saved")
+            try place.write(content, to: "s.db-lock")
+            try expectRefusal("noSuchStore", 66)
+            try place.copy("saved", to: "s.db-lock")
+            try place.remove("saved")
+        }
+        // The library's own goes, and nothing else.
+        let outcome = try destroy("--yes")
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect((outcome.json["removed"] as? [String])?.map { ($0 as NSString).lastPathComponent } == ["s.db-lock"])
+        #expect(try String(contentsOfFile: place.path("s.db-wal"), encoding: .utf8) == "commits")
+        #expect(try String(contentsOfFile: place.path("s.db-journal"), encoding: .utf8) == "other")
+        #expect(!place.exists("s.db-lock"))
+    }
+
+    /// Following the advice to complete the destruction removed the store that had been put there since.
+    @Test("where a store lies beside the database of an interrupted destruction, every command says which is which")
+    func twoDatabases() throws {
+        try place.write("former", to: "s.db-destroying")
+        #expect(try place.ctl("sql", place.path("s.db"), "SELECT count(*) FROM t").output.contains("3000"))
+        try expectRefusal("alreadyExists", 64)
+        let doctor = try place.ctl("doctor", place.path("s.db"), "--json")
+        #expect(doctor.output.contains("destructionInterrupted"), "\(doctor.output)")
+        #expect(doctor.output.contains("move \\\"s.db-destroying\\\" away"), "\(doctor.output)")
+        #expect(try place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
+        let before = FolderSnapshot(of: place.folder)
+        let restored = try place.ctl("restore", place.path("b"), place.path("s.db"), "--replace", "--yes", "--json")
+        #expect(restored.status == 64, "\(restored.errors)")
+        #expect(restored.errorJSON["code"] as? String == "alreadyExists")
+        #expect(before.changes(until: FolderSnapshot(of: place.folder)).isEmpty)
+        try place.remove("s.db-destroying")
+        #expect(try destroy("--yes").status == 0)
+        #expect(try place.names() == ["raw.key", "b"])
+    }
+
     @Test("where there is nothing, or a directory, there is no store to destroy, and no lock file is made")
     func nothing() throws {
         let before = try place.names()

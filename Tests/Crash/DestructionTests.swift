@@ -78,6 +78,62 @@ import Testing
         #expect(StoreProof.problems(path).isEmpty)
     }
 
+    /// Openers of a whole store said that it was destroyed and that `destroy` completes that: which removed the whole store.
+    @Test(
+        "a whole store that is put where a destruction was interrupted opens, and is not destroyed in completing that",
+        arguments: [CrashPoint.destroyLogRemoved, .destroyCompanionsRemoved])
+    func storeOverRemains(_ point: CrashPoint) throws {
+        let other = TemporaryFolder()
+        let source = TestKeys.source("raw")
+        let whole = try SharedStore.open(at: other.path("app.db"), unlockedBy: source)
+        try whole.write { try $0.execute(sql: "CREATE TABLE whole AS SELECT 7 AS a") }
+        try whole.close()
+        try makeStore()
+        let victim = try ActorProcess(crashAt: point.rawValue)
+        #expect(victim.ask("destroy \(path)") == nil)
+        for name in try names(other) where !name.hasSuffix("-lock") {
+            try? FileManager.default.removeItem(atPath: folder.path(name))
+            try FileManager.default.moveItem(atPath: other.path(name), toPath: folder.path(name))
+        }
+        #expect(try Files.byteCount(path + "-destroying") ?? 0 > 0)
+        let reader = try #require(try SharedStore.openReadOnly(at: path, unlockedBy: source))
+        #expect(try reader.read { try Int.fetchOne($0, sql: "SELECT a FROM whole") } == 7)
+        try reader.close()
+        var configuration = Configuration()
+        configuration.prepareDatabase { try $0.useRawKey(Data(TestKeys.rawKey)) }
+        let pool = try DatabasePool(path: path, configuration: configuration)
+        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT a FROM whole") } == 7)
+        try pool.close()
+        #expect(opening(path) == "open")
+        let before = FolderSnapshot(of: folder)
+        let error = #expect(throws: StoreError.self) { try SharedStore.destroy(at: path) }
+        #expect(error?.code == .alreadyExists && error?.remedy.contains("app.db-destroying") == true)
+        #expect(before.changes(until: FolderSnapshot(of: folder)).isEmpty)
+        // As the remedy says.
+        try FileManager.default.removeItem(atPath: path + "-destroying")
+        #expect(opening(path) == "open" && StoreProof.problems(path).isEmpty)
+        try SharedStore.destroy(at: path)
+        #expect(try names().isEmpty)
+    }
+
+    /// It looked for one only before it copied the database.
+    @Test("a restoration refuses a place where a destruction was interrupted while it copied")
+    func restorationOverRemains() throws {
+        let other = TemporaryFolder()
+        let store = try SharedStore.open(at: other.path("app.db"), unlockedBy: TestKeys.source("raw"))
+        try store.backup(toFolder: other.path("backup"))
+        try store.close()
+        let opening = try LockFile(path: path + "-lock", likeFile: nil).tryLock(.opening, .exclusive)
+        let restoring = try ActorProcess()
+        restoring.send("restore \(other.path("backup")) \(path) raw")
+        #expect(waitUntil { FileManager.default.fileExists(atPath: path + "-restoring") })
+        try Data("former".utf8).write(to: URL(fileURLWithPath: path + "-destroying"))
+        opening?.release()
+        let answer = restoring.answer() ?? "died"
+        #expect(answer.contains("noSuchStore") && answer.contains("the destruction was interrupted"), "\(answer)")
+        #expect(try names() == ["app.db-destroying", "app.db-lock"])
+    }
+
     @Test("an empty file that another program made at the path of a destroyed store changes nothing of that")
     func emptyFile() throws {
         try makeStore()

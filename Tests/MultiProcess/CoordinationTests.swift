@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import StorePlatform
 import Synchronization
 import TestKit
 import Testing
@@ -189,6 +190,40 @@ import Testing
         for actor in actors { actor.send("coordinated-open \(path) raw") }
         for actor in actors { #expect(actor.answer()?.hasPrefix("ok ") == true) }
         #expect(actors[0].ask("count migrated") == "ok 1")
+    }
+
+    /// A destruction removed the lock file while its own caller was inside the coordinator: who waited for the turn made a
+    /// new one, and was inside at the same time.
+    @Test("a store that is destroyed and made anew inside a turn keeps out who waits for that turn")
+    func destruction() throws {
+        let source = TestKeys.source("raw")
+        try SharedStore.open(at: path, unlockedBy: source).close()
+        let waiting = try ActorProcess()
+        // Whatever it answers, it is up.
+        #expect(waiting.ask("total") != nil)
+        let file = try LockFile(path: path + "-lock", likeFile: nil)
+        let before = try Files.identity(file.path)
+        try FileCoordinator().coordinate(writingItemAt: url, options: .forDeleting) { url in
+            waiting.send("coordinate-and-hold \(path) writing")
+            let report = try SharedStore.destroy(at: url)
+            #expect(report.notices.contains { $0.contains("This process is coordinating") }, "\(report.notices)")
+            #expect(!report.removed.contains(file.path))
+            // As long as another one's wait lasts, the one that waits could have come in.
+            #expect(!canWrite())
+            #expect(file.owners(of: .coordinator) == [getpid()])
+            #expect(try Files.identity(file.path) == before)
+            try SharedStore.open(at: url, unlockedBy: source).close()
+        }
+        #expect(waiting.answer() == "ok held")
+        // A turn of another process keeps the lock file as well, and it is named.
+        let report = try SharedStore.destroy(at: url)
+        #expect(
+            report.notices.contains { $0.contains("Process \(waiting.processIdentifier) (StoreActor") },
+            "\(report.notices)")
+        #expect(waiting.ask("done") == "ok released")
+        // What was kept is removed by the next one.
+        #expect(try SharedStore.destroy(at: url).removed == [file.path])
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).isEmpty)
     }
 
     @Test("a file in a directory that does not exist is an error, not a wait")

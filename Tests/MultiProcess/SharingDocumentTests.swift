@@ -158,6 +158,10 @@ import Testing
         try FileManager.default.moveItem(atPath: folder.path("saved"), toPath: path)
         #expect(victim.ask("destroy \(path)") == nil)
         try expect(said(), leadsTo: "noSuchStore", "the destruction was interrupted")
+        try Data("another".utf8).write(to: URL(fileURLWithPath: path))
+        let refused = #expect(throws: StoreError.self) { try SharedStore.destroy(at: path) }
+        try expect(refused.map { "\($0)" } ?? "", leadsTo: "alreadyExists", "two databases at the place")
+        try FileManager.default.removeItem(atPath: path)
         try SharedStore.destroy(at: path)
         try open().close()
     }

@@ -29,7 +29,7 @@ struct StoreRestoration {
         try BundleOpening.check(bundle, verified.keys, pages: verified.manifest.pages)
         let directory = Files.directory(of: paths.database)
         try SharedStore.requireSafe(try FilesystemKind.of(directory), of: directory, Configuration())
-        if let destroyed = try MissingDatabase.interruptedDestruction(paths) { throw destroyed }
+        try MissingDatabase.requireNoDestruction(paths)
         let former = FormerFiles(paths: paths, newSidecar: try verified.sidecar.encoded(keys: verified.keys))
         try requireFree(former)
         let reference = try Files.kind(paths.database) == .regular ? paths.database : bundle.databasePath
@@ -118,7 +118,8 @@ struct StoreRestoration {
         defer { try? live?.unlockSQLiteBytes() }
         // One that has not read yet holds no lock. Its first read would find the log of the store to come.
         guard StoreHolders.strangers(of: paths.database).isEmpty else { throw inUse() }
-        // Something may have come while the database was copied.
+        // Something may have come while the database was copied, or a destruction may have been interrupted.
+        try MissingDatabase.requireNoDestruction(paths)
         try requireFree(former)
         try watch.check()
         let folder = try isReplacing ? former.keep() : nil

@@ -20,13 +20,16 @@ extension SharedStore {
     ///
     /// Nobody may have the store open, this process included. A destruction that was interrupted leaves a store that nobody
     /// opens any more (`noSuchStore`, with the reason), and is completed by calling this again. Backups, the folders in which
-    /// restorations keep former files, and the original of an adoption are not touched. Files are removed, not overwritten.
+    /// restorations keep former files, and the original of an adoption are not touched. The lock file stays, with a notice,
+    /// while a process is inside `FileCoordinator` for the store, the caller included: others may wait for its turn. Files are
+    /// removed, not overwritten.
     ///
     /// - Parameter path: The database file, not a link to it.
     /// - Returns: What was removed.
     /// - Throws: `StoreError` `noSuchStore` when there is nothing to remove, `storeInUse` with the holders' names,
-    ///   `notEncrypted`, `saltMissing` or `sidecarDamaged` for a file that is not known to be a store, `alreadyExists` when
-    ///   something that is no file has the name of one, `hardLinked`; `SystemError`. Nothing was changed then, unless the
+    ///   `notEncrypted`, `saltMissing` or `sidecarDamaged` for a file that is not known to be a store, `backupReadOnly` for
+    ///   the database of a backup, `alreadyExists` when something that is no file has the name of one, or when another database
+    ///   came to the place after a destruction was interrupted, `hardLinked`; `SystemError`. Nothing was changed then, unless the
     ///   system refused in the middle.
     @discardableResult
     public static func destroy(at path: String) throws -> DestructionReport {
@@ -44,7 +47,7 @@ extension SharedStore {
 /// 2. The place is locked: nobody opens it, nobody has a lease, SQLite's bytes of the database are free.
 /// 3. The database is renamed to `<database>-destroying`: the commit point. From here on there is no store.
 /// 4. Log, journal, sidecars, copies and temporary files are removed, then the renamed database.
-/// 5. The lock file and, last of all, the key log are removed.
+/// 5. The lock file, unless a `FileCoordinator` uses it, and, last of all, the key log are removed.
 ///
 /// Each step is durable before the next begins. An interruption before step 3 leaves the store as it was. After it,
 /// openers find `<database>-destroying` and say so (``MissingDatabase``).
@@ -52,6 +55,15 @@ struct StoreDestruction {
     /// The path as it was given.
     let path: String
     let paths: StorePaths
+
+    /// What there is to remove.
+    private enum Found {
+        case store
+        /// Files of a store that has no database, or none any more.
+        case remains
+        /// The lock file alone. What else has the name of a part of a store may belong to a database that was moved away.
+        case lockFile
+    }
 
     private var keyLog: KeyLog { KeyLog(databasePath: paths.database) }
     private var sidecars: SidecarFiles { SidecarFiles(databasePath: paths.database) }
@@ -64,7 +76,7 @@ struct StoreDestruction {
 
     func run() throws -> DestructionReport {
         let folder = Files.directory(of: paths.database)
-        try requireStore()
+        try requireStore(isLocked: false)
         guard Files.canWrite(directory: folder) else { throw SystemError.permissionDenied("unlink", paths.database) }
         let file = try LockFile(path: paths.lock, likeFile: paths.database)
         let deadline = ContinuousClock.now + Limits.restorationWait
@@ -75,26 +87,35 @@ struct StoreDestruction {
         guard let lease = try file.tryLock(.lease, .exclusive) else { throw inUse() }
         defer { lease.release() }
         // Something may have come while the locks were waited for.
-        try requireStore()
-        let live = try Files.kind(paths.database) == .regular ? LiveFiles.descriptor(of: paths.database) : nil
+        let found = try requireStore(isLocked: true)
+        let live = found == .store ? try LiveFiles.descriptor(of: paths.database) : nil
         if let live, try !live.tryLockSQLiteBytes() { throw inUse() }
         defer { try? live?.unlockSQLiteBytes() }
         // A connection that has not read yet holds no lock.
         guard StoreHolders.strangers(of: paths.database).isEmpty else { throw inUse() }
         CrashPoint.reach(.destroyLocked)
-        return try remove(live, folder)
+        if found == .lockFile { return try removeLockFile(file, folder) }
+        return try remove(live, file, folder)
     }
 
     // MARK: What is there
 
     /// Refuses whatever is not known to be a store, or what is left of one.
-    private func requireStore() throws {
+    ///
+    /// - Parameter isLocked: Whether the place is locked, so that a lone lock file is that of a store which another
+    ///   destruction has removed meanwhile.
+    @discardableResult
+    private func requireStore(isLocked: Bool) throws -> Found {
+        try refuseBackup()
         if try Files.kindOfName(path) == .other, try Files.kind(path) != .other {
             throw noStore("The path is a symbolic link.", "Give the path of the store itself: \"\(paths.database)\".")
         }
+        let found: Found
         switch try Files.kindOfName(paths.database) {
-        case .regular: try requireDatabase()
-        case nil: try requireRemains()
+        case .regular:
+            try requireDatabase()
+            found = .store
+        case nil: found = try requireRemains(isLocked)
         case .directory: throw noStore("The path names a directory.", "Check the path.")
         case .other: throw noStore("The path names a device, a pipe or a link.", "Check the path.")
         }
@@ -105,6 +126,15 @@ struct StoreDestruction {
                 why: "It has the name of a part of the store, and is a directory, a link or a device.",
                 remedy: "Look what it is, and move it away. Nothing was removed.")
         }
+        return found
+    }
+
+    private func refuseBackup() throws(StoreError) {
+        guard let bundle = BackupBundle(holding: paths.database) else { return }
+        throw StoreError(
+            .backupReadOnly, what: "\"\(bundle.databasePath)\" is the database of a backup, not a store.",
+            why: "A destruction removes stores, and leaves their backups.",
+            remedy: "If the backup is to go, remove the folder \"\(bundle.folder)\" yourself. Nothing was removed.")
     }
 
     private func isRegularOrAbsent(_ path: String) throws(SystemError) -> Bool {
@@ -117,6 +147,8 @@ struct StoreDestruction {
         let status = try live.status()
         // Of an interrupted destruction: another program made an empty file since.
         if status.byteCount == 0, try Files.entryExists(paths.destroying) { return }
+        // Who put a database there does not mean it by completing the destruction of the former one.
+        try MissingDatabase.requireNoDestruction(paths)
         guard status.linkCount <= 1 else {
             throw StoreError(
                 .hardLinked, what: "\"\(paths.database)\" has \(status.linkCount) names.",
@@ -161,11 +193,19 @@ struct StoreDestruction {
     }
 
     /// Without a database: what an interrupted destruction leaves, or somebody who removed the database alone.
-    private func requireRemains() throws {
-        let signs = [paths.destroying, paths.sidecar, paths.sidecarBackup, paths.lock, keyLog.path]
-        if try signs.contains(where: { try Files.entryExists($0) }) { return }
-        if try !AtomicFile.leftovers(of: keyLog.path).isEmpty { return }
-        throw noStore("The file does not exist, and no file of a store is beside it.", "Check the path.")
+    ///
+    /// A lock file says little: `FileCoordinator` makes one beside any file, and other programs make files of that name.
+    private func requireRemains(_ isLocked: Bool) throws -> Found {
+        let signs = [paths.destroying, paths.sidecar, paths.sidecarBackup, keyLog.path]
+        if try signs.contains(where: { try Files.entryExists($0) }) { return .remains }
+        if try !AtomicFile.leftovers(of: keyLog.path).isEmpty { return .remains }
+        guard try Files.entryExists(paths.lock) else {
+            throw noStore("The file does not exist, and no file of a store is beside it.", "Check the path.")
+        }
+        if isLocked || LockFile.isLibrarys(paths.lock) { return .lockFile }
+        throw noStore(
+            "The file does not exist, and \"\(paths.lock)\" beside it may be another program's.",
+            "Check the path. If that file is to go, remove it yourself. Nothing was removed.")
     }
 
     private func noStore(_ why: String, _ remedy: String) -> StoreError {
@@ -183,7 +223,7 @@ struct StoreDestruction {
 
     // MARK: Removing
 
-    private func remove(_ live: LiveFile?, _ folder: String) throws -> DestructionReport {
+    private func remove(_ live: LiveFile?, _ file: LockFile, _ folder: String) throws -> DestructionReport {
         var removed: [String] = []
         if live != nil {
             try AtomicFile.move(paths.database, to: paths.destroying)
@@ -203,7 +243,7 @@ struct StoreDestruction {
         try removeDatabase(live)
         try Files.synchronize(directory: folder)
         CrashPoint.reach(.destroyDatabaseRemoved)
-        try removeLockAndKeyLog(&removed)
+        notices += try removeLockAndKeyLog(file, folder, &removed)
         try Files.synchronize(directory: folder)
         notices += try kept(in: folder)
         return DestructionReport(path: paths.database, removed: removed, notices: notices)
@@ -246,14 +286,40 @@ struct StoreDestruction {
 
     /// Whoever waits for the lock file makes a new one as soon as this one is gone, and may create a store. Its key log must
     /// not be the one that is removed: that has given its name away before.
-    private func removeLockAndKeyLog(_ removed: inout [String]) throws(SystemError) {
+    ///
+    /// - Returns: Why the lock file was left, where it was.
+    private func removeLockAndKeyLog(
+        _ file: LockFile, _ folder: String, _ removed: inout [String]
+    ) throws(SystemError) -> [String] {
         let log = try AtomicFile.setAside(keyLog.path)
         CrashPoint.reach(.destroyKeyLogSetAside)
-        try remove(paths.lock, &removed)
+        let notices = try removeLock(file, &removed)
         CrashPoint.reach(.destroyLockRemoved)
-        guard let log else { return }
+        guard let log else { return notices }
+        // A lock file that comes back after a power cut is known for a store's by the key log.
+        try Files.synchronize(directory: folder)
         try Files.remove(log)
         removed.append(keyLog.path)
+        return notices
+    }
+
+    private func removeLockFile(_ file: LockFile, _ folder: String) throws -> DestructionReport {
+        var removed: [String] = []
+        try AtomicFile.removeLeftovers(of: paths.lock)
+        let notices = try removeLock(file, &removed)
+        try Files.synchronize(directory: folder)
+        return DestructionReport(path: paths.database, removed: removed, notices: notices)
+    }
+
+    private func removeLock(_ file: LockFile, _ removed: inout [String]) throws(SystemError) -> [String] {
+        guard let who = try file.removeUnlessCoordinated() else {
+            removed.append(paths.lock)
+            return []
+        }
+        return [
+            "\"\(paths.lock)\" was kept: \(who) is coordinating access to the file, and others may be waiting for its turn. "
+                + "When that has ended, destroying it again removes it; it holds nothing of the store's content."
+        ]
     }
 
     /// What looks as if it belonged to the store, and is a copy of its own.

@@ -1,3 +1,4 @@
+import CipherDatabase
 import CipherStore
 import KeyCustody
 import PageFormat
@@ -28,6 +29,7 @@ struct AdoptionTarget {
                 hint: "Check the path.")
         }
         guard status.kind == .regular else { throw refused("It is a directory or a device.", "Check the path.") }
+        try MissingDatabase.requireNoDestruction(paths)
         try requireSafeFilesystem()
         // No connection of this process is open on it, so closing this descriptor drops nobody's locks.
         let first = try FileDescriptor(opening: path, .readOnly).read(at: 0, byteCount: 4096)

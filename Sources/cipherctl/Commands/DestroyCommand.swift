@@ -15,7 +15,8 @@ struct DestroyCommand: Command {
             "Removes the database, its write-ahead log, both copies of the sidecar, what interrupted work left, the lock file "
                 + "and, last, the key log. No key is needed, only the right to write the directory. Backups are not touched.",
             "Nothing is removed while a process has the store open, or where the file is not known to be a store. A "
-                + "destruction that was interrupted is completed by the same command; until then nobody opens the store.",
+                + "destruction that was interrupted is completed by the same command; until then nobody opens the store. If "
+                + "another database was put there meanwhile, it is refused until STORE-destroying is moved away.",
             "Files are removed, not overwritten: what a disk, a snapshot or a backup keeps opens with the keys of its time.",
         ])
 

@@ -33,11 +33,7 @@ struct StrayFiles {
                 .risk, "temporaryFile", "\"\(name)\" was left by a process that died while it wrote",
                 remedy: "nothing: a later change of the sidecar removes it; or remove it yourself")
         }
-        if ending == "-destroying" {
-            return Finding(
-                .problem, "destructionInterrupted", "\"\(name)\" is the database of a store that was being destroyed",
-                remedy: "complete it with cipherctl destroy: nobody opens a store here until then")
-        }
+        if ending == "-destroying" { return destroyedDatabase(name) }
         if ending == "-restoring" {
             return Finding(
                 .risk, "restorationCut", "\"\(name)\" was left by a restoration that is running or was killed",
@@ -54,6 +50,18 @@ struct StrayFiles {
                 remedy: "remove it when you no longer need it: the same passphrase opens it")
         }
         return nil
+    }
+
+    private func destroyedDatabase(_ name: String) -> Finding {
+        let isReplaced = ((try? Files.byteCount(paths.database)) ?? nil) ?? 0 > 0
+        let what = "\"\(name)\" is the database of a store that was being destroyed"
+        return isReplaced
+            ? Finding(
+                .risk, "destructionInterrupted", what + ", and another one has taken its place since",
+                remedy: "move \"\(name)\" away, that file alone, or remove it: cipherctl destroy refuses until then")
+            : Finding(
+                .problem, "destructionInterrupted", what,
+                remedy: "complete it with cipherctl destroy: nobody opens a store here until then")
     }
 
     /// What has the name of the copy that a rotation makes.
