@@ -5,9 +5,26 @@
 struct ComparableSchema: Equatable {
     private enum Definition: Hashable {
         case table(ComparableTable)
+        case index(Index)
         case text(String)
         /// Of SQLite's own making.
         case none
+    }
+
+    private struct Index: Hashable {
+        let isUnique: Bool
+        /// With collation and direction, if any.
+        let items: [String]
+        let condition: String
+
+        /// Whether it lists these columns, in this order.
+        func indexes(_ columns: [String]) -> Bool { items == columns.map { "\"\($0)\"" } }
+
+        /// Whether it only speeds up queries, and lists nothing but columns.
+        func isPlain(in table: ComparableTable) -> Bool {
+            !isUnique && condition.isEmpty
+                && items.allSatisfy { item in table.columns.contains { "\"\($0.name)\"" == item } }
+        }
     }
 
     private struct Object: Hashable {
@@ -33,55 +50,69 @@ struct ComparableSchema: Equatable {
         }
         let keyColumns = tables.mapValues(\.keyColumns)
         for name in tables.keys { tables[name]?.resolveForeignKeys { keyColumns[$0] } }
-        objects = Set(
-            schemaObjects.map { object in
-                let name = object.name.lowercasedASCII
-                let definition: Definition
-                if let table = tables[name], object.type == "table" {
-                    definition = .table(table)
-                } else if let sql = object.sql {
-                    let columns = tables[object.tableName.lowercasedASCII].map { Set($0.columns.map(\.name)) }
-                    definition = .text(Self.normalized(sql, type: object.type, columns: columns))
-                } else {
-                    definition = .none
-                }
-                return Object(
-                    type: object.type, name: name, tableName: object.tableName.lowercasedASCII, definition: definition)
-            })
+        objects = Set(schemaObjects.compactMap { Self.comparable($0, tables[$0.tableName.lowercasedASCII]) })
+    }
+
+    /// - Parameter table: The table of the object, or the object itself, where its definition is understood.
+    /// - Returns: Nil for what changes nothing.
+    private static func comparable(_ object: SchemaObject, _ table: ComparableTable?) -> Object? {
+        var name = object.name.lowercasedASCII
+        let definition: Definition
+        if object.type == "table", let table {
+            definition = .table(table)
+        } else if let sql = object.sql {
+            definition = self.definition(sql, type: object.type, table)
+        } else {
+            definition = .none
+        }
+        // An index that is named after its table and columns. The prefix was missing before where a reference had several
+        // columns, and a reference that was UNIQUE got an index beside the one that it has anyway.
+        if case .index(let index) = definition, let table, index.isPlain(in: table), name.contains("_on_") {
+            if table.uniqueKeys.contains(where: { index.indexes($0.columns) }) { return nil }
+            if name.hasPrefix("index_") { name.removeFirst("index_".count) }
+        }
+        return Object(
+            type: object.type, name: name, tableName: object.tableName.lowercasedASCII, definition: definition)
     }
 
     // MARK: All but tables
 
-    private static func normalized(_ sql: String, type: String, columns: Set<String>?) -> String {
+    private static func definition(_ sql: String, type: String, _ table: ComparableTable?) -> Definition {
         let tokens = SQLToken.tokens(of: sql)
         do {
             var reader = DefinitionReader(tokens)
             try reader.require("create")
             _ = reader.skip("temp") || reader.skip("temporary")
             switch type {
-            case "index": return try index(&reader, columns)
-            case "trigger": return try trigger(&reader)
-            default: return try viewOrVirtualTable(&reader)
+            case "index": return .index(try index(&reader, table?.namesInExpressions))
+            case "trigger": return .text(try trigger(&reader))
+            default: return .text(try viewOrVirtualTable(&reader))
             }
         } catch {
-            return tokens.normalized()
+            return .text(tokens.normalized())
         }
     }
 
-    private static func index(_ reader: inout DefinitionReader, _ columns: Set<String>?) throws -> String {
-        let kind = reader.skip("unique") ? "unique index" : "index"
+    private static func index(_ reader: inout DefinitionReader, _ columns: Set<String>?) throws -> Index {
+        let isUnique = reader.skip("unique")
         try reader.require("index")
         _ = reader.skip("if", "not", "exists")
         _ = try reader.takeQualifiedName()
         try reader.require("on")
-        let table = try reader.takeName()
+        _ = try reader.takeName()
         let items = try reader.takeParentheses().splitAtCommas().map { item in
+            var item = item
             // Ascending is the default.
-            (item.last?.isWord("asc") == true ? Array(item.dropLast()) : item).normalized(columns: columns)
+            if item.last?.isWord("asc") == true { item.removeLast() }
+            // A string alone is the name of a column.
+            if let first = item.first, first.kind == .string, item.count == 1 || item[1].isWord("collate") {
+                item[0] = first.as(.bracketedName)
+            }
+            return item.normalized(columns: columns)
         }
         let condition = reader.skip("where") ? reader.takeRest().normalized(columns: columns) : ""
         guard reader.takeRest().isEmpty else { throw DefinitionReader.Unknown() }
-        return "\(kind) \(table) (\(items.joined(separator: ", "))) \(condition)"
+        return Index(isUnique: isUnique, items: items, condition: condition)
     }
 
     private static func trigger(_ reader: inout DefinitionReader) throws -> String {

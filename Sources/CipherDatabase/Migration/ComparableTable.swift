@@ -51,6 +51,14 @@ struct ComparableTable: Hashable {
     /// What foreign keys that name no column of this table refer to.
     var keyColumns: [String] { primaryKey?.names ?? ["rowid"] }
 
+    /// What a name in double quotes can stand for in an expression of the table, in lower case.
+    var namesInExpressions: Set<String> { namesInExpressions(columns.map(\.name)) }
+
+    private func namesInExpressions(_ columns: [String]) -> Set<String> {
+        // https://www.sqlite.org/lang_createtable.html#rowids_and_the_integer_primary_key
+        Set(columns.map(\.lowercasedASCII)).union(isWithoutRowID ? [] : ["rowid", "oid", "_rowid_"])
+    }
+
     /// - Throws: ``DefinitionReader/Unknown`` for text that is not understood.
     init(sql: String) throws {
         var reader = DefinitionReader(sql)
@@ -62,7 +70,7 @@ struct ComparableTable: Hashable {
         let items = try reader.takeParentheses().splitAtCommas()
         try readOptions(&reader)
         // Every column first: checks and generated columns tell names from text by them.
-        let names = Set(items.compactMap { Self.isConstraint($0) ? nil : $0.first?.name?.lowercasedASCII })
+        let names = namesInExpressions(items.compactMap { Self.isConstraint($0) ? nil : $0.first?.name })
         for item in items {
             var itemReader = DefinitionReader(item)
             if Self.isConstraint(item) {
@@ -129,7 +137,7 @@ extension ComparableTable {
 
     private static let columnWords: Set<String> = [
         "constraint", "primary", "not", "null", "unique", "check", "default", "collate", "references", "generated",
-        "as",
+        "as", "deferrable",
     ]
 
     private static func readType(_ reader: inout DefinitionReader) throws -> String {
@@ -177,7 +185,10 @@ extension ComparableTable {
             let isStored = reader.skip("stored")
             _ = !isStored && reader.skip("virtual")
             column.generation = (isStored ? "stored " : "virtual ") + expression
-        } else if !Self.skipDeferral(&reader) {
+        } else if let isDeferred = Self.readDeferral(&reader) {
+            // SQLite applies it to the last reference of the table, whatever stands between.
+            if let last = foreignKeys.indices.last { foreignKeys[last].isDeferred = isDeferred }
+        } else {
             throw DefinitionReader.Unknown()
         }
     }
@@ -192,15 +203,18 @@ extension ComparableTable {
         let isKeyword = ["null", "true", "false", "current_time", "current_date", "current_timestamp"]
             .contains { value.isWord($0) }
         if value.name != nil && !isKeyword {
-            return [SQLToken(kind: .string, text: value.text, bytes: value.bytes)].normalized()
+            return [value.as(.string)].normalized()
         }
         return sign + [value].normalized()
     }
 
-    private static func skipDeferral(_ reader: inout DefinitionReader) -> Bool {
-        guard reader.skip("not", "deferrable") || reader.skip("deferrable") else { return false }
-        _ = reader.skip("initially", "deferred") || reader.skip("initially", "immediate")
-        return true
+    /// Whether a clause defers a foreign key; nil where there is no such clause.
+    private static func readDeferral(_ reader: inout DefinitionReader) -> Bool? {
+        let isExcluded = reader.skip("not", "deferrable")
+        guard isExcluded || reader.skip("deferrable") else { return nil }
+        let isDeferred = reader.skip("initially", "deferred")
+        _ = !isDeferred && reader.skip("initially", "immediate")
+        return isDeferred && !isExcluded
     }
 }
 
@@ -282,11 +296,8 @@ extension ComparableTable {
             } else if reader.skip("match") {
                 // SQLite reads it, and pays it no attention.
                 _ = try reader.takeName()
-            } else if reader.skip("not", "deferrable") {
-                _ = reader.skip("initially", "deferred") || reader.skip("initially", "immediate")
-            } else if reader.skip("deferrable") {
-                key.isDeferred = reader.skip("initially", "deferred")
-                _ = !key.isDeferred && reader.skip("initially", "immediate")
+            } else if let isDeferred = readDeferral(&reader) {
+                key.isDeferred = isDeferred
             } else {
                 return key
             }

@@ -90,12 +90,40 @@ extension Collection where Element == SQLToken {
 
     /// The tokens as text that is the same for every spelling of an expression.
     ///
-    /// - Parameter columns: The names, in lower case, that a name in double quotes can stand for; SQLite takes all
-    ///   others for text. Nil where every one is a name.
+    /// - Parameter columns: The names of columns, in lower case, where the expression belongs to a table and sees no
+    ///   other. Nil where every name in double quotes is taken for a name.
     func normalized(columns: Set<String>? = nil) -> String {
         var tokens = Array(self)
         while let inner = tokens.insideParentheses { tokens = inner }
-        return tokens.map { $0.normalized(columns: columns) }.joined(separator: " ")
+        if let columns { tokens = tokens.withNames(of: columns) }
+        return tokens.map(\.normalized).joined(separator: " ")
+    }
+
+    /// The tokens of an expression of a table, with quoted names and strings as SQLite reads them: a name in double
+    /// quotes is text where it can be text and no column has that name, and a string is a name where only a name may
+    /// stand. Names of columns lose the name of the table before them, which `ALTER TABLE RENAME` writes in quotes.
+    private func withNames(of columns: Set<String>) -> [SQLToken] {
+        let tokens = Array(self)
+        var read: [SQLToken] = []
+        // Between the AS of a CAST and the next parenthesis; no other AS is allowed in these expressions.
+        var isInType = false
+        for (index, token) in tokens.enumerated() {
+            let last = index > 0 ? tokens[index - 1] : nil
+            let next = index + 1 < tokens.count ? tokens[index + 1] : nil
+            if token.isSymbol("(") || token.isSymbol(")") { isInType = false }
+            if token.isSymbol(".") || token.name != nil && next?.isSymbol(".") == true { continue }
+            let isName =
+                isInType || last?.isSymbol(".") == true || last?.isWord("collate") == true
+                || next?.isSymbol("(") == true
+            switch token.kind {
+            case .string where isName: read.append(token.as(.bracketedName))
+            case .quotedName where !isName && !columns.contains(token.text.lowercasedASCII):
+                read.append(token.as(.string))
+            default: read.append(token)
+            }
+            if token.isWord("as") { isInType = true }
+        }
+        return read
     }
 
     /// What is inside of the parentheses that enclose all tokens; nil where none do.
@@ -114,14 +142,10 @@ extension Collection where Element == SQLToken {
 extension SQLToken {
     /// The token as text that is the same for every spelling: names in lower case and in one kind of quotes, numbers by
     /// their value, operators by their first name.
-    fileprivate func normalized(columns: Set<String>?) -> String {
+    fileprivate var normalized: String {
         switch kind {
-        case .word, .bracketedName: return "\"\(text.lowercasedASCII)\""
-        case .quotedName:
-            let name = text.lowercasedASCII
-            if let columns, !columns.contains(name) { return quotedText }
-            return "\"\(name)\""
-        case .string: return quotedText
+        case .word, .quotedName, .bracketedName: return "\"\(text.lowercasedASCII)\""
+        case .string: return DatabaseValue(.string(text)).literal
         case .blob: return text.lowercasedASCII
         case .number: return normalizedNumber
         case .parameter: return text
@@ -134,7 +158,8 @@ extension SQLToken {
         }
     }
 
-    private var quotedText: String { DatabaseValue(.string(text)).literal }
+    /// The same text, read as another kind of token.
+    func `as`(_ kind: Kind) -> SQLToken { SQLToken(kind: kind, text: text, bytes: bytes) }
 
     private var normalizedNumber: String {
         let digits = text.filter { $0 != "_" }.lowercasedASCII

@@ -83,7 +83,7 @@ public final class ForeignKeyDefinition {
                 index: indexing.map { _ in names }, indexIsUnique: indexing == .unique)
         }
         only.references(
-            key.table, column: key.columnNames[0], onDelete: deleting, onUpdate: updating, deferred: isDeferred)
+            key.table, column: key.columnNames?.first, onDelete: deleting, onUpdate: updating, deferred: isDeferred)
         switch indexing {
         case .index: only.indexed()
         case .unique: only.unique()
@@ -97,13 +97,16 @@ public final class ForeignKeyDefinition {
 struct ReferencedKey {
     typealias Column = (name: String, type: Database.ColumnType?)
 
-    let table: String
-    /// Nil for a rowid without a column of its own.
+    var table: String
+    /// Nil for a rowid without a column of its own, and where the key is not known.
     let columns: [Column]?
+    /// Whether the key may be written as SQL in the definition of the table, where only SQLite finds it: a reference to
+    /// `rowid` fails then, one that names no columns does not.
+    var isLeftToSQLite = false
 
-    var columnNames: [String] { columns?.map(\.name) ?? ["rowid"] }
+    var columnNames: [String]? { columns?.map(\.name) ?? (isLeftToSQLite ? nil : ["rowid"]) }
 
-    /// The columns by the names that references take; a rowid is called `id` there.
+    /// The columns by the names that references take; a rowid, or a key that is not known, is called `id` there.
     var namedColumns: [Column] { columns ?? [("id", .integer)] }
 }
 

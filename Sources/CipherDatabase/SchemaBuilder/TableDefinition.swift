@@ -114,6 +114,7 @@ public final class TableDefinition {
     ///
     /// ``Database/create(table:options:body:)`` throws ``DatabaseError`` when there is no such table. A table without a
     /// primary key is referred to by its rowid, as GRDB does; SQLite then refuses rows while it enforces foreign keys.
+    /// A reference of a table to itself, where its primary key is written as SQL, takes that for one integer `id`.
     ///
     /// - Parameters:
     ///   - name: The name of the relation, before that of the key.

@@ -83,7 +83,8 @@ struct TableStatements {
 
     // MARK: Keys
 
-    /// The columns of the primary key of a table; nil where there is no such table yet.
+    /// The columns of the primary key of a table; nil where SQLite finds them: there is no such table yet, or the key
+    /// is written as SQL.
     private func keyColumns(_ table: String) throws -> [String]? {
         if table.lowercasedASCII == definition.name.lowercasedASCII {
             return ownKey.columnNames
@@ -97,7 +98,9 @@ struct TableStatements {
                 table: definition.name, columns: try columns(of: key.members, definition, database))
         }
         let column = definition.columns.first(where: \.isPrimaryKey)
-        return ReferencedKey(table: definition.name, columns: column.map { [($0.name, $0.type)] })
+        return ReferencedKey(
+            table: definition.name, columns: column.map { [($0.name, $0.type)] },
+            isLeftToSQLite: column == nil && definition.containsText)
     }
 
     private static func columns(
@@ -125,7 +128,9 @@ struct TableStatements {
     ) throws -> ReferencedKey {
         if let table = reference.table {
             if let ownKey, table.lowercasedASCII == definition.name.lowercasedASCII {
-                return ReferencedKey(table: table, columns: ownKey.columns)
+                var key = ownKey
+                key.table = table
+                return key
             }
             return try database.referencedKey(table)
         }
@@ -142,6 +147,11 @@ struct TableStatements {
 extension TableDefinition {
     fileprivate var columns: [ColumnDefinition] {
         components.compactMap { if case .column(let column) = $0 { column } else { nil } }
+    }
+
+    /// Whether parts of it are SQL, which is not read: the primary key may be among them.
+    fileprivate var containsText: Bool {
+        !constraintTexts.isEmpty || components.contains { if case .columnText = $0 { true } else { false } }
     }
 }
 

@@ -38,7 +38,9 @@ import Testing
         return try queue.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM kept") } == 1
     }
 
-    static let spellings = [
+    static let spellings = definitionSpellings + expressionSpellings + deferralSpellings + indexSpellings + renamings
+
+    private static let definitionSpellings = [
         Pair("CREATE TABLE t (a INTEGER, b TEXT)", "create table \"T\"(\n [a] integer /* , x */,\n `b` Text -- y\n);"),
         Pair("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE t (id INTEGER PRIMARY KEY NOT NULL)"),
         Pair("CREATE TABLE t (id INTEGER PRIMARY KEY)", "CREATE TABLE t (id INTEGER, PRIMARY KEY (id))"),
@@ -76,10 +78,112 @@ import Testing
             "CREATE VIRTUAL TABLE f USING fts5 (body, title)", "create virtual table f using FTS5(\"body\",title)"),
     ]
 
+    // In an expression of a table, a name in double quotes that is not a column's was compared as text, wherever it
+    // stood: databases were erased for the quotes of a collation, a type, a function or the name of the table.
+    private static let expressionSpellings = [
+        Pair("CREATE TABLE t (a, CHECK (t.a > 0))", "CREATE TABLE t (a, CHECK (\"t\".\"a\" > 0))"),
+        Pair("CREATE TABLE t (a, CHECK (t.a > 0))", "CREATE TABLE t (a, CHECK (a > 0))"),
+        Pair("CREATE TABLE t (a, CHECK (main.t.a > 0))", "CREATE TABLE t (a, CHECK ('t'.'a' > 0))"),
+        Pair("CREATE TABLE t (a CHECK (lower(a) > 'b'))", "CREATE TABLE t (a CHECK (\"LOWER\"([a]) > 'b'))"),
+        Pair(
+            "CREATE TABLE t (a CHECK (CAST(a AS TEXT) > 'b'))",
+            "CREATE TABLE t (a CHECK (CAST(a AS \"TEXT\") > 'b'))"),
+        Pair(
+            "CREATE TABLE t (a, b AS (CAST(a AS x y(3)) + 1))",
+            "CREATE TABLE t (a, b AS (cast(a AS 'x' \"Y\"(3)) + 1))"),
+        Pair("CREATE TABLE t (a CHECK (rowid > 0))", "CREATE TABLE t (a CHECK (\"RowID\" > 0))"),
+        Pair("CREATE TABLE t (a CHECK (_rowid_ > oid))", "CREATE TABLE t (a CHECK (\"_rowid_\" > `oid`))"),
+        Pair("CREATE TABLE t (a CHECK (a <> 'x'))", "CREATE TABLE t (a CHECK (a <> \"x\"))"),
+        Pair("CREATE TABLE t (a DEFAULT (lower('X')))", "CREATE TABLE t (a DEFAULT (\"lower\"('X')))"),
+        Pair("CREATE INDEX i ON p (u COLLATE NOCASE)", "CREATE INDEX i ON p (u COLLATE \"NOCASE\")"),
+        Pair("CREATE INDEX i ON p (u COLLATE nocase DESC)", "CREATE INDEX i ON p ('u' COLLATE 'NoCase' DESC)"),
+        Pair("CREATE INDEX i ON p (abs(u))", "CREATE INDEX i ON p (\"abs\"(\"u\"))"),
+        Pair("CREATE INDEX i ON p (u) WHERE p.u > 0", "CREATE INDEX i ON p (u) WHERE \"p\".u > 0"),
+    ]
+
+    // The clause was dropped where it did not follow its reference at once.
+    private static let deferralSpellings = [
+        Pair(
+            "CREATE TABLE t (a REFERENCES p NOT NULL DEFERRABLE INITIALLY DEFERRED)",
+            "CREATE TABLE t (a NOT NULL REFERENCES p DEFERRABLE INITIALLY DEFERRED)"),
+        Pair(
+            "CREATE TABLE t (a REFERENCES p, b DEFERRABLE INITIALLY DEFERRED)",
+            "CREATE TABLE t (a REFERENCES p DEFERRABLE INITIALLY DEFERRED, b)"),
+        Pair(
+            "CREATE TABLE t (a REFERENCES p DEFERRABLE INITIALLY DEFERRED NOT DEFERRABLE)",
+            "CREATE TABLE t (a REFERENCES p)"),
+        Pair("CREATE TABLE t (a REFERENCES p NOT NULL DEFERRABLE)", "CREATE TABLE t (a NOT NULL REFERENCES p)"),
+    ]
+
+    // The indexes of references were named otherwise before, and a UNIQUE one had an index of its own.
+    private static let indexSpellings = [
+        Pair(
+            "CREATE TABLE t (a, b); CREATE INDEX t_on_a_b ON t (a, b)",
+            "CREATE TABLE t (a, b); CREATE INDEX index_t_on_a_b ON t (a, b)"),
+        Pair(
+            "CREATE TABLE t (a UNIQUE REFERENCES p); CREATE INDEX t_on_a ON t (a)",
+            "CREATE TABLE t (a UNIQUE REFERENCES p)"),
+    ]
+
+    /// What `ALTER TABLE` writes, which quotes names as it likes, against a table that was made so.
+    private static let renamings = [
+        Pair(
+            "CREATE TABLE w (b, CHECK (w.b > 0)); ALTER TABLE w RENAME TO w2",
+            "CREATE TABLE w2 (b, CHECK (w2.b > 0))"),
+        Pair(
+            "CREATE TABLE w (b); CREATE INDEX i ON w (b) WHERE w.b > 0; ALTER TABLE w RENAME TO w2",
+            "CREATE TABLE w2 (b); CREATE INDEX i ON w2 (b) WHERE w2.b > 0"),
+        Pair(
+            """
+            CREATE TABLE w (b UNIQUE); CREATE TABLE x (r REFERENCES w (b)); CREATE VIEW v AS SELECT w.b FROM w;
+            CREATE TRIGGER r AFTER INSERT ON w BEGIN UPDATE w SET b = 1 WHERE w.b = 2; END;
+            ALTER TABLE w RENAME TO w2
+            """,
+            """
+            CREATE TABLE w2 (b UNIQUE); CREATE TABLE x (r REFERENCES w2 (b)); CREATE VIEW v AS SELECT w2.b FROM w2;
+            CREATE TRIGGER r AFTER INSERT ON w2 BEGIN UPDATE w2 SET b = 1 WHERE w2.b = 2; END
+            """),
+        Pair(
+            """
+            CREATE TABLE w (b CHECK (w.b > 0 AND b <> "x"), c AS (b + 1)); CREATE INDEX i ON w (abs(b)) WHERE w.b > 0;
+            ALTER TABLE w RENAME COLUMN b TO "e"
+            """,
+            """
+            CREATE TABLE w (e CHECK (w.e > 0 AND e <> 'x'), c AS (e + 1)); CREATE INDEX i ON w (abs(e)) WHERE w.e > 0
+            """),
+        Pair(
+            """
+            CREATE TABLE w (b CHECK (w.b > 0)); CREATE INDEX i ON w (b COLLATE NOCASE) WHERE w.b > 0;
+            ALTER TABLE w RENAME COLUMN b TO "e f"; ALTER TABLE w RENAME TO "w 2"
+            """,
+            """
+            CREATE TABLE [w 2] ([e f] CHECK ([w 2].[e f] > 0));
+            CREATE INDEX i ON [w 2] ([e f] COLLATE "NOCASE") WHERE [w 2].[e f] > 0
+            """),
+    ]
+
     @Test("another spelling keeps all rows", arguments: spellings)
     func spelling(_ pair: Pair) throws {
         #expect(try keepsRows(pair))
         #expect(try keepsRows(Pair(pair.new, pair.old)))
+    }
+
+    @Test("a clause that defers is applied to the last reference, as SQLite does", arguments: deferralSpellings)
+    func deferral(_ pair: Pair) throws {
+        func isDeferred(_ definition: String) throws -> Bool {
+            let queue = DatabaseQueue()
+            return try queue.writeWithoutTransaction { db in
+                try db.execute(sql: "CREATE TABLE p (id INTEGER PRIMARY KEY); \(definition); BEGIN")
+                let refused = databaseError { try db.execute(sql: "INSERT INTO t (a) VALUES (1)") }
+                if refused == nil {
+                    #expect(databaseError { try db.execute(sql: "COMMIT") }?.resultCode == .SQLITE_CONSTRAINT)
+                }
+                try db.execute(sql: "ROLLBACK")
+                return refused == nil
+            }
+        }
+        #expect(try isDeferred(pair.old) == isDeferred(pair.new))
+        #expect(try isDeferred(pair.new) == pair.new.contains("INITIALLY DEFERRED"))
     }
 
     static let changes = columnChanges + keyChanges + objectChanges
@@ -106,6 +210,16 @@ import Testing
         Pair("CREATE TABLE t (a)", "CREATE TABLE t (a CHECK (a > 0))"),
         Pair("CREATE TABLE t (a CHECK (a <> 'x'))", "CREATE TABLE t (a CHECK (a <> 'X'))"),
         Pair("CREATE TABLE t (a CHECK (a <> \"x\"))", "CREATE TABLE t (a CHECK (a <> \"X\"))"),
+        Pair(
+            "CREATE TABLE t (a PRIMARY KEY CHECK (a <> \"rowid\")) WITHOUT ROWID",
+            "CREATE TABLE t (a PRIMARY KEY CHECK (a <> \"ROWID\")) WITHOUT ROWID"),
+        Pair("CREATE TABLE t (a, b CHECK (t.a > 0))", "CREATE TABLE t (a, b CHECK (t.b > 0))"),
+        Pair("CREATE TABLE t (a CHECK (\"lower\"(a) > 0))", "CREATE TABLE t (a CHECK (\"upper\"(a) > 0))"),
+        Pair("CREATE TABLE t (a CHECK (CAST(a AS \"INT\") > 0))", "CREATE TABLE t (a CHECK (CAST(a AS \"TEXT\") > 0))"),
+        Pair(
+            "CREATE TABLE t (a CHECK (CAST(a AS TEXT) <> \"x\"))",
+            "CREATE TABLE t (a CHECK (CAST(a AS TEXT) <> \"X\"))"),
+        Pair("CREATE TABLE t (a CHECK (a <> upper(\"x\")))", "CREATE TABLE t (a CHECK (a <> upper(\"X\")))"),
         Pair("CREATE TABLE t (a, b AS (a))", "CREATE TABLE t (a, b AS (a) STORED)"),
         Pair("CREATE TABLE t (a, b AS (a))", "CREATE TABLE t (a, b AS (a + 1))"),
         Pair("CREATE TABLE t (a, b AS (a))", "CREATE TABLE t (a, b)"),
@@ -129,6 +243,12 @@ import Testing
         Pair("CREATE TABLE t (a REFERENCES p)", "CREATE TABLE t (a REFERENCES p ON DELETE CASCADE)"),
         Pair("CREATE TABLE t (a REFERENCES p)", "CREATE TABLE t (a REFERENCES p ON UPDATE SET NULL)"),
         Pair("CREATE TABLE t (a REFERENCES p)", "CREATE TABLE t (a REFERENCES p DEFERRABLE INITIALLY DEFERRED)"),
+        Pair(
+            "CREATE TABLE t (a REFERENCES p NOT NULL DEFERRABLE INITIALLY DEFERRED)",
+            "CREATE TABLE t (a REFERENCES p NOT NULL)"),
+        Pair(
+            "CREATE TABLE t (a REFERENCES p, b REFERENCES p NOT NULL DEFERRABLE INITIALLY DEFERRED)",
+            "CREATE TABLE t (a REFERENCES p DEFERRABLE INITIALLY DEFERRED, b REFERENCES p NOT NULL)"),
         Pair("CREATE TABLE t (a REFERENCES p, b)", "CREATE TABLE t (a, b, FOREIGN KEY (b) REFERENCES p)"),
     ]
 
@@ -139,6 +259,13 @@ import Testing
         Pair("CREATE INDEX i ON p (u)", "CREATE INDEX i ON p (u, id)"),
         Pair("CREATE INDEX i ON p (u)", "CREATE INDEX i ON p (u DESC)"),
         Pair("CREATE INDEX i ON p (u)", "CREATE INDEX i ON p (u COLLATE NOCASE)"),
+        Pair("CREATE INDEX i ON p (u COLLATE \"NOCASE\")", "CREATE INDEX i ON p (u COLLATE \"RTRIM\")"),
+        Pair("", "CREATE INDEX p_on_id ON p (id)"),
+        Pair("", "CREATE INDEX p_on_u ON p (u) WHERE u > 0"),
+        Pair("", "CREATE INDEX p_on_u ON p (u COLLATE NOCASE)"),
+        Pair("", "CREATE UNIQUE INDEX p_on_u ON p (u)"),
+        Pair("CREATE INDEX p_on_id_u ON p (id, u)", "CREATE INDEX index_p_on_id_u ON p (u, id)"),
+        Pair("CREATE UNIQUE INDEX p_on_id_u ON p (id, u)", "CREATE UNIQUE INDEX index_p_on_id_u ON p (id, u)"),
         Pair("CREATE INDEX i ON p (u)", "CREATE INDEX i ON p (u + 1)"),
         Pair("CREATE INDEX i ON p (u)", "CREATE INDEX i ON p (u) WHERE u > 0"),
         Pair("CREATE INDEX i ON p (u) WHERE u > 'x'", "CREATE INDEX i ON p (u) WHERE u > 'X'"),

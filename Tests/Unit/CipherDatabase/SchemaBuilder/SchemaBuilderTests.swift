@@ -108,6 +108,38 @@ import Testing
                 + #"FOREIGN KEY ("author") REFERENCES "author"("id") ON DELETE SET DEFAULT)"#)
     }
 
+    // A key that is written as SQL was overlooked, and the table was made to refer to its own rowid, as a table without
+    // a key is: SQLite refused the first row for a mismatch of the foreign key.
+    @Test(
+        "a table refers to its own key where that is written as SQL",
+        arguments: ["column", "literal", "constraint"], ["references", "foreignKey", "belongsTo", "inTable"])
+    func keyAsText(key: String, reference: String) throws {
+        try queue.write { db in
+            try db.create(table: "nodes") { t in
+                switch key {
+                case "column": t.column(sql: "id INTEGER PRIMARY KEY")
+                case "literal": t.column(literal: "id INTEGER DEFAULT \(1) PRIMARY KEY")
+                default:
+                    t.column("id", .integer)
+                    t.constraint(sql: "PRIMARY KEY (id)")
+                }
+                switch reference {
+                case "references": t.column("nodeId", .integer).references("nodes", onDelete: .cascade)
+                case "foreignKey":
+                    t.column("nodeId", .integer)
+                    t.foreignKey(["nodeId"], references: "Nodes", onDelete: .cascade)
+                case "belongsTo": t.belongsTo("node", onDelete: .cascade)
+                default: t.belongsTo("node", inTable: "nodes", onDelete: .cascade)
+                }
+            }
+            try db.execute(sql: "INSERT INTO nodes (id, nodeId) VALUES (1, NULL), (2, 1)")
+            let orphan = databaseError { try db.execute(sql: "INSERT INTO nodes (id, nodeId) VALUES (3, 9)") }
+            #expect(orphan?.message == "FOREIGN KEY constraint failed")
+            try db.execute(sql: "DELETE FROM nodes WHERE id = 1")
+            #expect(try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM nodes") == 0)
+        }
+    }
+
     @Test("a table is altered step by step, renamed and dropped")
     func altering() throws {
         try queue.write { db throws in
