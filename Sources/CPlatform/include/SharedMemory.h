@@ -31,6 +31,11 @@ static inline uint64_t cplatform_load64(const void *word) {
     return __atomic_load_n((const uint64_t *)word, __ATOMIC_SEQ_CST);
 }
 
+/* Stores a value if the word has the expected one; returns whether it had. */
+static inline bool cplatform_replace64(void *word, uint64_t expected, uint64_t value) {
+    return __atomic_compare_exchange_n((uint64_t *)word, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
 static inline void cplatform_store64(void *word, uint64_t value) {
     __atomic_store_n((uint64_t *)word, value, __ATOMIC_SEQ_CST);
 }

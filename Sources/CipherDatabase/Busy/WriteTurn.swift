@@ -167,6 +167,11 @@ final class WriteTurn: @unchecked Sendable {
         set { turnstile?.checkpointed = newValue }
     }
 
+    /// Replaces that word, unless another process has written its own since.
+    func replaceCheckpointed(_ expected: UInt64, with word: UInt64) {
+        turnstile?.replaceCheckpointed(expected, with: word)
+    }
+
     var statistics: WriteStatistics { recorder.statistics(takesTurns: turnstile != nil) }
 
     /// Tells others what the holder of this connection is.

@@ -5,8 +5,24 @@ import Synchronization
 /// Whether the task behind an access was cancelled; set from any thread.
 final class CancellationFlag: Sendable {
     private let flag = Atomic<Bool>(false)
+    /// Ends the wait that the access is in.
+    private let wait = Mutex<EndableWait?>(nil)
+
     var isSet: Bool { flag.load(ordering: .acquiring) }
-    func set() { flag.store(true, ordering: .releasing) }
+
+    func set() {
+        flag.store(true, ordering: .releasing)
+        wait.withLock { $0 }?.end(.ended)
+    }
+
+    /// Runs a block that waits; a cancellation, also an earlier one, ends the wait.
+    func ending<T>(_ wait: EndableWait, _ body: () throws -> T) rethrows -> T {
+        self.wait.withLock { $0 = wait }
+        defer { self.wait.withLock { $0 = nil } }
+        // After the assignment: a cancellation from here on finds the wait.
+        if isSet { wait.end(.ended) }
+        return try body()
+    }
 }
 
 /// Why an access is to end that somebody else has no time to wait for; set from any thread.

@@ -52,13 +52,19 @@ private struct OpeningRetry {
         }
     }
 
-    /// Waits a moment while a process is alive that switches the store. One that was interrupted is not waited for.
+    /// Waits while a process is alive that switches the store, until that process ends or has changed the sidecar: an
+    /// attempt before would fail again, and ask the functions of the program for a key each time. A switch that was
+    /// interrupted is not waited for.
     private mutating func waitForSwitch() -> Bool {
-        guard ContinuousClock.now < deadline, !keyring.suspension.isSuspended else { return false }
-        if keyring.isRotating {
+        while true {
+            guard ContinuousClock.now < deadline, !keyring.isOpeningEnded else { return false }
+            if keyring.hasSidecarChanged {
+                hasSeenEnd = false
+                return true
+            }
+            guard keyring.isRotating else { break }
             hasSeenEnd = false
             Pause.sleep(for: Limits.switchLookTime)
-            return true
         }
         // The switch may have ended between the failure and this look: one more attempt shows it.
         defer { hasSeenEnd = true }

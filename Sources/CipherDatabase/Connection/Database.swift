@@ -87,6 +87,8 @@ public final class Database {
     @exclusivity(unchecked) var gateRest = ConnectionGate.Position.idle
     /// Whether a suspension has rolled back and no call was told of it yet.
     @exclusivity(unchecked) var wasRolledBack = false
+    /// The rollbacks by suspensions so far, so that no statement continues that was started before the last one.
+    @exclusivity(unchecked) var suspensionRollbacks = 0
     /// The process that opened the connection, told by the forks before it.
     let forkCount = ForkWatch.count
     /// Whether the file must still be at its path when a write transaction begins.

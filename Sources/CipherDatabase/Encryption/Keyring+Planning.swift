@@ -30,6 +30,7 @@ extension Keyring {
             try holdOpeningLock()
             copies = files.read()
         }
+        notePlanned(copies)
         let choice: SidecarChoice
         do {
             guard let found = try files.choose(copies, unlock: { try unlock($0, with: box) }) else {

@@ -70,6 +70,7 @@ extension Keyring {
         let copies = files.read()
         // The keys are those of a store that an interrupted adoption announced; the file is what it was.
         if try copies.announceOnly && FileDiagnosis(file, path: paths.database).mayBeStandard() { throw standardFile() }
+        notePlanned(copies)
         let choice: SidecarChoice
         do {
             guard let found = try files.choose(copies, unlock: { _ in held.keys }) else { throw saltMissing() }

@@ -34,6 +34,8 @@ package final class Keyring: Sendable {
         var settled: SettledKey?
         var isVerified = false
         var sidecar: Sidecar?
+        /// The copies of the sidecar as they were read for the plan; what they say is not proved.
+        var copies: SidecarCopies?
         /// What proves and seals the sidecar.
         var keys: SidecarKeys?
         /// A choice between copies of the sidecar that are not the same, to be mended when page 1 has proved the key.
@@ -111,6 +113,7 @@ package final class Keyring: Sendable {
             state.settled = nil
             state.isVerified = false
             state.sidecar = nil
+            state.copies = nil
             state.keys = nil
             state.unmended = nil
             state.isSidecarCurrent = false
@@ -120,14 +123,30 @@ package final class Keyring: Sendable {
 
     /// Whether an error judges a file together with a sidecar that is not the store's any more: another store, another
     /// epoch or another salt took its place since it was read.
+    ///
+    /// What a copy says is not proved here. So a copy counts only if it was not there yet when the keys were planned: one
+    /// that lay beside the store before was judged by its seal then.
     func isSuperseded(_ error: any Error) -> Bool {
         guard let paths, let sidecar, let error = error as? StoreError, error.isVerdictOnFile else { return false }
         let copies = SidecarFiles(databasePath: paths.database).read()
+        guard copies != state.withLock({ $0.copies }) else { return false }
         let newest = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
             .max { $0.generation < $1.generation }
         guard let newest else { return false }
         return newest.storeID != sidecar.storeID || newest.epoch != sidecar.epoch || newest.salt != sidecar.salt
     }
+
+    /// Takes down the copies of the sidecar by which the keys are planned.
+    func notePlanned(_ copies: SidecarCopies) { state.withLock { $0.copies = copies } }
+
+    /// Whether the sidecar is another one than that by which the keys were planned.
+    var hasSidecarChanged: Bool {
+        guard let paths, let planned = state.withLock({ $0.copies }) else { return false }
+        return SidecarFiles(databasePath: paths.database).read() != planned
+    }
+
+    /// Whether a suspension, or whoever asked for the opening, has ended it.
+    var isOpeningEnded: Bool { suspension.isSuspended || state.withLock { $0.isOvertaken }?() == true }
 
     /// Whether a process is alive that rotates the store or changes its keys.
     var isRotating: Bool {

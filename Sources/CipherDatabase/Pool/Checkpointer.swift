@@ -22,6 +22,8 @@ final class Checkpointer {
     private var waitFrames: Int
     /// What this connection told others of its last attempt.
     private var published: UInt64 = 0
+    /// Frames until the next attempt after one that fails; twice as many after each further one.
+    private var retryFrames: Int
 
     /// - Parameters:
     ///   - paths: The files of the database.
@@ -36,6 +38,7 @@ final class Checkpointer {
         sharedMemory = paths.sharedMemory
         interval = max(1, configuration.checkpointFrames)
         dueFrames = interval
+        retryFrames = min(interval, Limits.framesBeforeRetry)
         waitFrames = interval * Limits.checkpointsBeforeRestart
         self.recorder = recorder ?? CheckpointRecorder(path: paths.database, configuration: configuration)
     }
@@ -58,21 +61,36 @@ final class Checkpointer {
         // Before its outcome is known: the others need not try at the same time.
         tellOthers(writer)
         writer.leaveTurnIfDone(keepingForCheckpoint: false)
-        let result = try? writer.withoutWaiting {
-            // Nobody else waits while the connection is opened, once, and the log is brought to the medium.
-            _ = try secondConnection()
-            try synchronizeLog(writer)
-            writer.enterTurnForCheckpoint()
-            // For SQLite's lock it does not wait: it comes with one of the next commits.
-            return try copyLog(holding: writer)
-        }
-        if result == nil {
+        do {
+            _ = try writer.withoutWaiting {
+                // Nobody else waits while the connection is opened, once, and the log is brought to the medium.
+                _ = try secondConnection()
+                try synchronizeLog(writer)
+                writer.enterTurnForCheckpoint()
+                // For SQLite's lock it does not wait: it comes with one of the next commits.
+                return try copyLog(holding: writer)
+            }
+        } catch {
             recorder.recordPostponed()
-            // Whoever comes next may try: this connection soon, the others when it is due for them.
-            if let former, writer.turn?.checkpointed == published { writer.turn?.checkpointed = former }
+            // Where others may succeed they try as soon as it is due for them.
+            if let former, !Self.isLasting(error) { writer.turn?.replaceCheckpointed(published, with: former) }
+            setDueFrames(frames + retryFrames, writer)
+            // Each attempt costs an fsync and a wait for the turn on the thread that commits.
+            retryFrames = min(interval, 2 * retryFrames)
+            return
         }
+        retryFrames = min(interval, Limits.framesBeforeRetry)
         // Where a reader keeps the log from being copied whole, trying at each commit would only cost time.
-        setDueFrames(frames + (result == nil ? min(interval, Limits.framesBeforeRetry) : interval), writer)
+        setDueFrames(frames + interval, writer)
+    }
+
+    /// Whether every process is likely to fail as this one did: a full or failing disk, a damaged or replaced file.
+    private static func isLasting(_ error: any Error) -> Bool {
+        guard let error = error as? DatabaseError else { return error is StoreError }
+        return switch error.resultCode {
+        case .SQLITE_FULL, .SQLITE_IOERR, .SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_READONLY: true
+        default: false
+        }
     }
 
     /// The length of the log when another process made or tried the last checkpoint of its present run; nil when none did.
@@ -80,7 +98,8 @@ final class Checkpointer {
     /// Without it all processes would come to the same limit, and each would try what one has just done: that takes as
     /// many times as long, and where a reader keeps the log from being used anew, it is in vain.
     private func framesAtOthersCheckpoint(_ writer: Database) -> Int? {
-        guard let word = writer.turn?.checkpointed, let index = writer.handle.walIndex,
+        // This connection's own attempt, if it failed, is repeated by `retryFrames`.
+        guard let word = writer.turn?.checkpointed, word != published, let index = writer.handle.walIndex,
             UInt32(truncatingIfNeeded: word >> 32) == index.salts.second
         else { return nil }
         let frames = UInt32(truncatingIfNeeded: word)

@@ -172,8 +172,7 @@ public final class DatabasePool: DatabaseWriter {
     public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
         try readers.barrier(endedBy: writer.connection.waitUnlessSuspended) {
             try writer.sync { db in
-                // What the write before this one has spawned may still be reading.
-                readers.waitUntilAllAreBack()
+                try waitForReadsOfFormerWrites(db)
                 return try updates(db)
             }
         }
@@ -184,9 +183,25 @@ public final class DatabasePool: DatabaseWriter {
     ) async throws -> T {
         readers.beginBarrier()
         defer { readers.endBarrier() }
-        return try await writer.asyncAccess(after: { [readers] in readers.afterAllAreBack($0) }) { [readers] db in
-            readers.waitUntilAllAreBack()
+        return try await writer.asyncAccess(after: { [readers] in readers.afterAllAreBack($0) }) { [self] db in
+            try waitForReadsOfFormerWrites(db)
             return try updates(db)
+        }
+    }
+
+    /// Waits, inside the access of a barrier, for the reads that the write before it has spawned.
+    ///
+    /// - Throws: `CancellationError` when the task of the access is cancelled; ``DatabaseError`` `.SQLITE_ABORT` when a
+    ///   suspension ends the wait.
+    private func waitForReadsOfFormerWrites(_ db: Database) throws {
+        let cancellation = db.cancellation
+        do {
+            try readers.waitUntilAllAreBack { wait in
+                guard let cancellation else { return try writer.connection.waitUnlessSuspended(wait) }
+                try cancellation.ending(wait) { try writer.connection.waitUnlessSuspended(wait) }
+            }
+        } catch {
+            throw cancellation?.isSet == true ? CancellationError() : error
         }
     }
 

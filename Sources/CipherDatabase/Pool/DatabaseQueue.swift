@@ -103,7 +103,13 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) rethrows -> T {
-        try access(reentrant: true, value)
+        // Inside an access it is a part of that one, which may write.
+        if isAccessedHere { return try access(reentrant: true, value) }
+        return try unsafeRead(value)
+    }
+
+    private var isAccessedHere: Bool {
+        if case .success(let writer) = opening { writer.connection.isAccessedHere } else { false }
     }
 
     public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {

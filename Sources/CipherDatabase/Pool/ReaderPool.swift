@@ -212,7 +212,7 @@ final class ReaderPool: Sendable {
     /// Runs `body` as a barrier: newcomers wait until it ends.
     ///
     /// Reads from inside a write pass it, because it waits for the writer. So `body` takes the writer first, and then
-    /// ``waitUntilAllAreBack()`` for what such a write has left behind.
+    /// ``waitUntilAllAreBack(endedBy:)`` for what such a write has left behind.
     ///
     /// - Parameter wait: What may end the wait for the reads under way early.
     /// - Throws: What `wait` throws then, and `body`.
@@ -220,8 +220,7 @@ final class ReaderPool: Sendable {
         beginBarrier()
         defer { endBarrier() }
         // First without the writer: a read under way may itself wait for it.
-        let arrival = EndableWait()
-        if whenAllAreBack({ arrival.end(.arrived) }) { try wait(arrival) }
+        try waitUntilAllAreBack(endedBy: wait)
         return try body()
     }
 
@@ -232,6 +231,15 @@ final class ReaderPool: Sendable {
     func waitUntilAllAreBack() {
         let allAreBack = DispatchSemaphore(value: 0)
         if whenAllAreBack({ allAreBack.signal() }) { allAreBack.wait() }
+    }
+
+    /// Waits until no connection is lent.
+    ///
+    /// - Parameter wait: Waits for the arrival; what may end it early.
+    /// - Throws: What `wait` throws.
+    func waitUntilAllAreBack(endedBy wait: (EndableWait) throws -> Void) throws {
+        let arrival = EndableWait()
+        if whenAllAreBack({ arrival.end(.arrived) }) { try wait(arrival) }
     }
 
     /// Calls a function when no connection is lent any more, at once where none is.

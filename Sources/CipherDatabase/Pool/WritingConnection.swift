@@ -87,8 +87,9 @@ final class WritingConnection: @unchecked Sendable {
             guard let wait else { return connection.run(access, isWrite: isWrite) }
             let endsWithSuspension = connection.endWhenSuspended(access, now: true)
             wait {
-                endsWithSuspension?.cancel()
+                // In this order: a suspension finds one of the two registrations at every moment.
                 connection.run(access, isWrite: isWrite)
+                endsWithSuspension?.cancel()
             }
         } _: { [self] db in
             defer { checkpointer.checkpointIfDue(holding: db) }

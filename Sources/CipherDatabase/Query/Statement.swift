@@ -43,6 +43,8 @@ public final class Statement {
     /// Counts the uses, so that the cursor of an earlier one does not step or end a later one.
     // Unchecked: read with each row, by the one thread of the access.
     @exclusivity(unchecked) @usableFromInline var useCount = 0
+    /// ``Database/suspensionRollbacks`` when the statement was started.
+    @exclusivity(unchecked) private var formerRollbacks = 0
 
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
@@ -262,6 +264,7 @@ public final class Statement {
     private func start(takesTurn: Bool = true) throws {
         if !isBound { try bindAgain() }
         isInCall = try database.willRun(self, takesTurn: takesTurn)
+        formerRollbacks = database.suspensionRollbacks
         // Only a run that a cursor has not ended is left to be reset.
         if mayBeMidway && handle.isBusy { resetHandle() }
         mayBeMidway = true
@@ -290,13 +293,19 @@ public final class Statement {
 
     /// Whether a step passes the gate of the connection: asked before each.
     @usableFromInline
-    var stepsPassGate: Bool { database.isGated || isGatedAlways }
+    var stepsPassGate: Bool { database.isGated || isGatedAlways || wasInterruptedByRollback }
+
+    /// Whether a suspension has rolled back since the statement was started: further rows would be read outside of the
+    /// transaction.
+    private var wasInterruptedByRollback: Bool { database.suspensionRollbacks != formerRollbacks }
 
     /// Takes one step as a bracketed call.
     ///
     /// - Returns: The code; nil when there are no more rows, and the statement has ended.
     @usableFromInline
     func stepThroughGate() throws -> CInt {
+        // Another statement of the transaction was the first to find it.
+        if wasInterruptedByRollback { throw DatabaseError.suspended(sql: sql) }
         // In the middle of its rows it may hold locks, and only going on gives them back.
         let begins = !handle.isBusy
         guard try database.enterCall(begins ? call : .ending, sql: sql) else {

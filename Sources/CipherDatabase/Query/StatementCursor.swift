@@ -31,7 +31,7 @@ struct StatementSteps {
             return false
         }
         guard statement.useCount == use else { throw statement.usedElsewhere() }
-        let code = statement.stepsPassGate ? try statement.stepThroughGate() : handle.step()
+        let code = statement.stepsPassGate ? try stepThroughGate() : handle.step()
         if code == 100 {  // SQLITE_ROW
             rowCount &+= 1
             return true
@@ -39,6 +39,18 @@ struct StatementSteps {
         if code != 101 { throw ended(by: statement.failure(code)) }  // SQLITE_DONE
         try finish()
         return false
+    }
+
+    /// Takes one step as a bracketed call. An error ends the steps: the next step of a statement whose transaction was
+    /// rolled back would read outside of it.
+    @usableFromInline
+    mutating func stepThroughGate() throws -> CInt {
+        do {
+            return try statement.stepThroughGate()
+        } catch {
+            statement.reset()
+            throw ended(by: error)
+        }
     }
 
     @usableFromInline

@@ -86,6 +86,8 @@ extension Database {
     func leaveCall(isMidway: Bool = false) -> Bool {
         callDepth -= 1
         if callDepth > 0 { return false }
+        // It was of the statement that has just been stepped: the next one waits for as long as the busy mode allows.
+        if lockDeadline != nil { lockDeadline = nil }
         let isInTransaction = isMidway || !handle.isInAutocommit
         let rests = isInTransaction || gateRest == .raw
         if !isInTransaction { leaveTurnIfDone() }
@@ -207,6 +209,7 @@ extension Database {
     /// Takes note of a rollback that no statement of this connection's thread has asked for.
     private func noteRollback() {
         isGated = false
+        suspensionRollbacks &+= 1
         transaction.date = nil
         schemaCache.leaveTransaction(committing: false)
         errands.subtract([.schema, .date])

@@ -117,6 +117,11 @@ package final class SharedTable: @unchecked Sendable {
         set { cplatform_store64(memory + TableLayout.Header.checkpointed, newValue) }
     }
 
+    /// Replaces the log at the last checkpoint if it is the expected one.
+    func replaceCheckpointed(_ expected: UInt64, with word: UInt64) -> Bool {
+        cplatform_replace64(memory + TableLayout.Header.checkpointed, expected, word)
+    }
+
     // MARK: Requests to give the store up
 
     /// Counts the changes of requests.

@@ -217,6 +217,14 @@ package final class Turnstile: @unchecked Sendable {
         set { table.checkpointed = newValue }
     }
 
+    /// Replaces that word, unless another process has written its own since.
+    ///
+    /// - Returns: Whether the word was the expected one.
+    @discardableResult
+    package func replaceCheckpointed(_ expected: UInt64, with word: UInt64) -> Bool {
+        table.replaceCheckpointed(expected, with: word)
+    }
+
     /// Tells others since when this holder has the turn.
     @inline(__always)
     package func showBegin(at time: UInt64) { slot.row.storeFigure(TableLayout.Row.turnSince, time) }

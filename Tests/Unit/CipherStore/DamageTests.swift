@@ -70,6 +70,23 @@ import Testing
         bench.expectWhole()
     }
 
+    @Test("a later sidecar of another store that lies beside a damaged one does not hide the damage")
+    func strayCopy() throws {
+        // Story: what the copy claims was believed without a key, so that the store passed for one that had been replaced
+        // while it was opened: after five attempts storeMoved came in the place of what was wrong with the file.
+        let bench = try StoreBench(key: .raw(0x55))
+        let other = try SlotBench()
+        for word in ["one", "two", "three"] { try other.add(word) }
+        try bench.write(bench.bytes(other.path + "-sidecar"), to: bench.backup)
+        try bench.withDatabase(changed: { $0[100] ^= 0x10 }) { bench.expectRefusal(.pageDamaged(1)) }
+        try bench.withDatabase(changed: { $0 = $0.prefix(4096) }) {
+            // Page 1 proves the key, and the stray copy is set aside and replaced.
+            bench.expectRefusal(
+                .truncated,
+                changing: StoreBench.sharingFiles.union(["app.db-sidecar.bak", "app.db-sidecar.bak.damaged"]))
+        }
+    }
+
     @Test("a flipped byte in another page fails the statements that read it, and only those")
     func otherPage() throws {
         let bench = try StoreBench()

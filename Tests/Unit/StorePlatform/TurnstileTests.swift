@@ -109,6 +109,15 @@ struct TurnstileTests {
         #expect(gates[0].tryToEnter() && !gates[0].slot.table.hasWaiters)
     }
 
+    @Test("the word of the last checkpoint is taken back only while nobody else has written one")
+    func checkpointWord() throws {
+        let (one, other) = try (gate(), gate())
+        one.checkpointed = 1
+        #expect(one.replaceCheckpointed(1, with: 2) && other.checkpointed == 2)
+        other.checkpointed = 3
+        #expect(!one.replaceCheckpointed(2, with: 1) && one.checkpointed == 3)
+    }
+
     @Test("a newcomer overtakes those who have not waited long")
     func overtaking() throws {
         let (holder, newcomer) = (try gate(overtaking: .seconds(3600)), try gate())

@@ -189,4 +189,39 @@ import Testing
             }
         }
     }
+
+    /// A pool whose checkpoints fail, with a log that is long enough for one.
+    private func failingPool(_ code: ResultCode) throws -> DatabasePool {
+        let pool = try Databases.poolWithTable(folder) {
+            $0.checkpointFrames = 1000
+            $0.prepareDatabase { db in
+                if db.description.hasSuffix(".checkpoint") { throw DatabaseError(resultCode: code) }
+            }
+        }
+        try pool.write { db in for _ in 0..<1001 { try db.insert(page) } }
+        #expect(pool.checkpointStatistics.postponed == 1 && pool.checkpointStatistics.count == 0)
+        return pool
+    }
+
+    @Test(
+        "a checkpoint that keeps failing is tried at growing distances",
+        arguments: [ResultCode.SQLITE_BUSY, .SQLITE_FULL])
+    func retryDistance(code: ResultCode) throws {
+        // Story: it came every 50 frames, each time with an fsync and two waits for the turn on the committing thread.
+        let pool = try failingPool(code)
+        for _ in 0..<1600 { try pool.write { try $0.insert(1) } }
+        // After 50, 100, 200, 400 and 800 frames.
+        #expect((5...6).contains(pool.checkpointStatistics.postponed), "\(pool.checkpointStatistics.postponed)")
+    }
+
+    @Test("a checkpoint that a full disk prevented is not tried by everybody at once")
+    func lastingFailure() throws {
+        let pool = try failingPool(.SQLITE_FULL)
+        let other = try Databases.pool(folder) { $0.checkpointFrames = 1000 }
+        try other.write { try $0.insert(1) }
+        #expect(other.checkpointStatistics.count == 0 && other.checkpointStatistics.postponed == 0)
+        for _ in 0..<3 { try other.write { db in for _ in 0..<400 { try db.insert(page) } } }
+        #expect(other.checkpointStatistics.count == 1)
+        try pool.close()
+    }
 }

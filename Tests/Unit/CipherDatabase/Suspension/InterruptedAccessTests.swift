@@ -139,6 +139,32 @@ import Testing
         #expect(try pool.read { try $0.rowCount() } == 10)
     }
 
+    // The first step after the rollback threw. The steps after it went past the gate, and showed rows from outside of the
+    // transaction, some of them twice.
+    @Test(
+        "a cursor whose transaction was rolled back throws at each further step, and shows no row",
+        arguments: SuspensionBench.Kind.allCases)
+    func endedCursor(kind: SuspensionBench.Kind) throws {
+        let writer = try bench.open(kind)
+        try writer.write { db in for value in 0..<10 { try db.insert(value) } }
+        let error = databaseError {
+            try writer.write { db in
+                try db.insert(10)
+                let values = try Int.fetchCursor(db, sql: "SELECT a FROM t ORDER BY rowid")
+                let rows = try Row.fetchCursor(db, sql: "SELECT a FROM t ORDER BY rowid")
+                #expect(try values.next() == 0)
+                #expect(try rows.next() != nil)
+                Bench.whileSuspended {}
+                for _ in 0..<3 { expectSuspended { try values.next() } }
+                for _ in 0..<3 { expectSuspended { try rows.next() } }
+                // It is in order for its next use.
+                #expect(try Int.fetchAll(values.statement).count == 10)
+            }
+        }
+        #expect(error?.resultCode == .SQLITE_ABORT)
+        #expect(try writer.read { try $0.rowCount() } == 10)
+    }
+
     // A write that waited in the busy handler took the lock 1.2 seconds later, and committed.
     @Test(
         "a write that waits for another connection's lock is woken", arguments: SuspensionBench.Kind.allCases, [0, 1])
@@ -208,6 +234,30 @@ import Testing
         reading.join()
         try pool.barrierWriteWithoutTransaction { try $0.insert(2) }
         #expect(try pool.read { try $0.rowCount() } == 1)
+    }
+
+    // The barrier had the connection by then, and waited until the read ended.
+    @Test("a barrier that waits for what the write before it has spawned is woken")
+    func barrierAfterWrite() throws {
+        let pool = try #require(try bench.open(.pool) as? DatabasePool)
+        let (isWriting, maySpawn, isOver) = (Gate(), Gate(), Gate())
+        let (writing, waiting) = (Threads(), Threads())
+        writing.start {
+            pool.writeWithoutTransaction { _ in
+                isWriting.open()
+                maySpawn.wait()
+                pool.asyncConcurrentRead { _ in isOver.wait() }
+            }
+        }
+        #expect(isWriting.wait())
+        waiting.start { expectSuspended { try pool.barrierWriteWithoutTransaction { try $0.insert(1) } } }
+        #expect(waitUntil { pool.readers.hasBarrier })
+        maySpawn.open()
+        writing.join()
+        #expect(waitUntil { pool.writer.connection.isBusy || waiting.haveEnded })
+        Bench.whileSuspended { waiting.join() }
+        isOver.open()
+        #expect(try pool.read { try $0.rowCount() } == 0)
     }
 
     @Test(
