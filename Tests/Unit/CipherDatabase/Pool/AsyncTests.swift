@@ -1,4 +1,4 @@
-@testable import CipherDatabase
+import CipherDatabase
 import Foundation
 import TestKit
 import Testing
@@ -275,43 +275,6 @@ import Testing
         threads.join()
         try await pool.barrierWriteWithoutTransaction { try $0.insert(2) }
         #expect(!hasRun.value)
-        #expect(try await pool.read { try $0.rowCount() } == 1)
-    }
-
-    @Test("cancelling a barrier write ends its wait for the reads that the write before it has spawned")
-    func cancelledBarrierWithConnection() async throws {
-        // Story: the barrier had the connection by then, and its thread waited at a semaphore until the read ended.
-        let pool = try Databases.poolWithTable(folder)
-        let (isWriting, maySpawn, mayEnd) = (Gate(), Gate(), Gate())
-        let (writing, hasRun) = (Threads(), Shared(false))
-        writing.start {
-            pool.writeWithoutTransaction { _ in
-                isWriting.open()
-                maySpawn.wait()
-                pool.asyncConcurrentRead { _ in mayEnd.wait() }
-            }
-        }
-        #expect(await isWriting.pass())
-        let task = Task {
-            try await pool.barrierWriteWithoutTransaction { _ in hasRun.change { $0 = true } }
-        }
-        #expect(await eventually { pool.readers.hasBarrier })
-        // Until the barrier stands behind the write.
-        for _ in 0..<1000 { await Task.yield() }
-        maySpawn.open()
-        #expect(await eventually { writing.haveEnded })
-        #expect(await eventually { pool.isWriterBusy })
-        let hasEnded = Shared(false)
-        Task {
-            _ = await task.result
-            hasEnded.change { $0 = true }
-        }
-        task.cancel()
-        #expect(await eventually(within: .seconds(10)) { hasEnded.value })
-        mayEnd.open()
-        await #expect(throws: CancellationError.self) { try await task.value }
-        #expect(!hasRun.value)
-        try await pool.barrierWriteWithoutTransaction { try $0.insert(1) }
         #expect(try await pool.read { try $0.rowCount() } == 1)
     }
 

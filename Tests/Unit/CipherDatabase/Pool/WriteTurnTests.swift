@@ -144,43 +144,6 @@ import Testing
         #expect(try pool.read { try $0.rowCount() } == 3)
     }
 
-    @Test("a wait for the turn takes nothing from the waits of later statements of its transaction")
-    func spentDeadline() throws {
-        // Story: without WAL a commit waits for readers. The deadline of the wait for the turn held for it as well, so a
-        // transaction that had waited and then worked for longer than its timeout failed at its commit, at once.
-        func queue(_ mode: Database.BusyMode) throws -> DatabaseQueue {
-            try DatabaseQueue(path: path, configuration: Databases.configuration { $0.busyMode = mode })
-        }
-        let holder = try queue(.timeout(30))
-        try holder.write { try $0.execute(sql: "CREATE TABLE t(a)") }
-        let (writer, reader, looker) = try (queue(.timeout(2)), queue(.timeout(30)), queue(.immediateError))
-        let threads = Threads()
-        let (hasWorked, isReading, hasEnded) = (Gate(), Gate(), Shared(false))
-        try holder.write { db in
-            try db.insert(1)
-            threads.start {
-                defer { hasEnded.change { $0 = true } }
-                try writer.write { db in
-                    try db.insert(2)
-                    let deadline = ContinuousClock.now + .seconds(2)
-                    #expect(waitUntil { ContinuousClock.now > deadline })
-                    hasWorked.open()
-                    isReading.wait()
-                }
-            }
-            #expect(try waitForWaiter())
-        }
-        #expect(hasWorked.wait())
-        try reader.read { db throws in
-            #expect(try db.rowCount() == 1)
-            isReading.open()
-            // Nobody begins to read any more when the commit waits for those who do.
-            #expect(waitUntil { databaseError { try looker.read { try $0.rowCount() } } != nil || hasEnded.value })
-        }
-        threads.join()
-        #expect(try looker.read { try $0.rowCount() } == 2)
-    }
-
     @Test("a block that only reads does not take the turn, and a transaction of it that would write is refused")
     func readingBlocks() throws {
         // Story: inTransaction(.immediate) inside of a block that must not write kept all other writers waiting.
