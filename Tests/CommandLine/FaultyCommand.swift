@@ -12,6 +12,8 @@ struct CallFault: CustomStringConvertible, Sendable {
     var isLasting = false
     /// Whether a write that fails has written half of it.
     var isTorn = false
+    /// Whether a rename or link that fails is done all the same, as where a network filesystem loses the answer.
+    var isLost = false
 
     /// With which call counting begins: number `number` of these kinds on files that match `pattern` (fnmatch).
     struct Start: Sendable {
@@ -21,7 +23,7 @@ struct CallFault: CustomStringConvertible, Sendable {
     }
 
     var description: String {
-        "\(error == ENOSPC ? "ENOSPC" : "EIO") \(isLasting ? "always" : "once")\(isTorn ? ", torn" : "") of \(kinds)"
+        "\(error == ENOSPC ? "ENOSPC" : "EIO") \(isLasting ? "always" : "once")\(isTorn ? ", torn" : "")\(isLost ? ", done" : "") of \(kinds)"
     }
 
     /// A full disk: what makes nothing longer goes on.
@@ -75,7 +77,8 @@ extension Workplace {
             "LD_PRELOAD": try #require(CallFault.library, "the library FaultShimPreload was not built"),
             "FAULT_FILES": folder.url.path + pattern, "FAULT_CALLS": fault.kinds, "FAULT_NUMBER": "\(number)",
             "FAULT_ERRNO": "\(fault.error)", "FAULT_ALWAYS": fault.isLasting ? "1" : "0",
-            "FAULT_TORN": fault.isTorn ? "1" : "0", "FAULT_REPORT": report.path("calls"),
+            "FAULT_TORN": fault.isTorn ? "1" : "0", "FAULT_LOST": fault.isLost ? "1" : "0",
+            "FAULT_REPORT": report.path("calls"),
         ]
         if let start {
             environment["FAULT_START_FILES"] = folder.url.path + start.pattern
