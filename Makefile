@@ -24,11 +24,12 @@ build: setup  ## build the library, cipherctl and the tests
 test: setup  ## run every test (SUITES=NAME for some of them)
 	SUITES="$(SUITES)" .ci/test "$(SWIFT)" $(WARNINGS)
 
-soak: setup  ## run the bank for MINUTES=30 and KILLS=10000 random kills (SEED= plays one back)
+soak: setup  ## run the bank for MINUTES=30 and KILLS=10000 random kills and each faulty call (SEED= plays one back)
 	@case "$(MINUTES)$(KILLS)" in *[!0-9]*) echo "MINUTES and KILLS are whole numbers" >&2; exit 1;; esac
 	CIPHERSTORE_BANK_SECONDS=$$(( $(MINUTES) * 60 )) CIPHERSTORE_KILLS=$(KILLS) CIPHERSTORE_WAITERS=1000 \
-	$(if $(SEED),CIPHERSTORE_SEED=$(SEED)) $(SWIFT) test --disable-xctest --no-parallel $(WARNINGS) \
-	--filter 'BankTests|KillTests|FaultTests|PowerCutTests|LogResetTests|MishapTests|CrashTests.RotationTests'
+	CIPHERSTORE_FAULTS=all $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) $(SWIFT) test --disable-xctest --no-parallel $(WARNINGS) \
+	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests' \
+	--filter 'PowerCutTests|LogResetTests|MishapTests|CrashTests.RotationTests'
 
 lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing warns
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift

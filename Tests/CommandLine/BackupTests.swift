@@ -100,6 +100,32 @@ struct BackupTests {
         #expect(help.output.contains("A rotation of the store that was interrupted is settled first"))
     }
 
+    // A wrong key, and another backup that is damaged, were called an interruption for which space had to be freed.
+    @Test("an error of a restoration that follows an interrupted one keeps its own words, and says where the files are")
+    func errorAfterInterruption() throws {
+        let place = try Workplace()
+        try place.makeStore()
+        try #require(place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)
+        try place.copy("b", to: "damaged")
+        try place.poke("damaged/store.db", at: 9000, [0xff, 0xff])
+        try Workplace.write([UInt8](repeating: 1, count: 32), to: place.path("other.key"))
+        let words = ["restore", place.path("b"), place.path("s.db"), "--replace", "--yes", "--json"]
+        let killed = try place.run(
+            words + ["--raw-key-file", place.key], environment: ["CIPHERSTORE_CRASH_AT": "restoreFormerRemoved"])
+        try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
+        let folder = try #require(place.names().first { $0.hasPrefix("s.db-replaced-") })
+        func expect(_ outcome: CommandRun.Outcome, _ status: Int32, _ code: String) {
+            #expect(outcome.status == status && outcome.errorJSON["code"] as? String == code, "\(outcome.errors)")
+            #expect(!outcome.errors.contains("Free space"), "\(outcome.errors)")
+            #expect(outcome.errors.contains(folder), "\(outcome.errors)")
+        }
+        try expect(place.run(words + ["--raw-key-file", place.path("other.key")]), 77, "wrongKey")
+        let damaged = words.map { $0 == place.path("b") ? place.path("damaged") : $0 }
+        try expect(place.run(damaged + ["--raw-key-file", place.key]), 65, "backupDamaged")
+        #expect(try place.run(words + ["--raw-key-file", place.key]).status == 0)
+        #expect(try place.ctl("verify", place.path("s.db")).status == 0)
+    }
+
     @Test("what backup and restore did stands in the key log")
     func keyLog() throws {
         try #require(place.ctl("backup", place.path("s.db"), place.path("b")).status == 0)

@@ -1,4 +1,6 @@
+import CipherStore
 import Foundation
+import TestKit
 import Testing
 
 @testable import cipherctl
@@ -108,6 +110,71 @@ struct CreateTests {
         // The same store, with the same salt: the line of the cipher is the third.
         let line = { (bytes: [UInt8]) in bytes.split(separator: 10)[2] }
         #expect(try line(place.bytes("s.db-sidecar")) == line(sidecar))
+        #expect(try place.ctl("verify", place.path("s.db")).status == 0)
+    }
+
+    // MARK: Somebody else comes first
+
+    /// Runs `create` with a key that comes when `meanwhile` has been done, after the place was found free.
+    private func create(_ place: Workplace, _ meanwhile: () throws -> Void) throws -> CommandRun.Outcome {
+        let (asked, ready) = (place.path("asked"), place.path("ready"))
+        try place.write(
+            "touch '\(asked)'; until [ -e '\(ready)' ]; do sleep 0.01; done; echo '\(Workplace.passphrase)'",
+            to: "key.sh")
+        let run = try CommandRun(
+            Workplace.program(),
+            ["create", place.path("s.db"), "--key-command", "sh '\(place.path("key.sh"))'", "--json"])
+        try #require(waitUntil(within: .seconds(30)) { place.exists("asked") })
+        try meanwhile()
+        try place.write("", to: "ready")
+        return run.finish()
+    }
+
+    // A creation that failed removed app.db and its log below another program, which had made it while the key was typed.
+    @Test(
+        "a database that another program makes while the key is asked for is left to it, also in use",
+        arguments: [true, false])
+    func foreignDatabase(_ isLive: Bool) throws {
+        let place = try Workplace()
+        var configuration = Configuration()
+        configuration.allowsUnencrypted = true
+        func openForeign(_ name: String) throws -> DatabaseQueue {
+            let queue = try DatabaseQueue(path: place.path(name), configuration: configuration)
+            try queue.inDatabase {
+                try $0.execute(sql: "PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1), (2), (3)")
+            }
+            return queue
+        }
+        var live: DatabaseQueue?
+        let outcome = try create(place) {
+            if isLive {
+                live = try openForeign("s.db")
+            } else {
+                // As a kill leaves it.
+                let other = try openForeign("other.db")
+                for suffix in ["", "-wal"] { try place.copy("other.db" + suffix, to: "s.db" + suffix) }
+                try other.close()
+            }
+        }
+        #expect(outcome.status == 65 && outcome.errorJSON["code"] as? String == "notEncrypted", "\(outcome.errors)")
+        #expect(!outcome.errors.contains("completes it") && outcome.errors.contains("was left as it is"))
+        // Its one page; all rows are in the log.
+        try #require(place.exists("s.db") && place.exists("s.db-wal"))
+        try place.copy("s.db", to: "copy.db")
+        try place.copy("s.db-wal", to: "copy.db-wal")
+        try #require(place.bytes("copy.db").count == 4096)
+        let copy = try DatabaseQueue(path: place.path("copy.db"), configuration: configuration)
+        #expect(try copy.inDatabase { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == 3)
+        try copy.close()
+        try live?.close()
+    }
+
+    @Test("a store that somebody makes with another key while the key is asked for is not called this one's")
+    func foreignStore() throws {
+        let place = try Workplace()
+        let outcome = try create(place) { try place.makeStore() }
+        #expect(outcome.status == 77 && outcome.errorJSON["code"] as? String == "wrongKey", "\(outcome.errors)")
+        #expect(!outcome.errors.contains("was created") && outcome.errors.contains("was left as it is"))
         #expect(try place.ctl("verify", place.path("s.db")).status == 0)
     }
 

@@ -39,18 +39,23 @@ struct FaultBench {
             .contains { outcome.errors.contains($0) }
     }
 
-    /// Runs a command with every call failing in turn, each time in a copy of a folder.
+    /// How many calls there are for one that fails in `make test`: each takes several processes. The cases of a test have
+    /// faults of different ordinals, so that they judge different calls.
+    private static let step = 9
+
+    /// Runs a command with its calls failing in turn, a sample of them unless `CIPHERSTORE_FAULTS=all`, each time in a copy
+    /// of a folder.
     ///
     /// - Parameters:
     ///   - template: The folder to copy.
     ///   - judge: Looks at one run.
-    /// - Returns: How many calls failed.
+    /// - Returns: How many calls there are.
     @discardableResult
     static func each(
         _ fault: CallFault, in template: Workplace, of pattern: String = "*",
         _ arguments: (Workplace) -> [String], judge: (FaultBench) throws -> Void
     ) throws -> Int {
-        try Workplace.forEachCall { number in
+        try Workplace.forEachCall(oneIn: step, offset: 3 * fault.ordinal) { number in
             let place = try Workplace()
             for name in try template.names() where name != "raw.key" {
                 try FileManager.default.copyItem(atPath: template.path(name), toPath: place.path(name))

@@ -12,6 +12,8 @@ struct CallFault: CustomStringConvertible, Sendable {
     var isLasting = false
     /// Whether a write that fails has written half of it.
     var isTorn = false
+    /// Whether a rename or link that fails is done all the same, as where a network filesystem loses the answer.
+    var isLost = false
 
     /// With which call counting begins: number `number` of these kinds on files that match `pattern` (fnmatch).
     struct Start: Sendable {
@@ -21,7 +23,7 @@ struct CallFault: CustomStringConvertible, Sendable {
     }
 
     var description: String {
-        "\(error == ENOSPC ? "ENOSPC" : "EIO") \(isLasting ? "always" : "once")\(isTorn ? ", torn" : "") of \(kinds)"
+        "\(error == ENOSPC ? "ENOSPC" : "EIO") \(isLasting ? "always" : "once")\(isTorn ? ", torn" : "")\(isLost ? ", done" : "") of \(kinds)"
     }
 
     /// A full disk: what makes nothing longer goes on.
@@ -30,6 +32,11 @@ struct CallFault: CustomStringConvertible, Sendable {
         CallFault(), CallFault(isLasting: true), CallFault(kinds: fullDisk.kinds, error: ENOSPC), fullDisk,
         CallFault(kinds: "read"),
     ]
+
+    /// Whether each call fails, instead of a sample of them.
+    static let judgesAll = ProcessInfo.processInfo.environment["CIPHERSTORE_FAULTS"] == "all"
+    /// A number that differs between the faults of ``all``, from 0.
+    var ordinal: Int { (kinds == "read" ? 4 : 0) + (error == ENOSPC ? 2 : 0) + (isLasting ? 1 : 0) }
 
     /// The library that makes calls fail; nil where there is none.
     static let library: String? = {
@@ -70,7 +77,8 @@ extension Workplace {
             "LD_PRELOAD": try #require(CallFault.library, "the library FaultShimPreload was not built"),
             "FAULT_FILES": folder.url.path + pattern, "FAULT_CALLS": fault.kinds, "FAULT_NUMBER": "\(number)",
             "FAULT_ERRNO": "\(fault.error)", "FAULT_ALWAYS": fault.isLasting ? "1" : "0",
-            "FAULT_TORN": fault.isTorn ? "1" : "0", "FAULT_REPORT": report.path("calls"),
+            "FAULT_TORN": fault.isTorn ? "1" : "0", "FAULT_LOST": fault.isLost ? "1" : "0",
+            "FAULT_REPORT": report.path("calls"),
         ]
         if let start {
             environment["FAULT_START_FILES"] = folder.url.path + start.pattern
@@ -87,13 +95,25 @@ extension Workplace {
         return FaultyRun(outcome: outcome, calls: calls, number: number, duration: duration)
     }
 
-    /// Lets every call fail once: calls `body` with 1, 2, ... until its run has no such call.
+    /// Lets calls fail, one in each run: calls `body` with the number of the call, until its run has no such call.
     ///
-    /// - Returns: How many calls failed.
+    /// That takes a process for each call, so `make test` judges a sample; `CIPHERSTORE_FAULTS=all`, which `make soak` sets,
+    /// lets each call fail.
+    ///
+    /// - Parameters:
+    ///   - step: In a sample one call in so many fails.
+    ///   - offset: Which one of those. Cases that differ in it judge different calls; ``CallFault/ordinal`` is one.
+    /// - Returns: How many calls there are.
     @discardableResult
-    static func forEachCall(_ body: (_ number: Int) throws -> FaultyRun) throws -> Int {
-        var number = 1
-        while try body(number).wasHit { number += 1 }
-        return number - 1
+    static func forEachCall(
+        oneIn step: Int = 1, offset: Int = 0, _ body: (_ number: Int) throws -> FaultyRun
+    ) throws -> Int {
+        let step = CallFault.judgesAll ? 1 : step
+        var number = 1 + offset % step
+        while true {
+            let run = try body(number)
+            guard run.wasHit else { return run.calls.count }
+            number += step
+        }
     }
 }

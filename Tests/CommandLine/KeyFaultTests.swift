@@ -132,6 +132,42 @@ import Testing
             #expect(count > 20)
         }
 
+        // MARK: A rename that is done although it fails
+
+        // "rename: Input/output error", which means that nothing was changed, while the former key opened nothing any more:
+        // whoever threw the new one away had lost the store. `key recovery` removed its --output itself.
+        @Test("a change whose rename is done although it fails is made", arguments: [EIO, ESTALE])
+        private func lostAnswer(_ error: Int32) throws {
+            let new = place.path("new.key")
+            let fault = CallFault(kinds: "name", error: error, isLost: true)
+            let changed = try place.run(
+                ["key", "change", store, "--raw-key-file", place.key, "--new-raw-key-file", new], failing: fault, at: 1,
+                of: "/s.db-sidecar")
+            try #require(changed.wasHit && changed.outcome.status == 0, "\(changed.outcome.errors)")
+            #expect(try place.bytes("s.db-sidecar") == place.bytes("s.db-sidecar.bak"))
+            #expect(try place.ctl("key", "test", store, key: new).status == 0)
+            #expect(try place.ctl("key", "test", store).status == 77)
+        }
+
+        @Test("where a rename fails and its file cannot be read, both keys are to be kept, and a recovery key is")
+        private func unknownOutcome() throws {
+            let sheet = place.path("recovery.txt")
+            let fault = CallFault(kinds: "name,open", isLasting: true, isLost: true)
+            let run = try place.run(
+                ["key", "recovery", store, "--raw-key-file", place.key, "--output", sheet], failing: fault, at: 1,
+                of: "/s.db-sidecar", from: CallFault.Start(pattern: "/s.db-sidecar", kinds: "name", number: 1))
+            try #require(run.wasHit && run.outcome.status == 65, "\(run.outcome.errors)")
+            #expect(run.outcome.errors.contains("Keep both keys"), "\(run.outcome.errors)")
+            let test = try place.run(["key", "test", store, "--key-file", sheet])
+            #expect(test.status == 0, "\(test.errors)")
+            // One that provably opens nothing is not kept.
+            let refused = try place.run(
+                ["key", "recovery", store, "--raw-key-file", place.key, "--output", place.path("other.txt")],
+                failing: CallFault(kinds: "name"), at: 1, of: "/s.db-sidecar")
+            #expect(refused.wasHit && refused.outcome.status == 74, "\(refused.outcome.errors)")
+            #expect(!place.exists("other.txt"))
+        }
+
         /// Does what the hint says where a former key could not be removed: the files that are named go.
         private func followLeftBehind(_ bench: FaultBench) throws {
             guard bench.outcome.status != 0 else { return }

@@ -91,22 +91,77 @@ struct ReadBackupTests {
         #expect(try content() == before)
     }
 
-    @Test("a write-ahead log that another program left in it does not count")
-    func strayLog() throws {
-        // A program that opens the database as a store, as this command once did: its log takes what is written.
+    /// Uses the database of the backup as a store, with its manifest away, and puts that back.
+    ///
+    /// - Returns: The folder with its files while the store was open.
+    private func useAsStore(_ sql: String) throws -> String {
         let manifest = bundle + "/manifest.json"
         try FileManager.default.moveItem(atPath: manifest, toPath: place.path("kept"))
         let store = try SharedStore.open(at: bundle + "/store.db", unlockedBy: .rawKeyFile(path: place.key))
-        try store.write { try $0.execute(sql: "DELETE FROM t WHERE id > 10") }
-        // Its files at this moment, with the log.
+        try store.write { try $0.execute(sql: sql) }
         try FileManager.default.copyItem(atPath: bundle, toPath: place.path("live"))
+        _ = try store.checkpoint(.truncate)
         try store.close()
-        try FileManager.default.moveItem(atPath: place.path("kept"), toPath: place.path("live/manifest.json"))
+        try FileManager.default.copyItem(atPath: place.path("kept"), toPath: place.path("live/manifest.json"))
+        try FileManager.default.moveItem(atPath: place.path("kept"), toPath: manifest)
+        return place.path("live")
+    }
+
+    private func expectChanged(_ words: [String]) throws {
+        let outcome = try place.run(words + ["--raw-key-file", place.key, "--json"])
+        #expect(outcome.status == 65, "\(words): \(outcome.errors)")
+        #expect(outcome.errorJSON["code"] as? String == "backupDamaged", "\(words): \(outcome.errors)")
+        #expect(outcome.errors.contains("was changed since the backup was made"), "\(words): \(outcome.errors)")
+    }
+
+    // A store that was used where its backup lay was locked out: it could not be written, `restore` said that the backup was
+    // damaged, and reading it showed the rows without those of its log.
+    @Test("a backup that was used as a store is not read without its log; with the manifest away it is that store")
+    func usedWithLog() throws {
+        let live = try useAsStore("DELETE FROM t WHERE id > 10")
         try #require(place.bytes("live/store.db-wal").count > 4096)
-        let sql = try place.ctl("sql", place.path("live"), Self.count, "--json")
-        #expect(sql.output == Self.rows, "\(sql.errors)")
-        #expect(try place.ctl("verify", place.path("live")).status == 0)
-        #expect(try place.ctl("backup", "verify", place.path("live")).status == 0)
+        for words in [
+            ["sql", live, Self.count], ["sql", live + "/store.db", "SELECT 1", "--write"], ["hash", live],
+            ["export", live, place.path("plain.db"), "--insecure-plaintext"],
+        ] {
+            try expectChanged(words)
+        }
+        // What was backed up is still there, too.
+        #expect(try place.ctl("backup", "verify", live).status == 0)
+        #expect(try place.ctl("restore", live, place.path("r.db")).status == 0)
+        try place.remove("live/manifest.json")
+        let store = try place.ctl("sql", live + "/store.db", Self.count, "--json")
+        #expect(store.output == "[\n{\"n\": 10}\n]\n", "\(store.errors)")
+    }
+
+    @Test("a backup that was used as a store and has another length is named as one, with the way out")
+    func usedAndLonger() throws {
+        _ = try useAsStore("INSERT INTO t (text) SELECT text || text FROM t")
+        let log = place.exists("b/store.db-wal") ? try place.bytes("b/store.db-wal") : []
+        try #require(log.isEmpty)
+        try expectChanged(["sql", bundle, Self.count])
+        try expectChanged(["sql", bundle + "/store.db", "SELECT 1", "--write"])
+        try place.remove("b/manifest.json")
+        let store = try place.ctl("sql", bundle + "/store.db", Self.count, "--write", "--json")
+        #expect(store.output == "[\n{\"n\": 6000}\n]\n", "\(store.errors)")
+    }
+
+    // `key reveal` and `key log --acknowledge` put store.db-lock and store.db-keylog into the backup, and status and doctor
+    // called it a risk that there was no key log.
+    @Test("commands that log in a store do not in a backup, and no key log is missed there")
+    func keyLog() throws {
+        let before = try content()
+        let database = bundle + "/store.db"
+        let revealed = try place.ctl("key", "reveal", database, "--output", place.path("open.sql"))
+        #expect(revealed.status == 0 && revealed.errors.isEmpty, "\(revealed.errors)")
+        let acknowledged = try place.run(["key", "log", database, "--acknowledge", "--json"])
+        #expect(acknowledged.errorJSON["code"] as? String == "backupReadOnly", "\(acknowledged.errors)")
+        for command in ["status", "doctor"] {
+            let outcome = try place.ctl(command, database, "--json")
+            #expect(!outcome.output.contains("\"keyLogMissing\""), "\(command): \(outcome.output)")
+            #expect(command == "doctor" || outcome.status == 0, "\(outcome.errors)")
+        }
+        #expect(try content() == before)
     }
 
     @Test("a backup whose files have second names, as in a collection of hard links, is read and restored")

@@ -89,14 +89,42 @@ package struct BackupBundle: Sendable {
         return bundle.hasManifest ? bundle.databasePath : path
     }
 
-    /// - Throws: ``StoreError`` `backupReadOnly` when a path names the database of a backup.
+    /// - Throws: ``StoreError`` `backupReadOnly` when a path names the database of a backup, `backupDamaged` when it was
+    ///   used as a store since.
     package static func refuse(writing path: String) throws(StoreError) {
         guard let bundle = BackupBundle(holding: path) else { return }
+        try bundle.requireUnused()
         throw StoreError(
             .backupReadOnly, what: "\"\(bundle.databasePath)\" is the database of a backup, which is never written.",
             why: "Its manifest holds hashes of the files as they are: after any change it is no backup any more.",
             remedy: "Make a store of it with `cipherctl restore \(bundle.folder) STORE`; reading it where it lies is "
-                + "possible. Nothing was changed.")
+                + "possible. Only if it was used as a store since, so that it cannot be restored, move "
+                + "\"\(bundle.manifestPath)\" away. Nothing was changed.")
+    }
+
+    /// Refuses a database that shows, without being hashed, that it was written after the backup was made. Reading it as a
+    /// backup, without its log, would silently show less than it holds.
+    ///
+    /// - Throws: ``StoreError`` `backupDamaged`.
+    func requireUnused() throws(StoreError) {
+        guard let change = changeSince else { return }
+        throw StoreError(
+            .backupDamaged, what: "\"\(databasePath)\" was changed since the backup was made.",
+            why: "Its manifest says that it is the database of a backup, which nobody writes, but \(change).",
+            remedy: "To use it as a store, with all that it holds, move \"\(manifestPath)\" away. `cipherctl "
+                + "backup verify` says whether what was backed up can still be restored. Nothing was changed.")
+    }
+
+    /// What has changed; nil when nothing shows.
+    private var changeSince: String? {
+        let paths = StorePaths(databasePath)
+        for path in [paths.wal, paths.journal] where ((try? Files.byteCount(path)) ?? nil) ?? 0 > 0 {
+            return "\"\(path)\" holds what was written to it later"
+        }
+        guard let manifest = try? readManifest().manifest, let bytes = (try? Files.byteCount(databasePath)) ?? nil,
+            bytes != manifest.database.byteCount
+        else { return nil }
+        return "it has \(bytes) bytes instead of \(manifest.database.byteCount)"
     }
 
     private var hasManifest: Bool {

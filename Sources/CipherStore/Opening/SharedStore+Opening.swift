@@ -93,7 +93,7 @@ extension SharedStore {
     /// them, empty, if the process may, and else the store cannot be read (`StoreError.logMissing`).
     ///
     /// The database of a backup (`<folder>/store.db` beside the manifest) opens wherever it lies, also from a read-only
-    /// medium: nothing is locked, made or changed there.
+    /// medium: nothing is locked, made or changed there. One that was used as a store since is refused (`backupDamaged`).
     ///
     /// - Parameters:
     ///   - path: The database file.
@@ -106,7 +106,7 @@ extension SharedStore {
         at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
         migrator: DatabaseMigrator? = nil
     ) throws -> SharedStore? {
-        let configuration = configuration.forReading(path)
+        let configuration = try configuration.forReading(path)
         guard try isCreated(StorePaths(path)) else { return nil }
         try requireSafeFilesystem(path, configuration)
         try configuration.forbidDumpsIfAsked()
@@ -119,7 +119,7 @@ extension SharedStore {
     package static func openReadOnly(
         at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration()
     ) throws -> SharedStore? {
-        let configuration = configuration.forReading(path)
+        let configuration = try configuration.forReading(path)
         guard try isCreated(StorePaths(path)) else { return nil }
         try requireSafeFilesystem(path, configuration)
         let keyring = Keyring(path: path, configuration: configuration, holding: keys)
@@ -352,9 +352,14 @@ extension Configuration {
     var holderLabel: String { label ?? "CipherStore.SharedStore" }
 
     /// What a shared store adds to the configuration of one that only reads.
-    fileprivate func forReading(_ path: String) -> Configuration {
+    ///
+    /// - Throws: ``StoreError`` `backupDamaged` for the database of a backup that was used as a store since.
+    fileprivate func forReading(_ path: String) throws(StoreError) -> Configuration {
         var configuration = forSharing(readonly: true)
-        configuration.isImmutable = BackupBundle(holding: path) != nil
+        if let bundle = BackupBundle(holding: path) {
+            try bundle.requireUnused()
+            configuration.isImmutable = true
+        }
         return configuration
     }
 

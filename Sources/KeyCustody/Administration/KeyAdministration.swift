@@ -116,15 +116,14 @@ package struct KeyAdministration: Sendable {
     /// that nothing was changed would throw the new key away.
     ///
     /// - Returns: An error to be thrown when all else is done: a former secret is still there.
-    /// - Throws: What kept the version from being written; nothing was changed.
+    /// - Throws: What kept the version from being written; nothing was changed unless the error says otherwise.
     private func write(_ bytes: [UInt8], _ removesSecrets: Bool) throws -> StoreError? {
         var isInPlace = false
         do {
-            try files.write(bytes, didReplaceMain: { isInPlace = true })
+            try put(bytes) { isInPlace = true }
             if removesSecrets { try files.removeFormerCopies() }
             return nil
         } catch {
-            // Not asked of the file: the disk that refused a write may refuse to be read as well.
             guard isInPlace else { throw error }
             // What cannot be written can be removed, also on a full disk.
             if removesSecrets && files.content(of: .backup) != bytes { try? Files.remove(files.backupPath) }
@@ -135,6 +134,43 @@ package struct KeyAdministration: Sendable {
                     + "(\(error)): the next opening for writing makes it anew")
             return nil
         }
+    }
+
+    /// Writes both copies.
+    ///
+    /// - Parameter didReplaceMain: Called when the main copy is in its place, once or twice.
+    private func put(_ bytes: [UInt8], didReplaceMain: () -> Void) throws {
+        var isInPlace = false
+        do {
+            try files.write(bytes) {
+                isInPlace = true
+                didReplaceMain()
+            }
+        } catch {
+            if isInPlace { throw error }
+            // A rename may have been done although it failed: a network filesystem can lose the answer.
+            try requireInPlace(bytes, after: error)
+            didReplaceMain()
+            try Files.synchronize(directory: Files.directory(of: databasePath))
+            try files.write(bytes, to: .backup)
+        }
+    }
+
+    /// Looks whether a version is in place although writing it failed.
+    ///
+    /// - Throws: The error, when it is not; ``StoreError`` `sidecarDamaged` when the file cannot be read either, and the rename
+    ///   may have been done.
+    private func requireInPlace(_ bytes: [UInt8], after error: any Error) throws {
+        let content = files.content(of: .main)
+        if content == bytes { return }
+        guard content == nil, let failure = error as? SystemError, failure.call == "rename",
+            !failure.isNoSpace, !failure.isPermission
+        else { throw error }
+        throw StoreError(
+            .sidecarDamaged, what: "Whether the keys of \"\(databasePath)\" were changed is not known.",
+            why: "The new sidecar was being put in its place, and cannot be read back: \(failure).",
+            remedy: "Keep both keys, the former and the new one, until `cipherctl key test` has shown which of them "
+                + "opens the store.")
     }
 
     private func leftBehind(_ paths: [String], _ error: any Error) -> StoreError {

@@ -70,11 +70,11 @@ struct CreateCommand: Command {
         do {
             return try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
         } catch {
-            let remains = UnfinishedCreation(paths: StorePaths(path))
+            let creation = UnfinishedCreation(paths: StorePaths(path), key: key)
             // The key may be forgotten before there is room: then nothing should be left that only this key completes.
-            if !isTakenUp { remains.remove() }
-            let isComplete = remains.isComplete
-            if isComplete == true {
+            if !isTakenUp { creation.remove() }
+            let remains = creation.remains
+            if remains == .complete {
                 let report = ErrorReport(error)
                 throw CommandFailure(
                     report.exitCode, report.name, what: "\"\(path)\" was created, but could not be opened.",
@@ -83,15 +83,25 @@ struct CreateCommand: Command {
                         "The store is complete: do not create it again. The next opening for writing does what is left."
                 )
             }
-            if remains.isThere, isComplete == false {
-                console.note(
-                    "a part of \"\(path)\" is there, without any rows: the same command with the same key completes it")
-            } else if remains.isThere {
-                console.note(
-                    "parts of \"\(path)\" are there and cannot be read now: once they can, `cipherctl status` says whether the "
-                        + "store is complete; if it is not, the same command with the same key completes it")
-            }
+            if let note = note(on: remains, isTakenUp: isTakenUp) { console.note(note) }
             throw error
+        }
+    }
+
+    /// What to print of what a failed creation leaves; nil when that is nothing.
+    private func note(on remains: UnfinishedCreation.Remains, isTakenUp: Bool) -> String? {
+        switch remains {
+        case .nothing, .complete: nil
+        case .emptyFile: "\"\(path)\" is an empty file: the same command uses it, with any key"
+        case .unfinished:
+            "a part of \"\(path)\" is there, without any rows: the same command with the same key completes it"
+        case .foreign where isTakenUp:
+            "\"\(path)\" was left as it is: a creation is completed with the key with which it was begun"
+        case .foreign:
+            "\"\(path)\" was left as it is: what is there was not written by this command, or not with this key"
+        case .unreadable:
+            "parts of \"\(path)\" are there and cannot be read now: once they can, `cipherctl status` says whether the "
+                + "store is complete; if it is not, the same command with the same key completes it"
         }
     }
 

@@ -46,7 +46,12 @@ struct KeyRevealCommand: Command {
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let choice = try SidecarUnlocking.choose(path, key, console)
         try SidecarAge(path, choice).requireNewest(console)
-        if let notice = KeyLog(databasePath: StorePaths(path).database).note(.keyRevealed) { console.note(notice) }
+        // A backup is never written, and has no log.
+        if BackupBundle(holding: path) == nil,
+            let notice = KeyLog(databasePath: StorePaths(path).database).note(.keyRevealed)
+        {
+            console.note(notice)
+        }
         let digits = choice.dataKey.withBytes { Hex.text(Array($0)) }
         try secret.print(json: json(choice.sidecar, digits), lines: pragmas(choice.sidecar, digits), at: console)
         try secret.report(at: console)

@@ -65,15 +65,22 @@ struct RestoreCommand: Command {
         return .ok
     }
 
-    /// Says where the former store is when a restoration failed and could not put it back.
+    /// Says where the former store is when a restoration failed and could not put it back, now or earlier.
     private func explainingInterruption<Success>(_ restore: () throws -> Success) throws -> Success {
+        let before = formerFiles
         do {
             return try restore()
         } catch {
-            guard !(error is CancellationError),
-                let kept = (try? CutRestoration.folder(of: StorePaths(storePath))) ?? nil
-            else { throw error }
+            guard !(error is CancellationError), let kept = formerFiles else { throw error }
             let report = ErrorReport(error)
+            // One that is still interrupted, and is refused for another reason: a wrong key, another backup that is damaged.
+            if before != nil, !(error is SystemError) {
+                throw CommandFailure(
+                    report.exitCode, report.name, what: report.message,
+                    why: "An earlier restoration of \"\(storePath)\" was interrupted: those files of the former store "
+                        + "that are not in their place are in \"\(kept)\".",
+                    hint: report.hint ?? "Run the restoration again: it goes on from there.")
+            }
             throw CommandFailure(
                 report.exitCode, "restorationInterrupted",
                 what:
@@ -84,6 +91,9 @@ struct RestoreCommand: Command {
                     + "instead, move the files of that folder to their former place.")
         }
     }
+
+    /// The folder with the files of a store whose restoration was interrupted.
+    private var formerFiles: String? { (try? CutRestoration.folder(of: StorePaths(storePath))) ?? nil }
 
     private func confirm(_ console: Console) throws {
         guard replaces, !arguments.has("--yes") else { return }

@@ -15,6 +15,8 @@ struct KeyHealth {
     let logNotes: [String]
     /// Whether there is no line in it, or no log.
     let isLogMissing: Bool
+    /// Whether it is the database of a backup, beside which no log is kept.
+    private let isBackup: Bool
     /// When the last line of the key log was written.
     private let lastLogged: UInt64?
     let now: UInt64
@@ -25,6 +27,7 @@ struct KeyHealth {
     init(_ paths: StorePaths, _ sidecar: Sidecar?, now: UInt64 = WallClock.secondsSince1970) {
         self.sidecar = sidecar
         self.now = now
+        isBackup = BackupBundle(holding: paths.database) != nil
         let log = KeyLog(databasePath: paths.database)
         do {
             let audit = try log.verify()
@@ -78,7 +81,7 @@ struct KeyHealth {
     /// Whether the store has had a key log. One that was made by hand with a `DatabasePool` has none until its keys change:
     /// it is direct, and has its first key.
     private var mustHaveLog: Bool {
-        guard let sidecar, sidecar.state != .creating else { return false }
+        guard !isBackup, let sidecar, sidecar.state != .creating else { return false }
         return sidecar.slotted != nil || sidecar.epoch > 1
     }
 

@@ -1,3 +1,4 @@
+import CipherStore
 import KeyCustody
 import StorePlatform
 
@@ -50,7 +51,7 @@ struct KeyRecoveryCommand: Command {
         do {
             slot = try access.change { try $0.add(recovery, label: label) }
         } catch {
-            output.takeBack()
+            if !mayOpen(recovery, after: error) { output.takeBack() }
             throw error
         }
         try prove(recovery, slot)
@@ -64,6 +65,20 @@ struct KeyRecoveryCommand: Command {
         return .object([
             "store": .string(path), "recovery_key": .array(sheet.lines.map(JSON.string)), "expected_slot": .int(next),
         ])
+    }
+
+    /// Whether the recovery key may open the store although adding it failed: the new sidecar may be in its place.
+    private func mayOpen(_ recovery: borrowing RecoveryKey, after error: any Error) -> Bool {
+        guard let error = error as? StoreError, error.code == .sidecarDamaged else { return false }
+        // The backup is the former version then, and proves nothing.
+        if case .unreadable = SidecarFiles(databasePath: StorePaths(path).database).read().main { return true }
+        do {
+            return try NewKey(UnlockedKey(recovery), .recovery, arguments).test(path) != nil
+        } catch let error as StoreError where error.code == .wrongKey {
+            return false
+        } catch {
+            return true
+        }
     }
 
     /// Opens the store with what was shown, from the files.

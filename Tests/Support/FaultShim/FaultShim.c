@@ -151,6 +151,7 @@ static int judge(unsigned call, const char *path) {
     int action = plan.action;
     if (action == FAULT_HALF && call != FAULT_WRITE) action = FAULT_DIE;
     if (action == FAULT_TEAR && call != FAULT_WRITE) action = FAULT_FAIL;
+    if (action == FAULT_LOSE && call != FAULT_NAME) action = FAULT_FAIL;
     if (action == FAULT_DIE) kill(getpid(), SIGKILL);
     if (action == FAULT_STOP) {
         pthread_mutex_unlock(&guard);
@@ -158,7 +159,7 @@ static int judge(unsigned call, const char *path) {
         pthread_mutex_lock(&guard);
         return FAULT_NONE;
     }
-    if (action == FAULT_FAIL || action == FAULT_TEAR) errno = plan.error_number;
+    if (action == FAULT_FAIL || action == FAULT_TEAR || action == FAULT_LOSE) errno = plan.error_number;
     return action;
 }
 
@@ -300,7 +301,9 @@ static int shim_name(unsigned kind, const char *name, const char *path, const ch
     bool is_rename = strcmp(name, "rename") == 0;
     pthread_mutex_lock(&guard);
     int result = -1;
-    if (!atomic_load(&active) || judge(kind, other ? other : path) == FAULT_NONE) {
+    int action = atomic_load(&active) ? judge(kind, other ? other : path) : FAULT_NONE;
+    int lost = errno;
+    if (action == FAULT_NONE || action == FAULT_LOSE) {
         if (!other) {
             result = (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
         } else if (is_rename) {
@@ -310,7 +313,8 @@ static int shim_name(unsigned kind, const char *name, const char *path, const ch
         }
         if (result == 0 && is_recorded(path)) record(name, 0, 0, 0, path, other, NULL);
     }
-    int failure = errno;
+    int failure = action == FAULT_LOSE ? lost : errno;
+    if (action == FAULT_LOSE) result = -1;
     pthread_mutex_unlock(&guard);
     errno = failure;
     return result;
@@ -397,9 +401,11 @@ __attribute__((constructor)) static void arm_from_environment(void) {
     unsigned start_calls = taken_kinds("FAULT_START_CALLS");
     long number = taken_number("FAULT_NUMBER");
     bool is_torn = taken_number("FAULT_TORN") != 0;
+    bool is_lost = taken_number("FAULT_LOST") != 0;
     bool forever = taken_number("FAULT_ALWAYS") != 0;
     int error_number = (int)taken_number("FAULT_ERRNO");
-    fault_arm(pattern, calls, number, forever, is_torn ? FAULT_TEAR : FAULT_FAIL, error_number);
+    int action = is_torn ? FAULT_TEAR : is_lost ? FAULT_LOSE : FAULT_FAIL;
+    fault_arm(pattern, calls, number, forever, action, error_number);
     if (start_calls != 0) fault_begin_with(start, start_calls, taken_number("FAULT_START_NUMBER"));
     if (report[0] != 0) {
         long file = syscall(SYS_openat, AT_FDCWD, report, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);

@@ -10,7 +10,7 @@
 
    A program that is not linked with it preloads it as a library (LD_PRELOAD) and is armed by its environment when it
    starts; its own children are not. FAULT_FILES, FAULT_CALLS (names of kinds with commas between), FAULT_NUMBER,
-   FAULT_ALWAYS, FAULT_TORN and FAULT_ERRNO are what `fault_arm` takes, FAULT_START_FILES, FAULT_START_CALLS and
+   FAULT_ALWAYS, FAULT_TORN, FAULT_LOST and FAULT_ERRNO are what `fault_arm` takes, FAULT_START_FILES, FAULT_START_CALLS and
    FAULT_START_NUMBER what `fault_begin_with` takes. FAULT_REPORT is a file that gets a line `<number> <kind> <path>` for
    each call that counts. */
 
@@ -32,7 +32,8 @@ enum {
     FAULT_TEAR = 2, /* as fail, but half of what a write writes is written */
     FAULT_DIE = 3,  /* the process dies by SIGKILL before the call */
     FAULT_HALF = 4, /* as die, in the middle of a write */
-    FAULT_STOP = 5  /* the process stops by SIGSTOP before the call, and goes on with it when it is continued */
+    FAULT_STOP = 5, /* the process stops by SIGSTOP before the call, and goes on with it when it is continued */
+    FAULT_LOSE = 6  /* a rename or link is done, and fails all the same; else as fail */
 };
 
 /* Chooses call number `first` (from 1; 0 for none) of these kinds on files whose path matches `pattern` (fnmatch). With
