@@ -71,7 +71,9 @@ struct RotationResumption {
             epoch = try files.choose(files.read(), unlock: unlock)?.sidecar.epoch
         }
         // Its copy was lost, and the rotation was undone.
-        guard let epoch, epoch > rotation.sidecar.epoch else { throw StoreError.switchUndone(paths.database) }
+        guard let epoch, epoch > rotation.sidecar.epoch else {
+            throw StoreError.switchUndone(paths.database, outcome.notices)
+        }
         var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
         report.wasFinished = true
         report.notices = outcome.notices
@@ -88,6 +90,9 @@ struct RotationResumption {
         _ rotation: PendingRotation, _ unlock: @escaping @Sendable (Sidecar) -> SidecarKeys?
     ) throws -> (outcome: RotationRecovery.Outcome, hasBegun: Bool) {
         var hasBegun = false
+        // A disk that fails may not let the pages be read afterwards; the names of files are known even then.
+        let copy = (try? Files.identity(paths.rotationCopy)) ?? nil
+        let before = try? RotationRecovery.standing(paths, unlock: unlock)
         do {
             let outcome = try RotationRecovery.settle(
                 paths, isCancelled: isCancelled, onFirstStep: { hasBegun = true }, unlock: unlock)
@@ -100,8 +105,15 @@ struct RotationResumption {
         } catch {
             let failed = FailedRotation(
                 path: paths.database, toEpoch: rotation.sidecar.epoch + 1, isDirect: rotation.sidecar.slotted == nil)
-            throw hasBegun ? failed.error(error, on: side(of: rotation, unlock)) : failed.untouched(error)
+            guard hasBegun else { throw failed.untouched(error) }
+            let isReplaced = isReplaced(by: copy) || before == .replaced
+            throw failed.error(error, on: isReplaced ? .replaced : side(of: rotation, unlock))
         }
+    }
+
+    private func isReplaced(by copy: FileIdentity?) -> Bool {
+        guard let copy, let database = try? Files.identity(paths.database) else { return false }
+        return database == copy
     }
 
     /// On which side a switch stands that could not be settled: it may have been completed or undone in part.

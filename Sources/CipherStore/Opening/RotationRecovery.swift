@@ -25,7 +25,7 @@ package struct RotationRecovery {
     }
 
     /// How far a rotation is that could not be settled.
-    package enum Standing: Sendable {
+    package enum Standing: Equatable, Sendable {
         /// It is pending, and the database is not known to have the next key.
         case pending
         /// It is pending, and the database has the next key.
