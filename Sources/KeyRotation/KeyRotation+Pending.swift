@@ -43,18 +43,25 @@ extension KeyRotation {
     /// Ends a rotation that was cut before the switch: drops the pending key and removes the copy. One that was cut at the
     /// switch is ended only where its copy is lost and nothing of the store was in it alone.
     ///
-    /// - Parameter source: Where the present key comes from.
+    /// - Parameters:
+    ///   - source: Where the present key comes from.
+    ///   - isCancelled: Asked while other processes are waited for; true ends the wait, and nothing is changed.
+    ///   - onLongWait: Called when the lock of openings was waited for for two seconds, with the process that holds it, where
+    ///     that is known.
     /// - Returns: Whether there was one.
     /// - Throws: `StoreError` `storeInUse` while the rotation runs: cancel it there; `rotationPending` when the switch was
-    ///   begun and can only be finished, by opening the store, or when copy and log are lost.
+    ///   begun and can only be finished, by opening the store, or when copy and log are lost; `CancellationError`.
     @discardableResult
-    public static func abandon(path: String, unlockedBy source: KeySource) throws -> Bool {
+    public static func abandon(
+        path: String, unlockedBy source: KeySource, isCancelled: (@Sendable () -> Bool)? = nil,
+        onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil
+    ) throws -> Bool {
         let paths = StorePaths(path)
         let (ledger, _) = try ledger(paths, source)
-        let admin = try takeAdmin(paths)
+        let isCancelled = isCancelled ?? { false }
+        let admin = try takeAdmin(paths, isCancelled: isCancelled)
         defer { admin.release() }
-        let opening = try LockFile(path: paths.lock, likeFile: paths.database)
-            .lock(.opening, .exclusive, deadline: .now + Limits.openingWait)
+        let opening = try takeOpening(paths, LockFileWatch(isCancelled: isCancelled, onLongWait: onLongWait))
         defer { opening.release() }
         return try abandonCut(paths, ledger)
     }
@@ -103,14 +110,36 @@ extension KeyRotation {
     // MARK: Steps
 
     /// Takes the lock of rotations and changes of keys, which is held from here to the end.
-    static func takeAdmin(_ paths: StorePaths) throws -> HeldLock {
+    static func takeAdmin(_ paths: StorePaths, isCancelled: @escaping () -> Bool) throws -> HeldLock {
         let file = try LockFile(path: paths.lock, likeFile: paths.database)
         // A change of slots takes milliseconds.
-        guard let lock = try file.tryLock(.admin, .exclusive, until: .now + Limits.adminWait) else {
+        guard
+            let lock = try file.tryLock(
+                .admin, .exclusive, until: .now + Limits.adminWait, isCancelled: isCancelled)
+        else {
             throw StoreError.rotationRuns(
                 paths.database, by: rotator(of: paths.database), file.nameOwner(of: .admin))
         }
         return lock
+    }
+
+    /// Takes the lock of openings where nobody is kept waiting meanwhile.
+    ///
+    /// - Throws: `StoreError` `storeInUse`, which names who holds it; `CancellationError`.
+    static func takeOpening(_ paths: StorePaths, _ watch: LockFileWatch) throws -> HeldLock {
+        let file = try LockFile(path: paths.lock, likeFile: paths.database)
+        let reportTime = ContinuousClock.now + Limits.waitBeforeReport
+        var hasReported = false
+        return try file.lock(
+            .opening, .exclusive, deadline: .now + Limits.openingWait,
+            isCancelled: {
+                if watch.isCancelled() { return true }
+                if !hasReported, ContinuousClock.now >= reportTime {
+                    hasReported = true
+                    watch.onLongWait?(file.otherOwner(of: .opening))
+                }
+                return false
+            })
     }
 
     /// The process that rotates a store, where the table of holders tells of it.
@@ -124,6 +153,12 @@ extension KeyRotation {
         let ledger = RotationLedger(databasePath: paths.database) { try secret.material.unlock($0) }
         return (ledger, secret.source)
     }
+}
+
+/// Who decides how long a lock of the lock file is waited for, and is informed of a long wait.
+struct LockFileWatch {
+    let isCancelled: @Sendable () -> Bool
+    let onLongWait: (@Sendable (StoreHolder?) -> Void)?
 }
 
 extension RotationStatus.State {

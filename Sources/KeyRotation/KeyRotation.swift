@@ -48,9 +48,10 @@ public struct KeyRotation: Sendable {
     ///   - progress: Told how far it is, on any thread, up to ten times a second.
     /// - Throws: `StoreError`: `storeInUse` when another rotation runs, when a process does not pause, or when writers are
     ///   faster than the copy; `pageDamaged`, `truncated`; `rotationPending` when something that is no copy has the copy's
-    ///   name, and when a step failed after the switch was announced: then the new key counts and has to be kept, and opening
-    ///   the store for writing finishes the rotation; the error says so, and where it is not known which key counts, that
-    ///   both have to be kept. `SystemError` when the disk is full: the store has its present key. `DatabaseError` `SQLITE_CORRUPT` when `integrity_check` finds damage that is not that of a page.
+    ///   name, and when a step failed after the switch was announced: opening the store for writing finishes the rotation
+    ///   then, and the error says which keys of a direct store have to be kept: both, or the new one where the copy has the
+    ///   database's place. `SystemError` when the disk is full: the store has its present key. `DatabaseError`
+    ///   `SQLITE_CORRUPT` when `integrity_check` finds damage that is not that of a page.
     ///   `CancellationError`.
     @discardableResult
     public func run(

@@ -2,6 +2,8 @@
 enum Limits {
     /// How long the opening lock is waited for where nobody is kept waiting meanwhile.
     static let openingWait = Duration.seconds(30)
+    /// How long it is waited for before the wait is reported.
+    static let waitBeforeReport = Duration.seconds(2)
     /// How long a change of slots may take that comes before.
     static let adminWait = Duration.seconds(2)
     /// How long the write lock is waited for where nobody is kept waiting meanwhile.

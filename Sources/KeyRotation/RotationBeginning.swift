@@ -23,7 +23,7 @@ struct RotationBeginning {
     func run() throws -> RotationReport {
         let paths = StorePaths(store.path)
         let (storeKeys, _) = try store.requireRotationKeys()
-        let admin = try KeyRotation.takeAdmin(paths)
+        let admin = try KeyRotation.takeAdmin(paths, isCancelled: isCancelled)
         defer { admin.release() }
         let ledger = RotationLedger(databasePath: paths.database, keys: storeKeys)
         let run = RotationRun(
@@ -51,8 +51,8 @@ struct RotationBeginning {
     /// A rotation that was killed while this store was open: no opening has come since that could have undone it.
     private func undoFormer(_ paths: StorePaths, _ ledger: RotationLedger) throws {
         guard try ledger.rotation() != nil else { return }
-        let opening = try LockFile(path: paths.lock, likeFile: paths.database)
-            .lock(.opening, .exclusive, deadline: .now + Limits.openingWait)
+        let opening = try KeyRotation.takeOpening(
+            paths, LockFileWatch(isCancelled: isCancelled, onLongWait: options.onLongOpeningWait))
         defer { opening.release() }
         _ = try KeyRotation.abandonCut(paths, ledger)
     }

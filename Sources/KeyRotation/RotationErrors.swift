@@ -149,10 +149,13 @@ extension StoreError {
             remedy: "Open the store for writing once: that finishes it.")
     }
 
-    static func switchUndone(_ path: String) -> StoreError {
+    /// - Parameter notices: What the undoing says of itself; empty when somebody else did it.
+    static func switchUndone(_ path: String, _ notices: [String]) -> StoreError {
         StoreError(
             .rotationPending, what: "The rotation of \"\(path)\" could not be gone on with, and was undone.",
-            why: "Its complete copy was missing or damaged; the store has its former key, and all that was committed.",
+            why: notices.isEmpty
+                ? "Its complete copy was missing or damaged; the store has its former key, and all that was committed."
+                : notices.joined(separator: " "),
             remedy: "Begin a new one.")
     }
 

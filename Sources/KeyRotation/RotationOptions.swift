@@ -55,6 +55,10 @@ extension KeyRotation {
         /// holds it, where that is known.
         public var onLongWait: (@Sendable (StoreHolder?) -> Void)?
 
+        /// Called when the rotation has waited two seconds for the lock of openings, with the process that holds it, where that
+        /// is known.
+        public var onLongOpeningWait: (@Sendable (StoreHolder?) -> Void)?
+
         /// How long the write lock is waited for where nobody is kept waiting meanwhile.
         var busyWait = Limits.busyWait
 

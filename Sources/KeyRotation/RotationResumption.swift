@@ -20,24 +20,14 @@ struct RotationResumption {
 
     /// - Returns: nil when no rotation was pending.
     func run() throws -> RotationReport? {
-        let admin = try KeyRotation.takeAdmin(paths)
+        let admin = try KeyRotation.takeAdmin(paths, isCancelled: isCancelled)
         defer { admin.release() }
         guard let rotation = try ledger.rotation() else { return nil }
         if rotation.sidecar.state == .switching {
             try requireAim(of: rotation)
             // As an opening does, which takes the lock of rotations itself.
             admin.release()
-            do {
-                return try finish(rotation)
-            } catch let error as StoreError {
-                // It says which of the two keys counts.
-                throw error
-            } catch {
-                let failed = FailedRotation(
-                    path: paths.database, toEpoch: rotation.sidecar.epoch + 1,
-                    isDirect: rotation.sidecar.slotted == nil)
-                throw failed.error(error, on: .after)
-            }
+            return try finish(rotation)
         }
         guard let keys = try rotation.keys else {
             throw StoreError.noPendingKeys(paths.database, hasPresent: rotation.present != nil)
@@ -46,6 +36,8 @@ struct RotationResumption {
         // Nothing is derived again: everybody waits for what the ledger writes in the switch.
         let known = RotationLedger(databasePath: paths.database, resuming: keys)
         // While the lock is held an opening takes the rotation for one that runs, and leaves it alone.
+        var configuration = configuration
+        configuration.isOpeningCancelled = isCancelled
         let store = try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration)
         defer { try? store.close() }
         return try RotationRun(
@@ -71,12 +63,17 @@ struct RotationResumption {
             if let both { return sidecar.epoch < both.nextEpoch ? both.current : both.next }
             return rotation.present ?? rotation.next
         }
-        let outcome = try RotationRecovery.settle(paths, isCancelled: isCancelled, unlock: unlock)
-        // Somebody else may have been faster.
-        let files = SidecarFiles(databasePath: paths.database)
-        let epoch = try outcome.completedEpoch ?? files.choose(files.read(), unlock: unlock)?.sidecar.epoch
+        let (outcome, wasSettledHere) = try settle(rotation, unlock)
+        var epoch = outcome.completedEpoch
+        if epoch == nil && !wasSettledHere {
+            // Somebody else was faster.
+            let files = SidecarFiles(databasePath: paths.database)
+            epoch = try files.choose(files.read(), unlock: unlock)?.sidecar.epoch
+        }
         // Its copy was lost, and the rotation was undone.
-        guard let epoch, epoch > rotation.sidecar.epoch else { throw StoreError.switchUndone(paths.database) }
+        guard let epoch, epoch > rotation.sidecar.epoch else {
+            throw StoreError.switchUndone(paths.database, outcome.notices)
+        }
         var report = RotationReport(fromEpoch: rotation.sidecar.epoch, toEpoch: rotation.sidecar.epoch + 1)
         report.wasFinished = true
         report.notices = outcome.notices
@@ -85,6 +82,51 @@ struct RotationResumption {
         }
         report.duration = .now - begin
         return report
+    }
+
+    /// - Returns: What was done, and whether anything was done here.
+    /// - Throws: With the words of ``CommitSide`` where a step failed.
+    private func settle(
+        _ rotation: PendingRotation, _ unlock: @escaping @Sendable (Sidecar) -> SidecarKeys?
+    ) throws -> (outcome: RotationRecovery.Outcome, hasBegun: Bool) {
+        var hasBegun = false
+        // A disk that fails may not let the pages be read afterwards; the names of files are known even then.
+        let copy = (try? Files.identity(paths.rotationCopy)) ?? nil
+        let before = try? RotationRecovery.standing(paths, unlock: unlock)
+        do {
+            let outcome = try RotationRecovery.settle(
+                paths, isCancelled: isCancelled, onFirstStep: { hasBegun = true }, unlock: unlock)
+            return (outcome, hasBegun)
+        } catch let error as StoreError {
+            // It says which of the two keys counts.
+            throw error
+        } catch let error as CancellationError {
+            throw error
+        } catch {
+            let failed = FailedRotation(
+                path: paths.database, toEpoch: rotation.sidecar.epoch + 1, isDirect: rotation.sidecar.slotted == nil)
+            guard hasBegun else { throw failed.untouched(error) }
+            let isReplaced = isReplaced(by: copy) || before == .replaced
+            throw failed.error(error, on: isReplaced ? .replaced : side(of: rotation, unlock))
+        }
+    }
+
+    private func isReplaced(by copy: FileIdentity?) -> Bool {
+        guard let copy, let database = try? Files.identity(paths.database) else { return false }
+        return database == copy
+    }
+
+    /// On which side a switch stands that could not be settled: it may have been completed or undone in part.
+    private func side(
+        of rotation: PendingRotation, _ unlock: @escaping @Sendable (Sidecar) -> SidecarKeys?
+    ) -> CommitSide {
+        // What cannot be looked at may still be undone.
+        guard let standing = try? RotationRecovery.standing(paths, unlock: unlock) else { return .announced }
+        return switch standing {
+        case .pending: .announced
+        case .replaced: .replaced
+        case .ended(let epoch): epoch > rotation.sidecar.epoch ? .replaced : .before
+        }
     }
 
     // MARK: The aim

@@ -76,9 +76,17 @@ final class RotationRun {
         try? view?.close()
         report.attempts = state.attempts
         report.duration = .now - begin
-        if let failure { throw failed.error(failure, on: state.side) }
+        if let failure { throw failed.error(failure, on: side) }
         teller.begin(.completed)
         return report
+    }
+
+    /// With what only the files tell: whether the copy has the database's place.
+    private var side: CommitSide {
+        guard state.side == .announced, let replacement,
+            let database = try? Files.identity(paths.database), database == replacement
+        else { return state.side }
+        return .replaced
     }
 
     private var failed: FailedRotation {
@@ -133,11 +141,13 @@ final class RotationRun {
 
     func requireNotCancelled() throws { if isCancelled() { throw CancellationError() } }
 
-    func withOpeningLock<T>(_ body: () throws -> T) throws -> T {
+    /// - Parameter isPatient: Whether the wait for the lock goes on when the rotation is cancelled.
+    func withOpeningLock<T>(isPatient: Bool = false, _ body: () throws -> T) throws -> T {
         // Held already while everybody waits.
         if standstill != nil { return try body() }
-        let opening = try LockFile(path: paths.lock, likeFile: paths.database)
-            .lock(.opening, .exclusive, deadline: .now + Limits.openingWait)
+        let isCancelled: @Sendable () -> Bool = isPatient ? { @Sendable in false } : self.isCancelled
+        let watch = LockFileWatch(isCancelled: isCancelled, onLongWait: options.onLongOpeningWait)
+        let opening = try KeyRotation.takeOpening(paths, watch)
         defer { opening.release() }
         return try body()
     }
@@ -270,7 +280,7 @@ final class RotationRun {
         // Behind the removal: then its room is freed without the opening lock.
         defer { copy?.close() }
         guard keys != nil else { return }
-        try withOpeningLock {
+        try withOpeningLock(isPatient: true) {
             report.notices += try ledger.abandon()
             if copy != nil { try RotationCopy.removeLeftover(of: paths) }
         }

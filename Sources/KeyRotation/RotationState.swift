@@ -155,7 +155,7 @@ struct RotationState: Equatable {
         case .carryingRest: return go(.proving, .prove)
         case .proving: return go(.announcingSwitch, .announceSwitch)
         case .announcingSwitch:
-            side = .after
+            side = .announced
             return go(.switching, .switchOver)
         case .switching, .finishing: return go(.lettingGo, .letGo)
         case .lettingGo, .undoing: return go(.ended, nil)

@@ -73,6 +73,52 @@ struct LockWaitTests {
         #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.errors)")
     }
 
+    // The signal was reported as a disk that had failed after the announcement, with 69.
+    @Test("a signal ends the resumption of a switch that waits to open the store, which changes nothing")
+    func interruptedResumption() throws {
+        #expect(holder.ask("stock-close") == "ok")
+        #expect(holder.ask("close") == "ok")
+        let killed = try place.run(
+            ["rotate", store, "--no-backup", "--raw-key-file", place.key],
+            environment: ["CIPHERSTORE_CRASH_AT": "rotationSwitchingWritten"])
+        try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
+        let opening = try #require(
+            try LockFile(path: store + "-lock", likeFile: store).tryLock(.opening, .exclusive))
+        let run = try begin(["rotate", "STORE", "--resume", "--no-backup"])
+        #expect(waitUntil { handles(SIGINT, run) || !run.isRunning })
+        run.send(SIGINT)
+        let sent = ContinuousClock.now
+        let outcome = run.finish()
+        #expect(ContinuousClock.now - sent < .seconds(5))
+        #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.errors)")
+        opening.release()
+        let again = try place.run(["rotate", store, "--resume", "--no-backup", "--raw-key-file", place.key])
+        #expect(again.status == 0, "\(again.errors)")
+    }
+
+    // It waited for half a minute without a word, whatever signals came.
+    @Test("giving a rotation up says for whom it waits, and a signal ends the wait", arguments: [SIGINT, SIGTERM])
+    func interruptedAbort(_ signal: Int32) throws {
+        #expect(holder.ask("stock-close") == "ok")
+        #expect(holder.ask("close") == "ok")
+        let killed = try place.run(
+            ["rotate", store, "--no-backup", "--raw-key-file", place.key],
+            environment: ["CIPHERSTORE_CRASH_AT": "rotationCopied"])
+        try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
+        let opening = try #require(
+            try LockFile(path: store + "-lock", likeFile: store).tryLock(.opening, .exclusive))
+        let run = try begin(["rotate", "STORE", "--abort"])
+        let words = "waiting for the lock for openings of \"\(store)\", which process \(getpid())"
+        #expect(waitUntil { run.errorsSoFar.contains(words) || !run.isRunning }, "\(run.errorsSoFar)")
+        run.send(signal)
+        let sent = ContinuousClock.now
+        let outcome = run.finish()
+        #expect(ContinuousClock.now - sent < .seconds(5))
+        #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.errors)")
+        opening.release()
+        #expect(try place.run(["rotate", store, "--status"]).status == 2)
+    }
+
     /// Whether the process takes a signal as a wish to end, and no longer dies of it: it ignores it, or catches it, as the
     /// dispatch source of an ignored signal does.
     private func handles(_ signal: Int32, _ run: CommandRun) -> Bool {

@@ -14,6 +14,7 @@ package struct RotationRecovery {
     private let files: RotationFiles
     private let deadline: ContinuousClock.Instant
     private let isCancelled: (() -> Bool)?
+    private let onFirstStep: () -> Void
 
     /// What was done.
     package struct Outcome: Sendable {
@@ -23,18 +24,30 @@ package struct RotationRecovery {
         package var completedEpoch: UInt64?
     }
 
+    /// How far a rotation is that could not be settled.
+    package enum Standing: Equatable, Sendable {
+        /// It is pending, and the database is not known to have the next key.
+        case pending
+        /// It is pending, and the database has the next key.
+        case replaced
+        /// The sidecar tells of no rotation any more.
+        case ended(epoch: UInt64)
+    }
+
     /// Takes over what a dead rotation left, if there is anything. The caller holds the opening lock, and has no connection
     /// to the database.
     ///
     /// - Parameters:
     ///   - unlock: Makes the keys for what a sidecar claims; asked only when there is something to recover.
     ///   - wait: The longest wait for connections of other programs.
+    ///   - onFirstStep: Called before anything is changed.
     /// - Returns: What was done. Nil when a switch is to be completed and somebody has the admin lock: the caller gives the
     ///   opening lock back, waits (``waitForAdmin(_:until:isCancelled:)``), and reads everything anew.
     /// - Throws: ``StoreError`` `rotationPending` when it takes another key or another hand, `storeInUse` when a connection is
     ///   in the way; what choosing a sidecar throws; `SystemError`. Nothing is lost then, and the next opening tries again.
     package static func run(
         _ paths: StorePaths, wait: Duration = .seconds(30), isCancelled: (() -> Bool)? = nil,
+        onFirstStep: @escaping () -> Void = {},
         unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
     ) throws -> Outcome? {
         let files = RotationFiles(paths)
@@ -44,7 +57,7 @@ package struct RotationRecovery {
         if claimed == .creating { return Outcome() }
         let recovery = RotationRecovery(
             paths: paths, ledger: RotationLedger(databasePath: paths.database, unlock: unlock), files: files,
-            deadline: .now + wait, isCancelled: isCancelled)
+            deadline: .now + wait, isCancelled: isCancelled, onFirstStep: onFirstStep)
         // Only tried: who has it may want the opening lock. While pages are copied the store is used as ever; behind a switch
         // it has another key.
         guard let admin = try LockFile(path: paths.lock, likeFile: paths.database).tryLock(.admin, .exclusive) else {
@@ -59,7 +72,7 @@ package struct RotationRecovery {
     ///
     /// - Throws: As ``run(_:wait:isCancelled:unlock:)``; `storeInUse` when others have the store's locks for too long.
     package static func settle(
-        _ paths: StorePaths, isCancelled: (() -> Bool)? = nil,
+        _ paths: StorePaths, isCancelled: (() -> Bool)? = nil, onFirstStep: @escaping () -> Void = {},
         unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
     ) throws -> Outcome {
         let lockFile = try LockFile(path: paths.lock, likeFile: paths.database)
@@ -74,7 +87,7 @@ package struct RotationRecovery {
             }
             // The lease first: a restoration that has the opening lock finds nobody.
             defer { lease?.release() }
-            return try run(paths, isCancelled: isCancelled, unlock: unlock)
+            return try run(paths, isCancelled: isCancelled, onFirstStep: onFirstStep, unlock: unlock)
         }
         while true {
             if let outcome = try attempt() { return outcome }
@@ -82,6 +95,20 @@ package struct RotationRecovery {
                 .release()
             try waitForAdmin(paths, until: deadline, isCancelled: isCancelled)
         }
+    }
+
+    /// Looks how far a rotation is; needs no lock.
+    ///
+    /// - Throws: What choosing a sidecar throws; `SystemError`.
+    package static func standing(
+        _ paths: StorePaths, unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
+    ) throws -> Standing {
+        guard let rotation = try RotationLedger(databasePath: paths.database, unlock: unlock).rotation() else {
+            let files = SidecarFiles(databasePath: paths.database)
+            guard let choice = try files.choose(files.read(), unlock: unlock) else { return .pending }
+            return .ended(epoch: choice.sidecar.epoch)
+        }
+        return try RotationFiles(paths).databaseKey(rotation) == .next ? .replaced : .pending
     }
 
     /// Waits until nobody has the admin lock, for one who holds no lock that its holder may want, `opening` among them.
@@ -107,9 +134,11 @@ package struct RotationRecovery {
                     "A rotation to epoch \(next) that was cut short was not undone. \(why) \(remedy)"
                 ])
             }
+            onFirstStep()
             return Outcome(notices: try undo(rotation) + log(next, forward: false))
         case .moveCopy:
             try requireOwnerKept()
+            onFirstStep()
             try ledger.settle(rotation)
             let lock = try files.lockDatabase(until: deadline, isCancelled: isCancelled)
             defer { lock.release() }
@@ -124,6 +153,7 @@ package struct RotationRecovery {
             return Outcome(notices: try notices + complete(rotation), completedEpoch: next)
         case .complete:
             try requireOwnerKept()
+            onFirstStep()
             let notices = try complete(rotation)
             // It is complete, whatever becomes of a file that nobody needs.
             let removal = Result { try files.removeCopy() }
@@ -141,7 +171,8 @@ package struct RotationRecovery {
     package static func undoSwitch(_ paths: StorePaths, _ ledger: RotationLedger) throws -> Bool {
         guard let rotation = try ledger.rotation() else { return false }
         let recovery = RotationRecovery(
-            paths: paths, ledger: ledger, files: RotationFiles(paths), deadline: .now, isCancelled: nil)
+            paths: paths, ledger: ledger, files: RotationFiles(paths), deadline: .now, isCancelled: nil,
+            onFirstStep: {})
         switch try recovery.decide(rotation) {
         case .undo:
             _ = try recovery.undo(rotation)

@@ -23,6 +23,11 @@ extension LockFile {
         }
     }
 
+    /// Another process that holds a byte; nil when the system does not show it.
+    package func otherOwner(of byte: LockByte) -> StoreHolder? {
+        owners(of: byte).first { $0 != ProcessInspector.currentProcess }.map { StoreHolder(process: $0, uses: []) }
+    }
+
     /// Who holds a byte, to begin a sentence: `Process 4711 (importer, stopped)`.
     package func nameOwner(of byte: LockByte) -> String {
         let owners = owners(of: byte)

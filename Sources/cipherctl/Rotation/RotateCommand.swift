@@ -94,8 +94,8 @@ enum RotateNotes {
         "--resume goes on with a rotation that was cut, as it was begun. A direct store demands its new key again, and is "
             + "refused when that is another one: after the switch nothing else opens it. If it is lost, --abort, as long as "
             + "the switch has not begun.",
-        "An error `rotationPending` that says that the new key counts comes from after the switch was announced: keep that "
-            + "key and open the store for writing. Where it is not known which key counts, keep both until then.",
+        "An error `rotationPending` of a direct store says which key to keep: the new one, once it counts; both, until the "
+            + "store was opened for writing, where the switch was announced or it is not known which key counts.",
         "The former file is removed, not overwritten: on SSDs, in snapshots and in backups its pages stay, under the former "
             + "key. What answers which mishap: cipherctl help keys",
         "Of several stores each is rotated though another one failed; the exit code is that of the worst. Off a terminal "

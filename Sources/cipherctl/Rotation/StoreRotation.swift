@@ -65,7 +65,9 @@ struct StoreRotation {
     }
 
     private func abort() throws -> RotationOutcome {
-        let hadOne = try KeyRotation.abandon(path: path, unlockedBy: key.source)
+        let hadOne = try KeyRotation.abandon(
+            path: path, unlockedBy: key.source, isCancelled: { Interruption.shared.isSet },
+            onLongWait: Console.longWait(for: path, "the lock for openings"))
         return RotationOutcome(path: path, hadOne ? .abandoned : .nothingPending)
     }
 
@@ -85,6 +87,7 @@ struct StoreRotation {
         options.aim = try aim(sidecar)
         options.provesNewKey = secrets.proof
         options.onLongWait = Console.longWait(for: path)
+        options.onLongOpeningWait = Console.longWait(for: path, "the lock for openings")
         options.backupFolder = try request.backupDirectory.map { try backupFolder(in: $0, of: sidecar) }
         return options
     }

@@ -14,10 +14,12 @@ struct Console {
     private static func note(_ text: String) { talk("cipherctl: note: \(text.withoutControls())\n") }
 
     /// Names the process for whose write lock a command waits: without a word it would look as if it did nothing.
-    static func longWait(for path: String) -> @Sendable (StoreHolder?) -> Void {
+    static func longWait(
+        for path: String, _ lock: String = "the write lock"
+    ) -> @Sendable (StoreHolder?) -> Void {
         { holder in
             let blocker = holder.map(\.description) ?? "another process"
-            note("waiting for the write lock of \"\(path)\", which \(blocker) holds; Ctrl-C ends the wait")
+            note("waiting for \(lock) of \"\(path)\", which \(blocker) holds; Ctrl-C ends the wait")
         }
     }
 

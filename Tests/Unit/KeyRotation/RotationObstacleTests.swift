@@ -1,6 +1,7 @@
 import CipherStore
 import Foundation
 import StorePlatform
+import Synchronization
 import TestKit
 import Testing
 
@@ -36,6 +37,27 @@ import Testing
         #expect(error?.why.contains("\(holder.processIdentifier)") == true, "\(error as Any)")
         #expect(holder.ask("stock-close") != nil)
         #expect(try KeyRotation(store, options: quick).run().toEpoch == 2)
+        try store.close()
+    }
+
+    // It waited for half a minute, whoever cancelled it.
+    @Test("a rotation that waits for the lock of openings names who holds it, and is ended by a cancellation")
+    func openingLock() throws {
+        let store = try open()
+        let opening = try #require(try LockFile(path: path + "-lock", likeFile: path).tryLock(.opening, .exclusive))
+        let reports = Mutex(0)
+        var options = quick
+        options.onLongOpeningWait = { _ in reports.withLock { $0 += 1 } }
+        let rotation = KeyRotation(store, options: options)
+        let begin = ContinuousClock.now
+        #expect(throws: CancellationError.self) {
+            try rotation.run(isCancelled: { reports.withLock { $0 > 0 } })
+        }
+        #expect(reports.withLock { $0 } == 1)
+        #expect(ContinuousClock.now - begin < .seconds(10))
+        opening.release()
+        #expect(try KeyRotation.status(of: path).state == .none)
+        #expect(try rotation.run(isCancelled: { false }).toEpoch == 2)
         try store.close()
     }
 

@@ -115,7 +115,7 @@ struct RotationStateTests {
             let side: CommitSide =
                 switch phase {
                 case .announcingSwitch: .unknown
-                case .switching, .finishing, .lettingGo: .after
+                case .switching, .finishing, .lettingGo: .announced
                 default: .before
                 }
             #expect(state.side == side, "\(phase)")
