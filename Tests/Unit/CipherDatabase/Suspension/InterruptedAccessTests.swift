@@ -255,7 +255,8 @@ import Testing
         maySpawn.open()
         writing.join()
         #expect(waitUntil { pool.writer.connection.isBusy || waiting.haveEnded })
-        Bench.whileSuspended { waiting.join() }
+        // Before the read gives up waiting by itself.
+        Bench.whileSuspended { waiting.join(within: 10) }
         isOver.open()
         #expect(try pool.read { try $0.rowCount() } == 0)
     }
