@@ -85,7 +85,8 @@ struct LockWaitTests {
         let opening = try #require(
             try LockFile(path: store + "-lock", likeFile: store).tryLock(.opening, .exclusive))
         let run = try begin(["rotate", "STORE", "--resume", "--no-backup"])
-        #expect(waitUntil { ignores(SIGINT, run) || !run.isRunning })
+        let words = "waiting for the lock for openings of \"\(store)\", which process \(getpid())"
+        #expect(waitUntil { run.errorsSoFar.contains(words) || !run.isRunning }, "\(run.errorsSoFar)")
         run.send(SIGINT)
         let sent = ContinuousClock.now
         let outcome = run.finish()
