@@ -128,18 +128,8 @@ extension KeyRotation {
     /// - Throws: `StoreError` `storeInUse`, which names who holds it; `CancellationError`.
     static func takeOpening(_ paths: StorePaths, _ watch: LockFileWatch) throws -> HeldLock {
         let file = try LockFile(path: paths.lock, likeFile: paths.database)
-        let reportTime = ContinuousClock.now + Limits.waitBeforeReport
-        var hasReported = false
         return try file.lock(
-            .opening, .exclusive, deadline: .now + Limits.openingWait,
-            isCancelled: {
-                if watch.isCancelled() { return true }
-                if !hasReported, ContinuousClock.now >= reportTime {
-                    hasReported = true
-                    watch.onLongWait?(file.otherOwner(of: .opening))
-                }
-                return false
-            })
+            .opening, .exclusive, deadline: .now + Limits.openingWait, isCancelled: watch.question(about: file))
     }
 
     /// The process that rotates a store, where the table of holders tells of it.
@@ -159,6 +149,20 @@ extension KeyRotation {
 struct LockFileWatch {
     let isCancelled: @Sendable () -> Bool
     let onLongWait: (@Sendable (StoreHolder?) -> Void)?
+
+    /// What a wait that begins now asks between two attempts: whether it is to end. It reports the wait once it is long.
+    func question(about file: LockFile) -> () -> Bool {
+        let reportTime = ContinuousClock.now + Limits.waitBeforeReport
+        var hasReported = false
+        return {
+            if isCancelled() { return true }
+            if !hasReported, ContinuousClock.now >= reportTime {
+                hasReported = true
+                onLongWait?(file.otherOwner(of: .opening))
+            }
+            return false
+        }
+    }
 }
 
 extension RotationStatus.State {

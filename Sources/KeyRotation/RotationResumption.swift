@@ -94,8 +94,10 @@ struct RotationResumption {
         let copy = (try? Files.identity(paths.rotationCopy)) ?? nil
         let before = try? RotationRecovery.standing(paths, unlock: unlock)
         do {
+            let watch = LockFileWatch(isCancelled: isCancelled, onLongWait: options.onLongOpeningWait)
+            let question = try watch.question(about: LockFile(path: paths.lock, likeFile: paths.database))
             let outcome = try RotationRecovery.settle(
-                paths, isCancelled: isCancelled, onFirstStep: { hasBegun = true }, unlock: unlock)
+                paths, isCancelled: question, onFirstStep: { hasBegun = true }, unlock: unlock)
             return (outcome, hasBegun)
         } catch let error as StoreError {
             // It says which of the two keys counts.
