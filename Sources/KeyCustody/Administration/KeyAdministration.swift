@@ -164,7 +164,7 @@ package struct KeyAdministration: Sendable {
         let content = files.content(of: .main)
         if content == bytes { return }
         guard content == nil, let failure = error as? SystemError, failure.call == "rename",
-            !failure.isNoSpace, !failure.isPermission
+            failure.mayHaveHappened
         else { throw error }
         throw StoreError(
             .sidecarDamaged, what: "Whether the keys of \"\(databasePath)\" were changed is not known.",

@@ -239,8 +239,7 @@ extension SidecarFiles {
     ///
     /// - Parameter failure: What writing it threw.
     fileprivate func mainCopyMayBe(_ bytes: [UInt8], after failure: SystemError) -> Bool {
-        // A rename on a failing disk or a lost server may have happened all the same.
-        if failure.call == "rename" && !failure.isNoSpace && !failure.isPermission { return true }
+        if failure.call == "rename" && failure.mayHaveHappened { return true }
         // What cannot be read may be that version.
         return content(of: .main) == bytes || content(of: .main) == nil
     }

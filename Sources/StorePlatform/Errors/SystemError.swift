@@ -35,6 +35,9 @@ extension SystemError {
     public var isPermission: Bool { [EACCES, EPERM, EROFS].contains(errorNumber) }
     /// Whether the filesystem or a quota is full.
     public var isNoSpace: Bool { [ENOSPC, EDQUOT].contains(errorNumber) }
+    /// Whether the call may have been done although it failed: a failing disk or a lost server can lose the answer. Other
+    /// errors come before anything is done.
+    package var mayHaveHappened: Bool { [EIO, ESTALE, ETIMEDOUT, EINTR, ENXIO, ENODEV].contains(errorNumber) }
     /// Whether the file, or a folder on the way to it, does not exist.
     public var isNotFound: Bool { [ENOENT, ENOTDIR].contains(errorNumber) }
     /// Whether the medium failed.
