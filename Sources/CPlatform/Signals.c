@@ -84,6 +84,34 @@ void cplatform_signal_watch_end(void) {
     }
 }
 
+static const int interruption_signals[] = {SIGINT, SIGTERM, SIGHUP};
+static _Atomic bool interruption_is_requested;
+
+static void request_interruption(int number) {
+    (void)number;
+    atomic_store(&interruption_is_requested, true);
+}
+
+int cplatform_interruption_begin(void) {
+    struct sigaction action, former;
+    sigset_t handled;
+    memset(&action, 0, sizeof action);
+    sigemptyset(&handled);
+    action.sa_handler = request_interruption;
+    action.sa_flags = SA_RESTART;
+    sigemptyset(&action.sa_mask);
+    for (unsigned index = 0; index < sizeof interruption_signals / sizeof interruption_signals[0]; index++) {
+        int number = interruption_signals[index];
+        if (sigaction(number, NULL, &former) != 0) return errno;
+        if (former.sa_handler == SIG_IGN) continue;
+        if (sigaction(number, &action, NULL) != 0) return errno;
+        sigaddset(&handled, number);
+    }
+    return pthread_sigmask(SIG_UNBLOCK, &handled, NULL);
+}
+
+bool cplatform_interruption_is_requested(void) { return atomic_load(&interruption_is_requested); }
+
 static const int crash_signals[] = {SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
 
 void cplatform_crash_handlers_remove(void) {

@@ -12,8 +12,8 @@ extension KeyRotation {
     ///
     /// What is pending cannot be changed, so ``Options/aim`` chooses nothing here. A direct store demands its new key again
     /// (``Aim/newKey(_:)``): behind the switch nothing else opens it, and who has lost it meanwhile would be locked out.
-    /// ``abandon(path:unlockedBy:)`` is the way back then. Where ``Aim/compromised(dropsOtherSlots:alsoKeeping:)`` is given,
-    /// the rotation that was cut must have been such a one.
+    /// ``abandon(path:unlockedBy:isCancelled:onLongWait:)`` is the way back then. Where
+    /// ``Aim/compromised(dropsOtherSlots:alsoKeeping:)`` is given, the rotation that was cut must have been such a one.
     ///
     /// - Parameters:
     ///   - source: Where the present key comes from; asked once.

@@ -22,9 +22,9 @@ import Testing
             case resumedLost, resumedDirectLost
 
             /// In `make test` one call in so many fails; of the first fault of a direct store, each.
-            func step(_ fault: CallFault) -> Int { self == .direct && fault.ordinal == 0 ? 1 : 9 }
-            /// Which one of those: the faults of a scene and its neighbor take all.
-            func offset(_ fault: CallFault) -> Int { 2 * fault.ordinal + (Self.allCases.firstIndex(of: self) ?? 0) }
+            func step(_ fault: CallFault) -> Int { self == .direct && fault.ordinal == 0 ? 1 : 17 }
+            /// Which one of those: the faults of a scene and of its neighbors take different ones.
+            func offset(_ fault: CallFault) -> Int { 3 * fault.ordinal + (Self.allCases.firstIndex(of: self) ?? 0) }
         }
 
         @Test(

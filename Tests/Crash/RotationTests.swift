@@ -12,7 +12,7 @@ import Testing
     private let seed = Seed()
 
     private static var randomKills: Int {
-        ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 500
+        ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 250
     }
 
     /// What the opening tells that finished or undid a rotation.

@@ -19,6 +19,14 @@ bool cplatform_signal_watch_take_continued(void);
 
 void cplatform_signal_watch_end(void);
 
+/* From here on SIGINT, SIGTERM and SIGHUP are remembered and no longer end the process. A signal that the program ignores
+   stays ignored, and a system call that one interrupts is restarted. This thread takes them, even if the program was
+   started by a thread that blocks all signals, as those of a thread pool do. Returns 0 or an errno. */
+int cplatform_interruption_begin(void);
+
+/* Whether one of them has come since the beginning. */
+bool cplatform_interruption_is_requested(void);
+
 /* Lets crashes and SIGQUIT end the process at once, as the system does it, where a handler was installed at its start:
    that of Swift's runtime prints a backtrace with parts of the memory, and asks a person at a terminal what to do. What
    is ignored stays ignored. */
