@@ -48,11 +48,11 @@ struct FenceTests {
         )
     }
 
-    @Test("a file of 401 lines is found, one of 400 is not")
+    @Test("a file of 601 lines is found, one of 600 is not")
     func fileLength() throws {
         let files = [
-            "Sources/A/Long.swift": String(repeating: "// line\n", count: 401),
-            "Sources/A/Fits.swift": String(repeating: "// line\n", count: 400),
+            "Sources/A/Long.swift": String(repeating: "// line\n", count: 601),
+            "Sources/A/Fits.swift": String(repeating: "// line\n", count: 600),
         ]
         #expect(try PlantedTree.places(files, SizeFence.findings) == ["Sources/A/Long.swift"])
     }

@@ -33,7 +33,7 @@ struct RepositoryTests {
     @Test("C libraries are imported behind their fences, and imports go down only")
     func imports() throws { try expectNone(ImportFence.findings) }
 
-    @Test("no Swift file has more than 400 lines, and no function more than 50")
+    @Test("no Swift file has more than 600 lines, and no function more than 50")
     func sizes() throws { try expectNone(SizeFence.findings) }
 
     @Test("nothing in Sources is marked as unfinished")
