@@ -17,6 +17,21 @@ final class CommandRun: @unchecked Sendable {
 
     private static let patience = Duration.seconds(120)
 
+    /// What the test process ignores, its children would ignore too: a shell lets its background jobs ignore SIGINT and
+    /// SIGQUIT, and `nohup` SIGHUP.
+    private static let restoreDefaultSignals: Void = {
+        for number in [SIGINT, SIGQUIT, SIGHUP, SIGTERM] {
+            var action = sigaction()
+            guard sigaction(number, nil, &action) == 0 else { continue }
+            #if canImport(Darwin)
+                let handler = action.__sigaction_u.__sa_handler
+            #else
+                let handler = action.__sigaction_handler.sa_handler
+            #endif
+            if unsafeBitCast(handler, to: Int.self) == unsafeBitCast(SIG_IGN, to: Int.self) { signal(number, SIG_DFL) }
+        }
+    }()
+
     /// Starts a program.
     ///
     /// - Parameters:
@@ -26,6 +41,7 @@ final class CommandRun: @unchecked Sendable {
         _ program: URL, _ arguments: [String], input: String? = nil, environment: [String: String] = [:],
         directory: String? = nil
     ) throws {
+        Self.restoreDefaultSignals
         process.executableURL = program
         process.arguments = arguments
         process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
