@@ -67,7 +67,7 @@ docs: setup  ## build the API reference with the toolchain's docc, without netwo
 	$(SWIFT) build $(WARNINGS)
 	.ci/docs "$$($(SWIFT) build --show-bin-path $(WARNINGS))"
 
-bench-sharing: setup  ## measure processes that write to one store: turnstile, SQLite's busy handler, plain C
+bench-sharing: setup  ## measure processes that write to one store: writer queue, SQLite's busy handler, plain C
 	$(SWIFT) build -c release --product StoreBenchmark
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sharing
 

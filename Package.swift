@@ -25,28 +25,35 @@ let package = Package(
         ),
         .target(name: "CPlatform"),
         .target(name: "StorePlatform", dependencies: ["CPlatform"]),
+        .target(name: "StoreSharing", dependencies: ["StorePlatform"]),
         .target(name: "StoreCrypto", dependencies: ["COpenSSL", "StorePlatform"]),
-        .target(name: "PageFormat", dependencies: ["StoreCrypto"]),
-        .target(name: "KeyCustody", dependencies: ["StorePlatform", "StoreCrypto"]),
+        .target(name: "PageFormat", dependencies: ["StoreCrypto", "StoreSharing"]),
+        .target(name: "KeyCustody", dependencies: ["StorePlatform", "StoreSharing", "StoreCrypto"]),
         .target(
             name: "CipherDatabase",
-            dependencies: ["CSQLCipher", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto"]
+            dependencies: [
+                "CSQLCipher", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
+            ]
         ),
         .target(
             name: "CipherStore",
             dependencies: [
-                "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto", "CSQLCipher",
+                "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
+                "CSQLCipher",
             ]
         ),
         .target(
             name: "KeyRotation",
             dependencies: [
                 "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
+                "StoreSharing",
             ]
         ),
         .executableTarget(
             name: "cipherctl",
-            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StorePlatform", "StoreCrypto"]
+            dependencies: [
+                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
+            ]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
         .executableTarget(
@@ -57,7 +64,9 @@ let package = Package(
         // Tests: one folder for each kind (Docs/Testing.md).
         .target(
             name: "TestKit",
-            dependencies: ["CipherStore", "CTestKit", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform"],
+            dependencies: [
+                "CipherStore", "CTestKit", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing",
+            ],
             path: "Tests/Support/TestKit"
         ),
         .target(name: "FaultShim", path: "Tests/Support/FaultShim"),
@@ -65,12 +74,17 @@ let package = Package(
             name: "StoreActor",
             dependencies: [
                 "CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "KeyCustody", "KeyRotation", "StoreCrypto",
-                "StorePlatform", "TestKit",
+                "StorePlatform", "StoreSharing", "TestKit",
             ],
             path: "Tests/Support/StoreActor"
         ),
         .target(name: "CTestKit", path: "Tests/Support/CTestKit"),
         .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
+        .testTarget(
+            name: "StoreSharingTests",
+            dependencies: ["StorePlatform", "StoreSharing", "TestKit"],
+            path: "Tests/Unit/StoreSharing"
+        ),
         .testTarget(
             name: "StoreCryptoTests",
             dependencies: ["COpenSSL", "StoreCrypto", "StorePlatform"],
@@ -78,32 +92,34 @@ let package = Package(
         ),
         .testTarget(
             name: "PageFormatTests",
-            dependencies: ["PageFormat", "StoreCrypto", "CSQLCipher"],
+            dependencies: ["PageFormat", "StoreCrypto", "StoreSharing", "CSQLCipher"],
             path: "Tests/Unit/PageFormat"
         ),
         .testTarget(
             name: "KeyCustodyTests",
-            dependencies: ["KeyCustody", "StorePlatform", "StoreCrypto"],
+            dependencies: ["KeyCustody", "StorePlatform", "StoreSharing", "StoreCrypto"],
             path: "Tests/Unit/KeyCustody"
         ),
         .testTarget(
             name: "CipherDatabaseTests",
-            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "CSQLCipher", "TestKit"],
+            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "StoreSharing", "CSQLCipher", "TestKit"],
             path: "Tests/Unit/CipherDatabase"
         ),
         .testTarget(
             name: "CipherStoreTests",
-            dependencies: ["CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "TestKit"],
+            dependencies: [
+                "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing", "TestKit",
+            ],
             path: "Tests/Unit/CipherStore"
         ),
         .testTarget(
             name: "KeyRotationTests",
-            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "StorePlatform", "TestKit"],
+            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "StorePlatform", "StoreSharing", "TestKit"],
             path: "Tests/Unit/KeyRotation"
         ),
         .testTarget(
             name: "MultiProcessTests",
-            dependencies: ["CipherStore", "StorePlatform", "TestKit", "StoreActor"],
+            dependencies: ["CipherStore", "StorePlatform", "StoreSharing", "TestKit", "StoreActor"],
             path: "Tests/MultiProcess"
         ),
         .testTarget(
@@ -113,7 +129,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CrashTests",
-            dependencies: ["CipherStore", "KeyCustody", "StorePlatform", "TestKit", "StoreActor"],
+            dependencies: ["CipherStore", "KeyCustody", "StorePlatform", "StoreSharing", "TestKit", "StoreActor"],
             path: "Tests/Crash"
         ),
         .testTarget(

@@ -4,3 +4,4 @@
 @_exported import CipherDatabase
 @_exported import KeyCustody
 @_exported import StorePlatform
+@_exported import StoreSharing

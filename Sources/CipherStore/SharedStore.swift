@@ -1,5 +1,6 @@
 import KeyCustody
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// An encrypted database that several processes share.

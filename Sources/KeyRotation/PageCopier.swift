@@ -3,6 +3,7 @@ import KeyCustody
 import PageFormat
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// Moves pages from a view of the store into the copy, under the new key, and proves what it wrote. Used by one thread,
 /// which it keeps company with others.

@@ -1,4 +1,5 @@
 import StoreCrypto
+import StoreSharing
 
 /// Where the parts of an encrypted page lie.
 ///
@@ -13,7 +14,7 @@ package struct PageLayout: Hashable, Sendable {
     package static let saltHeaderBytes = CipherSettings.saltBytes
     /// SQLite keeps its byte locks here and never stores anything in the page that covers this offset.
     /// <https://www.sqlite.org/fileformat2.html#the_lock_byte_page>
-    package static let lockByteOffset = 1 << 30
+    package static let lockByteOffset = Int(SQLiteLockByte.pending)
 
     /// Bytes of one page.
     package let pageBytes: Int

@@ -1,3 +1,5 @@
+import StoreSharing
+
 /// The head of a wal-index, the file `<database>-shm`: what all connections agree that the log holds, how much of it is
 /// in the database file already, and up to where readers use it.
 ///
@@ -29,7 +31,7 @@ package struct WALIndex: Hashable, Sendable {
         package static let checkpointedFrames = 96
         package static let readMarks = 100
         /// The first of the bytes that SQLite locks: writing, checkpointing, recovering, then one for each read mark.
-        package static let locks = 120
+        package static let locks = Int(WALLockByte.all.lowerBound)
     }
 
     /// Frames of the log that were committed: SQLite's mxFrame. What follows them in the file never happened.
@@ -68,9 +70,6 @@ package struct WALIndex: Hashable, Sendable {
             return mark == WALIndex.unusedMark ? nil : mark
         }
     }
-
-    /// The byte of the -shm file that readers of a mark lock.
-    package static func lockByte(ofReadMark index: Int) -> Int64 { Int64(Offset.locks + 3 + index) }
 
     /// Whether readers of a mark keep frames of the log from being copied into the database file.
     package func blocksCheckpoints(readMark index: Int) -> Bool {

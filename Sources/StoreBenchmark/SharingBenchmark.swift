@@ -1,6 +1,6 @@
 import Foundation
 
-/// `make bench-sharing`: processes that write single rows to one store, with the turnstile, with SQLite's busy handler
+/// `make bench-sharing`: processes that write single rows to one store, with the writer queue, with SQLite's busy handler
 /// alone, and in plain C, in turns.
 ///
 /// The figures of a row are medians over the rounds, but for the worst wait, which is the worst of all.

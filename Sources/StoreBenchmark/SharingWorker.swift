@@ -4,8 +4,8 @@ import Foundation
 
 /// How the processes of a measurement keep out of each other's way.
 enum SharingMode: String, CaseIterable {
-    /// The library, with its turnstile.
-    case turnstile
+    /// The library, with its writer queue.
+    case queue
     /// The library without it: SQLite's lock, asked for again and again.
     case busy
     /// Plain C with SQLite's own busy handler.
@@ -13,7 +13,7 @@ enum SharingMode: String, CaseIterable {
 
     var name: String {
         switch self {
-        case .turnstile: "turnstile"
+        case .queue: "writer queue"
         case .busy: "busy handler"
         case .c: "plain C"
         }
@@ -46,15 +46,15 @@ struct SharingWorker {
     }
 
     static func makeStore(at path: String) throws {
-        let pool = try pool(at: path, takesTurns: true)
+        let pool = try pool(at: path, usesWriterQueue: true)
         try pool.write { try $0.execute(sql: table) }
         try pool.close()
     }
 
-    private static func pool(at path: String, takesTurns: Bool) throws -> DatabasePool {
+    private static func pool(at path: String, usesWriterQueue: Bool) throws -> DatabasePool {
         var config = Configuration()
         config.busyMode = .timeout(30)
-        config.takesTurns = takesTurns
+        config.usesWriterQueue = usesWriterQueue
         config.persistentWAL = true
         config.prepareDatabase { db in
             try db.useRawKey(Data(repeating: 0x2a, count: 32))
@@ -67,7 +67,7 @@ struct SharingWorker {
         var times = [UInt32](repeating: 0, count: Int(seconds * 100_000))
         let count: Int
         switch mode {
-        case .turnstile, .busy: count = try write(Self.pool(at: path, takesTurns: mode == .turnstile), &times)
+        case .queue, .busy: count = try write(Self.pool(at: path, usesWriterQueue: mode == .queue), &times)
         case .c: count = try writeInC(&times)
         }
         try BenchmarkError.require(count > 0, "no transaction: \(count)")

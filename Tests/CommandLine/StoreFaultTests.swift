@@ -140,6 +140,25 @@ import Testing
             #expect(count > 10)
         }
 
+        // It unlinked the lock file below a program that coordinated access to the place: others that waited for that lock would
+        // have got one each, on new lock files.
+        @Test("a creation that fails leaves the lock file to a program that coordinates access to the place")
+        private func coordinatedCreation() throws {
+            var removals = 0
+            let count = try Workplace.forEachCall { number in
+                let place = try Workplace()
+                let run = try FileCoordinator().coordinate(writingItemAt: URL(fileURLWithPath: place.path("s.db"))) {
+                    _ in
+                    try place.run(
+                        ["create", place.path("s.db")] + key(place), failing: CallFault(kinds: "sync"), at: number)
+                }
+                #expect(place.exists("s.db-lock"), "\(run.call): \(run.outcome.errors)")
+                if run.outcome.status != 0 && !place.exists("s.db-sidecar") { removals += 1 }
+                return run
+            }
+            #expect(count > 3 && removals > 0)
+        }
+
         private func expectNothingElse(_ bench: FaultBench, _ others: Set<String>) throws {
             let own: Set<String> = [
                 "raw.key", "s.db", "s.db-wal", "s.db-shm", "s.db-lock", "s.db-keylog", "s.db-sidecar",

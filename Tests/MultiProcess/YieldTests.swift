@@ -30,8 +30,8 @@ import Testing
             let lease = try #require(try request.exclusiveLease(until: .now + .seconds(20)))
             // Everybody has closed the database, as SQLite's own lock bytes tell.
             let file = try FileDescriptor(opening: path, .readWrite)
-            #expect(try file.tryLockSQLiteBytes())
-            try file.unlockSQLiteBytes()
+            #expect(try file.tryLock(SQLiteLockByte.all, .exclusive))
+            try file.unlock(SQLiteLockByte.all)
             lease.release()
             request.end()
         }

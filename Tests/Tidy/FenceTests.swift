@@ -36,6 +36,7 @@ struct FenceTests {
         let files = [
             "Sources/StorePlatform/Up.swift": "import CipherStore\n",
             "Sources/KeyCustody/Sideways.swift": "import Foundation\nimport PageFormat\n",
+            "Sources/StoreSharing/Sideways.swift": "import StorePlatform\nimport StoreCrypto\n",
             "Sources/CipherStore/Down.swift": "import CipherDatabase\n",
             "Sources/Newcomer/Unknown.swift": "import StoreCrypto\n",
         ]
@@ -43,9 +44,27 @@ struct FenceTests {
         #expect(
             places == [
                 "Sources/KeyCustody/Sideways.swift:2", "Sources/Newcomer/Unknown.swift",
-                "Sources/StorePlatform/Up.swift:1",
+                "Sources/StorePlatform/Up.swift:1", "Sources/StoreSharing/Sideways.swift:2",
             ]
         )
+    }
+
+    @Test(
+        "what belongs to StoreSharing is found in StorePlatform, and an offset of SQLite's lock bytes anywhere else",
+        arguments: [
+            "func tryLockSQLiteBytes()", "let byte = LockByte.opening", "var holders: [Int]", "let first = 1 << 30",
+            "let first = 1_073_741_825",
+        ]
+    )
+    func sharing(code: String) throws {
+        let text = "// SQLite, a LockByte, holders, 1 << 30\nlet text = \"SQLite\"\n\(code)\n"
+        let files = [
+            "Sources/StorePlatform/A.swift": text, "Sources/StoreSharing/Locks/LockBytes.swift": text,
+            "Sources/StoreSharing/B.swift": "let holder = LockByte.opening\nlet bytes = 1 << 31\n",
+        ]
+        #expect(try PlantedTree.places(files, ImportFence.sharingFindings) == ["Sources/StorePlatform/A.swift:3"])
+        let other = try PlantedTree.places(["Sources/PageFormat/A.swift": text], ImportFence.sharingFindings)
+        #expect(other == (code.contains("let first") ? ["Sources/PageFormat/A.swift:3"] : []))
     }
 
     @Test("a file of 601 lines is found, one of 600 is not")

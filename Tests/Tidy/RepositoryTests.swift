@@ -25,13 +25,18 @@ struct RepositoryTests {
         let tree = try Self.tree.get()
         let folders = Set(tree.swiftFiles(in: "Sources").compactMap { $0.path.split(separator: "/").dropFirst().first })
         #expect(
-            folders.isSuperset(of: ["StorePlatform", "StoreCrypto", "KeyCustody", "CipherDatabase", "CipherStore"]))
+            folders.isSuperset(of: [
+                "StorePlatform", "StoreSharing", "StoreCrypto", "KeyCustody", "CipherDatabase", "CipherStore",
+            ]))
         #expect(tree.exists("Tests/Tidy/RepositoryTests.swift"))
         #expect(tree.files.contains { $0.path == ".ci/setup" })
     }
 
     @Test("C libraries are imported behind their fences, and imports go down only")
     func imports() throws { try expectNone(ImportFence.findings) }
+
+    @Test("StorePlatform knows no name of SQLite, no lock byte and no holder, and offsets of locks stand in one place")
+    func sharing() throws { try expectNone(ImportFence.sharingFindings) }
 
     @Test("no Swift file has more than 600 lines, and no function more than 50")
     func sizes() throws { try expectNone(SizeFence.findings) }

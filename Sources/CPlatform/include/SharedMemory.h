@@ -3,7 +3,7 @@
 
 /* Memory that processes share by mapping a file: atomic words, and waiting until one changes.
 
-   All operations are sequentially consistent: the turnstile rests on "each of two writes its own word, then reads the
+   All operations are sequentially consistent: the writer queue rests on "each of two writes its own word, then reads the
    other's" (Dekker), which weaker orders do not give. Addresses must be aligned to the word. */
 
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 import Foundation
 import StorePlatform
+import StoreSharing
 
 extension Database {
     /// What a statement does while another connection holds the lock it needs.
@@ -16,7 +17,8 @@ extension Database {
     /// Decides whether to try for a lock again; the number counts the earlier tries.
     public typealias BusyCallback = @Sendable (_ numberOfTries: Int) -> Bool
 
-    /// Makes the connection wait as its configuration says. An interruption, and so a cancellation, ends every wait.
+    /// Makes the connection wait as its configuration says: for the write slot (``waitForWriteSlot(_:sql:)``) and for SQLite's
+    /// locks (the busy handler). An interruption, and so a cancellation, ends every wait.
     func installBusyMode() {
         switch configuration.busyMode {
         case .immediateError: failWhenBusy()
@@ -54,20 +56,45 @@ extension Database {
         return try body()
     }
 
+    /// Waits for the write slot, as the busy mode says.
+    func waitForWriteSlot(_ writeSlot: WriteSlot, sql: @autoclosure () -> String) throws {
+        switch lockWait {
+        case .never:
+            if !writeSlot.tryToEnter() { throw lockedOut(writeSlot, sql: sql()) }
+        case .asking(let callback):
+            let before = writeSlot.interruptionCount
+            var tries = 0
+            while !writeSlot.tryToEnter() {
+                if gate.isWanted { throw DatabaseError.suspended(sql: sql()) }
+                guard callback(tries) else { throw lockedOut(writeSlot, sql: sql()) }
+                if let failure = writeSlot.interruption(since: before) {
+                    throw writeSlotError(failure, writeSlot, sql: sql())
+                }
+                tries += 1
+            }
+        case .upTo(let limit):
+            lockDeadline = .now + limit
+            let failure = writeSlot.enter(within: limit) { [cancellation, gate, watchedWait] in
+                gate.isWanted || cancellation?.isSet ?? false || watchedWait?.isOver() ?? false
+            }
+            if let failure { throw writeSlotError(failure, writeSlot, sql: sql()) }
+        }
+    }
+
     private func failWhenBusy() {
         lockWait = .never
         handle.installBusyHandler(nil)
     }
 
-    // SQLite's own timed wait goes on when the statement is interrupted.
+    // SQLite's own timed wait continues when the statement is interrupted.
     private func waitForLocks(seconds: TimeInterval) {
         let limit = Duration.seconds(seconds.isNaN ? 0 : min(max(0, seconds), 1e9))
         lockWait = .upTo(limit)
         var deadline = ContinuousClock.now
         hooks.isBusy = { [unowned self, handle, gate] tries in
             let now = ContinuousClock.now
-            // The wait for the turn and the one for SQLite's lock are one wait.
-            if tries == 0 { deadline = (turn?.isHeld == true ? lockDeadline : nil) ?? now + limit }
+            // The wait for the write slot and the one for SQLite's lock are one wait.
+            if tries == 0 { deadline = (writeSlot?.isHeld == true ? lockDeadline : nil) ?? now + limit }
             if now >= deadline || handle.isInterrupted || gate.isWanted { return false }
             if let watchedWait, watchedWait.isOver() { return false }
             gate.pause(for: min(BusyPauses.pause(beforeTry: tries), deadline - now) + .microseconds(1))
@@ -75,6 +102,13 @@ extension Database {
         }
         handle.installBusyHandler(hooks)
     }
+}
+
+/// How a connection waits for locks, as its busy mode says at the moment.
+enum LockWait {
+    case never
+    case upTo(Duration)
+    case asking(Database.BusyCallback)
 }
 
 /// How long a wait for a lock rests between its tries: shortly at first, since most locks are held for a moment.
@@ -100,7 +134,7 @@ package struct LockWaitWatch: Sendable {
     }
 }
 
-/// One wait for the write lock under a ``LockWaitWatch``: first for the turn, then for SQLite's lock.
+/// One wait for the write lock under a ``LockWaitWatch``: first for the write slot, then for SQLite's lock.
 final class WatchedLockWait {
     private let watch: LockWaitWatch
     private let path: String
@@ -122,7 +156,7 @@ final class WatchedLockWait {
         return false
     }
 
-    /// Another process that has the lock: this one may have the turn, and wait for SQLite's lock behind it.
+    /// Another process that has the lock: this one may have the write slot, and wait for SQLite's lock behind it.
     private var blocker: StoreHolder? {
         guard let holders = try? StoreHolders(of: path) else { return nil }
         let others = holders.filter { $0.process != ProcessInspector.currentProcess }

@@ -1,4 +1,5 @@
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// Takes down how the writes of a connection go. Nothing is allocated for a write, and nobody else holds its lock but
@@ -13,7 +14,7 @@ final class WriteRecorder: Sendable {
     private struct State {
         var holds = DurationHistogram()
         var waits = DurationHistogram()
-        var figures = TurnFigures()
+        var figures = WriteFigures()
         var longestLabel: String?
         var longestWait: UInt64 = 0
         var timeouts = 0
@@ -29,7 +30,7 @@ final class WriteRecorder: Sendable {
     /// Takes down a write that has ended.
     ///
     /// - Returns: The sums of all writes so far.
-    func record(held: UInt64, waited: UInt64, label: String) -> TurnFigures {
+    func record(held: UInt64, waited: UInt64, label: String) -> WriteFigures {
         state.withLock { state in
             state.holds.add(held)
             if waited > 0 { state.waits.add(waited) }

@@ -100,9 +100,9 @@ public struct Configuration: Sendable {
     /// What is told of every write, for metrics, on the thread of the write, when others may write again. Default: nil.
     public var onWrite: (@Sendable (WriteEvent) -> Void)?
 
-    /// Whether writes take turns with those of other connections and processes, where the file is encrypted. Only
+    /// Whether writes wait in one queue with those of other connections and processes, where the file is encrypted. Only
     /// measurements set it to false.
-    package var takesTurns = true
+    package var usesWriterQueue = true
 
     // MARK: Schema
 

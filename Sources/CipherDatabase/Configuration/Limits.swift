@@ -26,8 +26,8 @@ enum Limits {
     static let waitBeforeReport = Duration.seconds(2)
     /// How long an opening waits for others that create, migrate or open the same store.
     static let openingWait = Duration.seconds(60)
-    /// How long a checkpoint that follows a commit waits for the turn to write.
-    static let checkpointTurnWait = Duration.milliseconds(50)
+    /// How long a checkpoint that follows a commit waits for the write slot.
+    static let checkpointSlotWait = Duration.milliseconds(50)
     /// How long setting a connection up waits for SQLite's locks where the configuration would not wait, in seconds.
     static let setUpWait = 10.0
     /// Pages that a backup copies between two looks for a suspension.

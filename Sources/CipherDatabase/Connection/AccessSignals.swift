@@ -1,12 +1,13 @@
+import StorePlatform
 import Synchronization
 
-// What other threads tell an access under way; asked before each of its statements.
+// What other threads signal to an access under way; asked before each of its statements.
 
 /// Whether the task behind an access was cancelled; set from any thread.
 final class CancellationFlag: Sendable {
     private let flag = Atomic<Bool>(false)
     /// Ends the wait that the access is in.
-    private let wait = Mutex<EndableWait?>(nil)
+    private let wait = Mutex<SingleWait<WaitOutcome>?>(nil)
 
     var isSet: Bool { flag.load(ordering: .acquiring) }
 
@@ -16,7 +17,7 @@ final class CancellationFlag: Sendable {
     }
 
     /// Runs a block that waits; a cancellation, also an earlier one, ends the wait.
-    func ending<T>(_ wait: EndableWait, _ body: () throws -> T) rethrows -> T {
+    func ending<T>(_ wait: SingleWait<WaitOutcome>, _ body: () throws -> T) rethrows -> T {
         self.wait.withLock { $0 = wait }
         defer { self.wait.withLock { $0 = nil } }
         // After the assignment: a cancellation from here on finds the wait.

@@ -33,7 +33,7 @@ extension Database {
         try requireSameProtection(as: destDb)
         try destDb.enterCall(.write, sql: Self.backupName)
         defer { destDb.leaveCall() }
-        if let turn = destDb.turn { try destDb.enterTurn(turn, sql: Self.backupName) }
+        if let writeSlot = destDb.writeSlot { try destDb.acquireWriteSlot(writeSlot, sql: Self.backupName) }
         // From a reader's view of one moment nothing has to be kept apart.
         let isGatedSource = isGated || gatesReads
         if isGatedSource { try enterCall(.read, sql: Self.backupName) }

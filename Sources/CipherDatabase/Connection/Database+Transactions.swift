@@ -172,7 +172,7 @@ extension Database {
             if control == .rollback { return didRun(control, succeeded: true) }
             throw DatabaseError.suspended(sql: control.sql)
         }
-        if control.takesWriteLock { try enterTurnInCall(sql: control.sql) }
+        if control.takesWriteLock { try acquireWriteSlotInCall(sql: control.sql) }
         let code = step(control)
         let isWanted = gate.isWanted
         let isUndone = leaveCall()

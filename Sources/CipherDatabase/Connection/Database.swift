@@ -48,13 +48,13 @@ public final class Database {
     var schemaCache = SchemaCache()
     /// What tells of the schema beyond what SQLite knows; nil during migrations.
     public internal(set) var schemaSource: (any DatabaseSchemaSource)?
-    /// The turn to write; nil for connections that do not write a file of ours.
-    @exclusivity(unchecked) var turn: WriteTurn?
-    /// Whether the turn outlives the connection, for the one that is opened in its place.
-    var keepsTurn = false
+    /// The write slot; nil for connections that do not write a file of ours.
+    @exclusivity(unchecked) var writeSlot: WriteSlot?
+    /// Whether the write slot outlives the connection, for the one that is opened in its place.
+    var keepsWriteSlot = false
     /// How the connection waits for locks at the moment.
     var lockWait = LockWait.never
-    /// Until when the statement under way may wait for SQLite's locks, after it has waited for the turn.
+    /// Until when the statement under way may wait for SQLite's locks, after it has waited for the write slot.
     @exclusivity(unchecked) var lockDeadline: ContinuousClock.Instant?
     /// What ends a wait for the write lock early, and reports one that is long.
     @exclusivity(unchecked) var watchedWait: WatchedLockWait?
@@ -158,7 +158,7 @@ public final class Database {
     public func interrupt() {
         if isClosed { return }
         handle.interrupt()
-        turn?.interrupt()
+        writeSlot?.interrupt()
     }
 
     // MARK: Accesses
@@ -170,7 +170,7 @@ public final class Database {
     func endAccess(allowsOpenTransaction: Bool) {
         if !errands.isEmpty { completeTransactionIfEnded() }
         endsWithCommit = false
-        if isGated || wasRolledBack { leaveGate() } else { leaveTurnIfDone(keepingForCheckpoint: false) }
+        if isGated || wasRolledBack { leaveGate() } else { releaseWriteSlotIfDone(keepingForCheckpoint: false) }
         if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
             ProgrammerError.trap(ProgrammerError.transactionLeftOpen)
         }
@@ -186,9 +186,9 @@ public final class Database {
 
     /// Asked before each statement runs.
     ///
-    /// - Parameter takesTurn: Whether it is stepped in the same call, for which it needs the turn to write.
+    /// - Parameter needsWriteSlot: Whether it is stepped in the same call, for which it needs the write slot.
     /// - Returns: Whether the statement runs inside a bracketed call, which is to be left behind it.
-    func willRun(_ statement: Statement, takesTurn: Bool = true) throws -> Bool {
+    func willRun(_ statement: Statement, needsWriteSlot: Bool = true) throws -> Bool {
         requireAccess()
         if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
@@ -208,7 +208,7 @@ public final class Database {
         }
         do {
             try requireExpectedTransaction(for: statement.sql)
-            if takesTurn, !statement.isReadonly, let turn { try enterTurn(turn, for: statement) }
+            if needsWriteSlot, !statement.isReadonly, let writeSlot { try acquireWriteSlot(writeSlot, for: statement) }
         } catch {
             leaveCall()
             throw error
@@ -296,7 +296,7 @@ public final class Database {
             throw error(code, message: "unable to close: a statement is still in use")
         }
         isClosed = true
-        if keepsTurn { turn?.leave(label: writeLabel) } else { releaseTurn() }
+        if keepsWriteSlot { writeSlot?.leave(label: writeLabel) } else { closeWriteSlot() }
         if usesGate { keying.suspension.remove(gate) }
     }
 
@@ -308,7 +308,7 @@ public final class Database {
         gate.disarm()
         handle.close()
         isClosed = true
-        releaseTurn()
+        closeWriteSlot()
         if usesGate { keying.suspension.remove(gate) }
     }
 

@@ -2,6 +2,7 @@ import KeyCustody
 import PageFormat
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// The encrypted pages of a database as they were at one moment, while other connections of all processes go on writing.
 ///
@@ -150,7 +151,7 @@ package final class FrozenView: @unchecked Sendable {
 
     /// Keeps every writer out for the length of a block.
     ///
-    /// - Parameter deadline: Until when the turn and SQLite's lock are waited for.
+    /// - Parameter deadline: Until when the write slot and SQLite's lock are waited for.
     /// - Throws: `SQLITE_BUSY` when they are not to be had; `SQLITE_ABORT` when a suspension took them away; what `body`
     ///   throws.
     package func withWriteLock<T>(until deadline: ContinuousClock.Instant, _ body: () throws -> T) throws -> T {
@@ -162,7 +163,7 @@ package final class FrozenView: @unchecked Sendable {
     /// A log without frames tells nothing of what was: whoever opens the database first makes its index anew, without
     /// salts, so it looks the same after somebody has committed, checkpointed and left. Behind a frame it never does.
     ///
-    /// - Parameter deadline: Until when the turn and SQLite's lock are waited for.
+    /// - Parameter deadline: Until when the write slot and SQLite's lock are waited for.
     /// - Throws: As ``withWriteLock(until:_:)``.
     package func commitFrame(until deadline: ContinuousClock.Instant) throws {
         try writer.sync { db in
@@ -230,7 +231,7 @@ extension Database {
             remedy: "Close the store in every process and open it again, which makes the index anew.")
     }
 
-    /// Runs a block while this connection has the turn to write and SQLite's write lock, and writes nothing.
+    /// Runs a block while this connection has the write slot and SQLite's write lock, and writes nothing.
     fileprivate func inTransaction<T>(
         holdingTurn deadline: ContinuousClock.Instant, _ watch: LockWaitWatch? = nil, _ body: () throws -> T
     ) throws -> T {

@@ -1,5 +1,6 @@
 import PageFormat
 import StorePlatform
+import StoreSharing
 
 /// The write-ahead log of a database in use, read by a descriptor of one's own: nobody locks anything there.
 ///

@@ -1,4 +1,5 @@
 import StorePlatform
+import StoreSharing
 
 /// What a restoration that was cut leaves in the place of the store that it replaces: the former files have second names in a
 /// folder `<database>-replaced-<time>` beside it, and nobody opens the store until the restoration is run again.

@@ -1,6 +1,7 @@
 import PageFormat
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 // What a diagnosis found, as errors: what, why, remedy.
 

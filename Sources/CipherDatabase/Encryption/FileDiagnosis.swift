@@ -2,6 +2,7 @@ import KeyCustody
 import PageFormat
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// Tells from the bytes of a database file what it is and what is wrong with it.
 ///

@@ -1,6 +1,7 @@
 import KeyCustody
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// What a connection does with the key that it was given.
 extension Keyring {

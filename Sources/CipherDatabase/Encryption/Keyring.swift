@@ -2,6 +2,7 @@ import Foundation
 import KeyCustody
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// The keys of one database file, shared by all connections of a pool: what was derived, what the sidecar says, and

@@ -1,5 +1,6 @@
 import KeyCustody
 import StorePlatform
+import StoreSharing
 
 /// What the files beside the name of a database say when no database has that name.
 package enum MissingDatabase {

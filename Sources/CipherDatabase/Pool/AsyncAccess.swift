@@ -1,5 +1,5 @@
 import Dispatch
-import Synchronization
+import StorePlatform
 
 /// One access of a task: it waits for a connection and runs there as a part of the task, which therefore finds its
 /// task-local values in the block, and sees whether it was cancelled.
@@ -9,17 +9,12 @@ import Synchronization
 /// the task ends the wait at once. Once the access runs, its statement is interrupted instead, so that the connection is
 /// free and in order when the task goes on.
 final class AsyncAccess: SerialExecutor {
-    private enum State {
-        /// The task has not arrived yet.
-        case new
-        /// The task waits for a connection.
-        case waiting(UnownedJob)
-        /// The access runs on a connection. The function is called when that is free again.
-        case running(SerialConnection, release: @Sendable () -> Void)
-        /// The wait was ended.
-        case ended(any Error)
-        /// The access has run.
-        case over
+    /// What a task was waiting for.
+    private enum Arrival: Sendable {
+        /// The connection, on whose thread the access runs. The function is called when it is free again.
+        case connection(SerialConnection, release: @Sendable () -> Void)
+        /// There is none for it.
+        case failure(any Error)
     }
 
     /// Brings the task to the connection.
@@ -39,7 +34,8 @@ final class AsyncAccess: SerialExecutor {
     /// Whether the access counts although its task was cancelled while it ended, as a transaction does that is committed.
     private let countsOnceDone: Bool
     private let begin: @Sendable (AsyncAccess) -> Void
-    private let state = Mutex(State.new)
+    /// The wait for a connection.
+    private let wait = SingleWait<Arrival>()
 
     private init(countsOnceDone: Bool, _ begin: @escaping @Sendable (AsyncAccess) -> Void) {
         self.countsOnceDone = countsOnceDone
@@ -71,15 +67,18 @@ final class AsyncAccess: SerialExecutor {
     /// Takes the task, which comes once.
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        let waits = state.withLock { state in
-            guard case .new = state else { return false }
-            state = .waiting(job)
-            return true
+        let arrival = wait.whenEnded { [self] arrival in
+            switch arrival {
+            // This thread has the connection.
+            case .connection: job.runSynchronously(on: asUnownedSerialExecutor())
+            case .failure: resume(job)
+            }
         }
-        if waits { begin(self) } else { resume(job) }
+        // Only a cancellation comes before the task itself.
+        if arrival == nil { begin(self) } else { resume(job) }
     }
 
-    /// Lets the task go on that has no connection.
+    /// Lets the task continue that has no connection.
     private func resume(_ job: UnownedJob) {
         // Not on this thread: it may be the one that cancels the task, or that has just given the task up.
         DispatchQueue.global().async { [self] in job.runSynchronously(on: asUnownedSerialExecutor()) }
@@ -87,19 +86,15 @@ final class AsyncAccess: SerialExecutor {
 
     /// Runs the access, as a part of the task, on the thread that has the connection.
     private func perform<Value>(_ body: (Database) throws -> Value) throws -> Value {
-        let (connection, release) = try state.withLock { state in
-            switch state {
-            case .running(let connection, let release): return (connection, release)
-            case .ended(let error): throw error
-            case .new, .waiting, .over: throw DatabaseError.withoutResult()
+        let (connection, release) =
+            switch wait.outcome {
+            case .connection(let connection, let release): (connection, release)
+            case .failure(let error): throw error
+            case nil: throw DatabaseError.withoutResult()
             }
-        }
-        defer {
-            state.withLock { $0 = .over }
-            // Before the task has its result: it may need a thread for going on that others of its kind hold while they
-            // wait for this connection.
-            release()
-        }
+        // Before the task has its result: it may need a thread to continue that others of its kind hold while they wait for
+        // this connection.
+        defer { release() }
         let value = try connection.cancellableAccess(cancellation, body)
         if !countsOnceDone && cancellation.isSet { throw CancellationError() }
         return value
@@ -111,40 +106,16 @@ final class AsyncAccess: SerialExecutor {
     ///
     /// - Parameter release: Called when the access has ended, or at once where it does not run.
     func run(on connection: SerialConnection, release: @escaping @Sendable () -> Void) {
-        let job = state.withLock { state -> UnownedJob? in
-            guard case .waiting(let job) = state else { return nil }
-            state = .running(connection, release: release)
-            return job
-        }
-        guard let job else { return release() }
-        job.runSynchronously(on: asUnownedSerialExecutor())
+        if !wait.end(.connection(connection, release: release)) { release() }
     }
 
     /// Ends the wait for a connection with an error; an access that runs already goes on.
-    func endWait(_ error: any Error) {
-        let job = state.withLock { state -> UnownedJob? in
-            guard case .waiting(let job) = state else { return nil }
-            state = .ended(error)
-            return job
-        }
-        if let job { resume(job) }
-    }
+    func endWait(_ error: any Error) { wait.end(.failure(error)) }
 
     private func cancel() {
         cancellation.set()
-        let (waiting, running) = state.withLock { state -> (UnownedJob?, SerialConnection?) in
-            switch state {
-            case .new:
-                state = .ended(CancellationError())
-                return (nil, nil)
-            case .waiting(let job):
-                state = .ended(CancellationError())
-                return (job, nil)
-            case .running(let connection, _): return (nil, connection)
-            case .ended, .over: return (nil, nil)
-            }
-        }
-        if let waiting { resume(waiting) }
-        running?.interrupt(only: cancellation)
+        if wait.end(.failure(CancellationError())) { return }
+        // A connection whose access is over runs another one by now, which this does not interrupt.
+        if case .connection(let connection, _) = wait.outcome { connection.interrupt(only: cancellation) }
     }
 }

@@ -1,5 +1,6 @@
 import PageFormat
 import StorePlatform
+import StoreSharing
 
 /// Copies the write-ahead log into the database file, in the one way that is safe among several processes.
 ///
@@ -52,30 +53,30 @@ final class Checkpointer {
         }
         lastFrames = frames
         guard frames >= dueFrames, !writer.isClosed, !writer.isInsideTransaction else { return }
-        // The commit before kept the turn for it, or it comes by soon; a checkpoint is never starved by other writers.
-        writer.enterTurnForCheckpoint()
+        // The commit before kept the write slot for it, or it comes by soon; a checkpoint is never starved by other writers.
+        writer.acquireWriteSlotForCheckpoint()
         if let others = framesAtOthersCheckpoint(writer), others + interval > frames {
             return setDueFrames(others + interval, writer)
         }
-        let former = writer.turn?.checkpointed
+        let former = writer.writeSlot?.checkpointed
         // Before its outcome is known: the others need not try at the same time.
         tellOthers(writer)
-        writer.leaveTurnIfDone(keepingForCheckpoint: false)
+        writer.releaseWriteSlotIfDone(keepingForCheckpoint: false)
         do {
             _ = try writer.withoutWaiting {
                 // Nobody else waits while the connection is opened, once, and the log is brought to the medium.
                 _ = try secondConnection()
                 try synchronizeLog(writer)
-                writer.enterTurnForCheckpoint()
+                writer.acquireWriteSlotForCheckpoint()
                 // For SQLite's lock it does not wait: it comes with one of the next commits.
                 return try copyLog(holding: writer)
             }
         } catch {
             recorder.recordPostponed()
             // Where others may succeed they try as soon as it is due for them.
-            if let former, !Self.isLasting(error) { writer.turn?.replaceCheckpointed(published, with: former) }
+            if let former, !Self.isLasting(error) { writer.writeSlot?.replaceCheckpointed(published, with: former) }
             setDueFrames(frames + retryFrames, writer)
-            // Each attempt costs an fsync and a wait for the turn on the thread that commits.
+            // Each attempt costs an fsync and a wait for the write slot on the thread that commits.
             retryFrames = min(interval, 2 * retryFrames)
             return
         }
@@ -99,7 +100,7 @@ final class Checkpointer {
     /// many times as long, and where a reader keeps the log from being used anew, it is in vain.
     private func framesAtOthersCheckpoint(_ writer: Database) -> Int? {
         // This connection's own attempt, if it failed, is repeated by `retryFrames`.
-        guard let word = writer.turn?.checkpointed, word != published, let index = writer.handle.walIndex,
+        guard let word = writer.writeSlot?.checkpointed, word != published, let index = writer.handle.walIndex,
             UInt32(truncatingIfNeeded: word >> 32) == index.salts.second
         else { return nil }
         let frames = UInt32(truncatingIfNeeded: word)
@@ -110,7 +111,7 @@ final class Checkpointer {
     private func tellOthers(_ writer: Database) {
         guard let index = writer.handle.walIndex else { return }
         published = UInt64(index.salts.second) << 32 | UInt64(index.frames)
-        writer.turn?.checkpointed = published
+        writer.writeSlot?.checkpointed = published
     }
 
     private func setDueFrames(_ frames: Int, _ writer: Database) {
@@ -195,7 +196,7 @@ final class Checkpointer {
             if !result.isComplete { result = try copyFrames(on: second, holding: writer) }
             if result.isComplete && readsLog {
                 guard leaveLog(writer) else { break }
-                // A program that takes no turns may have come in between.
+                // A program that does not use the writer queue may have come in between.
                 let frames = result.walFrameCount
                 result = try copyFrames(on: second, holding: writer)
                 readsLog = result.walFrameCount != frames

@@ -1,4 +1,5 @@
 import StorePlatform
+import StoreSharing
 
 // What a shared store needs of its pool: to look into it from outside of accesses, to end what runs, and to put another one
 // in its place.
@@ -43,21 +44,21 @@ extension DatabasePool {
 
 /// What of a pool outlives it, when another one is opened in its place.
 package struct PoolHeritage: Sendable {
-    let turn: WriteTurn?
+    let writeSlot: WriteSlot?
     let checkpoints: CheckpointRecorder
 
     /// How the writes went, of all pools with this heritage.
-    package var writeStatistics: WriteStatistics { turn?.statistics ?? WriteStatistics() }
+    package var writeStatistics: WriteStatistics { writeSlot?.statistics ?? WriteStatistics() }
 
     /// What checkpoints did, of all pools with this heritage.
     package var checkpointStatistics: CheckpointStatistics { checkpoints.statistics }
 
-    /// Whether the turn to write is held, as the table of holders tells.
-    package var ownsTurn: Bool { turn?.isOwner ?? false }
+    /// Whether the write slot is held, as the table of holders tells.
+    package var ownsWriteSlot: Bool { writeSlot?.isOwner ?? false }
 
     /// Tells others, by way of the table of holders, what the store is.
-    package func setHolderRole(_ role: HolderRoles, _ isOn: Bool) { turn?.setRole(role, isOn) }
+    package func setHolderRole(_ role: HolderRoles, _ isOn: Bool) { writeSlot?.setRole(role, isOn) }
 
     /// Gives the place in the table of holders back, where no pool does it.
-    package func release() { turn?.release() }
+    package func release() { writeSlot?.release() }
 }

@@ -1,4 +1,4 @@
-import Dispatch
+import StorePlatform
 
 // Reads of one moment that outlive the call that began them.
 
@@ -24,27 +24,22 @@ extension DatabasePool {
         } catch {
             return value(.failure(error))
         }
-        let hasView = DispatchSemaphore(value: 0)
+        let view = SingleWait<Void>()
         reader.async { db in
             do {
                 try db.inReadTransaction { db in
                     // The transaction has no view of its own until it reads; the writer waits for that alone.
-                    do {
-                        try db.run(.view)
-                    } catch {
-                        hasView.signal()
-                        throw error
-                    }
-                    hasView.signal()
+                    try db.run(.view)
+                    view.end(())
                     value(.success(db))
                 }
             } catch {
-                hasView.signal()
+                view.end(())
                 value(.failure(error))
             }
         } finally: { [readers] in
             readers.release(reader)
         }
-        hasView.wait()
+        view.wait()
     }
 }

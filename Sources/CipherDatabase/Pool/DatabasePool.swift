@@ -225,7 +225,7 @@ public final class DatabasePool: DatabaseWriter {
     }
 
     /// How the writes went since the database was opened; nothing is counted for files that are not encrypted.
-    public var writeStatistics: WriteStatistics { writer.turn?.statistics ?? WriteStatistics() }
+    public var writeStatistics: WriteStatistics { writer.writeSlot?.statistics ?? WriteStatistics() }
 
     /// The suspension of the file, for what a shared store adds to it.
     var suspension: DatabaseSuspension { writer.keyring.suspension }

@@ -215,7 +215,7 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     /// How the writes went since the database was opened; nothing is counted for files that are not encrypted.
-    public var writeStatistics: WriteStatistics { (try? writer)?.turn?.statistics ?? WriteStatistics() }
+    public var writeStatistics: WriteStatistics { (try? writer)?.writeSlot?.statistics ?? WriteStatistics() }
 
     // MARK: Upkeep
 

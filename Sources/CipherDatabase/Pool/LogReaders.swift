@@ -1,5 +1,6 @@
 import PageFormat
 import StorePlatform
+import StoreSharing
 
 extension LogReader {
     /// The processes that keep frames of a log from being copied: they hold the lock of a read mark that lies behind.
@@ -10,7 +11,7 @@ extension LogReader {
     /// - Returns: One for each process; none where the system does not tell who holds locks.
     package static func blocking(_ index: WALIndex, sharedMemory: String) -> [LogReader] {
         let locks = (try? SystemLocks.posixLocks(on: sharedMemory)) ?? nil
-        let bytes = (0..<WALIndex.readMarkCount).filter(index.blocksCheckpoints).map(WALIndex.lockByte)
+        let bytes = (0..<WALIndex.readMarkCount).filter(index.blocksCheckpoints).map(WALLockByte.readMark)
         let processes = (locks ?? []).filter { lock in bytes.contains { lock.bytes.contains($0) } }.map(\.process)
         return Set(processes).sorted().map {
             LogReader(processID: $0, command: ProcessInspector.commandName(of: $0))

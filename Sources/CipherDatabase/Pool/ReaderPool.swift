@@ -99,14 +99,9 @@ final class ReaderPool: Sendable {
         case .foreign: throw DatabaseError.connectionOfParent()
         case .reentrant: ProgrammerError.trap(ProgrammerError.reentrant)
         case .wait:
-            let arrival = DispatchSemaphore(value: 0)
-            let result = Mutex<Result<SerialConnection?, any Error>>(.success(nil))
-            enqueue(passesBarriers: isInsideWrite) { outcome in
-                result.withLock { $0 = outcome }
-                arrival.signal()
-            }
-            arrival.wait()
-            return try result.withLock { $0 }.get() ?? acquire(isInsideWrite: isInsideWrite)
+            let arrival = SingleWait<Result<SerialConnection?, any Error>>()
+            enqueue(passesBarriers: isInsideWrite) { arrival.end($0) }
+            return try arrival.wait().get() ?? acquire(isInsideWrite: isInsideWrite)
         }
     }
 
@@ -216,7 +211,7 @@ final class ReaderPool: Sendable {
     ///
     /// - Parameter wait: What may end the wait for the reads under way early.
     /// - Throws: What `wait` throws then, and `body`.
-    func barrier<T>(endedBy wait: (EndableWait) throws -> Void, _ body: () throws -> T) throws -> T {
+    func barrier<T>(endedBy wait: (SingleWait<WaitOutcome>) throws -> Void, _ body: () throws -> T) throws -> T {
         beginBarrier()
         defer { endBarrier() }
         // First without the writer: a read under way may itself wait for it.
@@ -229,16 +224,16 @@ final class ReaderPool: Sendable {
 
     /// Waits until no connection is lent.
     func waitUntilAllAreBack() {
-        let allAreBack = DispatchSemaphore(value: 0)
-        if whenAllAreBack({ allAreBack.signal() }) { allAreBack.wait() }
+        let arrival = SingleWait<Void>()
+        if whenAllAreBack({ arrival.end(()) }) { arrival.wait() }
     }
 
     /// Waits until no connection is lent.
     ///
     /// - Parameter wait: Waits for the arrival; what may end it early.
     /// - Throws: What `wait` throws.
-    func waitUntilAllAreBack(endedBy wait: (EndableWait) throws -> Void) throws {
-        let arrival = EndableWait()
+    func waitUntilAllAreBack(endedBy wait: (SingleWait<WaitOutcome>) throws -> Void) throws {
+        let arrival = SingleWait<WaitOutcome>()
         if whenAllAreBack({ arrival.end(.arrived) }) { try wait(arrival) }
     }
 

@@ -70,7 +70,7 @@ final class SerialConnection: @unchecked Sendable {
         return try queue.sync { try access(body) }
     }
 
-    /// Runs an access for a caller to whom the connection is lent: nobody else uses it, so there is no turn to wait for.
+    /// Runs an access for a caller to whom the connection is lent: nobody else uses it, so there is no write slot to wait for.
     func syncAlone<T>(_ body: (Database) throws -> T) throws -> T {
         try requireOwnProcess()
         return try hasTarget ? sync(body) : access(body)
@@ -105,28 +105,29 @@ final class SerialConnection: @unchecked Sendable {
         defer { line.leave() }
         if isFree { return try syncFree(body) }
         let suspension = db.keying.suspension
-        let place = WaitingLine.Place()
-        let ticket = line.add { place.end() }
-        // Behind the addition: a suspension from here on finds the place.
-        if suspension.isSuspended { place.end() }
-        queue.async { place.offer() }
-        let isHere = place.take()
+        let (arrival, departure) = (SingleWait<WaitOutcome>(), SingleWait<Void>())
+        let ticket = line.add { arrival.end(.ended) }
+        // After the addition: a suspension from here on finds the wait.
+        if suspension.isSuspended { arrival.end(.ended) }
+        // The queue lends this thread the connection, and waits until it comes back. It skips a wait that was ended.
+        queue.async { if arrival.end(.arrived) { departure.wait() } }
+        let outcome = arrival.wait()
         line.remove(ticket)
-        guard isHere else { throw suspension.refusal }
-        defer { place.leave() }
+        guard outcome == .arrived else { throw suspension.refusal }
+        defer { departure.end(()) }
         return try access(body)
     }
 
     /// Waits for something that comes before a write access.
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension ends the wait.
-    func waitUnlessSuspended(_ wait: EndableWait) throws {
+    func waitUnlessSuspended(_ wait: SingleWait<WaitOutcome>) throws {
         let suspension = db.keying.suspension
         let ticket = line?.add { wait.end(.ended) }
         defer { if let ticket { line?.remove(ticket) } }
-        // Behind the addition: a suspension from here on finds the wait.
+        // After the addition: a suspension from here on finds the wait.
         if suspension.isSuspended { wait.end(.ended) }
-        if wait.outcome() == .ended { throw suspension.refusal }
+        if wait.wait() == .ended { throw suspension.refusal }
     }
 
     /// Runs an access, or runs `body` at once when this thread is inside one already.
@@ -254,8 +255,8 @@ final class SerialConnection: @unchecked Sendable {
     func close(isPause: Bool = false, willClose: () -> Void = {}) throws {
         if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         if (try? requireOwnProcess()) == nil { return try db.close() }
-        // Who waits for the turn to write need not wait for it any more.
-        db.turn?.setClosing(true)
+        // Who waits for the write slot need not wait for it any more.
+        db.writeSlot?.setClosing(true)
         try queue.sync {
             db.beginAccess()
             defer { db.endAccess(allowsOpenTransaction: true) }
@@ -264,13 +265,13 @@ final class SerialConnection: @unchecked Sendable {
             // First, so that nobody interrupts a connection that is going away.
             life.withLock { $0.isOpen = false }
             if isPause && !db.isClosed { db.handle.setCheckpointOnClose(false) }
-            db.keepsTurn = isPause
+            db.keepsWriteSlot = isPause
             do {
                 try db.close()
             } catch {
                 life.withLock { $0.isOpen = true }
                 if !db.hasFailedToSync { db.handle.setCheckpointOnClose(true) }
-                db.turn?.setClosing(false)
+                db.writeSlot?.setClosing(false)
                 throw error
             }
         }

@@ -1,50 +1,16 @@
-import Dispatch
 import Synchronization
 
-/// Those who wait for one connection, so that a suspension can end their wait.
+/// How a wait for a connection, or for what comes before it, ended.
+enum WaitOutcome: Sendable {
+    /// What was waited for is there.
+    case arrived
+    /// A suspension or a cancellation ended the wait.
+    case ended
+}
+
+/// Those who wait for one connection, so that a suspension can end their waits.
 final class WaitingLine: Sendable {
-    /// One who waits for the connection.
-    final class Place: Sendable {
-        private enum State {
-            case waiting
-            case granted
-            case ended
-        }
-
-        private let state = Mutex(State.waiting)
-        private let arrival = DispatchSemaphore(value: 0)
-        private let departure = DispatchSemaphore(value: 0)
-
-        /// Hands the connection over, and waits until it comes back. Does nothing when nobody waits any more.
-        func offer() {
-            guard change(to: .granted) else { return }
-            arrival.signal()
-            departure.wait()
-        }
-
-        /// Waits for the connection.
-        /// - Returns: Whether it is there; false when the wait was ended.
-        func take() -> Bool {
-            arrival.wait()
-            if case .granted = state.withLock({ $0 }) { return true }
-            return false
-        }
-
-        /// Gives the connection back.
-        func leave() { departure.signal() }
-
-        func end() { if change(to: .ended) { arrival.signal() } }
-
-        private func change(to new: State) -> Bool {
-            state.withLock { state in
-                guard case .waiting = state else { return false }
-                state = new
-                return true
-            }
-        }
-    }
-
-    /// The place of one who waits, until it is cancelled.
+    /// The registration of a wait, until it is cancelled.
     struct Ticket: Sendable {
         private let line: WaitingLine
         private let number: Int

@@ -1,4 +1,5 @@
 import KeyCustody
+import StoreSharing
 
 /// The writing connection of a queue or a pool, with the keys of its file and its checkpoints.
 // Safe because: the checkpointer is used only inside accesses of the connection, which run one at a time.
@@ -7,8 +8,8 @@ final class WritingConnection: @unchecked Sendable {
     let keyring: Keyring
     private let checkpointer: Checkpointer
     let key: KeyProvision
-    /// The turn to write; nil where the file is not encrypted, or not written.
-    let turn: WriteTurn?
+    /// The write slot; nil where the file is not encrypted, or not written.
+    let writeSlot: WriteSlot?
 
     /// Opens the connection; a new file is created and its salt recorded by exactly one process.
     init(
@@ -23,15 +24,15 @@ final class WritingConnection: @unchecked Sendable {
         let db = try Database.open(
             path: path, label: label, configuration: configuration, keyring: keyring, role: .writer, key: key, wal: wal)
         if !keyring.isInMemory && !configuration.readonly && db.keying.isKeyed, let paths = keyring.paths {
-            turn =
-                heritage?.turn
-                ?? WriteTurn(for: paths, label: label, configuration: configuration, onNotice: keyring.notice)
+            writeSlot =
+                heritage?.writeSlot
+                ?? WriteSlot(for: paths, label: label, configuration: configuration, onNotice: keyring.notice)
         } else {
-            turn = nil
+            writeSlot = nil
         }
-        turn?.setClosing(false)
-        db.turn = turn
-        if let turn { db.gate.connect(turn) }
+        writeSlot?.setClosing(false)
+        db.writeSlot = writeSlot
+        if let writeSlot { db.gate.connect(writeSlot) }
         db.checkpointDueFrames = max(1, configuration.checkpointFrames)
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.queueOfWriter,
@@ -129,5 +130,5 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     /// What a connection takes over that is opened in the place of this one.
-    var heritage: PoolHeritage { PoolHeritage(turn: turn, checkpoints: checkpointer.recorder) }
+    var heritage: PoolHeritage { PoolHeritage(writeSlot: writeSlot, checkpoints: checkpointer.recorder) }
 }

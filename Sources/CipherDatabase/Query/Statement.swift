@@ -261,9 +261,9 @@ public final class Statement {
     }
 
     /// Makes the statement ready for its first step, inside a bracketed call where the connection may write.
-    private func start(takesTurn: Bool = true) throws {
+    private func start(needsWriteSlot: Bool = true) throws {
         if !isBound { try bindAgain() }
-        isInCall = try database.willRun(self, takesTurn: takesTurn)
+        isInCall = try database.willRun(self, needsWriteSlot: needsWriteSlot)
         formerRollbacks = database.suspensionRollbacks
         // Only a run that a cursor has not ended is left to be reset.
         if mayBeMidway && handle.isBusy { resetHandle() }
@@ -285,8 +285,8 @@ public final class Statement {
 
     /// Makes the statement ready for the steps of a cursor, each of which is a call of its own.
     func startSteps() throws {
-        // The first step takes the turn to write: a cursor that is never stepped keeps nobody waiting.
-        try start(takesTurn: false)
+        // The first step acquires the write slot: a cursor that is never stepped keeps nobody waiting.
+        try start(needsWriteSlot: false)
         guard isInCall else { return }
         if leaveCall() { throw DatabaseError.suspended(sql: sql) }
     }
@@ -311,7 +311,7 @@ public final class Statement {
         guard try database.enterCall(begins ? call : .ending, sql: sql) else {
             throw DatabaseError.suspended(sql: sql)
         }
-        if begins && !isReadonly { try database.enterTurnInCall(for: self) }
+        if begins && !isReadonly { try database.acquireWriteSlotInCall(for: self) }
         isInCall = true
         let code = handle.step()
         guard code == ResultCode.SQLITE_ROW.rawValue else { return code }
@@ -352,7 +352,7 @@ public final class Statement {
         let message = database.handle.lastMessage
         if isInCall {
             resetHandle()
-            database.leaveTurnIfDone()
+            database.releaseWriteSlotIfDone()
         } else {
             reset()
         }

@@ -1,5 +1,6 @@
 import CSQLCipher
 import PageFormat
+import StoreSharing
 
 // The files below a connection, by the descriptors and the mapping that SQLite has: a descriptor of one's own would drop
 // every lock of the process on the file when it is closed.
@@ -64,7 +65,7 @@ extension ConnectionHandle {
 
     /// Whether nobody reads the log, so that the next commit may use it anew. For a connection outside of transactions.
     var isLogUnread: Bool {
-        let first = CInt(WALIndex.lockByte(ofReadMark: 1)) - CInt(WALIndex.Offset.locks)
+        let first = CInt(WALLockByte.readMark(1) - WALLockByte.all.lowerBound)
         let count = CInt(WALIndex.readMarkCount - 1)
         return withFile { file, methods in
             guard methods.xShmLock?(file, first, count, SQLITE_SHM_LOCK | SQLITE_SHM_EXCLUSIVE) == SQLITE_OK else {

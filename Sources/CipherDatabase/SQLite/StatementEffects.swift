@@ -20,7 +20,7 @@ struct StatementEffects: OptionSet {
     static let pragma = StatementEffects(rawValue: 64)
     /// It writes by statements of its own that it compiles as it runs, so that SQLite takes it for one that reads.
     static let hiddenWrites = StatementEffects(rawValue: 128)
-    /// What only the turn to write asks about.
+    /// What only the write slot asks about.
     static let changes: StatementEffects = [.temporaryRows, .rows]
 
     /// Whether the statement changes temporary tables and nothing else, so that it needs no lock.

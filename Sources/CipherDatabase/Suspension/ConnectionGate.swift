@@ -49,7 +49,7 @@ final class ConnectionGate: Sendable {
     private let alarm = DispatchSemaphore(value: 0)
     private let isPausing = Atomic<Bool>(false)
     /// The connection's turn to write, which goes with its locks.
-    private let turn = Mutex<WriteTurn?>(nil)
+    private let writeSlot = Mutex<WriteSlot?>(nil)
 
     // Safe because: the handle is used only under the mutex that holds it, or by the connection's own thread.
     private struct Connection: @unchecked Sendable {
@@ -121,8 +121,8 @@ final class ConnectionGate: Sendable {
         _ = alarm.wait(timeout: .now() + .nanoseconds(Int(max(0, nanoseconds))))
     }
 
-    /// Takes the turn to write that goes with the connection's locks.
-    func connect(_ turn: WriteTurn) { self.turn.withLock { $0 = turn } }
+    /// Acquires the write slot that goes with the connection's locks.
+    func connect(_ writeSlot: WriteSlot) { self.writeSlot.withLock { $0 = writeSlot } }
 
     /// Takes what a suspending thread will roll back with.
     func arm(_ handle: ConnectionHandle, rollback: StatementHandle?) {
@@ -143,7 +143,7 @@ final class ConnectionGate: Sendable {
     /// Ends whatever wait the connection's thread is in.
     func wake() {
         if isPausing.load(ordering: .sequentiallyConsistent) { alarm.signal() }
-        turn.withLock { $0 }?.interrupt()
+        writeSlot.withLock { $0 }?.interrupt()
     }
 
     /// Refuses whatever needs a lock, or allows it again.
@@ -209,8 +209,8 @@ final class ConnectionGate: Sendable {
         _ = rollback?.step()
         _ = rollback?.reset()
         let isOver = handle.isInAutocommit && !handle.isWriting
-        // The connection's thread touches its turn only inside calls, and so not now.
-        if isOver { turn.withLock { $0 }?.leave(label: nil, reporting: false) }
+        // The connection's thread touches its write slot only inside calls, and so not now.
+        if isOver { writeSlot.withLock { $0 }?.leave(label: nil, reporting: false) }
         position.store((isOver ? Position.rolledBack : .idle).rawValue, ordering: .sequentiallyConsistent)
         return isOver ? .done(.rolledBack) : .wait
     }

@@ -90,7 +90,7 @@ extension Database {
         if lockDeadline != nil { lockDeadline = nil }
         let isInTransaction = isMidway || !handle.isInAutocommit
         let rests = isInTransaction || gateRest == .raw
-        if !isInTransaction { leaveTurnIfDone() }
+        if !isInTransaction { releaseWriteSlotIfDone() }
         if gate.move(from: .calling, to: rests ? gateRest : .off) {
             isGated = rests
             return false
@@ -201,7 +201,7 @@ extension Database {
             handle.resetAllStatements()
             _ = controls.run(.rollback, on: handle, hooks)
         }
-        leaveTurnIfDone()
+        releaseWriteSlotIfDone()
         noteRollback()
         return true
     }

@@ -1,6 +1,7 @@
 import CipherDatabase
 import KeyCustody
 import StorePlatform
+import StoreSharing
 
 /// The folder of a backup: the database with its log folded in, its sidecar, and what is to be found there.
 ///

@@ -1,4 +1,5 @@
 import KeyCustody
+import StoreSharing
 
 /// How far a backup or a restoration has come.
 public struct BackupProgress: Sendable, Equatable {

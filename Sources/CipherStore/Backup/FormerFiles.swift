@@ -1,6 +1,7 @@
 import CipherDatabase
 import KeyCustody
 import StorePlatform
+import StoreSharing
 
 /// The files of a store that a restoration replaces, kept in a folder beside it: `<database>-replaced-<time>`.
 ///

@@ -29,25 +29,25 @@ struct PageTransfer: Sendable {
     func copy(
         _ name: String, read: @escaping PageScan.Reader, to path: String, likeFile reference: String
     ) throws {
-        let target = SharedFile(
-            try FileDescriptor(
-                opening: path, .readWrite, creating: .always(permissions: FileAttributes.privatePermissions)))
-        try FileAttributes(of: reference)?.apply(to: target.descriptor)
+        let new = try FileDescriptor(
+            opening: path, .readWrite, creating: .always(permissions: FileAttributes.privatePermissions))
+        try FileAttributes(of: reference)?.apply(to: new)
+        let target = OpenFile(new)
         let report = try scan(.copying) { offset, buffer in
             let count = try read(offset, buffer)
-            try target.descriptor.write(at: offset, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
+            try target.write(at: offset, UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             return count
         }
         if let page = report.firstBad { throw Self.damaged(page, of: name) }
         CrashPoint.reach(.backupPagesCopied)
-        try target.descriptor.synchronize()
+        try target.synchronize()
     }
 
     /// Reads a file that nobody uses, authenticates every page and hashes the whole.
     ///
     /// - Returns: The SHA-256 of the file, and the first page that is not authentic.
     func readBack(_ path: String) throws -> (sha256: [UInt8], badPage: UInt32?) {
-        let file = SharedFile(try FileDescriptor(opening: path, .readOnly))
+        let file = OpenFile(try FileDescriptor(opening: path, .readOnly))
         let hash = Mutex<Result<[UInt8], any Error>?>(nil)
         let found = Mutex<Result<PageScan.Report, any Error>?>(nil)
         // The hash cannot be divided among threads, but it can be made beside the other work.
@@ -57,7 +57,7 @@ struct PageTransfer: Sendable {
                 hash.withLock { $0 = result }
             } else {
                 let result = Result {
-                    try scan(.verifying, workers: max(1, workers - 1)) { try file.descriptor.read(at: $0, into: $1) }
+                    try scan(.verifying, workers: max(1, workers - 1)) { try file.read(at: $0, into: $1) }
                 }
                 found.withLock { $0 = result }
             }
@@ -80,14 +80,14 @@ struct PageTransfer: Sendable {
         return report
     }
 
-    private func sha256(of file: SharedFile) throws -> [UInt8] {
+    private func sha256(of file: OpenFile) throws -> [UInt8] {
         var digest = try ContentDigest()
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 20, alignment: 4096)
         defer { buffer.deallocate() }
         var offset = 0
         while true {
             try watch.check()
-            let count = try file.descriptor.read(at: offset, into: buffer)
+            let count = try file.read(at: offset, into: buffer)
             digest.update(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
             offset += count
             if count < buffer.count { return try digest.finish() }

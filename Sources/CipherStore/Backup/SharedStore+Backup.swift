@@ -1,6 +1,7 @@
 import CipherDatabase
 import KeyCustody
 import StorePlatform
+import StoreSharing
 
 extension SharedStore {
     /// Makes a backup of the store as it is now, while every process goes on reading and writing.

@@ -1,5 +1,6 @@
 import CipherDatabase
 import StorePlatform
+import StoreSharing
 
 /// The folder in which a backup is made before it gets its name: `<name>.partial-<pid>-<8 hex digits>`, beside it.
 ///

@@ -3,6 +3,7 @@ import KeyCustody
 import PageFormat
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// Makes a backup of a store that is in use.
 ///

@@ -3,6 +3,7 @@ import KeyCustody
 import PageFormat
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// Makes a store from a backup, at a place where there is none, or in the place of one.
 ///
@@ -85,11 +86,11 @@ struct StoreRestoration {
                 .alreadyExists, what: "\"\(paths.restoring)\" is in the way of a restoration.", why: why,
                 remedy: "Look what it is, and move it away.")
         }
-        let source = SharedFile(try FileDescriptor(opening: bundle.databasePath, .readOnly))
+        let source = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly))
         let transfer = PageTransfer(key: verified.key, pages: verified.manifest.pages, watch: watch)
         do {
             try transfer.copy(
-                bundle.databasePath, read: { try source.descriptor.read(at: $0, into: $1) }, to: paths.restoring,
+                bundle.databasePath, read: { try source.read(at: $0, into: $1) }, to: paths.restoring,
                 likeFile: reference)
             let (hash, badPage) = try transfer.readBack(paths.restoring)
             guard badPage == nil, hash == verified.manifest.database.sha256 else {

@@ -1,5 +1,6 @@
 import Foundation
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// Lets processes take turns with a file, as `NSFileCoordinator` does on Apple platforms.

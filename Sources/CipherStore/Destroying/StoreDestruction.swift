@@ -3,6 +3,7 @@ import Foundation
 import KeyCustody
 import PageFormat
 import StorePlatform
+import StoreSharing
 
 /// What a destruction removed.
 public struct DestructionReport: Sendable {

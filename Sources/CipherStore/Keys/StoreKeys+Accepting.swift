@@ -1,6 +1,7 @@
 import CipherDatabase
 import KeyCustody
 import StorePlatform
+import StoreSharing
 
 extension StoreKeys {
     /// What accepting a sidecar did.

@@ -2,6 +2,7 @@ import CipherDatabase
 import KeyCustody
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// The keys of an open store: its slots are listed, added, changed and removed here, while it stays in use.
 ///

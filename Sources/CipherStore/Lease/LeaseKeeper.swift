@@ -1,6 +1,7 @@
 import CipherDatabase
 import KeyCustody
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// The lease of an open store through suspensions and switches to new keys: given back, taken again, and the store compared

@@ -4,6 +4,7 @@ import KeyCustody
 import PageFormat
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// The database and the copy that is to take its place, below SQLite.
 struct RotationFiles {
@@ -40,16 +41,16 @@ struct RotationFiles {
     func isCopyWhole(_ rotation: PendingRotation) throws -> Bool {
         guard let pending = rotation.sidecar.pending, let dataKey = try rotation.nextDataKey else { return false }
         let settings = rotation.sidecar.settings
-        let copy = try SharedFile(FileDescriptor(opening: copyPath, .readOnly, followsLinks: false))
-        guard try copy.descriptor.status().kind == .regular,
-            try copy.descriptor.status().byteCount == Int(pending.pages) * settings.pageBytes
+        let copy = try OpenFile(FileDescriptor(opening: copyPath, .readOnly, followsLinks: false))
+        guard try copy.status().kind == .regular,
+            try copy.status().byteCount == Int(pending.pages) * settings.pageBytes
         else { return false }
         let keys = try dataKey.withSecret { try PageKeys(dataKey: $0, salt: pending.salt.bytes, settings: settings) }
         let report: PageScan.Report
         do {
             report = try PageScan.verifyPages(
                 keys: keys, pageCount: pending.pages, workers: ProcessInfo.processInfo.activeProcessorCount,
-                read: { try copy.descriptor.read(at: $0, into: $1) })
+                read: { try copy.read(at: $0, into: $1) })
         } catch let error as SystemError where error.isInputOutput {
             // A bad block is damage.
             return false

@@ -2,6 +2,7 @@ import CipherDatabase
 import Foundation
 import PageFormat
 import StorePlatform
+import StoreSharing
 
 /// The log of a database whose switch to the next key was announced, below SQLite.
 ///
@@ -26,16 +27,16 @@ struct RotationLog {
         guard let kind = try Files.kindOfName(paths.wal) else { return .emptied }
         guard kind == .regular else { return .unfit }
         // The log holds no locks, so a descriptor of our own does no harm.
-        let log = try SharedFile(FileDescriptor(opening: paths.wal, .readOnly, followsLinks: false))
-        let size = try log.descriptor.status().byteCount
+        let log = try OpenFile(FileDescriptor(opening: paths.wal, .readOnly, followsLinks: false))
+        let size = try log.status().byteCount
         if size == 0 { return .emptied }
-        let scan = try WALScan.scan(fileBytes: size, read: { try log.descriptor.read(at: $0, into: $1) })
+        let scan = try WALScan.scan(fileBytes: size, read: { try log.read(at: $0, into: $1) })
         guard let scan, scan.header.pageBytes == keys.layout.pageBytes, scan.committedFrames > 0,
-            scan.databasePages == databasePages, try hasAllFrames(scan, log.descriptor)
+            scan.databasePages == databasePages, try hasAllFrames(scan, log)
         else { return .unfit }
         let report = try PageScan.verifyFrames(
             keys: keys, of: scan, workers: ProcessInfo.processInfo.activeProcessorCount,
-            read: { try log.descriptor.read(at: $0, into: $1) })
+            read: { try log.read(at: $0, into: $1) })
         return report.isClean ? .whole : .unfit
     }
 
@@ -43,7 +44,7 @@ struct RotationLog {
     ///
     /// The index is shared memory: after a kill it is exact, after a power cut it may be an older one. Without an exact one
     /// a frame of this run that does not belong to its end may be a commit that was damaged.
-    private func hasAllFrames(_ scan: WALScan, _ log: borrowing FileDescriptor) throws -> Bool {
+    private func hasAllFrames(_ scan: WALScan, _ log: OpenFile) throws -> Bool {
         if let index = try index(), index.salts == scan.header.salts {
             if index.frames == scan.committedFrames { return true }
             if index.frames > scan.committedFrames { return false }

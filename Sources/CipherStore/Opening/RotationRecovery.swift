@@ -2,6 +2,7 @@ import CipherDatabase
 import KeyCustody
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// Finishes or undoes a rotation whose process is gone, before a store is opened.
 ///

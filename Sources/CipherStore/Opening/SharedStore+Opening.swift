@@ -3,6 +3,7 @@ import Foundation
 import KeyCustody
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 extension SharedStore {
     /// Opens a store, creating and migrating it when it is the first to come.

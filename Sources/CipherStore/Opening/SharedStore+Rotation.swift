@@ -1,5 +1,6 @@
 import CipherDatabase
 import KeyCustody
+import StoreSharing
 
 // What a rotation needs of an open store.
 extension SharedStore {

@@ -52,7 +52,7 @@ extension SharedStore {
         [SuspensionReport.HeldLock], SuspensionReport.Proof
     ) {
         var own: [SuspensionReport.HeldLock] = []
-        if connections.heritage.ownsTurn { own.append(.turn) }
+        if connections.heritage.ownsWriteSlot { own.append(.turn) }
         if isOpeningLockHeld { own.append(.opening) }
         if connections.keeper.isHeld { own.append(.lease) }
         if let held = LockProof.heldLocks(on: path, isShown: connections.isShownByLockTable) {

@@ -1,4 +1,5 @@
 import StorePlatform
+import StoreSharing
 
 /// What a suspension of a store did, and how it is known that no lock is left.
 public struct SuspensionReport: Sendable, Equatable {
@@ -55,22 +56,17 @@ extension SuspensionReport: CustomStringConvertible {
 
 /// The locks of this process on the files of a store, as the system's table tells them.
 enum LockProof {
-    private static let writeByte: Int64 = 120
-    private static let checkpointByte: Int64 = 121
-    private static let databaseBytes: ClosedRange<Int64> = (1 << 30)...(1 << 30) + 511
-
     /// - Parameter isShown: Whether the table is known to show these files, so that it can say that nothing is held.
     /// - Returns: What is held; nil where the table cannot be had or does not show these files.
-    // https://www.sqlite.org/walformat.html#locks
     static func heldLocks(on database: String, isShown: Bool = false) -> [SuspensionReport.HeldLock]? {
         guard let onDatabase = own(database), let onIndex = own(database + "-shm") else { return nil }
         // An open connection always has a lock on the file: without any, the table does not tell of it.
         guard isShown || !onDatabase.isEmpty else { return nil }
         var held: [SuspensionReport.HeldLock] = []
         let exclusive = onIndex.filter { $0.kind == .exclusive }
-        if exclusive.contains(where: { $0.bytes.contains(writeByte) }) { held.append(.write) }
-        if exclusive.contains(where: { $0.bytes.contains(checkpointByte) }) { held.append(.checkpoint) }
-        if onDatabase.contains(where: { $0.kind == .exclusive && $0.bytes.overlaps(databaseBytes) }) {
+        if exclusive.contains(where: { $0.bytes.contains(WALLockByte.write) }) { held.append(.write) }
+        if exclusive.contains(where: { $0.bytes.contains(WALLockByte.checkpoint) }) { held.append(.checkpoint) }
+        if onDatabase.contains(where: { $0.kind == .exclusive && $0.bytes.overlaps(SQLiteLockByte.all) }) {
             held.append(.databaseFile)
         }
         return held

@@ -1,5 +1,5 @@
 import CipherDatabase
-import Dispatch
+import StorePlatform
 
 extension SharedStore {
     /// Writes in a transaction as soon as the store is not suspended, and once more when a suspension undoes it.
@@ -34,9 +34,9 @@ extension SharedStore {
 
     /// Blocks the thread until the store is not suspended.
     package func waitUntilResumedBlocking() {
-        let isOver = DispatchSemaphore(value: 0)
-        _ = suspension.whenResumed { isOver.signal() }
-        isOver.wait()
+        let wait = SingleWait<Void>()
+        _ = suspension.whenResumed { wait.end(()) }
+        wait.wait()
     }
 
     /// Waits until the store is not suspended.
@@ -44,15 +44,11 @@ extension SharedStore {
     /// - Throws: `CancellationError` when the task is cancelled.
     public func waitUntilResumed() async throws {
         if !isSuspended { return }
-        let wait = ResumptionWait()
-        let ticket = suspension.whenResumed { wait.end() }
+        let wait = SingleWait<Void>()
+        let ticket = suspension.whenResumed { wait.end(()) }
         // A cancelled wait would otherwise stay with the store until its resumption.
         defer { if let ticket { suspension.cancelWait(ticket) } }
-        await withTaskCancellationHandler {
-            await withCheckedContinuation { wait.begin($0) }
-        } onCancel: {
-            wait.end()
-        }
+        await wait.value(whenCancelled: ())
         try Task.checkCancellation()
     }
 }

@@ -1,4 +1,4 @@
-import Dispatch
+import StorePlatform
 import Synchronization
 
 /// Those who wait at the gate of a shared store: threads, tasks, and accesses that nobody waits for.
@@ -9,7 +9,7 @@ final class AccessWaiters: Sendable {
     private struct State {
         /// Counts what may let somebody in, so that nobody begins to wait for what has just happened.
         var changes = 0
-        var sleepers: [Int: @Sendable ((any Error)?) -> Void] = [:]
+        var waits: [Int: SingleWait<Result<Void, any Error>>] = [:]
         var lastTicket = 0
     }
 
@@ -19,93 +19,42 @@ final class AccessWaiters: Sendable {
     var changes: Int { state.withLock { $0.changes } }
 
     /// How many wait.
-    var count: Int { state.withLock { $0.sleepers.count } }
+    var count: Int { state.withLock { $0.waits.count } }
 
     /// Lets those who wait look again, or throw.
     func wake(_ error: (any Error)? = nil) {
-        let sleepers = state.withLock { state in
+        let waits = state.withLock { state in
             state.changes += 1
-            defer { state.sleepers.removeAll() }
-            return state.sleepers.values
+            defer { state.waits.removeAll() }
+            return state.waits.values
         }
-        for wake in sleepers { wake(error) }
+        for wait in waits { wait.end(error.map { .failure($0) } ?? .success(())) }
     }
 
-    private func add(since changes: Int, _ wake: @escaping @Sendable ((any Error)?) -> Void) -> Int? {
+    /// Begins a wait, unless something has changed since `changes` were looked at.
+    private func begin(since changes: Int) -> (ticket: Int, wait: SingleWait<Result<Void, any Error>>)? {
         state.withLock { state in
             guard state.changes == changes else { return nil }
+            let wait = SingleWait<Result<Void, any Error>>()
             state.lastTicket += 1
-            state.sleepers[state.lastTicket] = wake
-            return state.lastTicket
+            state.waits[state.lastTicket] = wait
+            return (state.lastTicket, wait)
         }
     }
-
-    // MARK: Threads
 
     /// Blocks the thread until something changes.
     ///
     /// - Parameter changes: The count that was looked at; with another one it returns at once.
     func wait(since changes: Int) throws {
-        let outcome = Mutex<(any Error)?>(nil)
-        let isOver = DispatchSemaphore(value: 0)
-        let ticket = add(since: changes) { error in
-            outcome.withLock { $0 = error }
-            isOver.signal()
-        }
-        guard ticket != nil else { return }
-        isOver.wait()
-        if let error = outcome.withLock({ $0 }) { throw error }
+        try begin(since: changes)?.wait.wait().get()
     }
-
-    // MARK: Tasks
 
     /// Waits until something changes, without blocking the thread.
     ///
     /// - Throws: `CancellationError` when the task is cancelled.
     func waitAsync(since changes: Int) async throws {
-        let wait = TaskWait()
-        let ticket = add(since: changes) { wait.end($0) }
-        guard let ticket else { return }
-        defer { state.withLock { _ = $0.sleepers.removeValue(forKey: ticket) } }
-        try await withTaskCancellationHandler {
-            try await withCheckedThrowingContinuation { wait.begin($0) }
-        } onCancel: {
-            wait.end(CancellationError())
-        }
-    }
-
-    /// One task's wait, which ends once.
-    private final class TaskWait: Sendable {
-        private enum State {
-            case new
-            case waiting(CheckedContinuation<Void, any Error>)
-            case over((any Error)?)
-        }
-
-        private let state = Mutex(State.new)
-
-        func begin(_ continuation: CheckedContinuation<Void, any Error>) {
-            let outcome: Result<Void, any Error>? = state.withLock { state in
-                if case .over(let error) = state { return error.map { .failure($0) } ?? .success(()) }
-                state = .waiting(continuation)
-                return nil
-            }
-            if let outcome { continuation.resume(with: outcome) }
-        }
-
-        func end(_ error: (any Error)?) {
-            let continuation: CheckedContinuation<Void, any Error>? = state.withLock { state in
-                switch state {
-                case .new:
-                    state = .over(error)
-                    return nil
-                case .waiting(let continuation):
-                    state = .over(error)
-                    return continuation
-                case .over: return nil
-                }
-            }
-            if let error { continuation?.resume(throwing: error) } else { continuation?.resume() }
-        }
+        guard let (ticket, wait) = begin(since: changes) else { return }
+        defer { state.withLock { _ = $0.waits.removeValue(forKey: ticket) } }
+        try await wait.value(whenCancelled: .failure(CancellationError())).get()
     }
 }

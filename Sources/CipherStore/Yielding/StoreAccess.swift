@@ -1,4 +1,5 @@
 import CipherDatabase
+import StoreSharing
 
 /// An access of a shared store that was let in: the pool that it uses, which stays open until it has ended.
 struct StoreAccess: Sendable {

@@ -2,6 +2,7 @@ import CipherDatabase
 import Dispatch
 import KeyCustody
 import StorePlatform
+import StoreSharing
 
 // The way of an access through the gate.
 

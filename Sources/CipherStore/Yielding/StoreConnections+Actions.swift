@@ -1,6 +1,7 @@
 import CipherDatabase
 import Dispatch
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 // What follows from an event: closing, opening, letting those in who wait.

@@ -1,6 +1,7 @@
 import CipherDatabase
 import Dispatch
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// The connections of a shared store, which come and go without its users' notice: they are given up for a switch to a new

@@ -1,4 +1,5 @@
 import StorePlatform
+import StoreSharing
 
 /// The two locks under which the keys of a store change.
 ///

@@ -1,5 +1,6 @@
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// The key log of a store, `<database>-keylog`: what happened to its keys, by whom and when, in lines that are only ever
 /// appended and each of which carries the hash of the one before.

@@ -1,5 +1,6 @@
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// What a rotation writes down in the sidecar: that it has begun, that the copy takes the database's place, that it is

@@ -30,6 +30,34 @@ public struct SystemError: Error, Hashable, Sendable {
     }
 }
 
+// Failures that the library finds out by itself, under the numbers that the system would give them.
+extension SystemError {
+    /// The process may not use the file that way.
+    package static func permissionDenied(_ call: String, _ path: String) -> SystemError {
+        SystemError(call: call, path: path, errorNumber: EACCES)
+    }
+
+    /// There is no such file.
+    package static func notFound(_ call: String, _ path: String) -> SystemError {
+        SystemError(call: call, path: path, errorNumber: ENOENT)
+    }
+
+    /// The path names something else than a regular file.
+    package static func notRegular(_ call: String, _ path: String, _ kind: FileKind) -> SystemError {
+        SystemError(call: call, path: path, errorNumber: kind == .directory ? EISDIR : EINVAL)
+    }
+
+    /// The path does not name the file any more.
+    package static func stale(_ call: String, _ path: String) -> SystemError {
+        SystemError(call: call, path: path, errorNumber: ESTALE)
+    }
+
+    /// The file could not be read or written.
+    package static func inputOutput(_ call: String, _ path: String) -> SystemError {
+        SystemError(call: call, path: path, errorNumber: EIO)
+    }
+}
+
 extension SystemError {
     /// Whether rights were missing, or the filesystem is mounted read-only.
     public var isPermission: Bool { [EACCES, EPERM, EROFS].contains(errorNumber) }

@@ -121,12 +121,6 @@ package enum AtomicFile {
 
 /// The temporary files of writers that never came to their end.
 enum LeftoverFiles {
-    /// After this time a temporary file is nobody's any more, whatever its process does: writing takes milliseconds.
-    static let abandonedAfter = Duration.seconds(600)
-    /// After this time it is nobody's if its process is gone. It is not zero because the process may live where this
-    /// one cannot see it, in another container that shares the folder.
-    static let orphanedAfter = Duration.seconds(60)
-
     static func file(_ name: String, in folder: String) -> String { folder == "/" ? "/\(name)" : "\(folder)/\(name)" }
 
     static func newName(for path: String) -> String {
@@ -145,7 +139,7 @@ enum LeftoverFiles {
 
     /// Whether a temporary file of this age may be removed.
     static func isAbandoned(age: Duration, isWriterAlive: Bool) -> Bool {
-        age > abandonedAfter || (age > orphanedAfter && !isWriterAlive)
+        age > Limits.abandonedFileAge || (age > Limits.orphanedFileAge && !isWriterAlive)
     }
 
     /// Removes what abandoned writers of `path` left. Failures are nobody's concern here.

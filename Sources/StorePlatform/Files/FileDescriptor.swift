@@ -7,6 +7,8 @@ import CPlatform
 #endif
 
 /// An open file that this value owns and closes; a program started meanwhile never inherits it.
+///
+/// It has one owner. A file that several threads read and write, or that is closed at a known moment, is an ``OpenFile``.
 package struct FileDescriptor: ~Copyable, Sendable {
     /// What may be done with the file.
     package enum Access: Sendable {
@@ -98,20 +100,14 @@ package struct FileDescriptor: ~Copyable, Sendable {
 
     /// Reads `byteCount` bytes from a position of the file, or fewer when it ends before.
     package func read(at offset: Int, byteCount: Int) throws(SystemError) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: byteCount)
-        var filled = 0
-        while filled < byteCount {
-            let count = bytes.withUnsafeMutableBytes { buffer in
-                retryingInterrupts {
-                    pread(number, buffer.baseAddress?.advanced(by: filled), byteCount - filled, off_t(offset + filled))
-                }
-            }
-            guard count >= 0 else { throw SystemError("pread", path) }
-            if count == 0 { break }
-            filled += count
-        }
-        bytes.removeLast(byteCount - filled)
-        return bytes
+        try readAt(number, path, offset, byteCount: byteCount)
+    }
+
+    /// Reads from a position of the file, up to the length of `buffer` or the end of the file.
+    ///
+    /// - Returns: How many bytes there were.
+    package func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(SystemError) -> Int {
+        try readAt(number, path, offset, buffer)
     }
 
     /// Writes all bytes at the descriptor's position.
@@ -128,18 +124,12 @@ package struct FileDescriptor: ~Copyable, Sendable {
 
     /// Writes all bytes at a position of the file.
     package func write(_ bytes: [UInt8], at offset: Int) throws(SystemError) {
-        var written = 0
-        while written < bytes.count {
-            let count = bytes.withUnsafeBytes { buffer in
-                retryingInterrupts {
-                    pwrite(
-                        number, buffer.baseAddress?.advanced(by: written), bytes.count - written,
-                        off_t(offset + written))
-                }
-            }
-            guard count >= 0 else { throw SystemError("pwrite", path) }
-            written += count
-        }
+        guard bytes.withUnsafeBytes({ writeFully(number, offset, $0) }) else { throw SystemError("pwrite", path) }
+    }
+
+    /// Writes all bytes at a position of the file.
+    package func write(at offset: Int, _ bytes: UnsafeRawBufferPointer) throws(SystemError) {
+        try writeAt(number, path, offset, bytes)
     }
 
     private func writeOnce(_ buffer: UnsafeRawBufferPointer) -> Int {
@@ -148,6 +138,24 @@ package struct FileDescriptor: ~Copyable, Sendable {
         #else
             Glibc.write(number, buffer.baseAddress, buffer.count)
         #endif
+    }
+
+    /// Waits until something can be read or the file has come to its end.
+    ///
+    /// - Returns: False when the deadline has passed before.
+    package func waitUntilReadable(deadline: ContinuousClock.Instant) -> Bool {
+        while true {
+            let left = ContinuousClock.now.duration(to: deadline) / .milliseconds(1)
+            guard left > 0 else { return false }
+            var request = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
+            if poll(&request, 1, Int32(min(left + 1, 1000))) > 0 { return true }
+        }
+    }
+
+    /// Lets reading wait, for a file that was opened without waiting.
+    package func waitFromNowOn() throws(SystemError) {
+        let flags = fcntl(number, F_GETFL)
+        guard flags >= 0, fcntl(number, F_SETFL, flags & ~O_NONBLOCK) >= 0 else { throw SystemError("fcntl", path) }
     }
 
     /// Gives the file exactly these permissions, whatever the process's umask is.
@@ -182,6 +190,13 @@ package struct FileDescriptor: ~Copyable, Sendable {
         }
     }
 
+    /// Makes the file at least `byteCount` bytes long, with room on the disk for all of them: a write to mapped memory for
+    /// which the disk has no room would end the process by SIGBUS.
+    package func reserve(byteCount: Int) throws(SystemError) {
+        let failure = cplatform_reserve(number, Int64(byteCount))
+        guard failure == 0 else { throw SystemError(call: "fallocate", path: path, errorNumber: failure) }
+    }
+
     /// Closes the file. One that has no name any more and nobody else has open is cut piece by piece before.
     ///
     /// The last close of a large file frees all of its room in one go: 0.8 s for 1 GB on ext4, in which writers of other
@@ -195,4 +210,56 @@ package struct FileDescriptor: ~Copyable, Sendable {
             CurrentThread.pause(microseconds: Limits.pauseOfFreeing)
         }
     }
+}
+
+/// Reads at a position until `buffer` is full or the file ends.
+func readAt(
+    _ number: Int32, _ path: String, _ offset: Int, _ buffer: UnsafeMutableRawBufferPointer
+) throws(SystemError) -> Int {
+    let filled = readFully(number, offset, buffer)
+    guard filled >= 0 else { throw SystemError("pread", path) }
+    return filled
+}
+
+/// Reads `byteCount` bytes at a position, or fewer when the file ends before.
+func readAt(_ number: Int32, _ path: String, _ offset: Int, byteCount: Int) throws(SystemError) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: byteCount)
+    let filled = bytes.withUnsafeMutableBytes { readFully(number, offset, $0) }
+    guard filled >= 0 else { throw SystemError("pread", path) }
+    bytes.removeLast(byteCount - filled)
+    return bytes
+}
+
+/// Writes all bytes at a position.
+func writeAt(
+    _ number: Int32, _ path: String, _ offset: Int, _ bytes: UnsafeRawBufferPointer
+) throws(SystemError) {
+    guard writeFully(number, offset, bytes) else { throw SystemError("pwrite", path) }
+}
+
+/// - Returns: The number of bytes read; -1 with `errno` when it failed.
+private func readFully(_ number: Int32, _ offset: Int, _ buffer: UnsafeMutableRawBufferPointer) -> Int {
+    var filled = 0
+    while filled < buffer.count {
+        let count = retryingInterrupts {
+            pread(number, buffer.baseAddress?.advanced(by: filled), buffer.count - filled, off_t(offset + filled))
+        }
+        if count < 0 { return -1 }
+        if count == 0 { break }
+        filled += count
+    }
+    return filled
+}
+
+/// - Returns: False with `errno` when it failed.
+private func writeFully(_ number: Int32, _ offset: Int, _ bytes: UnsafeRawBufferPointer) -> Bool {
+    var written = 0
+    while written < bytes.count {
+        let count = retryingInterrupts {
+            pwrite(number, bytes.baseAddress?.advanced(by: written), bytes.count - written, off_t(offset + written))
+        }
+        if count < 0 { return false }
+        written += count
+    }
+    return true
 }

@@ -7,23 +7,23 @@ import Synchronization
     import Glibc
 #endif
 
-/// An open file that several threads read and write at positions, and that is closed when its owner says so.
+/// An open file that several threads read and write at positions. It is closed by ``close()``, or with the object.
 ///
-/// For files that will become a database: their descriptor must be closed before SQLite opens them, at a known moment.
+/// For files that no database connection has open. One that will become a database must be closed before its first connection
+/// is opened, at a known moment: ``close()``.
 package final class OpenFile: Sendable {
-    private struct Owner: ~Copyable {
-        var descriptor: FileDescriptor?
-    }
-
     package let path: String
     private let number: Int32
-    private let owner: Mutex<Owner>
-    private let isClosed = Atomic<Bool>(false)
+    private let descriptor: Mutex<FileDescriptor?>
+    private let hasClosed = Atomic<Bool>(false)
+
+    /// Whether ``close()`` was called.
+    package var isClosed: Bool { hasClosed.load(ordering: .acquiring) }
 
     package init(_ descriptor: consuming FileDescriptor) {
         path = descriptor.path
         number = descriptor.number
-        owner = Mutex(Owner(descriptor: consume descriptor))
+        self.descriptor = Mutex(consume descriptor)
     }
 
     /// Fills the buffer from a position of the file.
@@ -34,51 +34,66 @@ package final class OpenFile: Sendable {
         return try readAt(number, path, offset, buffer)
     }
 
+    /// Reads `byteCount` bytes from a position of the file, or fewer when it ends before.
+    package func read(at offset: Int, byteCount: Int) throws(SystemError) -> [UInt8] {
+        try requireOpen("pread")
+        return try readAt(number, path, offset, byteCount: byteCount)
+    }
+
     /// Writes all bytes at a position of the file.
     package func write(at offset: Int, _ bytes: UnsafeRawBufferPointer) throws(SystemError) {
         try requireOpen("pwrite")
         try writeAt(number, path, offset, bytes)
     }
 
-    /// Waits until the file's content and length are on the medium.
-    package func synchronize() throws(SystemError) {
-        try requireOpen("fsync")
-        try owner.withLock { owner throws(SystemError) in
-            switch owner.descriptor {
-            case .some(let descriptor): try descriptor.synchronize()
-            case .none: break
-            }
-        }
+    /// What the filesystem knows about the file.
+    package func status() throws(SystemError) -> FileStatus {
+        try withDescriptor("fstat") { file throws(SystemError) in try file.status() }
     }
 
-    /// Begins to bring the content to the medium, and waits only while that has too much to do.
+    /// Whether anything but this open file holds a lock in the range that is in the way of one of this kind.
+    package func isLocked(_ bytes: Range<Int64>, against kind: LockKind = .exclusive) throws(SystemError) -> Bool {
+        try withDescriptor("fcntl") { file throws(SystemError) in try file.isLocked(bytes, against: kind) }
+    }
+
+    /// Waits until the file's content and length are written to disk.
+    package func synchronize() throws(SystemError) {
+        try withDescriptor("fsync") { file throws(SystemError) in try file.synchronize() }
+    }
+
+    /// Begins to write the content to disk, and waits only while the disk has too much to do.
     ///
-    /// An fsync commits the filesystem's journal, for which whoever writes to another file waits; this does not. It proves
-    /// nothing: what is not on the medium yet, and every error, is left to ``synchronize()``.
+    /// An fsync commits the filesystem's journal, and writers of other files wait for that; this call does not. It proves
+    /// nothing: what is not on disk yet, and every error, is left to ``synchronize()``.
     package func beginWriteback() {
-        owner.withLock { if $0.descriptor != nil { _ = cplatform_writeback_begin(number) } }
+        descriptor.withLock { if $0 != nil { _ = cplatform_writeback_begin(number) } }
     }
 
     /// Cuts or extends the file to `byteCount` bytes.
     package func truncate(toByteCount byteCount: Int) throws(SystemError) {
-        try requireOpen("ftruncate")
-        try owner.withLock { owner throws(SystemError) in
-            switch owner.descriptor {
-            case .some(let descriptor): try descriptor.truncate(toByteCount: byteCount)
-            case .none: break
-            }
-        }
+        try withDescriptor("ftruncate") { file throws(SystemError) in try file.truncate(toByteCount: byteCount) }
     }
 
     /// Closes the file, as ``FileDescriptor/closeGradually()`` does; nobody may be reading or writing it at this moment. A
     /// second call does nothing.
     package func close() {
-        isClosed.store(true, ordering: .sequentiallyConsistent)
-        let last = owner.withLock { $0.descriptor.take() }
+        hasClosed.store(true, ordering: .sequentiallyConsistent)
+        let last = descriptor.withLock { $0.take() }
         last?.closeGradually()
     }
 
+    private func withDescriptor<Result>(
+        _ call: String, _ body: (borrowing FileDescriptor) throws(SystemError) -> Result
+    ) throws(SystemError) -> Result {
+        try descriptor.withLock { descriptor throws(SystemError) in
+            switch descriptor {
+            case .some(let file): return try body(file)
+            case .none: throw SystemError(call: call, path: path, errorNumber: EBADF)
+            }
+        }
+    }
+
     private func requireOpen(_ call: String) throws(SystemError) {
-        if isClosed.load(ordering: .acquiring) { throw SystemError(call: call, path: path, errorNumber: EBADF) }
+        if isClosed { throw SystemError(call: call, path: path, errorNumber: EBADF) }
     }
 }

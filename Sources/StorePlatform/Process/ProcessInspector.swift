@@ -58,3 +58,164 @@ package enum ProcessInspector {
         return UnsafeBufferPointer(start: value, count: strlen(value)).map(UInt8.init(bitPattern:))
     }
 }
+
+/// What a process is doing.
+public enum ProcessState: String, Sendable {
+    /// It runs, or sleeps until something happens.
+    case running
+    /// It was stopped by a signal or a debugger, and keeps what it holds.
+    case stopped
+    /// It has ended, and its parent has not taken note.
+    case zombie
+    /// There is no such process.
+    case gone
+    /// It belongs to another pid namespace, or the system does not tell.
+    case unknown
+}
+
+extension ProcessInspector {
+    /// What a process of this pid namespace is doing, as `/proc` tells it.
+    package static func state(of process: Int32) -> ProcessState {
+        guard let letter = statFields(of: process)?.first else {
+            return Files.exists("/proc/self/stat") && !isAlive(process) ? .gone : .unknown
+        }
+        return switch letter {
+        case "T", "t": .stopped
+        case "Z", "X", "x": .zombie
+        default: .running
+        }
+    }
+
+    /// When a process began, in clock ticks since the machine started; together with its number this names it for ever.
+    package static func startTicks(of process: Int32) -> UInt64? {
+        // The 22nd field of the line, the 20th behind the name.
+        statFields(of: process).flatMap { $0.count > 19 ? UInt64($0[19]) : nil }
+    }
+
+    /// The process that started a process, or took its parent's place.
+    static func parent(of process: Int32) -> Int32? {
+        statFields(of: process).flatMap { $0.count > 1 ? Int32($0[1]) : nil }
+    }
+
+    /// The inode of the pid namespace of this process: numbers of processes count within one.
+    package static var pidNamespace: UInt64? { (try? Files.identity("/proc/self/ns/pid"))??.inode }
+
+    /// The fields of `/proc/PID/stat` behind the name, which stands in parentheses and may hold anything.
+    private static func statFields(of process: Int32) -> [Substring]? {
+        guard let file = try? FileDescriptor(opening: "/proc/\(process)/stat", .readOnly),
+            let bytes = try? file.read(at: 0, byteCount: 4096), let end = bytes.lastIndex(of: UInt8(ascii: ")"))
+        else { return nil }
+        return String(decoding: bytes[(end + 1)...], as: UTF8.self).split { $0 == " " || $0 == "\n" }
+    }
+}
+
+extension ProcessInspector {
+    /// An open file of a process.
+    package struct Opening: Hashable, Sendable {
+        package let process: Int32
+        /// The number of the descriptor there.
+        package let descriptor: String
+
+        /// Whether the file may be written by it; nil where it is gone, or the system does not show it.
+        package var isForWriting: Bool? {
+            info.flatMap(ProcessInspector.flags).map { $0 & O_ACCMODE != O_RDONLY }
+        }
+
+        /// The ranges of bytes that this open file has locked (F_OFD_SETLK); none where the system does not show them, as to
+        /// another user than root.
+        package var lockedRanges: [ClosedRange<Int64>] { info.map(ProcessInspector.locks) ?? [] }
+
+        private var info: [UInt8]? {
+            try? Files.contents(of: "/proc/\(process)/fdinfo/\(descriptor)", limitBytes: Limits.descriptorInfoBytes)
+        }
+    }
+
+    /// The flags that a descriptor was opened with: `flags:\t0100002`, in octal.
+    static func flags(inDescriptorInfo text: [UInt8]) -> Int32? {
+        let lines = text.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
+        guard let line = lines.first(where: { $0.hasPrefix("flags:") }),
+            let flags = Int64(line.dropFirst(6).drop { $0 == "\t" || $0 == " " }, radix: 8)
+        else { return nil }
+        return Int32(truncatingIfNeeded: flags)
+    }
+
+    /// The ranges that an open file has locked: `lock:  1: OFDLCK ADVISORY  WRITE -1 08:01:131099 16 16`.
+    static func locks(inDescriptorInfo text: [UInt8]) -> [ClosedRange<Int64>] {
+        text.split(separator: UInt8(ascii: "\n")).compactMap { line in
+            let fields = String(decoding: line, as: UTF8.self).split { $0 == " " || $0 == "\t" }
+            guard fields.count == 9, fields[0] == "lock:", fields[2] == "OFDLCK", let first = Int64(fields[7]),
+                let last = fields[8] == "EOF" ? Int64.max : Int64(fields[8]), first <= last
+            else { return nil }
+            return first...last
+        }
+    }
+
+    /// The other processes that have a file open, as far as this one may see them; none where the system has no `/proc`.
+    ///
+    /// It finds what no lock shows: a file that is open without a lock.
+    package static func others(using path: String) -> [Int32] {
+        Set(openings(of: path).map(\.process)).filter { $0 != currentProcess }.sorted()
+    }
+
+    /// Where a file is open, as far as this process may see it; nowhere where the system has no `/proc`.
+    package static func openings(of path: String) -> [Opening] {
+        guard let identity = (try? Files.identity(path)) ?? nil else { return [] }
+        let name = "/" + Files.name(of: path)
+        let processes = ((try? Files.names(inDirectory: "/proc")) ?? []).compactMap { Int32($0) }
+        return processes.flatMap { openings(of: identity, named: name, in: $0) }
+    }
+
+    private static func openings(of identity: FileIdentity, named name: String, in process: Int32) -> [Opening] {
+        let folder = "/proc/\(process)/fd"
+        let numbers = ((try? Files.names(inDirectory: folder)) ?? []).filter { number in
+            let link = "\(folder)/\(number)"
+            // The name first: asking about a file on a dead network mount could take for ever.
+            return target(of: link)?.hasSuffix(name) == true && (try? Files.identity(link)) == identity
+        }
+        return numbers.map { Opening(process: process, descriptor: $0) }
+    }
+
+    private static func target(of link: String) -> String? {
+        var buffer = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink(link, &buffer, buffer.count)
+        guard count > 0 else { return nil }
+        return String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+}
+
+extension ProcessInspector {
+    /// Stops a child of this process, those that it has started, and so on, to kill them.
+    ///
+    /// Each is stopped before its children are looked for: what is stopped starts nothing more, and takes note of no end,
+    /// so that no number becomes another process's. Where the system has no `/proc`, the child alone is found.
+    ///
+    /// - Returns: All of them, the child first.
+    static func stopTree(of child: Int32) -> [Int32] {
+        var tree = [child]
+        kill(child, SIGSTOP)
+        while true {
+            let found = children(of: Set(tree)).filter { !tree.contains($0) }
+            if found.isEmpty { return tree }
+            for process in found { kill(process, SIGSTOP) }
+            tree += found
+        }
+    }
+
+    private static func children(of parents: Set<Int32>) -> [Int32] {
+        let processes = ((try? Files.names(inDirectory: "/proc")) ?? []).compactMap { Int32($0) }
+        return processes.filter { process in parent(of: process).map(parents.contains) ?? false }
+    }
+}
+
+/// Whether this process was made by a fork after some moment.
+///
+/// A child shares the parent's open files, and with them the locks that belong to those, but none of its threads and none of
+/// its POSIX locks: a database that was opened before the fork must not be used in it.
+package enum ForkWatch {
+    /// Begins to count.
+    package static func begin() { cplatform_fork_watch() }
+
+    /// The number of forks between the first process and this one: one relaxed load.
+    @inline(__always)
+    package static var count: UInt32 { cplatform_fork_count() }
+}

@@ -1,9 +1,8 @@
 import CPlatform
 
-/// The locks that processes hold on files, as the system's own table tells them (`/proc/locks`).
+/// The POSIX locks that processes hold on files, as the system's own table shows them (`/proc/locks`).
 ///
-/// It shows SQLite's locks, which are POSIX's and name a process. Locks of the lock file belong to open files: for those
-/// the table knows no process, and who holds them stands in the table of holders.
+/// Locks that belong to open files are not among them: the table names no process for those.
 package enum SystemLocks {
     /// A POSIX lock that is held.
     package struct Lock: Hashable, Sendable {

@@ -55,10 +55,10 @@ struct UnfinishedCreation {
         defer { opening.release() }
         guard let lease = try? file.tryLock(.lease, .exclusive) else { return }
         defer { lease.release() }
-        try? removeFiles()
+        try? removeFiles(file)
     }
 
-    private func removeFiles() throws {
+    private func removeFiles(_ lockFile: LockFile) throws {
         // Other programs take neither lock: SQLite's own bytes show their connections, and their open files those that
         // have not read yet.
         let live = try Files.kind(paths.database) == .regular ? LiveFiles.descriptor(of: paths.database) : nil
@@ -69,9 +69,10 @@ struct UnfinishedCreation {
         // database without one opens with no key. The lock file last: an opener that waits for it looks for it again.
         let files = [
             paths.wal, paths.sharedMemory, paths.journal, paths.database, paths.sidecarBackup, paths.sidecar,
-            paths.lock,
         ]
         for path in files { try Files.remove(path) }
+        // It stays where a program coordinates access to the place: others may be waiting for that lock.
+        _ = try lockFile.removeUnlessCoordinated()
         try Files.synchronize(directory: Files.directory(of: paths.database))
     }
 

@@ -1,4 +1,5 @@
 import StorePlatform
+import StoreSharing
 
 /// Who holds a store, for people and for programs.
 enum HolderReport {

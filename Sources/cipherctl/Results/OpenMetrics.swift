@@ -1,5 +1,6 @@
 import KeyCustody
 import StorePlatform
+import StoreSharing
 
 /// Figures in the text form that monitoring systems collect.
 /// - SeeAlso: <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>

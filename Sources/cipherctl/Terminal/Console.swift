@@ -1,4 +1,5 @@
 import StorePlatform
+import StoreSharing
 
 /// The two ways out: results on standard output, talk on standard error.
 struct Console {

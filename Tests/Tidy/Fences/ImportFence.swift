@@ -4,7 +4,7 @@ enum ImportFence {
     static let layers: [Set<String>] = [
         ["CSQLCipher", "COpenSSL", "CPlatform"],
         ["StorePlatform"],
-        ["StoreCrypto"],
+        ["StoreSharing", "StoreCrypto"],
         ["KeyCustody", "PageFormat"],
         ["CipherDatabase"],
         ["CipherStore"],
@@ -29,6 +29,26 @@ enum ImportFence {
         tree.swiftFiles(in: "Sources", "Tests").flatMap { file in
             imports(of: file).flatMap { found in
                 [cFinding(file, found), layerFinding(file, found)].compactMap(\.self)
+            }
+        }
+    }
+
+    /// StorePlatform knows the platform, and none of what the processes that share a store agree on: no name of SQLite, no lock
+    /// byte, no holder. And the offset of SQLite's lock bytes stands in one file.
+    static func sharingFindings(in tree: SourceTree) -> [Finding] {
+        let names = #/(?i:sqlite|lock_?byte|lockfile|holder|writerqueue|writeslot|walindex)/#
+        let pendingByte = #/\b(?:1\s*<<\s*30|1_?073_?741_?82[4-9]|0x4000_?0000)\b/#
+        // The second one is an amount of memory.
+        let homes = ["Sources/StoreSharing/Locks/LockBytes.swift", "Sources/KeyCustody/Limits"]
+        return tree.swiftFiles(in: "Sources").flatMap { file in
+            file.codeLines.enumerated().compactMap { index, line -> Finding? in
+                if file.path.hasPrefix("Sources/StorePlatform/"), let match = line.firstMatch(of: names) {
+                    let message = "\(match.0) belongs to StoreSharing: this layer knows the platform only"
+                    return Finding(path: file.path, line: index + 1, message: message)
+                }
+                guard line.contains(pendingByte), !homes.contains(where: file.path.hasPrefix) else { return nil }
+                return Finding(
+                    path: file.path, line: index + 1, message: "offsets of locks stand in \(homes[0]) and nowhere else")
             }
         }
     }

@@ -32,13 +32,13 @@ import Testing
     @Test("a connection that no lease tells of shows by SQLite's own locks")
     func foreignConnection() throws {
         let file = try FileDescriptor(opening: path, .readWrite)
-        #expect(try file.tryLockSQLiteBytes())
+        #expect(try file.tryLock(SQLiteLockByte.all, .exclusive))
         let standstill = try #require(try begin())
         #expect(try !standstill.proveNobodyIsConnected())
-        try file.unlockSQLiteBytes()
+        try file.unlock(SQLiteLockByte.all)
         #expect(try standstill.proveNobodyIsConnected())
-        #expect(try !file.tryLockSQLiteBytes())
+        #expect(try !file.tryLock(SQLiteLockByte.all, .exclusive))
         standstill.end()
-        #expect(try file.tryLockSQLiteBytes())
+        #expect(try file.tryLock(SQLiteLockByte.all, .exclusive))
     }
 }

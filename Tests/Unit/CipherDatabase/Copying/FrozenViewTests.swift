@@ -1,6 +1,7 @@
 import CSQLCipher
 import Foundation
 import PageFormat
+import StoreSharing
 import Synchronization
 import TestKit
 import Testing

@@ -2,6 +2,7 @@ import CSQLCipher
 import CipherDatabase
 import Foundation
 import StorePlatform
+import StoreSharing
 import Synchronization
 import TestKit
 import Testing

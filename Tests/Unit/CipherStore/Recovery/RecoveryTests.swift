@@ -121,7 +121,7 @@ struct RecoveryTests {
         let bench = try RecoveryBench(kind).announce()
         // The bytes that a connection locks; the descriptor of another open file stands for another process.
         let file = try FileDescriptor(opening: bench.path, .readWrite)
-        #expect(try file.tryLockSQLiteBytes())
+        #expect(try file.tryLock(SQLiteLockByte.all, .exclusive))
         let opening = try #require(
             try LockFile(path: bench.path + "-lock", likeFile: nil).tryLock(.opening, .exclusive))
         let secret = try Rotated.secret(0)
@@ -132,7 +132,7 @@ struct RecoveryTests {
                 }
             } == .storeInUse)
         #expect(bench.state() == .switching && Files.exists(bench.copyPath))
-        try file.unlockSQLiteBytes()
+        try file.unlock(SQLiteLockByte.all)
         opening.release()
         try bench.checkRotated()
     }

@@ -1,6 +1,7 @@
 import Foundation
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 import Testing
 
 @testable import KeyCustody

@@ -1,0 +1,117 @@
+import Foundation
+import StorePlatform
+import StoreSharing
+
+// The write slot of a connection, around its statements. Connections that do not write have none.
+extension Database {
+    /// Acquires the write slot before a statement that may write.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` that names who has the write slot; `.SQLITE_INTERRUPT`, or
+    ///   `CancellationError`, when the wait was ended.
+    func acquireWriteSlot(_ writeSlot: WriteSlot, for statement: Statement) throws {
+        if !writeSlot.isHeld {
+            if statement.writesTemporaryTablesOnly || statement.asksForJournalMode { return }
+            try acquireWriteSlot(writeSlot, sql: statement.sql)
+        }
+        // A write is told by what it does, not by how its transaction begins.
+        if writeSlot.isHeld && !statement.effects.contains(.begin) { writeSlot.note(statement.sql) }
+    }
+
+    /// Acquires the write slot, waiting for it as the busy mode says.
+    func acquireWriteSlot(_ writeSlot: WriteSlot, sql: @autoclosure () -> String) throws {
+        if writeSlot.isHeld { return }
+        // Of an earlier wait, which may have been in vain.
+        lockDeadline = nil
+        if writeSlot.enterIfFree() { return }
+        switch handle.mainTransactionState {
+        case .writing:
+            // It has SQLite's lock already, by C code: whoever has the write slot waits for that.
+            return
+        case .reading:
+            // Waiting would be in vain: after the next commit of another, what was read here is no longer the latest.
+            if !writeSlot.tryToEnter() { throw lockedOut(writeSlot, sql: sql()) }
+        case .none:
+            try waitForWriteSlot(writeSlot, sql: sql())
+        }
+    }
+
+    /// Acquires the write slot inside a bracketed call, which is left when that fails.
+    func acquireWriteSlotInCall(sql: @autoclosure () -> String) throws {
+        if let writeSlot { try leavingCallOnError { try acquireWriteSlot(writeSlot, sql: sql()) } }
+    }
+
+    /// Acquires the write slot for the first step of a statement, inside a bracketed call, which is left when that fails.
+    func acquireWriteSlotInCall(for statement: Statement) throws {
+        if let writeSlot { try leavingCallOnError { try acquireWriteSlot(writeSlot, for: statement) } }
+    }
+
+    private func leavingCallOnError(_ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch {
+            leaveCall()
+            throw error
+        }
+    }
+
+    /// Releases the write slot when no transaction needs it any more.
+    ///
+    /// - Parameter keeping: Whether a checkpoint that is due keeps it: it follows at once, in the same turn.
+    @inline(__always)
+    func releaseWriteSlotIfDone(keepingForCheckpoint keeping: Bool = true) {
+        if let writeSlot, writeSlot.isHeld { releaseWriteSlotIfDone(writeSlot, keeping) }
+    }
+
+    private func releaseWriteSlotIfDone(_ writeSlot: WriteSlot, _ keeping: Bool) {
+        lockDeadline = nil
+        if !isClosed && handle.mainTransactionState == .writing { return }
+        if keeping && endsWithCommit && logFrames >= checkpointDueFrames && !isClosed { return }
+        writeSlot.leave(label: writeLabel)
+        writeLabel = nil
+    }
+
+    /// Releases the write slot and the place in the table of holders for good, once the connection is closed.
+    func closeWriteSlot() {
+        guard let writeSlot else { return }
+        writeSlot.leave(label: writeLabel)
+        writeSlot.release()
+    }
+
+    /// Waits for the write slot for a checkpoint, for a short time.
+    func acquireWriteSlotForCheckpoint() {
+        guard let writeSlot, !writeSlot.isHeld, !writeSlot.enterIfFree() else { return }
+        _ = writeSlot.enter(within: Limits.checkpointSlotWait) { false }
+    }
+
+    // MARK: Errors
+
+    func writeSlotError(_ failure: WriteSlot.Failure, _ writeSlot: WriteSlot, sql: String) -> any Error {
+        switch failure {
+        case .busy: lockedOut(writeSlot, sql: sql)
+        case .interrupted where gate.isWanted: DatabaseError.suspended(sql: sql)
+        case .interrupted: stepError(.SQLITE_INTERRUPT, message: "interrupted", sql: sql)
+        case .closed: DatabaseError.connectionIsClosed()
+        }
+    }
+
+    /// The error of a write that did not get the write slot.
+    func lockedOut(_ writeSlot: WriteSlot, sql: String) -> any Error {
+        writeSlot.recordTimeout()
+        let holder = writeSlot.otherHolder.map { holder in
+            ": \(holder) has the turn to write" + (holder.writingFor.map { " for \(Self.seconds($0))" } ?? "")
+        }
+        return error(.SQLITE_BUSY, message: "database is locked" + (holder ?? ""), sql: sql)
+    }
+
+    /// SQLite's message for a lock that was not had, with who holds it.
+    func busyMessage(_ message: String?) -> String? {
+        guard writeSlot != nil, let message, let holders = try? StoreHolders(of: path),
+            let holder = holders.first(where: { $0.uses.contains(.writeLock) })
+        else { return message }
+        return "\(message): \(holder) holds the write lock"
+    }
+
+    private static func seconds(_ duration: Duration) -> String {
+        String(format: "%.1f s", duration / .seconds(1))
+    }
+}

@@ -1,0 +1,186 @@
+import StorePlatform
+import StoreSharing
+import Synchronization
+
+/// The write slot of one connection: taken before its first statement that writes, given back when its transaction
+/// has ended.
+///
+/// It is used by one thread at a time: the one that uses the connection, or a suspending one that has taken the gate of
+/// the connection. ``interrupt()``, ``setClosing(_:)`` and ``isOwner`` are for all.
+// Safe because: what changes is used inside bracketed calls or while the gate is off, by the thread of the access, or by
+// a thread that keeps it out of both; the rest is atomic.
+final class WriteSlot: @unchecked Sendable {
+    /// How a wait for the write slot failed.
+    enum Failure {
+        case busy
+        case interrupted
+        case closed
+    }
+
+    /// nil where no write slot can be had: SQLite's locks then keep writers apart.
+    private let queue: WriterQueue?
+    private let lockFile: String
+    private let recorder: WriteRecorder
+    /// How often the wait of another thread was ended.
+    private let interruptions = Atomic<Int>(0)
+    private let isClosing = Atomic<Bool>(false)
+
+    // Unchecked, as the next ones: looked at before and behind each statement, by the one thread of the access.
+    @exclusivity(unchecked) private(set) var isHeld = false
+    @exclusivity(unchecked) private var since: UInt64 = 0
+    @exclusivity(unchecked) private var waited: UInt64 = 0
+    @exclusivity(unchecked) private var statement: String?
+
+    /// - Parameters:
+    ///   - paths: The files of the database; its lock file is made when there is none.
+    ///   - onNotice: Told when no write slot can be had.
+    init(for paths: StorePaths, label: String, configuration: Configuration, onNotice: (String) -> Void) {
+        lockFile = paths.lock
+        recorder = WriteRecorder(connection: label, configuration: configuration)
+        do {
+            queue = try Self.queue(paths, label, configuration)
+        } catch {
+            onNotice("\"\(paths.database)\": writes do not take turns with those of other processes: \(error)")
+            queue = nil
+        }
+    }
+
+    private static func queue(_ paths: StorePaths, _ label: String, _ configuration: Configuration) throws
+        -> WriterQueue?
+    {
+        guard configuration.usesWriterQueue else { return nil }
+        let path = try LockFile(path: paths.lock, likeFile: paths.database).path
+        return try HolderSlot.take(path: path, label: configuration.label ?? label, roles: .writer).map {
+            WriterQueue($0)
+        }
+    }
+
+    // MARK: Taking
+
+    /// Acquires the write slot if it is free.
+    @inline(__always)
+    func enterIfFree() -> Bool {
+        if let queue, !queue.enterIfFree() { return false }
+        begin(waited: 0)
+        return true
+    }
+
+    /// Acquires the write slot if it is free, or if whoever has it is dead.
+    func tryToEnter() -> Bool {
+        if let queue, !queue.tryToEnter() { return false }
+        begin(waited: 0)
+        return true
+    }
+
+    /// Waits for the write slot.
+    ///
+    /// - Parameter isCancelled: Asked before each sleep.
+    /// - Returns: nil when the connection has the write slot.
+    func enter(within limit: Duration, isCancelled: () -> Bool) -> Failure? {
+        guard let queue else {
+            begin(waited: 0)
+            return nil
+        }
+        let before = interruptionCount
+        let start = MonotonicTime.now
+        let deadline = start.addingReportingOverflow(limit.wholeNanoseconds)
+        let outcome = queue.enter(until: deadline.overflow ? MonotonicTime.never : deadline.partialValue) {
+            interruption(since: before) != nil || isCancelled()
+        }
+        switch outcome {
+        case .entered:
+            begin(waited: max(1, MonotonicTime.now &- start))
+            return nil
+        case .timedOut: return .busy
+        case .interrupted: return interruption(since: before) ?? .interrupted
+        }
+    }
+
+    /// How often a wait was to be ended so far.
+    var interruptionCount: Int { interruptions.load(ordering: .acquiring) }
+
+    /// Why a wait is to end; nil when it goes on.
+    func interruption(since count: Int) -> Failure? {
+        if isClosing.load(ordering: .acquiring) { return .closed }
+        return interruptionCount != count ? .interrupted : nil
+    }
+
+    @inline(__always)
+    private func begin(waited: UInt64) {
+        isHeld = true
+        self.waited = waited
+        since = MonotonicTime.now
+        queue?.showBegin(at: since)
+    }
+
+    /// Takes down the first statement that writes, for the statistics.
+    @inline(__always)
+    func note(_ sql: String) {
+        if statement == nil { statement = sql }
+    }
+
+    /// Takes down that a write did not get the write slot.
+    func recordTimeout() { recorder.recordTimeout() }
+
+    // MARK: Giving back
+
+    /// Releases the write slot.
+    ///
+    /// - Parameters:
+    ///   - label: What the write was, for the statistics; by default its first statement.
+    ///   - reporting: Whether those who asked to hear of writes are told.
+    func leave(label: String?, reporting: Bool = true) {
+        guard isHeld else { return }
+        isHeld = false
+        let held = MonotonicTime.now &- since
+        let label = label ?? statement ?? "BEGIN"
+        statement = nil
+        let figures = recorder.record(held: held, waited: waited, label: label)
+        if let queue {
+            queue.showEnd(figures)
+            queue.leave()
+        }
+        if reporting { recorder.report(held: held, waited: waited, label: label) }
+    }
+
+    // MARK: From other threads
+
+    /// Ends the wait for the write slot that is under way, if there is one: it fails as interrupted.
+    func interrupt() {
+        interruptions.wrappingAdd(1, ordering: .acquiringAndReleasing)
+        queue?.call()
+    }
+
+    /// Ends every wait for the write slot from now on, since the connection is about to close; false takes that back.
+    func setClosing(_ isClosing: Bool) {
+        self.isClosing.store(isClosing, ordering: .releasing)
+        if isClosing { queue?.call() }
+    }
+
+    /// Gives the place in the table of holders back.
+    func release() { queue?.slot.release() }
+
+    // MARK: What is told
+
+    /// The log at the last checkpoint of any process, as one word; 0 where none is known.
+    var checkpointed: UInt64 {
+        get { queue?.checkpointed ?? 0 }
+        set { queue?.checkpointed = newValue }
+    }
+
+    /// Replaces that word, unless another process has written its own since.
+    func replaceCheckpointed(_ expected: UInt64, with word: UInt64) {
+        queue?.replaceCheckpointed(expected, with: word)
+    }
+
+    var statistics: WriteStatistics { recorder.statistics(takesTurns: queue != nil) }
+
+    /// Tells others what the holder of this connection is.
+    func setRole(_ role: HolderRoles, _ isOn: Bool) { queue?.slot.setRole(role, isOn) }
+
+    /// Whether the write slot is this connection's, as the shared table tells; for any thread.
+    var isOwner: Bool { queue?.isHeld ?? false }
+
+    /// Who else has the write slot.
+    var otherHolder: StoreHolder? { queue?.otherHolder(lockFile: lockFile) }
+}

@@ -1,0 +1,126 @@
+import CPlatform
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// A part of a file that is mapped into memory, for all processes that map it.
+package final class SharedMapping: Sendable {
+    /// The memory; it must not be used after the mapping is gone.
+    package let words: SharedWords
+    private let byteCount: Int
+
+    /// Maps a part of a file that is open for reading and writing. The part must exist on disk
+    /// (``FileDescriptor/reserve(byteCount:)``): touching memory beyond the end of the file ends the process by SIGBUS.
+    package init(_ file: borrowing FileDescriptor, from offset: Int64, byteCount: Int) throws(SystemError) {
+        var address: UnsafeMutableRawPointer?
+        let failure = cplatform_map(file.number, offset, UInt64(byteCount), &address)
+        guard failure == 0, let address else {
+            throw SystemError(call: "mmap", path: file.path, errorNumber: failure)
+        }
+        words = SharedWords(address)
+        self.byteCount = byteCount
+    }
+
+    deinit { cplatform_unmap(words.start, UInt64(byteCount)) }
+}
+
+/// Atomic words at offsets of memory that processes share. Offsets are multiples of a word's length.
+///
+/// All operations are sequentially consistent unless their names say otherwise: a protocol in which each of two writes its
+/// own word and then reads the other's depends on it.
+// Safe because: the memory is shared with other processes anyway, and is used by atomic operations alone.
+package struct SharedWords: @unchecked Sendable {
+    @usableFromInline let start: UnsafeMutableRawPointer
+
+    @inlinable
+    init(_ start: UnsafeMutableRawPointer) { self.start = start }
+
+    /// The same memory from an offset on.
+    @inlinable
+    package func advanced(by offset: Int) -> SharedWords { SharedWords(start + offset) }
+
+    // MARK: 32 bits
+
+    @inlinable
+    package func load32(_ offset: Int) -> UInt32 { cplatform_load32(start + offset) }
+
+    @inlinable
+    package func store32(_ offset: Int, _ value: UInt32) { cplatform_store32(start + offset, value) }
+
+    /// Stores a value.
+    ///
+    /// - Returns: The former one.
+    @inlinable
+    package func exchange32(_ offset: Int, _ value: UInt32) -> UInt32 { cplatform_exchange32(start + offset, value) }
+
+    /// Stores a value if the word has the expected one.
+    ///
+    /// - Returns: Whether it had.
+    @inlinable
+    package func replace32(_ offset: Int, _ expected: UInt32, with value: UInt32) -> Bool {
+        cplatform_replace32(start + offset, expected, value)
+    }
+
+    /// Adds to the word.
+    ///
+    /// - Returns: The former value.
+    @inlinable @discardableResult
+    package func add32(_ offset: Int, _ value: UInt32) -> UInt32 { cplatform_add32(start + offset, value) }
+
+    // MARK: 64 bits
+
+    @inlinable
+    package func load64(_ offset: Int) -> UInt64 { cplatform_load64(start + offset) }
+
+    @inlinable
+    package func store64(_ offset: Int, _ value: UInt64) { cplatform_store64(start + offset, value) }
+
+    /// Stores a figure that others only show: no order is promised.
+    @inlinable
+    package func storeRelaxed64(_ offset: Int, _ value: UInt64) { cplatform_store64_relaxed(start + offset, value) }
+
+    /// Stores a value if the word has the expected one.
+    ///
+    /// - Returns: Whether it had.
+    @inlinable
+    package func replace64(_ offset: Int, _ expected: UInt64, with value: UInt64) -> Bool {
+        cplatform_replace64(start + offset, expected, value)
+    }
+
+    /// Adds to the word.
+    ///
+    /// - Returns: The former value.
+    @inlinable
+    package func add64(_ offset: Int, _ value: UInt64) -> UInt64 { cplatform_add64(start + offset, value) }
+
+    @inlinable
+    package func setBits64(_ offset: Int, _ bits: UInt64) { cplatform_set_bits64(start + offset, bits) }
+
+    @inlinable
+    package func clearBits64(_ offset: Int, _ bits: UInt64) { cplatform_clear_bits64(start + offset, bits) }
+
+    /// Whether any bit of `count` words is set.
+    @inlinable
+    package func hasBits64(_ offset: Int, words count: Int) -> Bool {
+        cplatform_has_bits64(start + offset, Int32(count))
+    }
+
+    // MARK: Sleeping on a word
+
+    /// Sleeps while the 32-bit word has the expected value, until it is woken, a signal comes or the time is over. For who
+    /// wakes it too early, it is asked in a loop.
+    ///
+    /// - Returns: False where the system cannot sleep on a word; it returns at once then.
+    package func sleep(on offset: Int, while expected: UInt32, forNanoseconds timeout: UInt64) -> Bool {
+        cplatform_futex_wait(start + offset, expected, timeout) != ENOSYS
+    }
+
+    /// Wakes one sleeper of the word, of any process.
+    package func wake(_ offset: Int) { cplatform_futex_wake(start + offset) }
+
+    /// Wakes all sleepers of the word.
+    package func wakeAll(_ offset: Int) { cplatform_futex_wake_all(start + offset) }
+}

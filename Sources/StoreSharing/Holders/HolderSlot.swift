@@ -1,0 +1,120 @@
+import StorePlatform
+import Synchronization
+
+/// A place in the table of holders, held by a lock on a byte of its own for as long as the object lives.
+///
+/// The kernel frees the byte when the process dies, and so a restart of the machine frees all. Each connection has a slot
+/// of its own, with a descriptor of its own: threads of one process then differ like processes.
+package final class HolderSlot: Sendable {
+    /// The slot, from 0.
+    package let number: Int
+    /// Told apart from earlier holders of the slot by this number.
+    let generation: UInt32
+    let table: SharedTable
+    private let forkCount: UInt32
+    private let file: Mutex<FileDescriptor?>
+
+    /// Takes a free slot.
+    ///
+    /// - Parameters:
+    ///   - path: The lock file. It must exist.
+    ///   - label: A name for messages; what is longer than 32 bytes is left out.
+    /// - Returns: nil when all slots are taken, or when the file holds something that is not this table.
+    /// - Throws: ``SystemError`` when the file cannot be opened for writing, extended or mapped.
+    package static func take(path: String, label: String, roles: HolderRoles) throws(SystemError) -> HolderSlot? {
+        while true {
+            let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
+            guard let table = try SharedTable(of: file) else { return nil }
+            guard let number = try lockFreeSlot(file) else { return nil }
+            // The path may name another file by now, whose table is the one that counts.
+            guard try Files.identity(path) == file.status().identity else { continue }
+            return HolderSlot(file, number, table, label, roles)
+        }
+    }
+
+    private static func lockFreeSlot(_ file: borrowing FileDescriptor) throws(SystemError) -> Int? {
+        for number in 0..<TableLayout.slotCount where try file.tryLock(LockByte.slot(number), .exclusive) {
+            return number
+        }
+        return nil
+    }
+
+    private init(
+        _ file: consuming FileDescriptor, _ number: Int, _ table: SharedTable, _ label: String, _ roles: HolderRoles
+    ) {
+        self.number = number
+        self.table = table
+        ForkWatch.begin()
+        forkCount = ForkWatch.count
+        let row = table.row(number)
+        generation = row.generation &+ 1
+        self.file = Mutex(consume file)
+        row.words.store32(TableLayout.Row.process, 0)
+        table.clearWaiting(number)
+        row.words.store32(TableLayout.Row.generation, generation)
+        // Only a former holder can have left it, for the byte is ours.
+        let owner = table.owner
+        if owner.slot == number { _ = table.replaceOwner(owner, with: .free) }
+        describe(row, label, roles)
+    }
+
+    private func describe(_ row: TableRow, _ label: String, _ roles: HolderRoles) {
+        for offset in stride(from: TableLayout.Row.writingSince, to: TableLayout.Row.label, by: 8) {
+            row.words.store64(offset, 0)
+        }
+        row.words.store32(TableLayout.Row.wake, WakeWord.quiet)
+        row.words.store32(TableLayout.Row.roles, roles.rawValue)
+        let process = ProcessInspector.currentProcess
+        row.words.store64(TableLayout.Row.processStart, ProcessInspector.startTicks(of: process) ?? 0)
+        row.words.store64(TableLayout.Row.pidNamespace, ProcessInspector.pidNamespace ?? 0)
+        row.words.store64(TableLayout.Row.openedAt, UInt64(bitPattern: Int64(WallClock.millisecondsSince1970)))
+        row.writeLabel(label)
+        row.words.store32(TableLayout.Row.process, UInt32(bitPattern: process))
+    }
+
+    deinit { release() }
+
+    var row: TableRow { table.row(number) }
+
+    /// Whether the process was forked since the slot was taken: then the slot is the parent's.
+    package var isInherited: Bool { ForkWatch.count != forkCount }
+
+    /// Changes what the table shows.
+    package func setRole(_ role: HolderRoles, _ isOn: Bool) {
+        var roles = HolderRoles(rawValue: row.words.load32(TableLayout.Row.roles))
+        if isOn { roles.insert(role) } else { roles.remove(role) }
+        row.words.store32(TableLayout.Row.roles, roles.rawValue)
+    }
+
+    /// Releases the slot; a second call does nothing. Afterwards the row may be another's.
+    package func release() {
+        file.withLock { file in
+            guard let descriptor = file.take(), !isInherited else { return }
+            row.words.store32(TableLayout.Row.process, 0)
+            table.clearWaiting(number)
+            let owner = table.owner
+            if owner.slot == number { _ = table.replaceOwner(owner, with: .free) }
+            // Not left to the closing alone: a forked child would keep the open file and with it the lock.
+            try? descriptor.unlock(LockByte.slot(number))
+        }
+    }
+
+    /// Frees the byte and leaves the table as it is, as a kill does; for tests.
+    func abandon() {
+        file.withLock { file in
+            guard let descriptor = file.take() else { return }
+            try? descriptor.unlock(LockByte.slot(number))
+        }
+    }
+
+    /// Whether a slot is held by a process that lives; this one's own is.
+    func isHeld(_ slot: Int) -> Bool {
+        if slot == number { return true }
+        return file.withLock { file in
+            switch file {
+            case .none: true
+            case .some(let file): (try? file.isLocked(LockByte.slot(slot))) ?? true
+            }
+        }
+    }
+}

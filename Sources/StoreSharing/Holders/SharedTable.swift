@@ -1,0 +1,183 @@
+import StorePlatform
+
+/// The mapped part of the lock file: who holds the write slot, who waits for it, and the table of holders.
+///
+/// Whatever stands in it, at worst the writer queue does not keep order: slots out of range are no holders, and who holds
+/// what is believed only while the slot's byte is locked.
+package final class SharedTable: Sendable {
+    private let mapping: SharedMapping
+    /// The memory of `mapping`.
+    private let words: SharedWords
+    private typealias Header = TableLayout.Header
+
+    /// Maps the table, which is made when the file has none.
+    ///
+    /// - Returns: nil when the file holds something else and others use it, or when another process has been making the
+    ///   table for too long.
+    /// - Throws: ``SystemError`` when the file cannot be extended or mapped.
+    init?(of file: borrowing FileDescriptor) throws(SystemError) {
+        // Beyond the end of a file mapped memory cannot be touched, and where the disk is full it cannot be written.
+        if try file.status().byteCount < TableLayout.fileBytes {
+            guard try Self.make(file) else { return nil }
+        }
+        if try !Self.isSound(file) {
+            guard try Self.make(file) else { return nil }
+        }
+        mapping = try SharedMapping(file, from: LockByte.mappedBase, byteCount: TableLayout.byteCount)
+        words = mapping.words
+    }
+
+    // MARK: Making
+
+    private static func make(_ file: borrowing FileDescriptor) throws(SystemError) -> Bool {
+        guard try lockTable(file) else { return false }
+        defer { try? file.unlock(LockByte.table.range) }
+        try file.reserve(byteCount: TableLayout.fileBytes)
+        if try isSound(file) { return true }
+        // Those who hold slots may have the former content mapped.
+        guard try !file.isLocked(LockByte.slots) else { return false }
+        // The magic is written last: who finds it finds a complete table.
+        try file.write([UInt8](repeating: 0, count: TableLayout.byteCount), at: Int(LockByte.mappedBase))
+        try file.write(bytes(of: TableLayout.version), at: Int(LockByte.mappedBase) + Header.version)
+        try file.write(bytes(of: TableLayout.magic), at: Int(LockByte.mappedBase) + Header.magic)
+        return true
+    }
+
+    /// Waits for the lock of the process that makes the table, for a bounded time.
+    private static func lockTable(_ file: borrowing FileDescriptor) throws(SystemError) -> Bool {
+        let deadline = ContinuousClock.now + Limits.tableWait
+        while true {
+            if try file.tryLock(LockByte.table.range, .exclusive) { return true }
+            if ContinuousClock.now >= deadline { return false }
+            Pause.sleep(for: Limits.firstLockPause)
+        }
+    }
+
+    private static func isSound(_ file: borrowing FileDescriptor) throws(SystemError) -> Bool {
+        let header = try file.read(at: Int(LockByte.mappedBase), byteCount: 12)
+        return header.starts(with: bytes(of: TableLayout.magic))
+            && header.dropFirst(Header.version).elementsEqual(bytes(of: TableLayout.version))
+    }
+
+    private static func bytes(of value: some FixedWidthInteger) -> [UInt8] { withUnsafeBytes(of: value, Array.init) }
+
+    // MARK: The write slot
+
+    var owner: OwnerWord { OwnerWord(rawValue: words.load32(Header.owner)) }
+
+    /// Gives the write slot on if it is where it is expected.
+    @inline(__always)
+    func replaceOwner(_ expected: OwnerWord, with word: OwnerWord) -> Bool {
+        words.replace32(Header.owner, expected.rawValue, with: word.rawValue)
+    }
+
+    /// When the write slot was last handed over to one who waited.
+    var handedOverAt: UInt64 {
+        get { words.load64(Header.handedOverAt) }
+        set { words.store64(Header.handedOverAt, newValue) }
+    }
+
+    /// The WAL at the last checkpoint of any process.
+    var checkpointed: UInt64 {
+        get { words.load64(Header.checkpointed) }
+        set { words.store64(Header.checkpointed, newValue) }
+    }
+
+    /// Replaces the WAL at the last checkpoint if it is the expected one.
+    func replaceCheckpointed(_ expected: UInt64, with word: UInt64) -> Bool {
+        words.replace64(Header.checkpointed, expected, with: word)
+    }
+
+    // MARK: Requests to yield the store
+
+    /// Counts the changes of requests.
+    var requestCount: UInt32 { words.load32(Header.requests) }
+
+    /// Whether the request also ends long reads.
+    var insists: Bool {
+        get { words.load32(Header.insists) != 0 }
+        set { words.store32(Header.insists, newValue ? 1 : 0) }
+    }
+
+    /// Wakes all who sleep, because something about a request has changed.
+    func notify() {
+        words.add32(Header.requests, 1)
+        words.wakeAll(Header.requests)
+    }
+
+    /// Sleeps until a request changes, or something wakes the thread.
+    ///
+    /// - Returns: False where the system cannot sleep on a word.
+    func awaitNotification(since count: UInt32, for timeout: Duration) -> Bool {
+        words.sleep(on: Header.requests, while: count, forNanoseconds: timeout.wholeNanoseconds)
+    }
+
+    // MARK: Waiting writers
+
+    func takeTicket() -> UInt64 { words.add64(Header.nextTicket, 1) }
+
+    @inline(__always)
+    var hasWaiters: Bool { words.hasBits64(Header.waiting, words: Header.waitingWords) }
+
+    func isWaiting(_ slot: Int) -> Bool { words.load64(word(of: slot)) & bit(of: slot) != 0 }
+    func setWaiting(_ slot: Int) { words.setBits64(word(of: slot), bit(of: slot)) }
+    func clearWaiting(_ slot: Int) { words.clearBits64(word(of: slot), bit(of: slot)) }
+
+    private func word(of slot: Int) -> Int { Header.waiting + slot / 64 * 8 }
+    private func bit(of slot: Int) -> UInt64 { 1 << UInt64(slot % 64) }
+
+    /// Calls `body` for each slot whose holder waits.
+    @inline(__always)
+    func forEachWaiter(_ body: (Int) -> Void) {
+        for index in 0..<Header.waitingWords {
+            var bits = words.load64(Header.waiting + index * 8)
+            while bits != 0 {
+                body(index * 64 + bits.trailingZeroBitCount)
+                bits &= bits - 1
+            }
+        }
+    }
+
+    // MARK: Rows
+
+    func row(_ slot: Int) -> TableRow { TableRow(words: words.advanced(by: TableLayout.row(slot))) }
+}
+
+/// One row of the table of holders, by its words.
+struct TableRow {
+    let words: SharedWords
+    private typealias Row = TableLayout.Row
+
+    var generation: UInt32 { words.load32(Row.generation) }
+    var ticket: UInt64 { words.load64(Row.ticket) }
+    var waitingSince: UInt64 { words.load64(Row.waitingSince) }
+
+    /// Wakes the holder if it sleeps until the write slot is free.
+    ///
+    /// - Returns: Whether it did.
+    func prepareNotification() -> Bool { words.replace32(Row.wake, WakeWord.armed, with: WakeWord.notified) }
+
+    /// Wakes the thread that sleeps on the row.
+    func wake() { words.wake(Row.wake) }
+
+    /// Wakes the holder for something that concerns it alone.
+    func call() {
+        if words.exchange32(Row.wake, WakeWord.called) != WakeWord.called { wake() }
+    }
+
+    func writeLabel(_ label: String) {
+        var bytes = [UInt8](repeating: 0, count: Row.labelBytes)
+        var count = 0
+        // By characters, so that none is split.
+        for character in label {
+            let encoded = Array(character.utf8)
+            guard count + encoded.count <= bytes.count else { break }
+            bytes.replaceSubrange(count..<(count + encoded.count), with: encoded)
+            count += encoded.count
+        }
+        for index in stride(from: 0, to: bytes.count, by: 8) {
+            let word = bytes[index..<(index + 8)].withUnsafeBytes { $0.loadUnaligned(as: UInt64.self) }
+            words.store64(Row.label + index, word)
+        }
+    }
+}

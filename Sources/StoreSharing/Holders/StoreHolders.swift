@@ -1,0 +1,266 @@
+import StorePlatform
+
+/// A process, or one connection of it, that has a store open or holds a lock of it.
+public struct StoreHolder: Sendable, Equatable {
+    /// What it holds, or does.
+    public enum Use: String, Sendable, CaseIterable {
+        /// It has the store open as a shared store, and so a lease.
+        case lease
+        /// It has a connection that may write.
+        case writer
+        /// It opened the store for reading alone.
+        case readOnly = "read-only"
+        /// It holds the write slot: it is the one that writes.
+        case turn
+        /// It waits in the writer queue.
+        case waiting
+        /// It is suspended.
+        case suspended
+        /// It has the database open, as its lock shows; for processes without a place in the table of holders.
+        case open
+        /// It holds SQLite's write lock.
+        case writeLock = "write lock"
+        /// It holds a lock of SQLite's by which it reads.
+        case readLock = "read lock"
+    }
+
+    /// The number of the process; it counts in the pid namespace of the process itself.
+    public let process: Int32
+    /// The short name of its program; nil where the system does not tell.
+    public let command: String?
+    public let state: ProcessState
+    /// Its place in the table of holders, which nobody else has as long as it lives; nil for a process that is known by its
+    /// locks alone.
+    public let slot: Int?
+    /// The name of the connection; nil for a process that is known by its locks alone.
+    public let label: String?
+    /// When it took its place in the table of holders, as time since 1970.
+    public let openedAt: Duration?
+    public fileprivate(set) var uses: [Use]
+    /// How long it has held the write slot.
+    public let writingFor: Duration?
+    /// How long it has waited for the write slot.
+    public let waitingFor: Duration?
+    /// How often it held the write slot.
+    public let turnCount: UInt64
+    /// How long it held the write slot, all together.
+    public let turnTime: Duration
+    /// The longest time for which it held the write slot.
+    public let longestTurn: Duration
+    /// How long it waited for the write slot, all together.
+    public let waitTime: Duration
+}
+
+extension StoreHolder: CustomStringConvertible {
+    /// As in `process 4711 (importer, stopped)`.
+    public var description: String {
+        let details = [command, state == .unknown ? nil : state.rawValue].compactMap { $0 }
+        return "process \(process)" + (details.isEmpty ? "" : " (\(details.joined(separator: ", ")))")
+    }
+}
+
+extension StoreHolder {
+    /// A process that is known by SQLite's locks alone.
+    init(process: Int32, uses: [Use]) {
+        self.process = process
+        command = ProcessInspector.commandName(of: process).map(Self.printable)
+        state = ProcessInspector.state(of: process)
+        slot = nil
+        label = nil
+        openedAt = nil
+        self.uses = uses
+        writingFor = nil
+        waitingFor = nil
+        turnCount = 0
+        turnTime = .zero
+        longestTurn = .zero
+        waitTime = .zero
+    }
+
+    /// A holder by its row.
+    ///
+    /// - Parameters:
+    ///   - row: The bytes of the row.
+    ///   - slot: Its place in the table.
+    fileprivate init(row: [UInt8], slot: Int, isOwner: Bool, isWaiting: Bool) {
+        func number<T: FixedWidthInteger>(_ offset: Int, _: T.Type = T.self) -> T {
+            row.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: T.self) }
+        }
+        func elapsed(since offset: Int) -> Duration {
+            let (now, since) = (MonotonicTime.now, number(offset, UInt64.self))
+            return .nanoseconds(Int64(clamping: now >= since ? now - since : 0))
+        }
+        func total(_ offset: Int) -> Duration { .nanoseconds(Int64(clamping: number(offset, UInt64.self))) }
+        process = number(TableLayout.Row.process)
+        let isOurs = number(TableLayout.Row.pidNamespace, UInt64.self) == ProcessInspector.pidNamespace ?? 0
+        command = isOurs ? ProcessInspector.commandName(of: process).map(Self.printable) : nil
+        state = isOurs ? ProcessInspector.state(of: process) : .unknown
+        self.slot = slot
+        let name = row[TableLayout.Row.label...].prefix { $0 != 0 }
+        label = Self.printable(String(decoding: name, as: UTF8.self))
+        openedAt = .milliseconds(number(TableLayout.Row.openedAt, Int64.self))
+        let roles = HolderRoles(rawValue: number(TableLayout.Row.roles))
+        uses = Self.uses(roles, isOwner: isOwner, isWaiting: isWaiting)
+        let since = number(TableLayout.Row.writingSince, UInt64.self)
+        writingFor = isOwner && since != 0 ? elapsed(since: TableLayout.Row.writingSince) : nil
+        waitingFor = isWaiting ? elapsed(since: TableLayout.Row.waitingSince) : nil
+        turnCount = number(TableLayout.Row.writeCount)
+        turnTime = total(TableLayout.Row.writeTotal)
+        longestTurn = total(TableLayout.Row.longestWrite)
+        waitTime = total(TableLayout.Row.waitTotal)
+    }
+
+    private static func uses(_ roles: HolderRoles, isOwner: Bool, isWaiting: Bool) -> [Use] {
+        var uses: [Use] = []
+        if roles.contains(.lease) { uses.append(.lease) }
+        if roles.contains(.writer) { uses.append(.writer) }
+        if roles.contains(.readOnly) { uses.append(.readOnly) }
+        if isOwner { uses.append(.turn) }
+        if isWaiting { uses.append(.waiting) }
+        if roles.contains(.suspended) { uses.append(.suspended) }
+        return uses
+    }
+
+    /// A text of another process without what a terminal would obey.
+    private static func printable(_ text: String) -> String {
+        let scalars = text.unicodeScalars.map { scalar -> Unicode.Scalar in
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator: "?"
+            default: scalar
+            }
+        }
+        return String(String.UnicodeScalarView(scalars))
+    }
+}
+
+/// Who has a store open, who writes and who waits, at one moment: from the table of holders in the lock file and from
+/// the system's table of locks. No key is needed, nothing is changed, and the database is not opened.
+///
+/// ```swift
+/// for holder in try StoreHolders(of: "/var/lib/app.db") { print(holder, holder.uses) }
+/// ```
+///
+/// A row of the table counts only while its holder lives. A process without a row, such as the `sqlcipher` shell, shows by
+/// SQLite's locks, where the system tells of them; and by having the database open for writing, where this process may see
+/// that: before it reads for the first time, a connection holds no lock.
+public struct StoreHolders: Sendable, RandomAccessCollection {
+    private let holders: [StoreHolder]
+
+    public var startIndex: Int { holders.startIndex }
+    public var endIndex: Int { holders.endIndex }
+    public subscript(position: Int) -> StoreHolder { holders[position] }
+
+    /// Looks who holds a store.
+    ///
+    /// - Parameter path: The database file. Without a lock file beside it, only SQLite's locks tell.
+    /// - Throws: ``SystemError`` when a file is there and cannot be read.
+    public init(of path: String) throws(SystemError) {
+        let database = try Files.resolvingLinks(of: path)
+        var holders: [StoreHolder] = []
+        if Files.exists(database + "-lock") { holders = try TableReader(path: database + "-lock").holders() }
+        for (process, uses) in try Self.sqliteLocks(of: database) {
+            let rows = holders.indices.filter { holders[$0].process == process }
+            if rows.isEmpty { holders.append(StoreHolder(process: process, uses: uses)) }
+            for row in rows { holders[row].uses += uses.filter { $0 != .open } }
+        }
+        let known = Set(holders.map(\.process))
+        self.holders = holders + Self.strangers(of: database).filter { !known.contains($0.process) }
+    }
+
+    /// The other processes that have the database open for writing and know nothing of leases, since they do not have the
+    /// lock file open: as far as this process may see them.
+    package static func strangers(of database: String) -> [StoreHolder] {
+        func writers() -> Set<Int32> {
+            Set(ProcessInspector.openings(of: database).filter { $0.isForWriting == true }.map(\.process))
+        }
+        var strangers = writers().subtracting([ProcessInspector.currentProcess])
+        if !strangers.isEmpty { strangers.subtract(ProcessInspector.openings(of: database + "-lock").map(\.process)) }
+        // Who closed both in between is none.
+        if !strangers.isEmpty { strangers.formIntersection(writers()) }
+        return strangers.sorted().map { StoreHolder(process: $0, uses: [.open]) }
+    }
+
+    /// The holder of one slot of the table; nil when nobody lives there, or the lock file cannot be read.
+    static func holder(of slot: Int, lockFile path: String) -> StoreHolder? {
+        (try? TableReader(path: path).holder(of: slot)) ?? nil
+    }
+
+    /// Who holds the write slot, or SQLite's write lock without it.
+    public var writer: StoreHolder? {
+        first { $0.uses.contains(.turn) } ?? first { $0.uses.contains(.writeLock) }
+    }
+
+    /// The processes that hold SQLite's locks, each with what they are for.
+    private static func sqliteLocks(
+        of database: String
+    ) throws(SystemError) -> [(process: Int32, uses: [StoreHolder.Use])] {
+        var found: [Int32: Set<StoreHolder.Use>] = [:]
+        for lock in try SystemLocks.posixLocks(on: database + "-shm") ?? [] {
+            var uses: Set<StoreHolder.Use> = []
+            if lock.bytes.contains(WALLockByte.write) && lock.kind == .exclusive { uses.insert(.writeLock) }
+            if lock.bytes.overlaps(WALLockByte.readMarks) && lock.kind == .shared { uses.insert(.readLock) }
+            if lock.bytes.contains(WALLockByte.open) { uses.insert(.open) }
+            found[lock.process, default: []].formUnion(uses)
+        }
+        // The write lock of the other journal modes.
+        for lock in try SystemLocks.posixLocks(on: database) ?? [] where lock.bytes.contains(SQLiteLockByte.reserved) {
+            if lock.kind == .exclusive { found[lock.process, default: []].insert(.writeLock) }
+        }
+        return found.sorted { $0.key < $1.key }.map { process, uses in
+            (process, StoreHolder.Use.allCases.filter(uses.contains))
+        }
+    }
+}
+
+/// Reads the table of holders by calls instead of mapped memory, so that a file that is truncated meanwhile does no harm.
+private struct TableReader: ~Copyable {
+    private let file: FileDescriptor
+
+    init(path: String) throws(SystemError) { file = try FileDescriptor(opening: path, .readOnly, followsLinks: false) }
+
+    /// The holders that live.
+    consuming func holders() throws(SystemError) -> [StoreHolder] {
+        guard let header = try header() else { return [] }
+        let start = Int(LockByte.mappedBase) + TableLayout.Header.byteCount
+        let bytes = try file.read(at: start, byteCount: TableLayout.byteCount - TableLayout.Header.byteCount)
+        var holders: [StoreHolder] = []
+        for slot in 0..<(bytes.count / TableLayout.Row.byteCount) {
+            let row = bytes[(slot * TableLayout.Row.byteCount)...].prefix(TableLayout.Row.byteCount)
+            if let holder = try holder(slot, Array(row), header) { holders.append(holder) }
+        }
+        return holders
+    }
+
+    /// The holder of one slot; nil when nobody lives there.
+    consuming func holder(of slot: Int) throws(SystemError) -> StoreHolder? {
+        guard let header = try header() else { return nil }
+        let start = Int(LockByte.mappedBase) + TableLayout.row(slot)
+        let row = try file.read(at: start, byteCount: TableLayout.Row.byteCount)
+        return row.count == TableLayout.Row.byteCount ? try holder(slot, row, header) : nil
+    }
+
+    private func header() throws(SystemError) -> [UInt8]? {
+        let header = try file.read(at: Int(LockByte.mappedBase), byteCount: 512)
+        guard header.count == 512, Self.number(header, TableLayout.Header.magic) == TableLayout.magic,
+            Self.number(header, TableLayout.Header.version) == TableLayout.version
+        else { return nil }
+        return header
+    }
+
+    private func holder(_ slot: Int, _ row: [UInt8], _ header: [UInt8]) throws(SystemError) -> StoreHolder? {
+        let process: Int32 = Self.number(row, TableLayout.Row.process)
+        guard process > 0, try file.isLocked(LockByte.slot(slot)) else {
+            return nil
+        }
+        let owner = OwnerWord(rawValue: Self.number(header, TableLayout.Header.owner))
+        let generation: UInt32 = Self.number(row, TableLayout.Row.generation)
+        let waiting: UInt64 = Self.number(header, TableLayout.Header.waiting + slot / 64 * 8)
+        return StoreHolder(
+            row: row, slot: slot, isOwner: owner.slot == slot && owner.belongs(to: generation) && !owner.isOffer,
+            isWaiting: waiting & 1 << UInt64(slot % 64) != 0)
+    }
+
+    private static func number<T: FixedWidthInteger>(_ bytes: [UInt8], _ offset: Int) -> T {
+        bytes.withUnsafeBytes { $0.loadUnaligned(fromByteOffset: offset, as: T.self) }
+    }
+}

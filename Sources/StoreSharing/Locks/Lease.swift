@@ -1,0 +1,82 @@
+import StorePlatform
+
+/// The sign that a process has the store open: a shared lock on one byte of the lock file, for as long as the object lives.
+///
+/// It is acquired before the first connection is opened and released after the last one is closed: whoever has it alone may
+/// put another file in the store's place, as far as users of leases go.
+package final class Lease: Sendable {
+    private let lock: HeldLock
+    /// The place of a reader in the table of holders; a writing connection has its own.
+    private let slot: HolderSlot?
+
+    private init(_ lock: HeldLock, _ slot: HolderSlot?) {
+        self.lock = lock
+        self.slot = slot
+    }
+
+    /// What one try to take a lease came to.
+    package enum Attempt: Sendable {
+        /// nil where the process may not even read the lock file. SQLite's own locks still tell of it then.
+        case taken(Lease?)
+        /// Somebody switches the store to a new key, or is about to.
+        case busy
+    }
+
+    /// Takes a lease.
+    ///
+    /// - Parameters:
+    ///   - label: What the table of holders shows of a reader that may write the lock file; nil for no row.
+    ///   - deadline: When to give up; nil waits as long as a switch to a new key may take.
+    ///   - isCancelled: Asked while it waits; true ends the wait with `CancellationError`.
+    /// - Throws: `StoreError` `storeInUse` at the deadline; `SystemError` where the lock file cannot be used.
+    package static func take(
+        for paths: StorePaths, label: String?, readonly: Bool, deadline: ContinuousClock.Instant? = nil,
+        isCancelled: (() -> Bool)? = nil
+    ) throws -> Lease? {
+        let deadline = deadline ?? .now + Limits.leaseWait
+        var pause = Limits.firstLeasePause
+        while true {
+            if case .taken(let lease) = try attempt(for: paths, label: label, readonly: readonly) { return lease }
+            if isCancelled?() == true { throw CancellationError() }
+            if ContinuousClock.now >= deadline { throw timeout(paths) }
+            Pause.sleep(for: pause)
+            pause = min(pause * 2, Limits.longestSharedPause)
+        }
+    }
+
+    /// Takes a lease if it is to be had now.
+    package static func attempt(for paths: StorePaths, label: String?, readonly: Bool) throws -> Attempt {
+        do {
+            return try attemptWithRights(for: paths, label: label, readonly: readonly)
+        } catch let error as SystemError where readonly && (error.isPermission || error.isNotFound) {
+            return .taken(nil)
+        }
+    }
+
+    private static func attemptWithRights(for paths: StorePaths, label: String?, readonly: Bool) throws -> Attempt {
+        let file = try LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: readonly)
+        // Newcomers wait for one who asks, or he would never have the lease alone.
+        guard try !file.isHeld(.intent, against: .shared), let lock = try file.tryLock(.lease, .shared) else {
+            return .busy
+        }
+        guard readonly, let label else { return .taken(Lease(lock, nil)) }
+        // Only for others to see: a reader that may not write the file, or finds no room, goes without.
+        let slot = try? HolderSlot.take(path: paths.lock, label: label, roles: [.lease, .readOnly])
+        return .taken(Lease(lock, slot))
+    }
+
+    private static func timeout(_ paths: StorePaths) -> StoreError {
+        let file = try? LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: true)
+        return StoreError(
+            .storeInUse,
+            what: "The lease of \"\(paths.database)\" was not to be had in time.",
+            why: "\(file?.nameOwner(of: .intent) ?? "Another process") is switching the store to a new key.",
+            remedy: "Let it finish or end it, or wait longer; a process that dies frees its locks.")
+    }
+
+    /// Releases the lease. A second call does nothing.
+    package func release() {
+        lock.release()
+        slot?.release()
+    }
+}

@@ -1,0 +1,298 @@
+import StorePlatform
+
+/// The queue of all connections that want to write to a store, whatever their process: at most one of them holds the write
+/// slot, and nobody waits for it forever.
+///
+/// Whoever comes while the write slot is free takes it, before those who wait, so that one process writes several times in a
+/// row with what it has in its caches; but only until the first waiting writer has waited ``Limits/overtakingTime``: then
+/// the slot is handed to it, in the order of arrival. It may write several times in a row for ``Limits/holdTime`` before the
+/// slot is handed on; otherwise, once all waiting writers have waited that long, the slot would go round write by write.
+/// Strict order alone costs more than half of the throughput, no order at all lets some wait for a second.
+///
+/// Entering and leaving are one atomic operation each while nobody else comes, and make no system call. A holder that
+/// dies is noticed by its slot in the table of holders; one that is stopped keeps the write slot, as it keeps SQLite's lock.
+/// One that is stopped *while it waits* is passed over: the write slot is offered, and counts when it was taken.
+///
+/// Entering and leaving are for one thread at a time, the one that uses the connection; ``call()`` is for all.
+package final class WriterQueue: Sendable {
+    /// How a wait ended.
+    package enum Outcome: Sendable {
+        case entered
+        /// The time was over.
+        case timedOut
+        case interrupted
+    }
+
+    package let slot: HolderSlot
+    private let table: SharedTable
+    private let mine: OwnerWord
+    private let offer: OwnerWord
+    private let overtakingNanoseconds: UInt64
+    private let holdNanoseconds: UInt64
+
+    package convenience init(_ slot: HolderSlot) {
+        self.init(slot, overtaking: Limits.overtakingTime, hold: Limits.holdTime)
+    }
+
+    /// - Parameters:
+    ///   - overtaking: How long waiting writers may be overtaken.
+    ///   - hold: How long a writer that the write slot was handed to may keep it from the next.
+    init(_ slot: HolderSlot, overtaking: Duration, hold: Duration) {
+        self.slot = slot
+        overtakingNanoseconds = overtaking.wholeNanoseconds
+        holdNanoseconds = hold.wholeNanoseconds
+        table = slot.table
+        mine = OwnerWord(slot: slot.number, generation: slot.generation)
+        offer = OwnerWord(slot: slot.number, generation: slot.generation, isOffer: true)
+    }
+
+    // MARK: Entering
+
+    /// Takes the write slot if it is free.
+    @inline(__always)
+    package func enterIfFree() -> Bool { table.replaceOwner(.free, with: mine) }
+
+    /// Takes the write slot if it is free, or if its holder is dead.
+    package func tryToEnter() -> Bool { enterIfFree() || takeFromDead(table.owner) }
+
+    /// Waits for the write slot.
+    ///
+    /// - Parameters:
+    ///   - deadline: When to give up, as ``MonotonicTime``.
+    ///   - isInterrupted: Asked before each sleep; ``call()`` ends a sleep.
+    package func enter(until deadline: UInt64, isInterrupted: () -> Bool) -> Outcome {
+        if enterIfFree() { return .entered }
+        enqueue()
+        var wait = WriterWait(now: MonotonicTime.now)
+        while true {
+            let now = MonotonicTime.now
+            let word = wait.word(at: now)
+            slot.row.words.store32(TableLayout.Row.wake, word)
+            // Whoever passes over us clears it.
+            table.setWaiting(slot.number)
+            if take() { return .entered }
+            if isInterrupted() { return giveUp(.interrupted) }
+            if now >= deadline { return giveUp(.timedOut) }
+            if wait.isTimeToLook(at: now) {
+                let owner = table.owner
+                if takeFromDead(owner) || takeUnanswered(wait.look(at: owner, now: now, position: position)) {
+                    table.clearWaiting(slot.number)
+                    return .entered
+                }
+            }
+            let canSleep = slot.row.words.sleep(
+                on: TableLayout.Row.wake, while: word, forNanoseconds: min(deadline, wait.wakeTime) - now)
+            guard canSleep else { return giveUp(.timedOut) }
+            if slot.row.words.load32(TableLayout.Row.wake) == WakeWord.notified {
+                if take() { return .entered }
+                wait.cameTooLate(at: MonotonicTime.now)
+            }
+        }
+    }
+
+    /// Takes a place in the queue.
+    func enqueue() {
+        slot.row.words.store64(TableLayout.Row.ticket, table.takeTicket())
+        slot.row.words.store64(TableLayout.Row.waitingSince, MonotonicTime.now)
+        slot.row.words.store32(TableLayout.Row.wake, WakeWord.armed)
+        table.setWaiting(slot.number)
+    }
+
+    /// Takes the write slot if it is free or offered to this holder.
+    private func take() -> Bool {
+        let owner = table.owner
+        guard owner == .free || owner == offer, table.replaceOwner(owner, with: mine) else { return false }
+        table.clearWaiting(slot.number)
+        return true
+    }
+
+    private func takeFromDead(_ owner: OwnerWord) -> Bool {
+        guard owner != .free, owner != mine, !isAlive(owner) else { return false }
+        return table.replaceOwner(owner, with: mine)
+    }
+
+    /// Takes the write slot when it was offered to somebody who does not move; that one is in the queue again when it does.
+    private func takeUnanswered(_ owner: OwnerWord?) -> Bool {
+        guard let owner, let idle = owner.slot, table.replaceOwner(owner, with: mine) else { return false }
+        table.clearWaiting(idle)
+        return true
+    }
+
+    private func giveUp(_ outcome: Outcome) -> Outcome {
+        table.clearWaiting(slot.number)
+        // After the clearing: whoever offers the write slot looks again whether we still wait.
+        guard table.replaceOwner(offer, with: mine) else { return outcome }
+        if case .timedOut = outcome { return .entered }
+        leave()
+        return outcome
+    }
+
+    private func isAlive(_ owner: OwnerWord) -> Bool {
+        guard let number = owner.slot else { return false }
+        return slot.isHeld(number) && owner.belongs(to: table.row(number).generation)
+    }
+
+    /// How many wait that came earlier.
+    private var position: Int {
+        var count = 0
+        let ticket = slot.row.ticket
+        table.forEachWaiter { if Self.isEarlier(table.row($0).ticket, than: ticket) { count += 1 } }
+        return count
+    }
+
+    // MARK: Leaving
+
+    /// Whether this holder has the write slot.
+    package var isHeld: Bool { table.owner == mine }
+
+    /// Hands the write slot to the first waiting writer, if it has waited long enough, or frees it.
+    @inline(__always)
+    package func leave() {
+        if table.hasWaiters && handOver() { return }
+        guard table.replaceOwner(mine, with: .free) else { return }
+        // Looked at again, after the release: somebody may have begun to wait in between.
+        if table.hasWaiters { notifyFirst() }
+    }
+
+    /// - Returns: Whether the write slot is another's now.
+    private func handOver() -> Bool {
+        while let first = firstWaiter() {
+            // A time in the future is another clock's, as of another time namespace: order matters more than speed.
+            let now = MonotonicTime.now
+            guard now &- table.row(first).waitingSince >= overtakingNanoseconds,
+                now &- table.handedOverAt >= holdNanoseconds
+            else { return false }
+            guard slot.isHeld(first) else {
+                table.clearWaiting(first)
+                continue
+            }
+            let offered = OwnerWord(slot: first, generation: table.row(first).generation, isOffer: true)
+            guard table.replaceOwner(mine, with: offered) else { return true }
+            if table.isWaiting(first) {
+                table.handedOverAt = now
+                table.row(first).call()
+                return true
+            }
+            // It gave up meanwhile.
+            guard table.replaceOwner(offered, with: mine) else { return true }
+        }
+        return false
+    }
+
+    private func notifyFirst() {
+        while let first = firstWaiter() {
+            guard table.row(first).prepareNotification() else { return }
+            guard slot.isHeld(first) else {
+                table.clearWaiting(first)
+                continue
+            }
+            return table.row(first).wake()
+        }
+    }
+
+    private func firstWaiter() -> Int? {
+        var first: (slot: Int, ticket: UInt64)?
+        table.forEachWaiter { candidate in
+            guard candidate != slot.number else { return }
+            let ticket = table.row(candidate).ticket
+            if let known = first, !Self.isEarlier(ticket, than: known.ticket) { return }
+            first = (candidate, ticket)
+        }
+        return first?.slot
+    }
+
+    private static func isEarlier(_ ticket: UInt64, than other: UInt64) -> Bool {
+        Int64(bitPattern: ticket &- other) < 0
+    }
+
+    // MARK: From other threads
+
+    /// Ends the sleep of the thread that waits, so that it looks whether it was interrupted.
+    package func call() { slot.row.call() }
+
+    // MARK: What the table shows
+
+    /// The WAL at the last checkpoint that anybody made or tried, as one word; 0 before the first. It saves work and
+    /// proves nothing.
+    package var checkpointed: UInt64 {
+        get { table.checkpointed }
+        set { table.checkpointed = newValue }
+    }
+
+    /// Replaces that word, unless another process has written its own since.
+    ///
+    /// - Returns: Whether the word was the expected one.
+    @discardableResult
+    package func replaceCheckpointed(_ expected: UInt64, with word: UInt64) -> Bool {
+        table.replaceCheckpointed(expected, with: word)
+    }
+
+    /// Shows others since when this holder has the write slot.
+    @inline(__always)
+    package func showBegin(at time: UInt64) { slot.row.words.storeRelaxed64(TableLayout.Row.writingSince, time) }
+
+    /// Shows others what this holder's writes cost so far.
+    package func showEnd(_ figures: WriteFigures) {
+        let row = slot.row.words
+        row.storeRelaxed64(TableLayout.Row.writingSince, 0)
+        row.storeRelaxed64(TableLayout.Row.writeCount, figures.count)
+        row.storeRelaxed64(TableLayout.Row.writeTotal, figures.heldNanoseconds)
+        row.storeRelaxed64(TableLayout.Row.longestWrite, figures.longestNanoseconds)
+        row.storeRelaxed64(TableLayout.Row.waitTotal, figures.waitedNanoseconds)
+    }
+
+    /// Who has the write slot; nil when nobody has, when it is this holder, and when it cannot be known.
+    package func otherHolder(lockFile path: String) -> StoreHolder? {
+        let owner = table.owner
+        guard owner != mine, let slot = owner.slot else { return nil }
+        return StoreHolders.holder(of: slot, lockFile: path)
+    }
+}
+
+/// Sums over the writes of a holder.
+package struct WriteFigures: Sendable, Equatable {
+    package var count: UInt64 = 0
+    package var heldNanoseconds: UInt64 = 0
+    package var longestNanoseconds: UInt64 = 0
+    package var waitedNanoseconds: UInt64 = 0
+
+    package init() {}
+}
+
+/// When a waiting writer sleeps, what wakes it, and when it looks at the holder of the write slot.
+///
+/// Normally it is woken. It looks by itself for what nobody reports: that the holder was killed, also between freeing the
+/// write slot and waking the next writer; that the one to which it was offered does not move. The first in the queue looks
+/// often, the others seldom, so that a thousand of them cost nothing.
+private struct WriterWait {
+    private var nextLook: UInt64
+    private var quietUntil: UInt64 = 0
+    /// The offer that was found at the last look.
+    private var unanswered: OwnerWord?
+
+    init(now: UInt64) { nextLook = now + Limits.holderLookNanoseconds }
+
+    /// The word on which to sleep.
+    func word(at now: UInt64) -> UInt32 { now < quietUntil ? WakeWord.quiet : WakeWord.armed }
+
+    /// Until when to sleep if nobody wakes it.
+    var wakeTime: UInt64 { quietUntil != 0 ? min(quietUntil, nextLook) : nextLook }
+
+    /// The write slot was gone when the writer came to take it: for a moment nobody needs to wake it again.
+    mutating func cameTooLate(at now: UInt64) { quietUntil = now + Limits.quietNanoseconds }
+
+    mutating func isTimeToLook(at now: UInt64) -> Bool {
+        if now >= quietUntil { quietUntil = 0 }
+        return now >= nextLook
+    }
+
+    /// Takes in what was found.
+    ///
+    /// - Parameter position: How many wait that came earlier.
+    /// - Returns: The offer that is to be taken away: it was there at the last look already.
+    mutating func look(at owner: OwnerWord, now: UInt64, position: Int) -> OwnerWord? {
+        nextLook = now + min(Limits.holderLookNanoseconds * UInt64(position + 1), Limits.seldomHolderLookNanoseconds)
+        defer { unanswered = owner.isOffer ? owner : nil }
+        return owner.isOffer && owner == unanswered ? owner : nil
+    }
+}

@@ -1,0 +1,77 @@
+import StorePlatform
+
+/// How the users of a store are asked to yield it for a moment, and how they notice.
+///
+/// A request lasts as long as the byte `intent` is locked, so it ends with the process that made it. The words beside it in
+/// the shared memory only wake those who sleep and say how urgent it is: a process that may not write the lock file, or finds
+/// no table in it, looks at the byte now and then.
+package final class YieldNotifier: Sendable {
+    private let path: String
+    private let file: OpenFile
+    private let table: SharedTable?
+
+    /// Opens the lock file, which must exist.
+    ///
+    /// - Throws: ``SystemError`` when it cannot even be read.
+    package init(path: String) throws(SystemError) {
+        self.path = path
+        var isWritable = true
+        let descriptor = try Self.open(path, &isWritable)
+        // Where the disk has no room for the table, there is the byte alone.
+        table = isWritable ? try? SharedTable(of: descriptor) : nil
+        file = OpenFile(descriptor)
+    }
+
+    private static func open(_ path: String, _ isWritable: inout Bool) throws(SystemError) -> FileDescriptor {
+        do {
+            return try FileDescriptor(opening: path, .readWrite, followsLinks: false)
+        } catch  where error.isPermission {
+            isWritable = false
+            return try FileDescriptor(opening: path, .readOnly, followsLinks: false)
+        }
+    }
+
+    /// Whether sleepers are woken; otherwise they have to look now and then.
+    package var wakesSleepers: Bool { table != nil }
+
+    /// Whether the path still names this lock file.
+    package var isCurrent: Bool {
+        guard let here = try? file.status().identity else { return false }
+        return (try? Files.identity(path)) == here
+    }
+
+    // MARK: Those who are asked
+
+    /// Whether somebody asks for the store, or is about to switch it.
+    package var isAsked: Bool {
+        (try? file.isLocked(LockByte.intent.range, against: .shared)) ?? false
+    }
+
+    /// Whether whoever asks also ends long reads.
+    package var insists: Bool {
+        if let table { return table.insists }
+        let offset = Int(LockByte.mappedBase) + TableLayout.Header.insists
+        var word: UInt32 = 0
+        let count = withUnsafeMutableBytes(of: &word) { try? file.read(at: offset, into: $0) }
+        return count == 4 && word != 0
+    }
+
+    /// Counts the changes of requests, to sleep until the next one.
+    package var count: UInt32 { table?.requestCount ?? 0 }
+
+    /// Sleeps until a request changes, or the time is over.
+    ///
+    /// - Parameter count: The count that was looked at; with another one it returns at once.
+    package func wait(since count: UInt32, for timeout: Duration) {
+        if table?.awaitNotification(since: count, for: timeout) == true { return }
+        Pause.sleep(for: timeout)
+    }
+
+    // MARK: Those who ask
+
+    /// Says how urgent the request is; for the process that holds the byte `intent`.
+    package func setInsists(_ insists: Bool) { table?.insists = insists }
+
+    /// Wakes everybody who sleeps, because something about a request has changed.
+    package func notify() { table?.notify() }
+}

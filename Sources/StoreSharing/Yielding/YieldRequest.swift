@@ -1,0 +1,75 @@
+import StorePlatform
+import Synchronization
+
+/// Asks everybody who shares a store to yield its file for a moment, for a switch to a new key.
+///
+/// Each open shared store that notices it admits no new access, waits for the accesses under way, closes its connections,
+/// releases its lease and waits until the request has ended; then it opens the file that is there, and resumes. The
+/// request is a locked byte, so it ends with the process that made it.
+package final class YieldRequest: Sendable {
+    private let lockFile: LockFile
+    private let intent: HeldLock
+    private let notifier: YieldNotifier
+
+    private init(_ lockFile: LockFile, _ intent: HeldLock, _ notifier: YieldNotifier) {
+        self.lockFile = lockFile
+        self.intent = intent
+        self.notifier = notifier
+    }
+
+    deinit { end() }
+
+    /// Takes the byte `intent` and wakes the users of the store.
+    ///
+    /// - Parameters:
+    ///   - paths: The files of the store.
+    ///   - insists: Whether long reads and snapshots are ended at once; see ``insist()``.
+    /// - Returns: nil when another process has asked already.
+    /// - Throws: `SystemError` when the lock file cannot be opened for writing.
+    package static func ask(_ paths: StorePaths, insists: Bool = false) throws -> YieldRequest? {
+        let lockFile = try LockFile(path: paths.lock, likeFile: paths.database)
+        guard let intent = try lockFile.tryLock(.intent, .exclusive) else { return nil }
+        let notifier = try YieldNotifier(path: paths.lock)
+        notifier.setInsists(insists)
+        notifier.notify()
+        return YieldRequest(lockFile, intent, notifier)
+    }
+
+    /// Waits until nobody has a lease, and takes it alone.
+    ///
+    /// It only says that all who know of leases have closed their connections: a connection of another program shows by
+    /// SQLite's own lock bytes.
+    ///
+    /// - Parameters:
+    ///   - deadline: When to give up.
+    ///   - isCancelled: Asked between two attempts.
+    /// - Returns: nil at the deadline.
+    /// - Throws: `CancellationError` when the wait was cancelled, `SystemError` when the lock file cannot be locked.
+    package func exclusiveLease(
+        until deadline: ContinuousClock.Instant, isCancelled: (() -> Bool)? = nil
+    ) throws -> HeldLock? {
+        var pause = Limits.firstLeasePause
+        while true {
+            if let lease = try lockFile.tryLock(.lease, .exclusive) { return lease }
+            if isCancelled?() == true { throw CancellationError() }
+            let now = ContinuousClock.now
+            if now >= deadline { return nil }
+            Pause.sleep(for: min(pause, now.duration(to: deadline)))
+            pause = min(pause * 2, Limits.longestExclusivePause)
+        }
+    }
+
+    /// Makes the users of the store end long reads and snapshots with `keyRotated`, and roll back what is written.
+    package func insist() throws {
+        notifier.setInsists(true)
+        notifier.notify()
+    }
+
+    /// Lets everybody resume, whether the store was switched or not. A second call does nothing.
+    ///
+    /// Release the exclusive lease first: those who are woken ask for theirs at once.
+    package func end() {
+        intent.release()
+        notifier.notify()
+    }
+}

@@ -1,0 +1,259 @@
+import Foundation
+import StorePlatform
+import TestKit
+import Testing
+
+@testable import StoreSharing
+
+@Suite("Table of holders")
+struct HolderSlotTests {
+    let folder: TemporaryFolder
+    let database: String
+    let path: String
+
+    init() throws {
+        folder = TemporaryFolder()
+        database = folder.path("app.db")
+        path = folder.path("app.db-lock")
+        #expect(FileManager.default.createFile(atPath: database, contents: Data()))
+        _ = try LockFile(path: path, likeFile: nil)
+    }
+
+    private func take(_ label: String = "test", _ roles: HolderRoles = .writer) throws -> HolderSlot? {
+        try HolderSlot.take(path: path, label: label, roles: roles)
+    }
+
+    private func holders() throws -> [StoreHolder] { Array(try StoreHolders(of: database)) }
+
+    private func overwrite(_ bytes: [UInt8], at offset: Int) throws {
+        try FileDescriptor(opening: path, .readWrite).write(bytes, at: offset)
+    }
+
+    private static let mapped = Int(LockByte.mappedBase)
+
+    @Test("the tables of the document say what the code says")
+    func document() throws {
+        let document = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .appendingPathComponent("../../../Docs/Formats/LockFile.md").standardizedFileURL
+        var documented: [String: Int] = [:]
+        for line in try String(contentsOf: document, encoding: .utf8).split(separator: "\n") where line.hasPrefix("|") {
+            let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+            if cells.count >= 3, cells[2].hasPrefix("`TableLayout.") {
+                documented[cells[2].trimmingCharacters(in: ["`"])] = Int(cells[0])
+            }
+        }
+        typealias Header = TableLayout.Header
+        typealias Row = TableLayout.Row
+        let constants: [String: Int] = [
+            "TableLayout.Header.magic": Header.magic, "TableLayout.Header.version": Header.version,
+            "TableLayout.Header.handedOverAt": Header.handedOverAt,
+            "TableLayout.Header.owner": Header.owner, "TableLayout.Header.nextTicket": Header.nextTicket,
+            "TableLayout.Header.waiting": Header.waiting, "TableLayout.Header.requests": Header.requests,
+            "TableLayout.Header.insists": Header.insists, "TableLayout.Header.checkpointed": Header.checkpointed,
+            "TableLayout.Header.byteCount": Header.byteCount,
+            "TableLayout.Row.generation": Row.generation, "TableLayout.Row.wake": Row.wake,
+            "TableLayout.Row.ticket": Row.ticket, "TableLayout.Row.waitingSince": Row.waitingSince,
+            "TableLayout.Row.process": Row.process, "TableLayout.Row.roles": Row.roles,
+            "TableLayout.Row.processStart": Row.processStart, "TableLayout.Row.pidNamespace": Row.pidNamespace,
+            "TableLayout.Row.openedAt": Row.openedAt, "TableLayout.Row.writingSince": Row.writingSince,
+            "TableLayout.Row.writeCount": Row.writeCount, "TableLayout.Row.writeTotal": Row.writeTotal,
+            "TableLayout.Row.longestWrite": Row.longestWrite, "TableLayout.Row.waitTotal": Row.waitTotal,
+            "TableLayout.Row.label": Row.label, "TableLayout.Row.byteCount": Row.byteCount,
+        ]
+        #expect(documented == constants)
+        #expect(Row.label + Row.labelBytes == Row.byteCount)
+        #expect(Header.waiting + 8 * Header.waitingWords <= Header.requests && Header.checkpointed < Header.byteCount)
+        #expect(TableLayout.slotCount == 64 * Header.waitingWords)
+    }
+
+    @Test("the file has room behind every byte of the table, and begins with its name")
+    func fileContent() throws {
+        let slot = try #require(try take())
+        let file = try FileDescriptor(opening: path, .readOnly)
+        #expect(try file.status().byteCount == TableLayout.fileBytes)
+        #expect(try file.read(at: Self.mapped, byteCount: 8) == Array("CSHOLDER".utf8))
+        var status = stat()
+        #expect(stat(path, &status) == 0 && Int(status.st_blocks) * 512 >= TableLayout.byteCount)
+        slot.release()
+    }
+
+    @Test("who holds a store shows with process, label and uses, and is gone when it gives its place back")
+    func rows() throws {
+        let writer = try #require(try take("importer", [.writer, .lease]))
+        let reader = try #require(try take("näher\u{1b}[2Jbetrachtet und länger als erlaubt", [.readOnly]))
+        let gate = WriterQueue(writer)
+        #expect(gate.enterIfFree())
+        gate.showBegin(at: MonotonicTime.now)
+        let found = try holders()
+        #expect(found.map(\.process) == [getpid(), getpid()])
+        #expect(found.map(\.uses) == [[.lease, .writer, .turn], [.readOnly]])
+        #expect(found[0].label == "importer" && found[0].state == .running && found[0].writingFor != nil)
+        #expect(found[1].label == "näher?[2Jbetrachtet und länger" && found[1].writingFor == nil)
+        #expect(found[0].command == ProcessInspector.commandName(of: getpid()))
+        #expect(try StoreHolders(of: database).writer?.label == "importer")
+        let age = Duration.milliseconds(Int64(Date().timeIntervalSince1970 * 1000)) - (found[0].openedAt ?? .zero)
+        #expect(Duration.zero...(.seconds(60)) ~= age)
+        writer.release()
+        #expect(try holders().map(\.uses) == [[.readOnly]])
+        reader.abandon()
+        #expect(try holders().isEmpty)
+    }
+
+    @Test("a slot is used again, and what its former holder left there is nobody's")
+    func generations() throws {
+        let former = try #require(try take())
+        let gate = WriterQueue(former)
+        #expect(gate.enterIfFree())
+        let word = former.table.owner
+        former.abandon()
+        let next = try #require(try take())
+        #expect(next.number == former.number && next.generation != former.generation)
+        #expect(!word.belongs(to: next.generation))
+        #expect(next.table.owner == .free)
+        // Also when the word comes back, as from a process that slept.
+        #expect(next.table.replaceOwner(.free, with: word))
+        #expect(try WriterQueue(#require(try take())).tryToEnter())
+    }
+
+    @Test("when all places are taken, the next one goes without")
+    func exhaustion() throws {
+        let first = try #require(try take())
+        let all = try FileDescriptor(opening: path, .readWrite)
+        // F_OFD_SETLK
+        var rest = flock(
+            l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: off_t(LockByte.slots.lowerBound) + 1,
+            l_len: off_t(LockByte.slots.count) - 1, l_pid: 0)
+        #expect(fcntl(all.number, 37, &rest) == 0)
+        #expect(try take() == nil)
+        first.release()
+        #expect(try take() != nil)
+    }
+
+    @Test("whatever a crash of the machine left in the table, it just works")
+    func staleContent() throws {
+        _ = try #require(try take())
+        for seed in [UInt64(1), 2, 3] {
+            var random = SplitMix(state: seed)
+            let garbage = (0..<(TableLayout.byteCount - 16)).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+            try overwrite(garbage, at: Self.mapped + 16)
+            #expect(try holders().isEmpty)
+            let one = WriterQueue(try #require(try take("one")))
+            let two = WriterQueue(try #require(try take("two")))
+            #expect(one.tryToEnter() && !two.tryToEnter())
+            one.leave()
+            #expect(two.tryToEnter())
+            two.leave()
+            #expect(try holders().map(\.label) == ["one", "two"])
+        }
+    }
+
+    @Test("content that is not this table is replaced while nobody uses it, and else left alone", arguments: [0, 8])
+    func foreignContent(offset: Int) throws {
+        let holder = try #require(try take())
+        try overwrite([0xff, 0xfe], at: Self.mapped + offset)
+        #expect(try take() == nil)
+        #expect(try holders().isEmpty)
+        holder.release()
+        #expect(try take() != nil)
+    }
+
+    @Test("a file of any length is extended before it is mapped", arguments: [0, 1, 4096, 5000, 139_263])
+    func truncatedFile(byteCount: Int) throws {
+        _ = try #require(try take())
+        #expect(truncate(path, off_t(byteCount)) == 0)
+        let slot = try #require(try take())
+        #expect(WriterQueue(slot).tryToEnter())
+        #expect(try FileDescriptor(opening: path, .readOnly).status().byteCount == TableLayout.fileBytes)
+    }
+
+    @Test("a table that is looked at while its file is cut short has no holders")
+    func cutWhileRead() throws {
+        _ = try #require(try take())
+        #expect(truncate(path, 100) == 0)
+        #expect(try holders().isEmpty)
+        #expect(unlink(path) == 0)
+        #expect(try holders().isEmpty)
+    }
+
+    @Test("a slot is taken in the file that has the name, not in one that was replaced")
+    func replacedFile() throws {
+        let old = try #require(try take("old"))
+        #expect(unlink(path) == 0)
+        _ = try LockFile(path: path, likeFile: nil)
+        let new = try #require(try take("new"))
+        #expect(try holders().map(\.label) == ["new"])
+        // Both go on; SQLite's own locks keep them apart.
+        #expect(WriterQueue(old).tryToEnter() && WriterQueue(new).tryToEnter())
+    }
+
+    @Test("a process that is stopped or gone is told as such")
+    func processStates() throws {
+        let child = Process()
+        child.executableURL = URL(fileURLWithPath: "/bin/cat")
+        child.standardInput = Pipe()
+        try child.run()
+        defer { child.terminate() }
+        let process = child.processIdentifier
+        #expect(ProcessInspector.state(of: process) == .running)
+        #expect(ProcessInspector.startTicks(of: process) ?? 0 >= ProcessInspector.startTicks(of: getpid()) ?? 0)
+        kill(process, SIGSTOP)
+        #expect(waitUntil { ProcessInspector.state(of: process) == .stopped })
+        kill(process, SIGCONT)
+        kill(process, SIGKILL)
+        child.waitUntilExit()
+        #expect(waitUntil { ProcessInspector.state(of: process) == .gone })
+    }
+
+    @Test("a link in the place of the lock file is not followed, and what it leads to is not written")
+    func link() throws {
+        let victim = folder.path("victim")
+        try Data(repeating: 7, count: 300_000).write(to: URL(fileURLWithPath: victim))
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: victim)
+        #expect(throws: SystemError.self) { try LockFile(path: path, likeFile: database) }
+        #expect(throws: SystemError.self) { try LockFile(path: path, likeFile: database, allowsReadOnly: true) }
+        #expect(throws: SystemError.self) { try take() }
+        #expect(throws: SystemError.self) { try YieldNotifier(path: path) }
+        #expect(throws: SystemError.self) { try holders() }
+        #expect(throws: SystemError.self) { try LockFile.matchAttributes(of: path, to: database) }
+        #expect(try Data(contentsOf: URL(fileURLWithPath: victim)) == Data(repeating: 7, count: 300_000))
+    }
+
+    /// A shell that has opened files and waits for the end of its input.
+    private func shell(_ redirections: String) throws -> (Process, Pipe) {
+        let (process, input, output) = (Process(), Pipe(), Pipe())
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.arguments = ["-c", "exec \(redirections); echo; read line", "sh", database, path]
+        (process.standardInput, process.standardOutput) = (input, output)
+        try process.run()
+        #expect(output.fileHandleForReading.readData(ofLength: 1).count == 1)
+        return (process, input)
+    }
+
+    // A connection that has not read yet holds no lock.
+    @Test("a process that has the database open for writing, but not the lock file, is found without any lock")
+    func strangers() throws {
+        let (stranger, input) = try shell("3<>\"$1\"")
+        let others = try [shell("3<\"$1\""), shell("3<>\"$1\" 4<>\"$2\"")]
+        #expect(StoreHolders.strangers(of: database).map(\.process) == [stranger.processIdentifier])
+        #expect(try holders().map(\.process) == [stranger.processIdentifier])
+        #expect(try holders().map(\.uses) == [[.open]])
+        for (process, input) in others + [(stranger, input)] {
+            try input.fileHandleForWriting.close()
+            process.waitUntilExit()
+        }
+        #expect(StoreHolders.strangers(of: database).isEmpty)
+    }
+}
+
+/// Random numbers that a seed repeats.
+private struct SplitMix {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var value = (state ^ (state >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
+        return value ^ (value >> 31)
+    }
+}
