@@ -44,18 +44,19 @@ struct StoreAdoption {
         let file = try AdoptedFile(target.path)
         let known = try found.map { try UnlockedKey(raw: $0.dataKey) } ?? key
         let source = ForeignDatabase(target.path, known, version: version, settings: found?.settings)
-        let staging = try ImportStaging(for: ImportTarget(path: target.path), .adopting)
+        let staging = try StagingDirectory(for: target.path, .adopting)
+        let staged = ImportTarget(path: target.path).databasePath(in: staging)
         defer { staging.remove() }
         var kept: (path: String, isNew: Bool)?
         do {
             try source.fold()
-            let replacement = try prepare(file, source, at: staging.storePath)
+            let replacement = try prepare(file, source, at: staged)
             CrashPoint.reach(.adoptionPrepared)
             try Interruption.shared.check()
             kept = try keepOriginal()
             // Between announcement and end the command must not be stopped by Ctrl-Z: it keeps everybody out.
             let (postponed, isReady) = try JobControlSuspension.withoutStopping {
-                try publish(replacement, from: staging.storePath)
+                try publish(replacement, from: staged)
             }
             return Result(hash: replacement.hash, backup: kept?.path, postponed: postponed, isReady: isReady)
         } catch {

@@ -56,7 +56,7 @@ struct AdoptCommand: Command {
         // A file that cannot be adopted gets no lock file.
         let opening = try place.lockOpening(likeFile: target.path)
         defer { opening.release() }
-        for directory in try ImportStaging.removeAbandoned(for: place, .adopting) {
+        for directory in try place.removeAbandoned(.adopting) {
             console.note("removed \"\(directory)\", which an adoption left that was killed")
         }
         guard try target.examine() == kind else { throw AdoptedFile.inUse(target.path, "It changed a moment ago.") }

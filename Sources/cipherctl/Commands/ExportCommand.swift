@@ -47,7 +47,7 @@ struct ExportCommand: Command {
         let store = try StoreOpening.readOnly(storePath, key, console)
         defer { try? store.close() }
         // Only now: a wrong key changes nothing.
-        for directory in try ImportStaging.removeAbandoned(for: target, .exporting) {
+        for directory in try target.removeAbandoned(.exporting) {
             console.note("removed \"\(directory)\", which an export left that was killed; it held readable rows")
         }
         _ = Interruption.shared

@@ -45,7 +45,7 @@ struct ImportCommand: Command {
     func run(_ console: Console) throws -> ExitCode {
         let started = ContinuousClock.now
         let target = ImportTarget(path: storePath)
-        for directory in try ImportStaging.removeAbandoned(for: target) {
+        for directory in try target.removeAbandoned(.importing) {
             console.note("removed \"\(directory)\", which an import left that was killed")
         }
         try target.requireFree()

@@ -89,9 +89,9 @@ struct StrayFiles {
 
     /// Directories of commands that were killed.
     private func unfinishedWork() -> [Finding] {
-        let target = ImportTarget(path: paths.database)
-        return ImportStaging.Purpose.allCases.flatMap { purpose in
-            ((try? ImportStaging.abandoned(for: target, purpose)) ?? []).map { directory in
+        let purposes: [StagingDirectory.Purpose] = [.importing, .adopting, .exporting]
+        return purposes.flatMap { purpose in
+            ((try? StagingDirectory.abandoned(for: paths.database, purpose)) ?? []).map { directory in
                 Finding(
                     .risk, "unfinishedWork", "\"\(Files.name(of: directory))\" was left by a command that was killed",
                     remedy: purpose == .exporting

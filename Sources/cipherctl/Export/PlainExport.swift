@@ -16,15 +16,16 @@ struct PlainExport {
     /// - Throws: What reading and writing throw; ``CommandFailure`` when the copy is not the same. Nothing that was
     ///   begun is left behind then.
     func run() throws -> Result {
-        let staging = try ImportStaging(for: target, .exporting)
+        let staging = try StagingDirectory(for: target.path, .exporting)
         defer { staging.remove() }
+        let staged = target.databasePath(in: staging)
         // Made first, so that it is its owner's alone from the first byte.
         _ = try FileDescriptor(
-            opening: staging.storePath, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
-        let result = try store.read { try copy($0, into: staging.storePath) }
-        try verify(staging.storePath, expecting: result.hash)
+            opening: staged, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
+        let result = try store.read { try copy($0, into: staged) }
+        try verify(staged, expecting: result.hash)
         try Interruption.shared.check()
-        try publish(staging)
+        try publish(staged)
         return result
     }
 
@@ -91,10 +92,10 @@ struct PlainExport {
         }
     }
 
-    private func publish(_ staging: ImportStaging) throws {
-        try FileDescriptor(opening: staging.storePath, .readOnly).synchronize()
+    private func publish(_ staged: String) throws {
+        try FileDescriptor(opening: staged, .readOnly).synchronize()
         try target.requireFree()
-        try ImportStaging.link(staging.storePath, target.path)
+        try StagingDirectory.link(staged, to: target.path)
         do {
             try Files.synchronize(directory: Files.directory(of: target.path))
         } catch {

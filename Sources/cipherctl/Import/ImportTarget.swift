@@ -49,4 +49,81 @@ struct ImportTarget {
         try LockFile(path: paths.lock, likeFile: model)
             .lock(.opening, .exclusive, deadline: .now + .seconds(30), isCancelled: { Interruption.shared.isSet })
     }
+
+    /// The database while it is being made.
+    func databasePath(in staging: StagingDirectory) -> String { "\(staging.path)/\(Files.name(of: path))" }
+
+    // MARK: Putting in place
+
+    /// Gives a finished store its name: database, sidecar, second copy, each by a link that replaces nothing.
+    ///
+    /// Without its sidecar a database cannot be opened or changed by anybody. So a publication that is interrupted leaves
+    /// either nothing that matters or the whole store.
+    func publish(_ staging: StagingDirectory) throws {
+        let staged = StorePaths(databasePath(in: staging))
+        try FileDescriptor(opening: staged.database, .readOnly).synchronize()
+        let opening = try lockOpening(likeFile: staged.database)
+        defer { opening.release() }
+        try requireFree()
+        var published: [String] = []
+        do {
+            for (from, to) in [
+                (staged.database, paths.database), (staged.sidecar, paths.sidecar),
+                (staged.sidecarBackup, paths.sidecarBackup),
+            ] {
+                try StagingDirectory.link(from, to: to)
+                published.append(to)
+                try Files.synchronize(directory: Files.directory(of: path))
+            }
+        } catch {
+            // The database last: without its sidecar it is of no use, and the next import removes it.
+            for path in published.reversed() { try? Files.remove(path) }
+            let left = published.filter { Files.exists($0) }
+            if left.isEmpty { throw error }
+            let report = ErrorReport(error)
+            throw CommandFailure(
+                report.exitCode, "importInterrupted", what: "\"\(path)\" was not imported.", why: report.message,
+                hint:
+                    "These files could not be removed again: \(left.map { "\"\($0)\"" }.joined(separator: ", ")). Remove "
+                    + "them, then import again; the plain database is as it was.")
+        }
+    }
+
+    /// Takes the published database its name in the directory. Until then nobody opens it: it has two.
+    ///
+    /// - Throws: ``CommandFailure`` that says what is left to do: the store is published.
+    func removeSecondName(in staging: StagingDirectory) throws {
+        let staged = databasePath(in: staging)
+        for _ in 0..<2 where (try? Files.remove(staged)) != nil { return }
+        throw CommandFailure(
+            .inputOutput, "importInterrupted",
+            what: "\"\(path)\" was imported and verified, but its file still has a second name.",
+            why: "\"\(staged)\" could not be removed, and a store with two names is opened under neither.",
+            hint: "Remove the directory \"\(staging.path)\"; then the store is complete: do not import it again.")
+    }
+
+    // MARK: Runs that were killed
+
+    /// Removes what runs of the same kind left for this target that were killed, and what a publication that was interrupted
+    /// left at the target.
+    ///
+    /// - Returns: The directories that were removed.
+    func removeAbandoned(_ purpose: StagingDirectory.Purpose) throws -> [String] {
+        // Where the names cannot be read there is nothing to find.
+        guard (try? Files.names(inDirectory: Files.directory(of: path))) != nil else { return [] }
+        return try StagingDirectory.removeAbandoned(for: path, purpose) { directory in
+            if purpose == .importing { try undoPublication(from: directory) }
+        }
+    }
+
+    /// Takes a publication back that was interrupted before the sidecar: the database alone is of no use to anybody.
+    private func undoPublication(from directory: String) throws {
+        let staged = "\(directory)/\(Files.name(of: path))"
+        let opening = try lockOpening(likeFile: staged)
+        defer { opening.release() }
+        guard !Files.exists(paths.sidecar), !Files.exists(paths.sidecarBackup),
+            let published = try Files.identity(path), try Files.identity(staged) == published
+        else { return }
+        try Files.remove(path)
+    }
 }

@@ -25,13 +25,13 @@ struct StoreImport {
     /// - Throws: What reading and writing throw; ``CommandFailure`` when the copy is not the same. Nothing that was
     ///   begun is left behind then.
     func run() throws -> Result {
-        let staging = try ImportStaging(for: target)
+        let staging = try StagingDirectory(for: target.path, .importing)
         defer { staging.remove() }
-        let result = try make(at: staging.storePath)
+        let result = try make(at: target.databasePath(in: staging))
         try Interruption.shared.check()
         // With the opening lock of the store held: a stop waits for these few calls.
-        try JobControlSuspension.withoutStopping { try staging.publish(to: target) }
-        try staging.removeSecondName(of: target)
+        try JobControlSuspension.withoutStopping { try target.publish(staging) }
+        try target.removeSecondName(in: staging)
         return result
     }
 
