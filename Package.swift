@@ -8,6 +8,7 @@ let package = Package(
     products: [
         .library(name: "CipherStore", targets: ["CipherStore"]),
         .library(name: "KeyRotation", targets: ["KeyRotation"]),
+        .library(name: "StoreTools", targets: ["StoreTools"]),
         .executable(name: "cipherctl", targets: ["cipherctl"]),
         // Preloaded by tests into programs that are not linked with it (Docs/Testing.md).
         .library(name: "FaultShimPreload", type: .dynamic, targets: ["FaultShim"]),
@@ -44,9 +45,17 @@ let package = Package(
                 "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
             ]
         ),
+        .target(
+            name: "StoreTools",
+            dependencies: [
+                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
+            ]
+        ),
         .executableTarget(
             name: "cipherctl",
-            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StorePlatform", "StoreCrypto"]
+            dependencies: [
+                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StoreCrypto", "StorePlatform", "StoreTools",
+            ]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
         .executableTarget(
@@ -102,6 +111,11 @@ let package = Package(
             path: "Tests/Unit/KeyRotation"
         ),
         .testTarget(
+            name: "StoreToolsTests",
+            dependencies: ["CipherStore", "KeyCustody", "StorePlatform", "StoreTools", "TestKit"],
+            path: "Tests/Unit/StoreTools"
+        ),
+        .testTarget(
             name: "MultiProcessTests",
             dependencies: ["CipherStore", "StorePlatform", "TestKit", "StoreActor"],
             path: "Tests/MultiProcess"
@@ -118,7 +132,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CommandLineTests",
-            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "TestKit", "cipherctl"],
+            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "StoreTools", "TestKit", "cipherctl"],
             path: "Tests/CommandLine"
         ),
         .testTarget(

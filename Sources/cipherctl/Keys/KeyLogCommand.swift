@@ -1,6 +1,7 @@
 import CipherStore
 import KeyCustody
 import StorePlatform
+import StoreTools
 
 /// `key log STORE`: what happened to the keys of a store.
 struct KeyLogCommand: Command {

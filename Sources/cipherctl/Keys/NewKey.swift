@@ -1,6 +1,7 @@
 import CipherStore
 import KeyCustody
 import StorePlatform
+import StoreTools
 
 /// A key that is to open a store from now on, as the options say, read once.
 struct NewKey {

@@ -2,6 +2,7 @@ import CipherStore
 import KeyCustody
 import KeyRotation
 import StorePlatform
+import StoreTools
 
 /// `rotate STORE...`: a new data key and salt while everybody goes on.
 struct RotateCommand: Command {
