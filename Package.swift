@@ -8,6 +8,7 @@ let package = Package(
     products: [
         .library(name: "CipherStore", targets: ["CipherStore"]),
         .library(name: "KeyRotation", targets: ["KeyRotation"]),
+        .library(name: "StoreTools", targets: ["StoreTools"]),
         .executable(name: "cipherctl", targets: ["cipherctl"]),
         // Preloaded by tests into programs that are not linked with it (Docs/Testing.md).
         .library(name: "FaultShimPreload", type: .dynamic, targets: ["FaultShim"]),
@@ -49,10 +50,17 @@ let package = Package(
                 "StoreSharing",
             ]
         ),
+        .target(
+            name: "StoreTools",
+            dependencies: [
+                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing",
+            ]
+        ),
         .executableTarget(
             name: "cipherctl",
             dependencies: [
-                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
+                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing",
+                "StoreTools",
             ]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
@@ -118,6 +126,11 @@ let package = Package(
             path: "Tests/Unit/KeyRotation"
         ),
         .testTarget(
+            name: "StoreToolsTests",
+            dependencies: ["CipherStore", "KeyCustody", "StorePlatform", "StoreSharing", "StoreTools", "TestKit"],
+            path: "Tests/Unit/StoreTools"
+        ),
+        .testTarget(
             name: "MultiProcessTests",
             dependencies: ["CipherStore", "StorePlatform", "StoreSharing", "TestKit", "StoreActor"],
             path: "Tests/MultiProcess"
@@ -134,7 +147,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CommandLineTests",
-            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "TestKit", "cipherctl"],
+            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "StoreTools", "TestKit", "cipherctl"],
             path: "Tests/CommandLine"
         ),
         .testTarget(

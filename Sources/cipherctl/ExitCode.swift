@@ -1,5 +1,6 @@
 import CipherStore
 import StorePlatform
+import StoreTools
 
 /// What the program tells the shell when it ends; `Docs/Commands.md` has the table.
 enum ExitCode: Int32, CaseIterable {
@@ -43,12 +44,30 @@ enum ExitCode: Int32, CaseIterable {
         self =
             switch error {
             case let error as CommandFailure: error.exitCode
+            case let error as ToolError: ExitCode(error)
             case is UsageError: .usage
             case is CancellationError: .interrupted
             case let error as StoreError: ExitCode(error.code)
             case let error as DatabaseError: ExitCode(error.resultCode)
             case let error as SystemError: ExitCode(error)
             default: .failed
+            }
+    }
+
+    init(_ error: ToolError) {
+        // Behind an error that says what is there stands the one that says why.
+        if let cause = error.cause {
+            self = ExitCode(cause)
+            return
+        }
+        self =
+            switch error.code {
+            case .noSuchFile, .noDirectory: .noSuchStore
+            case .exists, .alreadyStore, .otherVersion: .usage
+            case .notPlain, .notAdoptable: .damagedData
+            case .plainNeedsRecovery, .needsWriting: .notPermitted
+            case .importInterrupted: .inputOutput
+            case .contentDiffers, .adoptionInterrupted, .incomplete: .failed
             }
     }
 

@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import StoreTools
 import TestKit
 import Testing
 
@@ -182,33 +183,5 @@ struct DoctorTests {
         #expect(findings(try doctor("--no-key")).contains("note stranger") == hasBug)
         #expect(sqlite3_exec(connection, "BEGIN IMMEDIATE", nil, nil, nil) == SQLITE_OK)
         #expect(findings(try doctor("--no-key")).contains("risk stranger") == hasBug)
-    }
-
-    // MARK: Known bugs
-
-    private func names(sqlite: String, sqlCipher: String? = "4.6.1 community") -> [String] {
-        KnownBug.affecting(sqlite: sqlite, sqlCipher: sqlCipher).map(\.name)
-    }
-
-    @Test("the bugs of a library are those of its version, from the first that has them to the one that mended them")
-    func knownBugs() {
-        #expect(names(sqlite: "3.51.2").contains("WAL-reset"))
-        #expect(!names(sqlite: "3.51.3").contains("WAL-reset"))
-        #expect(names(sqlite: "3.46.1").contains("CVE-2025-29087"))
-        #expect(!names(sqlite: "3.43.0").contains("CVE-2025-29087"))
-        #expect(!names(sqlite: "3.49.1").contains("CVE-2025-29087"))
-        #expect(names(sqlite: "3.9.0").contains("CVE-2025-6965"))
-        #expect(names(sqlite: "3.60.0", sqlCipher: "4.4.0 community") == ["CVE-2020-27207"])
-        #expect(names(sqlite: "3.60.0", sqlCipher: "4.4.1 community").isEmpty)
-        #expect(names(sqlite: "3.60.0", sqlCipher: nil).isEmpty)
-    }
-
-    @Test("each known bug says where it is described, and is a note")
-    func sources() {
-        for bug in KnownBug.all {
-            #expect(bug.source.hasPrefix("https://"))
-            #expect(bug.finding.severity == .note)
-            #expect(bug.since.map { $0 < bug.fixedIn } ?? true)
-        }
     }
 }

@@ -52,16 +52,6 @@ struct VerifyTests {
         #expect(outcome.json["problems"] as? [String] == ["page 1 is damaged (bytes 0 to 4095)"])
     }
 
-    @Test("pages that the log holds are not missing, and divide what is")
-    func rangesWithoutLog() {
-        var ranges = PageRanges([3, 1, 2])
-        ranges.append(4...10, without: [5, 10, 12])
-        #expect(ranges.ranges == [1...4, 6...9] && ranges.count == 8)
-        ranges.append(11...UInt32.max, without: [11, UInt32.max])
-        #expect(ranges.ranges.last == 12...(UInt32.max - 1))
-        #expect(ranges.contains(12) && !ranges.contains(10))
-    }
-
     private func open() throws -> SharedStore {
         try SharedStore.open(at: place.path("s.db"), unlockedBy: .rawKeyFile(path: place.key))
     }

@@ -15,7 +15,10 @@ let package = Package(
         ),
         .executableTarget(
             name: "ConsumerMode6",
-            dependencies: [.product(name: "CipherStore", package: "CipherStore")],
+            dependencies: [
+                .product(name: "CipherStore", package: "CipherStore"),
+                .product(name: "StoreTools", package: "CipherStore"),
+            ],
             swiftSettings: [.swiftLanguageMode(.v6)]
         ),
     ]

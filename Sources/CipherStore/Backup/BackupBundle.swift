@@ -136,18 +136,10 @@ package struct BackupBundle: Sendable {
 
     // MARK: Leftovers
 
-    /// Removes the folder and what a backup puts into it. Anything else in it keeps it.
-    static func remove(_ folder: String) throws(SystemError) {
-        guard Files.exists(folder) else { return }
-        for name in try Files.names(inDirectory: folder) where isOwn(name) {
-            try Files.remove(folder + "/" + name)
-        }
-        try Files.removeDirectory(folder)
-    }
-
     /// Whether a backup or its verification makes a file of this name.
     static func isOwn(_ name: String) -> Bool {
-        name.hasPrefix(databaseName) || name == manifestName || name == StagedBundle.lockName
-            || name.hasPrefix(StagedBundle.lockName + ".tmp-")
+        let lockName = StagingDirectory.Purpose.backup.lockName
+        return name.hasPrefix(databaseName) || name == manifestName || name == lockName
+            || name.hasPrefix(lockName + ".tmp-")
     }
 }

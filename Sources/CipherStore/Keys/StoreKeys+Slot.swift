@@ -100,7 +100,7 @@ extension StoreKeys {
         /// database**, without any slot, until the data key is rotated.
         public let formerPassphraseOpensPages: Bool
 
-        init(_ sidecar: Sidecar) {
+        package init(_ sidecar: Sidecar) {
             scheme = sidecar.slotted == nil ? .direct : .slots
             epoch = sidecar.epoch
             slots = sidecar.slots.map(Slot.init)

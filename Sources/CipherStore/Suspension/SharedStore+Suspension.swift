@@ -1,6 +1,7 @@
 import CipherDatabase
 import Dispatch
 import StorePlatform
+import StoreSharing
 
 extension SharedStore {
     /// Suspends the store: gives back every lock that another process could wait for, and refuses writes until

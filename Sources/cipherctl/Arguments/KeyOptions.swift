@@ -1,5 +1,6 @@
 import KeyCustody
 import StorePlatform
+import StoreTools
 
 /// Where the key of a store comes from, as the options say: exactly one place.
 enum KeyOptions {

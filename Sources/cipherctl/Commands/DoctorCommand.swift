@@ -1,6 +1,5 @@
 import CipherStore
-import KeyCustody
-import StorePlatform
+import StoreTools
 
 /// `doctor STORE`: what is wrong or risky, and what to do.
 struct DoctorCommand: Command {
@@ -40,54 +39,36 @@ struct DoctorCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        var inspection = try StoreInspection(path)
-        let paths = StorePaths(path)
-        var findings: [Finding] = []
-        if needsKey {
-            let source = try KeyOptions.source(arguments)
-            findings += keyFindings(source, paths)
-            // A key file that is refused, or a key that fits nothing, is a finding, and the rest is looked at all the same.
-            do {
-                try inspection.authenticate(SidecarUnlocking.choose(path, UnlockedKey(source, console), console))
-            } catch let error as StoreError {
-                if !findings.contains(where: { $0.severity == .problem }) {
-                    findings.append(
-                        Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy))
-                }
-            }
-        }
-        if let finding = inspection.age?.finding { findings.append(finding) }
-        let health = KeyHealth(paths, inspection.sidecar)
-        findings += health.findings(policy)
-        findings += health.logNotes.map { Finding(.note, "keyLogBehind", $0, remedy: "see: cipherctl key log") }
-        findings += StoreCheckup(paths: paths, inspection: inspection).findings()
-        try report(findings, inspection, console)
-        return findings.contains(where: \.needsAttention) ? .needsAttention : .ok
-    }
-
-    private func keyFindings(_ source: KeySource, _ paths: StorePaths) -> [Finding] {
-        var findings: [Finding] = []
-        for option in ["--key-file", "--raw-key-file"] {
-            guard let file = arguments.value(option) else { continue }
-            findings += FilePermissions.keyFileFindings(file, store: paths)
-        }
-        if let warning = source.warning { findings.append(Finding(.risk, "keySource", warning)) }
-        return findings
-    }
-
-    private func report(_ findings: [Finding], _ inspection: StoreInspection, _ console: Console) throws {
-        let needsAttention = findings.contains(where: \.needsAttention)
-        let summary = needsAttention ? "something needs attention" : "nothing needs attention"
+        var tool = StoreExamination(path, key: needsKey ? ToolKey(arguments) : nil)
+        tool.policy = policy
+        tool.keyFile = arguments.value("--key-file") ?? arguments.value("--raw-key-file")
+        let report = try tool.run(onNotice: { Console(isJSON: false).note($0) })
+        let summary = report.needsAttention ? "something needs attention" : "nothing needs attention"
+        let isAuthenticated = report.status.isAuthenticated
         try console.report(
             json: .object([
-                "store": .string(path), "authenticated": .bool(inspection.isAuthenticated),
-                "needs_attention": .bool(needsAttention), "findings": .array(findings.map(\.json)),
+                "store": .string(path), "authenticated": .bool(isAuthenticated),
+                "needs_attention": .bool(report.needsAttention), "findings": .array(report.findings.map(\.json)),
                 "cipherctl_version": .string(Program.version),
                 "sqlcipher_version": .optional(SQLiteLibrary.cipherVersion, JSON.string),
                 "sqlite_version": .string(SQLiteLibrary.sqliteVersion),
             ]),
-            lines: findings.flatMap(\.lines) + [
-                "result   \(summary)\(inspection.isAuthenticated ? "" : " (nothing was authenticated)")"
+            lines: report.findings.flatMap(\.lines) + [
+                "result   \(summary)\(isAuthenticated ? "" : " (nothing was authenticated)")"
             ])
+        return report.needsAttention ? .needsAttention : .ok
+    }
+}
+
+extension Finding {
+    fileprivate var json: JSON {
+        .object([
+            "severity": .string(severity.rawValue), "code": .string(name), "what": .string(what),
+            "remedy": .optional(remedy, JSON.string),
+        ])
+    }
+
+    fileprivate var lines: [String] {
+        [Help.padded(severity.rawValue, to: 8) + " \(what)"] + (remedy.map { ["         -> \($0)"] } ?? [])
     }
 }

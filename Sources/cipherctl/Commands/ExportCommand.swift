@@ -1,5 +1,5 @@
 import CipherStore
-import StorePlatform
+import StoreTools
 
 /// `export STORE PLAIN --insecure-plaintext`: the whole content as a plain SQLite database.
 struct ExportCommand: Command {
@@ -40,34 +40,19 @@ struct ExportCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        let started = ContinuousClock.now
-        let target = ImportTarget(path: plainPath, noun: "database")
-        try target.requireFree()
-        let key = try UnlockedKey(KeyOptions.source(arguments), console)
-        let store = try StoreOpening.readOnly(storePath, key, console)
-        defer { try? store.close() }
-        // Only now: a wrong key changes nothing.
-        for directory in try ImportStaging.removeAbandoned(for: target, .exporting) {
-            console.note("removed \"\(directory)\", which an export left that was killed; it held readable rows")
-        }
-        _ = Interruption.shared
-        let progress = ProgressBar("exporting", isAllowed: !console.isJSON)
-        defer { progress.end() }
-        let result = try PlainExport(store: store, target: target, progress: progress).run()
-        progress.end()
+        let tool = StoreExport(of: storePath, toInsecurePlaintext: plainPath, key: ToolKey(arguments))
+        let report = try console.run(tool, "exporting")
         console.warn("everything in \"\(plainPath)\" can be read without a key")
-        let bytes = try Files.byteCount(plainPath) ?? 0
-        let seconds = (ContinuousClock.now - started) / .seconds(1)
         try console.report(
             json: .object([
-                "store": .string(storePath), "plain": .string(plainPath), "rows": .int(result.rowCount),
-                "file_bytes": .int(bytes), "content_hash": .string(result.hash.hex),
-                "verified": .bool(true), "seconds": .real(seconds),
+                "store": .string(storePath), "plain": .string(plainPath), "rows": .int(report.rowCount),
+                "file_bytes": .int(report.fileBytes), "content_hash": .string(report.contentHash.hex),
+                "verified": .bool(true), "seconds": .real(report.duration / .seconds(1)),
             ]),
             lines: [
                 "exported      \(storePath) -> \(plainPath)",
-                "rows          \(result.rowCount)",
-                "content hash  \(result.hash.hex)",
+                "rows          \(report.rowCount)",
+                "content hash  \(report.contentHash.hex)",
                 "verified      the plain database, read back, has the same content hash",
             ])
         return .ok

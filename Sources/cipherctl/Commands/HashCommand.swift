@@ -1,4 +1,5 @@
 import CipherStore
+import StoreTools
 
 /// `hash STORE` and `hash --plain FILE`: a digest of the content, to compare databases.
 struct HashCommand: Command {
@@ -44,7 +45,7 @@ struct HashCommand: Command {
             return try source.read { try ContentHash.of($0) }
         }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
-        let store = try StoreOpening.readOnly(path, key, console)
+        let store = try StoreOpening.readOnly(path, key, onNotice: console.note)
         defer { try? store.close() }
         return try store.read { try ContentHash.of($0) }
     }

@@ -1,5 +1,5 @@
 import CipherStore
-import StorePlatform
+import StoreTools
 
 /// `import PLAIN STORE`: encrypts a plain SQLite database into a new store.
 struct ImportCommand: Command {
@@ -43,65 +43,27 @@ struct ImportCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        let started = ContinuousClock.now
-        let target = ImportTarget(path: storePath)
-        for directory in try ImportStaging.removeAbandoned(for: target) {
-            console.note("removed \"\(directory)\", which an import left that was killed")
+        var tool = StoreImport(of: plainPath, to: storePath, key: ToolKey(new: arguments, asksTwice: true))
+        tool.scheme = scheme
+        tool.fileMode = mode
+        let report = try console.run(tool, "importing")
+        if report.didEnlargePages {
+            console.note("pages have \(report.pageBytes) bytes now; the source's were smaller")
         }
-        try target.requireFree()
-        let source = try PlainSource.open(plainPath)
-        defer { try? source.close() }
-        let key = try UnlockedKey(new: KeyOptions.source(arguments, isNew: true), console)
-        _ = Interruption.shared
-        let progress = ProgressBar("importing", isAllowed: !console.isJSON)
-        defer { progress.end() }
-        let result = try StoreImport(
-            source: source, target: target, key: key, scheme: scheme, mode: mode, progress: progress
-        ).run()
-        progress.end()
-        let store = try open(key, console)
-        defer { try? store.close() }
-        for notice in store.notices { console.note(notice) }
-        StoreOpening.logCreation(storePath, scheme, console)
-        if result.didEnlargePages {
-            console.note("pages have \(result.pageBytes) bytes now; the source's were smaller")
-        }
-        try report(result, store, seconds: (ContinuousClock.now - started) / .seconds(1), console)
-        return .ok
-    }
-
-    /// Opens the store that got its name, which makes -wal and -shm.
-    ///
-    /// - Throws: ``CommandFailure`` that says that the store is there, so that nobody imports it again.
-    private func open(_ key: UnlockedKey, _ console: Console) throws -> SharedStore {
-        do {
-            return try SharedStore.open(at: storePath, unlockedBy: key.source)
-        } catch {
-            StoreOpening.logCreation(storePath, scheme, console)
-            let report = ErrorReport(error)
-            throw CommandFailure(
-                report.exitCode, report.name,
-                what: "\"\(storePath)\" was imported and verified, but could not be opened afterwards.",
-                why: report.message,
-                hint: "The store is complete: do not import it again. The next opening for writing does what is left.")
-        }
-    }
-
-    private func report(_ result: StoreImport.Result, _ store: SharedStore, seconds: Double, _ console: Console) throws
-    {
-        let bytes = try Files.byteCount(storePath) ?? 0
         try console.report(
             json: .object([
-                "store": .string(storePath), "store_id": .string("\(store.storeID)"),
-                "scheme": .string(scheme.rawValue), "rows": .int(result.rowCount),
-                "file_bytes": .int(bytes), "page_bytes": .int(result.pageBytes),
-                "content_hash": .string(result.hash.hex), "verified": .bool(true), "seconds": .real(seconds),
+                "store": .string(storePath), "store_id": .string("\(report.storeID)"),
+                "scheme": .string(scheme.rawValue), "rows": .int(report.rowCount),
+                "file_bytes": .int(report.fileBytes), "page_bytes": .int(report.pageBytes),
+                "content_hash": .string(report.contentHash.hex), "verified": .bool(true),
+                "seconds": .real(report.duration / .seconds(1)),
             ]),
             lines: [
                 "imported      \(plainPath) -> \(storePath)",
-                "rows          \(result.rowCount)",
-                "content hash  \(result.hash.hex)",
+                "rows          \(report.rowCount)",
+                "content hash  \(report.contentHash.hex)",
                 "verified      the store, read back, has the same content hash",
             ])
+        return .ok
     }
 }

@@ -2,6 +2,8 @@ import CipherStore
 import KeyCustody
 import StoreCrypto
 import StorePlatform
+import StoreSharing
+import StoreTools
 
 /// `key reveal STORE`: what any SQLCipher 4 needs to open the store.
 struct KeyRevealCommand: Command {
@@ -44,7 +46,7 @@ struct KeyRevealCommand: Command {
             console.warn("the key of the store follows; clear the terminal afterwards")
         }
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
-        let choice = try SidecarUnlocking.choose(path, key, console)
+        let choice = try StoreOpening.sidecar(path, key, onNotice: console.note)
         try SidecarAge(path, choice).requireNewest(console)
         // A backup is never written, and has no log.
         if BackupBundle(holding: path) == nil,

@@ -1,6 +1,7 @@
 import CipherStore
 import Foundation
 import StorePlatform
+import StoreTools
 
 /// `sql STORE "SQL"`: runs statements and prints their rows.
 struct SQLCommand: Command {
@@ -58,12 +59,12 @@ struct SQLCommand: Command {
         if text.utf8.contains(0) { throw UsageError("The SQL text holds a NUL byte.", hint: "Give plain text.") }
         do {
             if isWriting {
-                let store = try StoreOpening.writable(path, key, console)
+                let store = try StoreOpening.writable(path, key, onNotice: console.note)
                 defer { try? store.close() }
                 let stops = StoppedStatements(store)
                 try store.writeWithoutTransaction { try run(text, on: $0, console, stops) }
             } else {
-                let store = try StoreOpening.readOnly(path, key, console)
+                let store = try StoreOpening.readOnly(path, key, onNotice: console.note)
                 defer { try? store.close() }
                 try store.unsafeRead { try run(text, on: $0, console, nil) }
             }

@@ -1,6 +1,6 @@
 import CipherStore
 import KeyCustody
-import PageFormat
+import StoreTools
 
 /// `status STORE`: what state a store is in.
 struct StatusCommand: Command {
@@ -43,25 +43,20 @@ struct StatusCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        var inspection = try StoreInspection(path)
-        if needsKey {
-            let key = try UnlockedKey(KeyOptions.source(arguments), console)
-            try inspection.authenticate(SidecarUnlocking.choose(path, key, console))
-        }
-        let health = KeyHealth(StorePaths(path), inspection.sidecar)
-        if let finding = inspection.age?.finding, finding.needsAttention { inspection.take([finding]) }
-        inspection.take(health.findings(policy))
+        var tool = StoreStatus(path, key: needsKey ? ToolKey(arguments) : nil)
+        tool.policy = policy
+        let report = try tool.run(onNotice: { Console(isJSON: false).note($0) })
         if arguments.has("--openmetrics") {
-            for line in OpenMetrics(inspection, health).text { try console.output.line(line) }
+            for line in OpenMetrics(report).text { try console.output.line(line) }
         } else {
-            try console.report(json: json(inspection, health), lines: lines(inspection, health))
+            try console.report(json: json(report), lines: lines(report))
         }
-        return inspection.attention.isEmpty ? .ok : .needsAttention
+        return report.attention.isEmpty ? .ok : .needsAttention
     }
 
     /// Of the library's bugs the one that concerns how other programs write; `doctor` tells all.
-    private func notes(_ found: StoreInspection) -> [String] {
-        let origin = found.sidecar?.slotted?.dataKey.origin == .direct ? [StoreInspection.formerPassphrase] : []
+    private func notes(_ found: StoreStatus.Report) -> [String] {
+        let origin = found.sidecar?.slotted?.dataKey.origin == .direct ? [StoreStatus.Report.formerPassphrase] : []
         let age = found.age?.finding.map { $0.needsAttention ? [] : [$0.text] } ?? []
         return origin + age + libraryNotes
     }
@@ -72,14 +67,13 @@ struct StatusCommand: Command {
         }
     }
 
-    private func json(_ found: StoreInspection, _ health: KeyHealth) -> JSON {
-        guard case .object(let members) = json(found) else { return json(found) }
-        return .object(members + health.json)
+    private func json(_ found: StoreStatus.Report) -> JSON {
+        .object(members(found) + found.keyHealth.members)
     }
 
-    private func json(_ found: StoreInspection) -> JSON {
+    private func members(_ found: StoreStatus.Report) -> [JSON.Member] {
         let settings = found.sidecar?.settings
-        return .object([
+        return JSON.members([
             "store": .string(path), "authenticated": .bool(found.isAuthenticated),
             "state": .optional(found.sidecar) { .string($0.state.rawValue) },
             "scheme": .optional(found.sidecar) { .string($0.scheme.name) },
@@ -109,7 +103,7 @@ struct StatusCommand: Command {
         ])
     }
 
-    private func lines(_ found: StoreInspection, _ health: KeyHealth) -> [String] {
+    private func lines(_ found: StoreStatus.Report) -> [String] {
         var lines = ["store        \(path)"]
         if let backup = found.backup { lines.append("backup       \(backup.folder): it is read, and never written") }
         if let sidecar = found.sidecar {
@@ -119,7 +113,7 @@ struct StatusCommand: Command {
                 "store id     \(sidecar.storeID)",
                 "scheme       \(sidecar.scheme.name), epoch \(sidecar.epoch), generation \(sidecar.generation)",
             ]
-            lines += sidecar.slots.map(line) + health.lines
+            lines += sidecar.slots.map(line) + found.keyHealth.lines
             lines += [
                 "cipher       AES-256, HMAC-\(settings.hmacHash.rawValue.uppercased()), PBKDF2-"
                     + "\(settings.kdfHash.rawValue.uppercased()) x \(settings.kdfRounds), \(settings.pageBytes)-byte pages, "
@@ -149,5 +143,28 @@ struct StatusCommand: Command {
     private func line(_ slot: KeySlot) -> String {
         "slot         \(slot.id) \(slot.kind.rawValue)" + (slot.label == .none ? "" : " \"\(slot.label)\"")
             + ", \(slot.derivation)"
+    }
+}
+
+extension KeyHealth {
+    /// For people.
+    var lines: [String] {
+        guard sidecar != nil else { return [] }
+        let key = keyAge.map { "\(AgeText.text($0)) old" } ?? "age not known"
+        let unknown = backupVerified == nil ? "none known" : "at a time still to come"
+        let backup = backupAge.map { "\(AgeText.text($0)) ago" } ?? unknown
+        return ["data key     \(key)", "backup       last verified: \(backup)", "key log      \(logLine)"]
+    }
+
+    /// For programs.
+    fileprivate var members: [JSON.Member] {
+        [
+            .init(name: "data_key_created", value: .optional(keyCreated) { .int($0) }),
+            .init(name: "data_key_age_seconds", value: .optional(keyAge) { .int($0) }),
+            .init(name: "backup_verified", value: .optional(backupVerified) { .int($0) }),
+            .init(name: "has_recovery_slot", value: .bool(hasRecoverySlot)),
+            .init(name: "key_log_sound", value: .bool(logProblems.isEmpty)),
+            .init(name: "key_log_missing", value: .bool(isLogMissing)),
+        ]
     }
 }

@@ -1,6 +1,6 @@
 import CipherStore
 import Foundation
-import KeyCustody
+import StoreTools
 
 /// `verify STORE`: authenticates every page, then asks SQLite whether the content holds together.
 struct VerifyCommand: Command {
@@ -31,56 +31,65 @@ struct VerifyCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        let key = try UnlockedKey(KeyOptions.source(arguments), console)
-        let choice = try SidecarUnlocking.choose(path, key, console)
         let progress = ProgressBar("verifying", isAllowed: !console.isJSON)
         defer { progress.end() }
-        let result = try StoreVerification(path: path, choice: choice, progress: progress).run(console)
-        let pageBytes = choice.sidecar.settings.pageBytes
-        for line in result.scan.supersededPages.lines("damaged in the file", pageBytes: pageBytes) {
+        // A signal ends the command: nothing was begun that would have to be taken back.
+        let report = try StoreVerification(path, key: ToolKey(arguments)).run(
+            progress: progress.show, onNotice: { Console(isJSON: false).note($0) })
+        progress.end()
+        for line in report.supersededPages.lines("damaged in the file", pageBytes: report.pageBytes) {
             console.note("\(line), but the write-ahead log holds a sound image")
         }
-        for note in result.notes { console.note(note) }
-        try console.report(json: json(result), lines: lines(result))
-        guard result.problems.isEmpty else {
+        for note in report.unchecked { console.note(note) }
+        try console.report(json: json(report), lines: lines(report))
+        guard report.isSound else {
             try console.output.flush()
+            let count = report.problems.count
             throw CommandFailure(
                 .damagedData, "damaged", what: "\"\(path)\" is damaged.",
-                why: "\(result.problems.count) problem\(result.problems.count == 1 ? "" : "s"): \(result.problems[0]).",
+                why: "\(count) problem\(count == 1 ? "" : "s"): \(report.problems[0]).",
                 hint: "Keep the file as it is, and restore the store from a backup.")
         }
         return .ok
     }
 
-    private func json(_ result: StoreVerification.Result) -> JSON {
-        let scan = result.scan
-        return .object([
-            "store": .string(path), "sound": .bool(result.problems.isEmpty),
-            "problems": .array(result.problems.map(JSON.string)), "pages_checked": .int(scan.pagesChecked),
-            "damaged_pages": scan.damagedPages.json, "missing_pages": scan.missingPages.json,
-            "zero_pages": scan.zeroPages.json, "superseded_damaged_pages": scan.supersededPages.json,
-            "wal_frames_checked": .int(scan.framesChecked),
+    private func json(_ report: StoreVerification.Report) -> JSON {
+        .object([
+            "store": .string(path), "sound": .bool(report.isSound),
+            "problems": .array(report.problems.map(JSON.string)), "pages_checked": .int(report.pagesChecked),
+            "damaged_pages": json(report.damagedPages), "missing_pages": json(report.missingPages),
+            "zero_pages": json(report.zeroPages), "superseded_damaged_pages": json(report.supersededPages),
+            "wal_frames_checked": .int(report.framesChecked),
             "damaged_wal_frames": .array(
-                scan.damagedFrames.map { .object(["frame": .int($0.number), "page": .int($0.page)]) }),
-            "integrity_check": .optional(result.integrity) { .array($0.map(JSON.string)) },
-            "foreign_key_violations": .optional(result.foreignKeyViolations) { .int($0) },
-            "seconds": .real(scan.seconds), "mb_per_second": .real(scan.megabytesPerSecond),
+                report.damagedFrames.map { .object(["frame": .int($0.number), "page": .int($0.page)]) }),
+            "integrity_check": .optional(report.integrity) { .array($0.map(JSON.string)) },
+            "foreign_key_violations": .optional(report.foreignKeyViolations) { .int($0) },
+            "seconds": .real(report.duration / .seconds(1)), "mb_per_second": .real(megabytesPerSecond(report)),
         ])
     }
 
-    private func lines(_ result: StoreVerification.Result) -> [String] {
-        let scan = result.scan
-        let megabytes = String(format: "%.1f MB in %.2f s", Double(scan.checkedBytes) / 1_000_000, scan.seconds)
-        let integrity = result.integrity.map { $0 == ["ok"] ? "ok" : "\($0.count) messages" }
-        let violations = result.foreignKeyViolations.map { $0 == 0 ? "ok" : "\($0) violations" }
+    private func json(_ pages: PageRanges) -> JSON {
+        .array(pages.ranges.map { .object(["first": .int($0.lowerBound), "last": .int($0.upperBound)]) })
+    }
+
+    private func megabytesPerSecond(_ report: StoreVerification.Report) -> Double {
+        let seconds = report.duration / .seconds(1)
+        return seconds > 0 ? Double(report.checkedBytes) / 1_000_000 / seconds : 0
+    }
+
+    private func lines(_ report: StoreVerification.Report) -> [String] {
+        let megabytes = String(
+            format: "%.1f MB in %.2f s", Double(report.checkedBytes) / 1_000_000, report.duration / .seconds(1))
+        let integrity = report.integrity.map { $0 == ["ok"] ? "ok" : "\($0.count) messages" }
+        let violations = report.foreignKeyViolations.map { $0 == 0 ? "ok" : "\($0) violations" }
         return [
-            "pages         \(scan.pagesChecked) checked, \(scan.damagedPages.count) damaged, "
-                + "\(scan.missingPages.count) missing",
-            "log frames    \(scan.framesChecked) checked, \(scan.damagedFrames.count) damaged",
-            "speed         \(megabytes), \(Int(scan.megabytesPerSecond)) MB/s",
+            "pages         \(report.pagesChecked) checked, \(report.damagedPages.count) damaged, "
+                + "\(report.missingPages.count) missing",
+            "log frames    \(report.framesChecked) checked, \(report.damagedFrames.count) damaged",
+            "speed         \(megabytes), \(Int(megabytesPerSecond(report))) MB/s",
             "integrity     \(integrity ?? "not checked")", "foreign keys  \(violations ?? "not checked")",
-        ] + result.problems.map { "problem       \($0)" } + [
-            "result        \(result.problems.isEmpty ? "sound" : "damaged")"
+        ] + report.problems.map { "problem       \($0)" } + [
+            "result        \(report.isSound ? "sound" : "damaged")"
         ]
     }
 }

@@ -1,6 +1,8 @@
 import CipherStore
 import KeyCustody
 import StorePlatform
+import StoreSharing
+import StoreTools
 
 /// The keys of a store, opened with one of them, for the commands that show or change them.
 ///
@@ -26,7 +28,7 @@ struct KeyAccess {
         self.path = path
         self.console = console
         self.key = key
-        let choice = try SidecarUnlocking.choose(path, key, console)
+        let choice = try StoreOpening.sidecar(path, key, onNotice: console.note)
         // A backup has one copy of the sidecar.
         let isBackup = BackupBundle(holding: path) != nil
         for note in choice.notes where !(isBackup && note == .missing(.backup)) { console.note("\(note)") }
@@ -143,6 +145,28 @@ struct KeyAccess {
             throw UsageError("--slot is missing.", hint: "See the numbers with: cipherctl key list STORE")
         }
         return slot
+    }
+}
+
+extension SidecarAge {
+    /// For commands that act on what the sidecar says.
+    ///
+    /// - Throws: `StoreError` `sidecarRolledBack`, as opening the store does.
+    func requireNewest(_ console: Console) throws {
+        switch self {
+        case .newest: break
+        case .rolledBack(let error): throw error
+        case .unknown: finding.map { console.note($0.what) }
+        }
+    }
+
+    /// For programs: null when it is not known.
+    var json: JSON {
+        switch self {
+        case .newest: .bool(false)
+        case .rolledBack: .bool(true)
+        case .unknown: .null
+        }
     }
 }
 

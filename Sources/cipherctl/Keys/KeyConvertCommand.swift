@@ -1,5 +1,6 @@
 import CipherStore
 import KeyCustody
+import StoreTools
 
 /// `key convert STORE --to slots|direct`: the other way to keep the data key.
 struct KeyConvertCommand: Command {

@@ -1,6 +1,8 @@
 import CipherStore
 import KeyCustody
 import StorePlatform
+import StoreSharing
+import StoreTools
 
 /// `key log STORE`: what happened to the keys of a store.
 struct KeyLogCommand: Command {

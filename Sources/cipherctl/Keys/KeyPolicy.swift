@@ -1,16 +1,7 @@
 import StorePlatform
+import StoreTools
 
-/// How old a data key and the last verified backup may become before somebody should look.
-struct KeyPolicy: Equatable {
-    /// Seconds; nil for no bound.
-    var keySeconds: UInt64?
-    var backupSeconds: UInt64?
-    /// Whether somebody asked for the bound: then an age that nobody knows needs attention too.
-    var isKeyBoundGiven = false
-
-    /// Two years, the longest time for which NIST SP 800-57 (part 1, 5.3.6) lets one key encrypt data.
-    static let usualKeySeconds: UInt64 = 2 * 31_536_000
-
+extension KeyPolicy {
     static let options = [
         OptionSyntax(
             "--max-key-age", value: "AGE",
@@ -32,7 +23,7 @@ struct KeyPolicy: Equatable {
         }
         let key = text("--max-key-age", "CIPHERSTORE_MAX_KEY_AGE")
         let backup = text("--max-backup-age", "CIPHERSTORE_MAX_BACKUP_AGE")
-        keySeconds = Self.usualKeySeconds
+        self.init()
         if let key {
             keySeconds = try Self.bound(key)
             isKeyBoundGiven = keySeconds != nil

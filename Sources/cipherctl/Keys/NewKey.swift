@@ -1,6 +1,8 @@
 import CipherStore
 import KeyCustody
 import StorePlatform
+import StoreSharing
+import StoreTools
 
 /// A key that is to open a store from now on, as the options say, read once.
 struct NewKey {

@@ -36,25 +36,6 @@ enum HolderReport {
             })
     }
 
-    /// What somebody should look at.
-    static func attention(_ holders: StoreHolders) -> [String] {
-        // A process is told once, however many connections it has.
-        var told: Set<Int32> = []
-        return holders.compactMap { holder in
-            guard holder.state == .stopped || holder.state == .zombie, told.insert(holder.process).inserted else {
-                return nil
-            }
-            let uses = holders.filter { $0.process == holder.process }.flatMap(\.uses)
-            if uses.contains(.turn) || uses.contains(.writeLock) {
-                return "\(holder) holds the write lock: nobody can write until it goes on or ends"
-            }
-            if uses.contains(.readLock) {
-                return "\(holder) is reading: the write-ahead log cannot shrink until it goes on or ends"
-            }
-            return nil
-        }
-    }
-
     /// Seconds with three digits behind the point.
     private static func seconds(_ duration: Duration) -> String {
         let milliseconds = Int(duration / .milliseconds(1))

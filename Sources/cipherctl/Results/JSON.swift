@@ -15,7 +15,12 @@ enum JSON: Equatable {
 
     /// An object from pairs.
     static func object(_ pairs: KeyValuePairs<String, JSON>) -> JSON {
-        .object(pairs.map { Member(name: $0.key, value: $0.value) })
+        .object(members(pairs))
+    }
+
+    /// The members of an object from pairs.
+    static func members(_ pairs: KeyValuePairs<String, JSON>) -> [Member] {
+        pairs.map { Member(name: $0.key, value: $0.value) }
     }
 
     static func int(_ value: some BinaryInteger) -> JSON { .integer(Int64(clamping: value)) }

@@ -1,6 +1,7 @@
 import KeyCustody
 import StorePlatform
 import StoreSharing
+import StoreTools
 
 /// Figures in the text form that monitoring systems collect.
 /// - SeeAlso: <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
@@ -41,14 +42,14 @@ struct OpenMetrics {
 
 extension OpenMetrics {
     /// The figures of a store.
-    init(_ found: StoreInspection, _ health: KeyHealth) {
+    init(_ found: StoreStatus.Report) {
         let store: KeyValuePairs = ["store": found.path]
         gauge(store, "file_bytes", "Length of the database file.", found.fileBytes)
         gauge(store, "pages", "Pages of the database at its last commit.", found.pages)
         gauge(store, "wal_bytes", "Length of the write-ahead log.", found.walBytes)
         gauge(store, "wal_frames", "Committed frames in the write-ahead log.", found.walFrames)
         if let sidecar = found.sidecar { gauge(store, "epoch", "Data keys that the store has had.", sidecar.epoch) }
-        addKeys(found.sidecar, health, store)
+        addKeys(found.sidecar, found.keyHealth, store)
         gauge(store, "attention", "Things that somebody should look at.", found.attention.count)
         guard let holders = found.holders else { return }
         gauge(store, "holders", "Connections and processes that hold the store.", holders.count)

@@ -46,3 +46,108 @@ extension DatabaseValue {
         }
     }
 }
+
+/// Rows as an aligned table: numbers to the right, all else to the left; NULL is written so.
+///
+/// It keeps all rows until the end, because the widest decides.
+struct TableWriter: ResultWriter {
+    private var columns: [String] = []
+    private var rows: [[String]] = []
+    private var isNumeric: [Bool] = []
+
+    mutating func begin(_ columns: [String], to output: Output) throws {
+        // Control characters would break the table, or steer the terminal.
+        self.columns = columns.map { $0.withoutControls() }
+        isNumeric = columns.map { _ in true }
+    }
+
+    mutating func add(_ row: [DatabaseValue], to output: Output) throws {
+        for (index, value) in row.enumerated() where !value.isNumberOrNull { isNumeric[index] = false }
+        rows.append(row.map { $0.shownText?.withoutControls() ?? "NULL" })
+    }
+
+    mutating func end(to output: Output) throws {
+        let widths = columns.indices.map { index in
+            rows.reduce(columns[index].count) { max($0, $1[index].count) }
+        }
+        try output.line(line(columns, widths))
+        try output.line(widths.map { String(repeating: "-", count: $0) }.joined(separator: "  "))
+        for row in rows { try output.line(line(row, widths)) }
+    }
+
+    private func line(_ cells: [String], _ widths: [Int]) -> String {
+        var text = ""
+        for (index, cell) in cells.enumerated() {
+            let padding = String(repeating: " ", count: max(0, widths[index] - cell.count))
+            if index > 0 { text += "  " }
+            // Blanks at the end of a line help nobody.
+            text += isNumeric[index] ? padding + cell : cell + (index == cells.count - 1 ? "" : padding)
+        }
+        return text
+    }
+}
+
+extension DatabaseValue {
+    fileprivate var isNumberOrNull: Bool {
+        switch storage {
+        case .null, .int64, .double: true
+        case .string, .blob: false
+        }
+    }
+}
+
+/// Rows as RFC 4180 has them: lines end with CR LF, and what needs quotes has them.
+///
+/// NULL is nothing at all, the empty text a pair of quotes.
+struct CSVWriter: ResultWriter {
+    mutating func begin(_ columns: [String], to output: Output) throws {
+        try output.write(Self.line(columns.map(Self.field)))
+    }
+
+    mutating func add(_ row: [DatabaseValue], to output: Output) throws {
+        try output.write(Self.line(row.map { $0.shownText.map(Self.field) ?? "" }))
+    }
+
+    mutating func end(to output: Output) throws {}
+
+    static func field(_ text: String) -> String {
+        let needsQuotes = text.isEmpty || text.utf8.contains { [0x22, 0x2c, 0x0a, 0x0d].contains($0) }
+        return needsQuotes ? "\"" + text.replacing("\"", with: "\"\"") + "\"" : text
+    }
+
+    private static func line(_ fields: [String]) -> String { fields.joined(separator: ",") + "\r\n" }
+}
+
+/// Rows as an array of objects, one row on a line.
+///
+/// A column name that comes twice gets `:1`, `:2` and so on behind it, as SQLite itself does where names must differ.
+struct JSONWriter: ResultWriter {
+    private var names: [String] = []
+    private var isFirst = true
+
+    mutating func begin(_ columns: [String], to output: Output) throws {
+        names = Self.distinct(columns)
+        try output.write("[")
+    }
+
+    mutating func add(_ row: [DatabaseValue], to output: Output) throws {
+        let members = zip(names, row).map { JSON.Member(name: $0, value: $1.json) }
+        try output.write((isFirst ? "\n" : ",\n") + JSON.object(members).text)
+        isFirst = false
+    }
+
+    mutating func end(to output: Output) throws { try output.line(isFirst ? "]" : "\n]") }
+
+    static func distinct(_ columns: [String]) -> [String] {
+        var taken = Set<String>()
+        return columns.map { column in
+            var name = column
+            var number = 0
+            while !taken.insert(name).inserted {
+                number += 1
+                name = "\(column):\(number)"
+            }
+            return name
+        }
+    }
+}

@@ -1,6 +1,7 @@
 import CipherStore
 import KeyRotation
 import StorePlatform
+import StoreSharing
 
 /// What `--dry-run` prints.
 enum PlanReport {

@@ -2,6 +2,8 @@ import CipherStore
 import KeyCustody
 import KeyRotation
 import StorePlatform
+import StoreSharing
+import StoreTools
 
 /// `rotate STORE...`: a new data key and salt while everybody goes on.
 struct RotateCommand: Command {

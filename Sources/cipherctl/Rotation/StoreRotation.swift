@@ -3,6 +3,8 @@ import Foundation
 import KeyCustody
 import KeyRotation
 import StorePlatform
+import StoreSharing
+import StoreTools
 
 /// The rotation of one store among several, from its first look to its outcome.
 struct StoreRotation {
@@ -32,7 +34,8 @@ struct StoreRotation {
     private func rotate() throws -> RotationOutcome {
         if let age = try youngerThanAsked() { return RotationOutcome(path: path, .skipped(ageSeconds: age)) }
         let options = try options()
-        let store = try StoreOpening.writable(path, key, console, isCancelled: { Interruption.shared.isSet })
+        let store = try StoreOpening.writable(
+            path, key, isCancelled: { Interruption.shared.isSet }, onNotice: console.note)
         defer { try? store.close() }
         let watch = RotationWatch(path, console)
         defer { watch.end() }
@@ -46,7 +49,8 @@ struct StoreRotation {
     private func look() throws -> RotationOutcome {
         var options = try options()
         options.backupFolder = nil
-        let store = try StoreOpening.writable(path, key, console, isCancelled: { Interruption.shared.isSet })
+        let store = try StoreOpening.writable(
+            path, key, isCancelled: { Interruption.shared.isSet }, onNotice: console.note)
         defer { try? store.close() }
         let plan = try KeyRotation(store, options: options).preflight(isCancelled: { Interruption.shared.isSet })
         return RotationOutcome(path: path, .planned(plan))
@@ -76,7 +80,7 @@ struct StoreRotation {
     /// The age of a data key that is younger than asked for. One of which nobody knows the age is due.
     private func youngerThanAsked() throws -> UInt64? {
         guard let bound = request.youngestAge else { return nil }
-        let choice = try SidecarUnlocking.choose(path, key, console)
+        let choice = try StoreOpening.sidecar(path, key, onNotice: console.note)
         guard let age = KeyHealth(StorePaths(path), choice.sidecar).keyAge, age < bound else { return nil }
         return age
     }
@@ -98,7 +102,7 @@ struct StoreRotation {
         let readable = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
         if let newest = readable.max(by: { $0.generation < $1.generation }) { return newest }
         // Opening says best what is wrong.
-        return try SidecarUnlocking.choose(path, key, console).sidecar
+        return try StoreOpening.sidecar(path, key, onNotice: console.note).sidecar
     }
 
     private func aim(_ sidecar: Sidecar) throws -> KeyRotation.Aim {
@@ -149,5 +153,44 @@ struct StoreRotation {
         CommandFailure(
             .interrupted, "interrupted", what: "The rotation of \"\(path)\" was interrupted.",
             why: "A signal asked it to end.", hint: "The store is as it was; run the command again.")
+    }
+}
+
+/// What is told of a store instead of opening it.
+enum RotationFirstLook {
+    /// - Returns: nil when the store is to be opened.
+    static func outcome(instead rotation: StoreRotation) -> RotationOutcome? {
+        switch rotation.work {
+        case .dryRun: return pending(rotation.path)
+        case .rotate where rotation.request.youngestAge != nil:
+            do {
+                return try ageless(rotation.path, rotation.key, rotation.console)
+            } catch {
+                return RotationOutcome(path: rotation.path, .failed(error))
+            }
+        case .rotate, .resume, .abort: return nil
+        }
+    }
+
+    /// A dry run changes nothing, and an opening would complete or undo what is pending, or remove what was left.
+    private static func pending(_ path: String) -> RotationOutcome? {
+        // What cannot be looked at, opening says best.
+        guard let status = try? KeyRotation.status(of: path) else { return nil }
+        if status.state != .none { return RotationOutcome(path: path, .pending(status)) }
+        let copy = StorePaths(path).rotationCopy
+        guard !status.isRunning, case .copy = try? RotationLeftover(at: copy) else { return nil }
+        return RotationOutcome(path: path, .leftover(copy))
+    }
+
+    /// A key whose time is still to come has no age that could be compared.
+    private static func ageless(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> RotationOutcome? {
+        let paths = StorePaths(path)
+        let copies = SidecarFiles(databasePath: paths.database).read()
+        let claimed = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+        // Without a derivation where nobody claims such a time.
+        guard claimed.contains(where: { KeyHealth(paths, $0).isKeyToCome }) else { return nil }
+        let health = KeyHealth(paths, try StoreOpening.sidecar(path, key, onNotice: console.note).sidecar)
+        guard health.isKeyToCome, let created = health.keyCreated else { return nil }
+        return RotationOutcome(path: path, .notJudged(created: created))
     }
 }

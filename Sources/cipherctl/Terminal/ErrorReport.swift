@@ -1,5 +1,6 @@
 import CipherStore
 import StorePlatform
+import StoreTools
 
 /// An error as the program tells it: what happened, why, and a remedy.
 struct ErrorReport {
@@ -16,6 +17,8 @@ struct ErrorReport {
         switch error {
         case let error as CommandFailure:
             (name, message, hint) = (error.name, "\(error.what) \(error.why)", error.hint)
+        case let error as ToolError:
+            (name, message, hint) = (error.stableName, ToolError.explanation(of: error), error.remedy)
         case let error as UsageError:
             (name, message, hint) = ("usage", error.message, error.hint)
         case let error as StoreError:
@@ -80,5 +83,31 @@ struct ErrorReport {
         if error.isReaderGone { return "Whoever read the output has ended; see what the command has done before." }
         if error.isPermission { return "Check owner and mode of the file and of its directory." }
         return error.isNotFound ? "Check the path." : nil
+    }
+}
+
+extension ToolError {
+    /// Its name for programs. Where a store is complete, that of the error behind it.
+    fileprivate var stableName: String {
+        guard code == .incomplete, let cause else { return code.rawValue }
+        return ErrorReport(cause).name
+    }
+}
+
+/// A failure that the commands find out by themselves, in the three parts that every error has.
+struct CommandFailure: Error {
+    let exitCode: ExitCode
+    /// A stable name for programs.
+    let name: String
+    let what: String
+    let why: String
+    let hint: String
+
+    init(_ exitCode: ExitCode, _ name: String, what: String, why: String, hint: String) {
+        self.exitCode = exitCode
+        self.name = name
+        self.what = what
+        self.why = why
+        self.hint = hint
     }
 }

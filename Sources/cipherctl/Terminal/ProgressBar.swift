@@ -1,4 +1,5 @@
 import StorePlatform
+import StoreTools
 import Synchronization
 
 /// A line on a terminal's standard error that shows how far work has come; nothing anywhere else.
@@ -54,5 +55,38 @@ final class ProgressBar: Sendable {
         guard isDue else { return }
         let width = Terminal.columns(of: 2) ?? 80
         Console.talk("\r" + String(line(width).prefix(max(1, width - 1))) + "\u{1b}[K")
+    }
+}
+
+extension Console {
+    /// Runs a tool: progress shows on a terminal, notices are printed, and a signal ends it.
+    ///
+    /// - Throws: ``CommandFailure`` with exit code 130 when a signal ended it; what the tool throws.
+    func run<Tool: StoreTool>(_ tool: Tool, _ title: String) throws -> Tool.Report {
+        let progress = ProgressBar(title, isAllowed: !isJSON)
+        defer { progress.end() }
+        return try Interruption.explaining {
+            // From the first time that it is asked, signals no longer end the process by themselves.
+            try tool.run(isCancelled: { Interruption.shared.isSet }, progress: progress.show) { notice in
+                progress.end()
+                Console(isJSON: false).note(notice)
+            }
+        }
+    }
+}
+
+extension ProgressBar {
+    /// Shows how far a tool is.
+    @Sendable
+    func show(_ progress: ToolProgress) {
+        switch progress.phase {
+        case .readingSource: show("reading")
+        case .copyingRows: show("\(progress.done) rows" + (progress.table.map { ", table \($0)" } ?? ""))
+        case .rereadingSource: show("reading again")
+        case .copyingFile: show(progress.done, of: progress.total ?? 0, detail: "copied")
+        case .verifyingCopy: show("verifying")
+        case .authenticatingPages: show(progress.done, of: progress.total ?? 0, detail: "pages")
+        case .checkingContent: show("integrity_check")
+        }
     }
 }

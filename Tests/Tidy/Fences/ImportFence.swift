@@ -8,7 +8,7 @@ enum ImportFence {
         ["KeyCustody", "PageFormat"],
         ["CipherDatabase"],
         ["CipherStore"],
-        ["KeyRotation", "EncryptionConformance", "ChangesetSync"],
+        ["KeyRotation", "StoreTools", "EncryptionConformance", "ChangesetSync"],
         ["cipherctl", "StoreDemo", "StoreBenchmark"],
     ]
 

@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import StoreTools
 
 // What a user of the library writes, in language mode 6: the same store as in mode 5, with tasks.
 
@@ -87,7 +88,31 @@ func useStore() async throws {
     }
     try Failure.require(names == ["Ann"], "one player is left")
     try pool.close()
+    try await useTools(manager.folder)
     try FileManager.default.removeItem(at: manager.folder)
+}
+
+/// What a service does with its store besides: verify it, look at it, take its content out and in again.
+func useTools(_ folder: URL) async throws {
+    let source = KeySource.passphrase("correct horse battery staple")
+    let path = folder.appendingPathComponent("app.db").path
+    let verification = try await StoreVerification(path, unlockedBy: source).run { progress in
+        if let total = progress.total { precondition(progress.done <= total) }
+    }
+    try Failure.require(verification.isSound, "the store is sound")
+    let status = try await StoreStatus(path).run()
+    try Failure.require(status.state == .ready && status.keys?.scheme == .direct, "it is a direct store")
+    let examination = try await StoreExamination(path, unlockedBy: source).run()
+    try Failure.require(!examination.findings.contains { $0.severity == .problem }, "it has no problem")
+    let plain = folder.appendingPathComponent("plain.db").path
+    let export = try await StoreExport(of: path, toInsecurePlaintext: plain, unlockedBy: source).run()
+    let copy = StoreImport(of: plain, to: folder.appendingPathComponent("copy.db").path, unlockedBy: source)
+    let imported = try await copy.run()
+    try Failure.require(imported.contentHash == export.contentHash, "the copy has the same content")
+    do {
+        try await copy.run()
+        throw Failure(description: "a store was written over")
+    } catch let error as ToolError where error.code == .exists {}
 }
 
 /// A task that is cancelled inserts nothing, or ended before.

@@ -1,0 +1,162 @@
+import Foundation
+import StorePlatform
+import StoreSharing
+
+/// A directory in which files are made and verified before they are put in place: beside the target, so that putting them
+/// in place is a link or a rename within one filesystem.
+///
+/// Its name is `<target>.<purpose>-<pid>-<8 hex digits>`. It belongs to whoever holds the lock of the lock file in it: its
+/// maker while the work lasts, and whoever removes it after a crash. A directory is made before it can be locked, so another
+/// process may lock or remove it in between. Then it is that process's, and the maker makes another one.
+package final class StagingDirectory: Sendable {
+    /// What is being made, as it stands in the directory's name.
+    package enum Purpose: String, CaseIterable, Sendable {
+        case importing
+        case adopting
+        case exporting
+        /// A backup; the directory itself gets the name of the target.
+        case backup = "partial"
+
+        /// The file in the directory whose lock says that it is in use.
+        package var lockName: String { self == .backup ? "backup.lock" : "import.lock" }
+
+        /// Whether a file of this name may be removed with the directory. What a backup did not make, it leaves alone.
+        fileprivate func owns(_ name: String) -> Bool { self != .backup || BackupBundle.isOwn(name) }
+    }
+
+    package let path: String
+    private let purpose: Purpose
+    private let lock: HeldLock
+
+    /// - Parameters:
+    ///   - target: What the finished work is to be called.
+    ///   - afterMaking: Called when a directory is made and not yet locked, where tests take it away.
+    /// - Throws: `SystemError`; no directory is left then.
+    package init(for target: String, _ purpose: Purpose, afterMaking: (String) throws -> Void = { _ in }) throws {
+        self.purpose = purpose
+        while true {
+            let digits = String(UInt32.random(in: 0x1000_0000 ... .max), radix: 16)
+            let path = "\(target).\(purpose.rawValue)-\(ProcessInspector.currentProcess)-\(digits)"
+            try Files.makeDirectory(path)
+            try afterMaking(path)
+            guard let lock = try Self.lock(path, purpose) else { continue }
+            self.path = path
+            self.lock = lock
+            return
+        }
+    }
+
+    /// Locks a directory just made; nil when another process has locked or removed it.
+    private static func lock(_ path: String, _ purpose: Purpose) throws -> HeldLock? {
+        do {
+            return try LockFile(path: path + "/" + purpose.lockName, likeFile: nil).tryLock(.admin, .exclusive)
+        } catch {
+            if error.isNotFound { return nil }
+            removeContents(of: path, purpose)
+            throw error
+        }
+    }
+
+    /// Removes the directory with all that was made in it.
+    package func remove() {
+        Self.removeContents(of: path, purpose)
+        lock.release()
+    }
+
+    /// Releases the directory after it was renamed to the target, and removes its lock file there.
+    package func releaseRenamed(to target: String) {
+        // Not before: a directory that is being made is recognised by it.
+        try? Files.remove(target + "/" + purpose.lockName)
+        lock.release()
+    }
+
+    // MARK: Directories of processes that were killed
+
+    /// Removes what others left for a target that were killed while they worked.
+    ///
+    /// - Parameter beforeRemoving: Called with each directory, under its lock.
+    /// - Returns: The directories that were removed.
+    /// - Throws: `SystemError` where the directory around the target cannot be read; what `beforeRemoving` throws.
+    @discardableResult
+    package static func removeAbandoned(
+        for target: String, _ purpose: Purpose, beforeRemoving: (String) throws -> Void = { _ in }
+    ) throws -> [String] {
+        try directories(for: target, purpose).compactMap { path, _ in
+            // A lock file that is missing is made: its maker was killed before it had made one, or is about to make it,
+            // and finds then that the directory is not its own.
+            let file = try? LockFile(path: "\(path)/\(purpose.lockName)", likeFile: nil)
+            guard let lock = (try? file?.tryLock(.admin, .exclusive)) ?? nil else { return nil }
+            defer { lock.release() }
+            try beforeRemoving(path)
+            removeContents(of: path, purpose)
+            return path
+        }
+    }
+
+    /// The directories for a target whose makers were killed. Nothing is locked or changed.
+    package static func abandoned(for target: String, _ purpose: Purpose) throws -> [String] {
+        try directories(for: target, purpose).compactMap { path, process in
+            let lock = "\(path)/\(purpose.lockName)"
+            guard Files.exists(lock) else { return ProcessInspector.isAlive(process) ? nil : path }
+            return try LockFile(path: lock, likeFile: nil, allowsReadOnly: true).isHeld(.admin) ? nil : path
+        }
+    }
+
+    private static func directories(for target: String, _ purpose: Purpose) throws -> [(path: String, process: Int32)] {
+        let folder = Files.directory(of: target)
+        return try Files.names(inDirectory: folder).sorted().compactMap { name in
+            guard let process = process(ofName: name, target: Files.name(of: target), purpose) else { return nil }
+            let path = folder == "/" ? "/\(name)" : "\(folder)/\(name)"
+            return (try? Files.kind(path)) == .directory ? (path, process) : nil
+        }
+    }
+
+    /// The process that made a directory, by its name; nil when it is no staging directory of this target.
+    static func process(ofName name: String, target: String, _ purpose: Purpose) -> Int32? {
+        let beginning = "\(target).\(purpose.rawValue)-"
+        guard name.hasPrefix(beginning) else { return nil }
+        let parts = name.dropFirst(beginning.count).split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[1].count == 8, parts[1].allSatisfy(\.isHexDigit) else { return nil }
+        return Int32(parts[0])
+    }
+
+    /// Removes the files in a directory, its lock file last, and the directory where nothing is left in it.
+    private static func removeContents(of path: String, _ purpose: Purpose) {
+        for name in (try? Files.names(inDirectory: path)) ?? [] where name != purpose.lockName && purpose.owns(name) {
+            removeTwice("\(path)/\(name)")
+        }
+        removeTwice("\(path)/\(purpose.lockName)")
+        // Only where it is empty: who has made a lock file in it since is its owner now.
+        try? Files.removeDirectory(path)
+    }
+
+    /// A disk may refuse once what it does the next time.
+    private static func removeTwice(_ path: String) {
+        for _ in 0..<2 where (try? Files.remove(path)) != nil { return }
+    }
+
+    // MARK: Putting in place
+
+    /// Gives a finished file a name that must be free.
+    ///
+    /// - Throws: `SystemError`, also where the name is taken.
+    package static func link(_ path: String, to newPath: String) throws {
+        do {
+            try FileManager.default.linkItem(atPath: path, toPath: newPath)
+        } catch {
+            if Files.exists(newPath) { throw systemError("link", newPath, error) }
+            // A filesystem without hard links.
+            do {
+                try FileManager.default.moveItem(atPath: path, toPath: newPath)
+            } catch {
+                throw systemError("rename", newPath, error)
+            }
+        }
+    }
+
+    /// What Foundation reports, as the system's own error.
+    private static func systemError(_ call: String, _ path: String, _ error: any Error) -> SystemError {
+        let number = ((error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError)?.code
+        return SystemError(call: call, path: path, errorNumber: number.map { Int32(clamping: $0) } ?? EACCES)
+    }
+}

@@ -1,0 +1,142 @@
+import CipherStore
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+import StoreSharing
+
+/// The file that is to be adopted, open below SQLite from the first look at it to the end.
+///
+/// Its descriptor is opened before the first connection of this process and closed after the last (FACTS 5).
+final class AdoptedFile {
+    let path: String
+    private let descriptor: FileDescriptor
+
+    /// - Throws: `SystemError`, also when the file may not be written.
+    init(_ path: String) throws {
+        self.path = path
+        descriptor = try FileDescriptor(opening: path, .readWrite)
+    }
+
+    var byteCount: Int { get throws { try descriptor.status().byteCount } }
+
+    func beginning(_ count: Int) throws -> [UInt8] { try descriptor.read(at: 0, byteCount: count) }
+
+    /// Keeps every connection of every program out.
+    ///
+    /// - Throws: `StoreError` `storeInUse` when one is there.
+    func lock() throws {
+        guard try descriptor.tryLockSQLiteBytes() else { throw Self.inUse(path, "A connection holds a lock on it.") }
+        let others = ProcessInspector.others(using: path)
+        guard others.isEmpty else {
+            let names = others.map { "\($0) (\(ProcessInspector.commandName(of: $0) ?? "?"))" }
+            throw Self.inUse(path, "These processes have it open: \(names.joined(separator: ", ")).")
+        }
+        guard try Files.identity(path) == descriptor.status().identity else {
+            throw Self.inUse(path, "Another file took its place a moment ago.")
+        }
+    }
+
+    func unlock() { try? descriptor.unlockSQLiteBytes() }
+
+    /// Copies the file, but for its first page, into a new one that is durable and for the same users.
+    func copy(to newPath: String, firstPage: [UInt8], progress: (_ done: Int, _ total: Int) throws -> Void) throws {
+        let total = try byteCount
+        let target = try FileDescriptor(
+            opening: newPath, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
+        try FileAttributes(of: path)?.apply(to: target)
+        try target.write(firstPage)
+        var done = firstPage.count
+        while done < total {
+            let piece = try descriptor.read(at: done, byteCount: min(Limits.copiedBytes, total - done))
+            guard !piece.isEmpty else { throw SystemError.inputOutput("read", path) }
+            try target.write(piece)
+            done += piece.count
+            try progress(done, total)
+        }
+        try target.synchronize()
+    }
+
+    static func inUse(_ path: String, _ why: String) -> StoreError {
+        StoreError(
+            .storeInUse, what: "\"\(path)\" is in use.", why: why,
+            remedy: "End what uses it, then adopt it again; it was left as it is.")
+    }
+}
+
+/// A standard SQLCipher file, opened through SQLite as it is.
+final class ForeignDatabase {
+    private let path: String
+    private let configuration: Configuration
+    private var queue: DatabaseQueue?
+    private var wasInWAL = false
+
+    /// - Parameters:
+    ///   - version: SQLCipher's major version.
+    ///   - settings: What the probe has found; nil leaves it to SQLCipher.
+    init(_ path: String, _ key: UnlockedKey, version: Int, settings: CipherSettings?) {
+        self.path = path
+        var configuration = Configuration()
+        configuration.label = "StoreTools.adopt"
+        configuration.foreignKeysEnabled = false
+        configuration.acceptsDoubleQuotedStringLiterals = true
+        configuration.busyMode = .timeout(2)
+        configuration.prepareDatabase { db in
+            try key.give(to: db)
+            if version < 4 { try db.execute(sql: "PRAGMA cipher_compatibility = \(version)") }
+            if let settings { try settings.apply(to: db) }
+        }
+        self.configuration = configuration
+    }
+
+    /// Opens the file, copies what its WAL holds into it, and gives it a rollback journal.
+    ///
+    /// A program that still finds the file under its old name when the store has taken its place can then not write
+    /// to it: SQLite looks for that before it makes a journal, but not before it appends to a WAL.
+    /// - Throws: `StoreError` `storeInUse` when somebody has it open, and what opening throws.
+    func fold() throws {
+        do {
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            self.queue = queue
+            try queue.inDatabase { db in
+                guard try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal" else { return }
+                wasInWAL = true
+                // To the end of the statement: its row comes before its commit, which may fail.
+                let mode = try String.fetchAll(db, sql: "PRAGMA journal_mode = DELETE").first
+                guard mode == "delete" else { throw DatabaseError(resultCode: .SQLITE_BUSY) }
+            }
+        } catch let error as DatabaseError where [.SQLITE_BUSY, .SQLITE_LOCKED].contains(error.resultCode) {
+            throw AdoptedFile.inUse(path, "Another connection has it open.")
+        }
+    }
+
+    /// The open queue.
+    func opened() throws -> DatabaseQueue {
+        guard let queue else { throw DatabaseError(message: "the file is not open") }
+        return queue
+    }
+
+    func close() throws {
+        try queue?.close()
+        queue = nil
+    }
+
+    /// Gives the file the WAL mode again that ``fold()`` ended.
+    func restore() {
+        try? close()
+        guard wasInWAL, let queue = try? DatabaseQueue(path: path, configuration: configuration) else { return }
+        try? queue.inDatabase { _ = try String.fetchAll($0, sql: "PRAGMA journal_mode = WAL") }
+        try? queue.close()
+    }
+}
+
+extension CipherSettings {
+    /// Asks for what differs from SQLCipher's defaults, after the key.
+    func apply(to db: Database) throws {
+        let usual = kdfHash == .sha512 ? CipherSettings.sqlCipher4 : CipherSettings.sqlCipher3
+        if pageBytes != usual.pageBytes { try db.execute(sql: "PRAGMA cipher_page_size = \(pageBytes)") }
+        if hmacHash != usual.hmacHash {
+            try db.execute(sql: "PRAGMA cipher_hmac_algorithm = HMAC_\(hmacHash.rawValue.uppercased())")
+        }
+    }
+}

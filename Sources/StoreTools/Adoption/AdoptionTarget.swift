@@ -1,0 +1,120 @@
+import CipherDatabase
+import CipherStore
+import KeyCustody
+import PageFormat
+import StorePlatform
+import StoreSharing
+
+/// The file that is to become a store, as it stands there.
+struct AdoptionTarget {
+    /// With every link on the way resolved.
+    let path: String
+
+    var paths: StorePaths { StorePaths(path) }
+    var sidecar: SidecarFiles { SidecarFiles(databasePath: path) }
+
+    enum Kind: Equatable {
+        /// The standard form of SQLCipher, the salt in its first 16 bytes.
+        case standard(Salt)
+        /// The store took its place already, and only its sidecar does not say so yet.
+        case adopted
+    }
+
+    init(_ path: String) { self.path = StorePaths(path).database }
+
+    /// - Throws: ``ToolError`` or `StoreError` for everything that cannot be adopted, each with its reason.
+    func examine() throws -> Kind {
+        guard let status = try Files.status(of: path) else {
+            throw ToolError(
+                .noSuchFile, what: "There is no file \"\(path)\".", why: "The path names nothing.",
+                remedy: "Check the path.")
+        }
+        guard status.kind == .regular else { throw refused("It is a directory or a device.", "Check the path.") }
+        try MissingDatabase.requireNoDestruction(paths)
+        try requireSafeFilesystem()
+        let first = try RawFile(path).bytes(at: 0, count: 4096)
+        let hint = "Check the path; the file was left as it is."
+        switch DatabaseHeader.examine(first, fileBytes: status.byteCount, settings: nil) {
+        case .plaintextHeader: return try examineStore()
+        case .opaque(let traits) where traits.mayBeStandardSQLCipher:
+            try requireNoStore()
+            return .standard(try Salt(bytes: Array(first.prefix(Salt.byteCount))))
+        case .plainSQLite:
+            throw refused("It is a plain SQLite database.", "Encrypt it into a new store with `cipherctl import`.")
+        case .damagedHeader(let damage):
+            throw refused(
+                "It looks like a store whose header is damaged at byte \(damage.offset).", "Restore it from a backup.")
+        case .empty: throw refused("It has no bytes.", "Make a store with `cipherctl create`.")
+        case .tooShort, .opaque: throw refused("It is no encrypted database.", hint)
+        }
+    }
+
+    private func requireSafeFilesystem() throws {
+        let kind = try FilesystemKind.of(path)
+        guard !kind.isSafeForSharedWAL else { return }
+        throw StoreError(
+            .unsupportedFilesystem, what: "\"\(path)\" lies on \(kind.name), on which a store is not safe.",
+            why: "SQLite's write-ahead log needs locks and shared memory that all processes agree on.",
+            remedy: "Move the file to a local filesystem first.")
+    }
+
+    // MARK: What stands beside it
+
+    private func examineStore() throws -> Kind {
+        let copies = sidecar.read()
+        if copies.isAnnouncement { return .adopted }
+        if copies.areAbsent {
+            throw StoreError(
+                .saltMissing, what: "\"\(path)\" cannot be adopted.",
+                why: "It has a plaintext header already, so its salt is not in it, and there is no sidecar.",
+                remedy: "Put its sidecar back from a backup. Without the salt a passphrase opens nothing.")
+        }
+        throw ToolError(
+            .alreadyStore, what: "\"\(path)\" is a store already.",
+            why: "It has a plaintext header and a sidecar.", remedy: "See: cipherctl status; nothing was changed.")
+    }
+
+    /// A sidecar that stands beside a standard file belongs to another, unless an adoption was interrupted.
+    private func requireNoStore() throws {
+        let copies = sidecar.read()
+        if copies.areAbsent || copies.isAnnouncement { return }
+        throw StoreError(
+            .foreignSidecar, what: "\"\(path)\" cannot be adopted beside the sidecar of a store.",
+            why: "\"\(paths.sidecar)\" or its .bak exists, and the file is not the store that it describes.",
+            remedy: "Find out which of them belongs here, and move the other away; nothing was changed.")
+    }
+
+    /// Removes the sidecar of an adoption that was interrupted: no page was ever written under it.
+    func removeAnnouncement() throws {
+        guard sidecar.read().isAnnouncement else { return }
+        try Files.remove(sidecar.backupPath)
+        try Files.remove(sidecar.mainPath)
+        try Files.synchronize(directory: Files.directory(of: path))
+    }
+
+    // MARK: The original
+
+    /// Where a file of an older version is kept.
+    func backupPath(version: Int) -> String { "\(path).sqlcipher\(version)" }
+
+    /// - Throws: ``ToolError`` when another file has the name under which the original is to be kept.
+    func requireFreeBackup(version: Int) throws {
+        let backup = backupPath(version: version)
+        guard Files.exists(backup), try Files.identity(backup) != Files.identity(path) else { return }
+        throw ToolError(
+            .exists, what: "The original of \"\(path)\" cannot be kept.", why: "\"\(backup)\" exists.",
+            remedy: "Move it away; nothing was changed.")
+    }
+
+    func refused(_ why: String, _ remedy: String) -> ToolError {
+        ToolError(.notAdoptable, what: "\"\(path)\" cannot be adopted.", why: why, remedy: remedy)
+    }
+}
+
+extension SidecarCopies {
+    /// Whether there is a sidecar, and all that can be read of it says that its store is still to come.
+    var isAnnouncement: Bool {
+        let sidecars = SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }
+        return !sidecars.isEmpty && sidecars.allSatisfy { $0.state == .creating }
+    }
+}

@@ -1,0 +1,224 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+
+/// Makes a store of a standard SQLCipher file and puts it in the file's place.
+///
+/// A file of version 4 keeps every page but the first, which is encrypted again with the same key so that its first 32
+/// bytes are readable and the salt moves to the sidecar. A file of an older version is copied row by row, and kept.
+///
+/// Whatever happens, the name leads to one of two complete files: the old one, which opens as before, or the store. The
+/// sidecar goes first, in state `creating`, which beside a standard file says nothing but that an adoption was interrupted.
+struct FileAdoption {
+    let target: AdoptionTarget
+    let salt: Salt
+    let key: UnlockedKey
+    /// What fits the file; nil for version 1, which only SQLCipher itself can tell.
+    let found: CipherProbe.Found?
+    /// SQLCipher's major version.
+    let version: Int
+    let run: ToolRun
+
+    struct Result {
+        let hash: ContentHash
+        /// Where the original is kept; nil when the store has its pages.
+        let original: String?
+        /// What failed after the store had taken the file's place; the opening that follows does it again.
+        let postponed: (any Error)?
+        /// Whether its sidecar says that the store is complete.
+        let isReady: Bool
+    }
+
+    /// What is ready to take the file's place.
+    private struct Replacement {
+        let sidecar: Sidecar
+        let dataKey: DataKey
+        let hash: ContentHash
+    }
+
+    /// The caller holds the opening lock.
+    func adopt() throws -> Result {
+        let file = try AdoptedFile(target.path)
+        let known = try found.map { try UnlockedKey(raw: $0.dataKey) } ?? key
+        let source = ForeignDatabase(target.path, known, version: version, settings: found?.settings)
+        let staging = try StagingDirectory(for: target.path, .adopting)
+        let staged = TargetPlace(path: target.path, run: run).databasePath(in: staging)
+        defer { staging.remove() }
+        var kept: (path: String, isNew: Bool)?
+        do {
+            try source.fold()
+            let replacement = try prepare(file, source, at: staged)
+            CrashPoint.reach(.adoptionPrepared)
+            try run.check()
+            kept = try keepOriginal()
+            // Between announcement and end the process must not be stopped by Ctrl-Z: it keeps everybody out.
+            let (postponed, isReady) = try JobControlSuspension.withoutStopping {
+                try publish(replacement, from: staged)
+            }
+            return Result(hash: replacement.hash, original: kept?.path, postponed: postponed, isReady: isReady)
+        } catch {
+            if let kept, kept.isNew { try? Files.remove(kept.path) }
+            file.unlock()
+            source.restore()
+            throw error
+        }
+    }
+
+    // MARK: Preparing
+
+    private func prepare(_ file: AdoptedFile, _ source: ForeignDatabase, at path: String) throws -> Replacement {
+        if version == 4, let found { return try prepareByFirstPage(file, source, found, at: path) }
+        var firstPage: [UInt8] = []
+        let copied = try EncryptedCopy(source: source.opened(), key: key, scheme: .direct, run: run).make(at: path) {
+            firstPage = try file.beginning(1024)
+        }
+        try lock(file, source, unchangedSince: firstPage)
+        let staged = try FileDescriptor(opening: path, .readWrite)
+        try FileAttributes(of: target.path)?.apply(to: staged)
+        try staged.synchronize()
+        let files = SidecarFiles(databasePath: path)
+        guard let made = try files.choose(files.read(), unlock: key.unlock) else {
+            throw SystemError(call: "open", path: files.mainPath, errorNumber: ENOENT)
+        }
+        return Replacement(sidecar: made.sidecar, dataKey: made.dataKey, hash: copied.hash)
+    }
+
+    private func prepareByFirstPage(
+        _ file: AdoptedFile, _ source: ForeignDatabase, _ found: CipherProbe.Found, at path: String
+    ) throws -> Replacement {
+        let pageBytes = found.settings.pageBytes
+        var firstPage: [UInt8] = []
+        let hash = try source.opened().read { db in
+            let hash = try ContentHash.of(db, run, .readingSource)
+            firstPage = try file.beginning(pageBytes)
+            return hash
+        }
+        try lock(file, source, unchangedSince: firstPage)
+        var settings = found.settings
+        settings.plaintextHeaderBytes = CipherSettings.plaintextHeader.plaintextHeaderBytes
+        let newPage = try reencrypt(firstPage, found, settings)
+        try file.copy(to: path, firstPage: newPage) { done, total in
+            try run.check()
+            run.report(ToolProgress(.copyingFile, done: done, total: total))
+        }
+        try verify(path, UnlockedKey(raw: found.dataKey), settings, expecting: hash)
+        return Replacement(
+            sidecar: try .creating(settings: settings, salt: salt), dataKey: found.dataKey, hash: hash)
+    }
+
+    /// Closes the connection and keeps all others out; nobody may have written in between.
+    private func lock(_ file: AdoptedFile, _ source: ForeignDatabase, unchangedSince firstPage: [UInt8]) throws {
+        try source.close()
+        try file.lock()
+        let hasLog = try [target.paths.wal, target.paths.journal].contains { try Files.byteCount($0) ?? 0 > 0 }
+        // In rollback mode every transaction that writes gives page 1 a new initialization vector.
+        guard !hasLog, try file.beginning(firstPage.count) == firstPage else {
+            throw AdoptedFile.inUse(target.path, "Another program wrote to it meanwhile.")
+        }
+        CrashPoint.reach(.adoptionLocked)
+    }
+
+    /// The same first page, with a plaintext header.
+    private func reencrypt(
+        _ page: [UInt8], _ found: CipherProbe.Found, _ settings: CipherSettings
+    ) throws -> [UInt8] {
+        var old = try found.codec(salt, found.settings)
+        var new = try found.codec(salt, settings)
+        var plain = [UInt8](repeating: 0, count: page.count)
+        var result = plain
+        try page.withUnsafeBytes { page in
+            try plain.withUnsafeMutableBytes { plain in
+                try old.decrypt(page, number: 1, into: plain)
+                try result.withUnsafeMutableBytes { result in
+                    try new.encrypt(UnsafeRawBufferPointer(plain), number: 1, into: result)
+                }
+            }
+        }
+        return result
+    }
+
+    /// Reads everything back from the new file, and compares.
+    private func verify(
+        _ path: String, _ key: UnlockedKey, _ settings: CipherSettings, expecting hash: ContentHash
+    ) throws {
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.label = "StoreTools.verify"
+        configuration.prepareDatabase { [salt] db in
+            try key.give(to: db)
+            try settings.apply(to: db)
+            try db.execute(sql: "PRAGMA cipher_plaintext_header_size = \(settings.plaintextHeaderBytes)")
+            try db.execute(sql: "PRAGMA cipher_salt = \"x'\(salt.hex)'\"")
+        }
+        let queue = try DatabaseQueue(path: path, configuration: configuration)
+        defer { try? queue.close() }
+        let copied = try queue.read { db in try ContentHash.of(db, run, .verifyingCopy) }
+        guard copied == hash else {
+            throw ToolError(
+                .contentDiffers, what: "The store is not the same as \"\(target.path)\".",
+                why: "The content hash was \(hash.hex) before, and is \(copied.hex) after.",
+                remedy: "The file was left as it is. This is a defect of this program: please report it.")
+        }
+    }
+
+    // MARK: Publishing
+
+    /// Gives the original a second name, which stays.
+    ///
+    /// - Returns: That name, and whether it was made here; nil when the store has the original's pages.
+    private func keepOriginal() throws -> (path: String, isNew: Bool)? {
+        guard version < 4 else { return nil }
+        let backup = target.backupPath(version: version)
+        guard !Files.exists(backup) else { return (backup, false) }
+        do {
+            do {
+                try FileManager.default.linkItem(atPath: target.path, toPath: backup)
+            } catch {
+                // A filesystem without hard links.
+                try FileManager.default.copyItem(atPath: target.path, toPath: backup)
+                try FileDescriptor(opening: backup, .readOnly).synchronize()
+            }
+            try Files.synchronize(directory: Files.directory(of: backup))
+        } catch {
+            try? Files.remove(backup)
+            throw error
+        }
+        return (backup, true)
+    }
+
+    /// Puts the store in the file's place. The rename is the commit point.
+    ///
+    /// - Returns: What failed after the rename, nil when all is done and durable; and whether the sidecar says that the store
+    ///   is complete. Where it does not, the next opening for writing completes it.
+    /// - Throws: What failed before the rename: the file is what it was.
+    private func publish(_ replacement: Replacement, from path: String) throws -> (
+        postponed: (any Error)?, isReady: Bool
+    ) {
+        try target.removeAnnouncement()
+        var announced = replacement.sidecar
+        announced.state = .creating
+        announced.generation = 1
+        do {
+            try target.sidecar.write(announced, dataKey: replacement.dataKey)
+            CrashPoint.reach(.adoptionAnnounced)
+            try AtomicFile.move(path, to: target.path)
+        } catch {
+            // Unless the store is there already, and only its folder could not be made durable.
+            guard Files.exists(path) else { return (error, false) }
+            try? target.removeAnnouncement()
+            throw error
+        }
+        CrashPoint.reach(.adoptionRenamed)
+        var isReady = false
+        do {
+            try target.sidecar.write(announced.next(.ready), dataKey: replacement.dataKey) { isReady = true }
+        } catch {
+            return (error, isReady)
+        }
+        CrashPoint.reach(.adoptionEnded)
+        return (nil, true)
+    }
+}

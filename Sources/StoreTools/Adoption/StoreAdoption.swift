@@ -1,0 +1,160 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+import StoreSharing
+
+/// Turns an SQLCipher database into a store, in its place.
+///
+/// ```swift
+/// let report = try StoreAdoption("app.db", unlockedBy: .keyFile(path: "app.key")).run()
+/// ```
+///
+/// A database of SQLCipher 4 keeps its key and all pages but the first. One of an older version is copied row by row, and the
+/// original stays beside it as `<path>.sqlcipher3` (or 2, or 1). The content hash is compared before the store takes the file's
+/// place. An adoption that is interrupted leaves the file as it was, or the store; run it again to complete it. Nobody may
+/// have the database open, this process included.
+public struct StoreAdoption: StoreTool {
+    /// The database file.
+    public let path: String
+    /// The major version of SQLCipher that made the database, 1 to 4.
+    public var sqlCipherVersion = 4
+    /// How the store keeps its data key. With `.slots` the store gets a key slot in the end, and its former passphrase opens
+    /// the database until the data key is rotated.
+    public var scheme = KeyScheme.direct
+    private let key: ToolKey
+
+    /// - Parameters:
+    ///   - path: The database file.
+    ///   - source: Where the key of the database comes from; asked once, when the file is found fit to be adopted.
+    public init(_ path: String, unlockedBy source: KeySource) { self.init(path, key: ToolKey(source)) }
+
+    package init(_ path: String, key: ToolKey) {
+        self.path = path
+        self.key = key
+    }
+
+    /// What was adopted.
+    public struct Report: Sendable {
+        /// The database file.
+        public let path: String
+        /// The store's name for life.
+        public let storeID: StoreID
+        /// The hash of the content, before and after; nil when an earlier adoption was completed.
+        public let contentHash: ContentHash?
+        /// Where the original is kept; nil when the store has its pages.
+        public let original: String?
+        /// How long it took.
+        public let duration: Duration
+        /// What went well all the same but should be known.
+        public let notices: [String]
+
+        /// Whether the file was a store already, and an earlier adoption of it was completed.
+        public var completedEarlierAdoption: Bool { contentHash == nil }
+    }
+
+    /// - Throws: ``ToolError`` `noSuchFile`, `notAdoptable`, `alreadyStore`, `otherVersion`, `exists`, `contentDiffers`;
+    ///   `StoreError` `wrongKey`, `storeInUse`, `saltMissing`, `foreignSidecar`, `unsupportedFilesystem`; what reading and
+    ///   writing throw; `CancellationError`: the file is as it was then. ``ToolError`` `adoptionInterrupted` and `incomplete`
+    ///   say what is there and what is left to do.
+    public func perform(_ run: ToolRun) throws -> Report {
+        let start = ContinuousClock.now
+        let target = AdoptionTarget(path)
+        let place = TargetPlace(path: target.path, run: run)
+        let kind = try target.examine()
+        if case .standard = kind { try target.requireFreeBackup(version: sqlCipherVersion) }
+        let key = try key.unlocked()
+        let found = try prove(key, kind, target)
+        // A file that cannot be adopted gets no lock file.
+        let opening = try place.lockOpening(likeFile: target.path)
+        defer { opening.release() }
+        try place.removeAbandoned(.adopting, whose: "an adoption left that was killed")
+        guard try target.examine() == kind else { throw AdoptedFile.inUse(target.path, "It changed a moment ago.") }
+        try run.check()
+        var result: FileAdoption.Result?
+        if case .standard(let salt) = kind {
+            result = try FileAdoption(
+                target: target, salt: salt, key: key, found: found, version: sqlCipherVersion, run: run
+            ).adopt()
+        }
+        opening.release()
+        let store = try complete(result, key, run)
+        defer { try? store.close() }
+        for notice in store.notices { run.notice(notice) }
+        try convert(store, key, run)
+        return Report(
+            path: path, storeID: store.storeID, contentHash: result?.hash, original: result?.original,
+            duration: .now - start, notices: run.notices)
+    }
+
+    private func prove(
+        _ key: UnlockedKey, _ kind: AdoptionTarget.Kind, _ target: AdoptionTarget
+    ) throws -> CipherProbe.Found? {
+        guard case .standard(let salt) = kind else { return nil }
+        return try CipherProbe(target.path, salt: salt, key: key).prove(path, version: sqlCipherVersion)
+    }
+
+    /// Opens the store that took the file's place: that turns it to write-ahead logging, -wal and -shm stay from here on,
+    /// and completes what the adoption could not.
+    ///
+    /// - Throws: ``ToolError`` that says that the file is converted, whatever failed.
+    private func complete(_ result: FileAdoption.Result?, _ key: UnlockedKey, _ run: ToolRun) throws -> SharedStore {
+        // What failed may have been the second copy alone.
+        let isReady = result?.isReady == true
+        do {
+            let store = try SharedStore.open(at: path, unlockedBy: key.source)
+            if let failure = result?.postponed {
+                // A directory whose fsync failed may hold the former name yet after a power cut.
+                run.notice("this failed once and was done again: \(ToolError.explanation(of: failure))")
+                try Files.synchronize(directory: Files.directory(of: StorePaths(path).database))
+            }
+            // One that was interrupted is completed, and recorded, by the opening.
+            if isReady { StoreOpening.logCreation(path, .direct, run) }
+            return store
+        } catch {
+            // Completing an earlier adoption, a key that is refused is the caller's mistake.
+            if result == nil, Self.isRefusal(error) { throw error }
+            if isReady { StoreOpening.logCreation(path, .direct, run) }
+            let state = SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed?.state
+            let again =
+                isReady || state == .ready
+                ? "The store is complete; the next opening for writing does what is left."
+                : "Free space or mend the disk, then run the same command again, which completes the adoption."
+            throw ToolError(
+                .adoptionInterrupted,
+                what: "The adoption of \"\(path)\" was interrupted after the store had taken the file's place.",
+                why: ToolError.explanation(of: error),
+                remedy:
+                    "The file is converted, with all its rows: its key opens it as a store, and no longer as a standard "
+                    + "SQLCipher file. \(again)",
+                cause: error)
+        }
+    }
+
+    /// Whether an error says that the key or the rights of the caller do not open the store.
+    private static func isRefusal(_ error: any Error) -> Bool {
+        switch error {
+        case let error as StoreError:
+            [.invalidKey, .wrongKey, .keyMissing, .logMissing, .backupReadOnly].contains(error.code)
+        case let error as DatabaseError:
+            [.SQLITE_AUTH, .SQLITE_READONLY, .SQLITE_PERM].contains(error.resultCode)
+        case let error as SystemError: error.isPermission && !error.isNotFound
+        default: false
+        }
+    }
+
+    /// Gives the store key slots where that was asked for.
+    private func convert(_ store: SharedStore, _ key: UnlockedKey, _ run: ToolRun) throws {
+        guard scheme == .slots, try store.keys.summary().scheme == .direct else { return }
+        do {
+            try JobControlSuspension.withoutStopping { try store.keys.convertToSlots(key.source) }
+        } catch {
+            throw ToolError(
+                .incomplete, what: "\"\(path)\" was adopted as a direct store, and did not get key slots.",
+                why: ToolError.explanation(of: error),
+                remedy:
+                    "The store is complete and opens with its key. Give it slots with `cipherctl key convert --to slots`.",
+                cause: error)
+        }
+        run.notice(StoreStatus.Report.formerPassphrase)
+    }
+}

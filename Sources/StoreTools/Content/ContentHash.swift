@@ -1,0 +1,138 @@
+import CipherStore
+import KeyCustody
+import StoreCrypto
+
+/// A digest of everything a database says: schema, rows with their row ids, `user_version` and `application_id`.
+///
+/// Two databases have the same hash exactly when they hold the same content, however they are encrypted, paged or
+/// indexed. `Docs/Commands.md` defines the bytes that are digested.
+public struct ContentHash: Hashable, Sendable {
+    /// SHA-256 in hexadecimal.
+    public let hex: String
+
+    /// Reads the whole database; call it inside a read transaction.
+    ///
+    /// - Throws: `DatabaseError`.
+    public static func of(_ db: Database) throws -> ContentHash { try of(db) {} }
+
+    /// The same, with progress in a phase of a run.
+    ///
+    /// - Throws: `DatabaseError`, `CancellationError`.
+    static func of(_ db: Database, _ run: ToolRun, _ phase: ToolProgress.Phase) throws -> ContentHash {
+        var rows = RowCounter(run, phase)
+        return try of(db) { try rows.next() }
+    }
+
+    /// - Parameter progress: Called after each row; an error ends the work.
+    private static func of(_ db: Database, progress: () throws -> Void) throws -> ContentHash {
+        var stream = try DigestStream()
+        stream.text("cipherstore content hash 1")
+        for pragma in ["user_version", "application_id"] {
+            stream.integer(try Int64.fetchOne(db, sql: "PRAGMA main.\(pragma)") ?? 0)
+        }
+        let schema = try SchemaEntry.all(db)
+        let named = schema.filter { !$0.name.lowercased().hasPrefix("sqlite_") }
+        for entry in named.sorted(by: { $0.sortKey.lexicographicallyPrecedes($1.sortKey) }) {
+            stream.mark(.schemaEntry)
+            for text in [entry.type, entry.name, entry.table] { stream.text(text) }
+            if let sql = entry.sql { stream.text(sql) } else { stream.mark(.null) }
+        }
+        let tables = schema.filter { $0.isStoredTable && !$0.isStatistics }.map(\.name)
+        for name in tables.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) {
+            try add(TableShape(name, in: db), db, to: &stream, progress)
+        }
+        return ContentHash(hex: try stream.finish())
+    }
+
+    private static func add(
+        _ table: TableShape, _ db: Database, to stream: inout DigestStream, _ progress: () throws -> Void
+    ) throws {
+        stream.mark(.table)
+        stream.text(table.name)
+        let statement = try db.makeStatement(sql: table.select(table.columns))
+        try statement.forEachLentRow { row in
+            stream.mark(.row)
+            for index in 0..<statement.columnCount { stream.value(row[index]) }
+            try progress()
+        }
+    }
+}
+
+extension SchemaEntry {
+    /// Orders by type, then by name, byte by byte; no name holds a zero byte.
+    fileprivate var sortKey: [UInt8] { Array("\(type)\0\(name)".utf8) }
+}
+
+/// Values on their way into the digest: a tag, then a length where it varies, then the bytes.
+private struct DigestStream: ~Copyable {
+    enum Tag: UInt8 {
+        case null = 0
+        case integer = 1
+        case real = 2
+        case text = 3
+        case blob = 4
+        case schemaEntry = 0x10
+        case table = 0x11
+        case row = 0x12
+    }
+
+    private var digest: ContentDigest
+    private var buffer: [UInt8] = []
+    private static let pieceBytes = 64 * 1024
+
+    init() throws { digest = try ContentDigest() }
+
+    mutating func mark(_ tag: Tag) {
+        buffer.append(tag.rawValue)
+        if buffer.count >= Self.pieceBytes { flush() }
+    }
+
+    mutating func integer(_ value: Int64) {
+        mark(.integer)
+        number(UInt64(bitPattern: value))
+    }
+
+    mutating func text(_ text: String) {
+        mark(.text)
+        var text = text
+        text.withUTF8 { bytes(UnsafeRawBufferPointer($0)) }
+    }
+
+    mutating func value(_ value: LentValue) {
+        switch value {
+        case .null: mark(.null)
+        case .integer(let value): integer(value)
+        case .real(let value):
+            mark(.real)
+            number(value.bitPattern)
+        case .text(let text):
+            mark(.text)
+            bytes(text)
+        case .blob(let blob):
+            mark(.blob)
+            bytes(blob)
+        }
+    }
+
+    consuming func finish() throws -> String {
+        flush()
+        return Hex.text(try digest.finish())
+    }
+
+    private mutating func number(_ value: UInt64) { withUnsafeBytes(of: value.bigEndian) { buffer += $0 } }
+
+    private mutating func bytes(_ bytes: UnsafeRawBufferPointer) {
+        number(UInt64(bytes.count))
+        if bytes.count < Self.pieceBytes {
+            buffer += bytes
+        } else {
+            flush()
+            digest.update(bytes)
+        }
+    }
+
+    private mutating func flush() {
+        buffer.withUnsafeBytes { digest.update($0) }
+        buffer.removeAll(keepingCapacity: true)
+    }
+}

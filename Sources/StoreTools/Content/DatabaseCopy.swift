@@ -1,0 +1,213 @@
+import CipherStore
+
+/// Copies the whole content of one database into an empty one, row by row, as it is stored.
+///
+/// SQLCipher's own `sqlcipher_export` gives rows of tables without an integer primary key new row ids, which breaks
+/// external-content full-text indexes, and needs the source attached to a connection that may write to it. This copy
+/// reads through a connection that cannot, keeps row ids, and can be interrupted.
+struct DatabaseCopy {
+    let source: Database
+    let target: Database
+    /// Called after each row; an error ends the copy.
+    let progress: (_ table: String) throws -> Void
+
+    /// Both connections are inside a transaction; the target's schema may be written (`writable_schema`).
+    ///
+    /// - Returns: How many rows were copied.
+    /// - Throws: `DatabaseError`, or the error of `progress`.
+    func run() throws -> Int {
+        let schema = try SchemaEntry.all(source)
+        let tables = schema.filter { $0.isStoredTable }
+        for table in tables where table.name != Self.sequenceTable { try create(table) }
+        try createSequenceTableIfLeftBehind(tables)
+        var rows = 0
+        for table in tables where table.name != Self.sequenceTable { rows += try copyRows(of: table) }
+        if let sequence = tables.first(where: { $0.name == Self.sequenceTable }) {
+            // Filled by the rows above; what counts is what the source has, names of dropped tables included.
+            try target.execute(sql: "DELETE FROM main.\(Self.sequenceTable)")
+            rows += try copyRows(of: sequence)
+        }
+        for index in schema where index.type == "index" { try create(index) }
+        try enterWithoutPages(schema)
+        for pragma in ["user_version", "application_id"] {
+            let value = try Int64.fetchOne(source, sql: "PRAGMA main.\(pragma)") ?? 0
+            try target.execute(sql: "PRAGMA main.\(pragma) = \(value)")
+        }
+        return rows
+    }
+
+    private static let sequenceTable = "sqlite_sequence"
+
+    // Compiled as one statement: a schema that was tampered with cannot bring in another.
+    private func create(_ entry: SchemaEntry) throws {
+        // Indexes without SQL belong to a UNIQUE or PRIMARY KEY and come with their table.
+        guard let sql = entry.sql else { return }
+        try target.makeStatement(sql: sql).execute()
+    }
+
+    /// SQLite makes the table with the first AUTOINCREMENT; the source may have dropped the last of those.
+    private func createSequenceTableIfLeftBehind(_ tables: [SchemaEntry]) throws {
+        guard tables.contains(where: { $0.name == Self.sequenceTable }),
+            try !SchemaEntry.all(target).contains(where: { $0.name == Self.sequenceTable })
+        else { return }
+        try target.execute(sql: "CREATE TABLE main.\(Self.sequenceTable)(name,seq)")
+    }
+
+    private func copyRows(of table: SchemaEntry) throws -> Int {
+        let shape = try TableShape(table.name, in: source)
+        let rows = try source.makeStatement(sql: shape.select(shape.givenColumns))
+        return try target.makeStatement(sql: shape.insert).insertRows(of: rows) { try progress(table.name) }
+    }
+
+    /// Views, triggers and virtual tables are nothing but their text; running it would make a virtual table's shadow
+    /// tables a second time. Triggers come last, since they need what they belong to.
+    private func enterWithoutPages(_ schema: [SchemaEntry]) throws {
+        let entries = schema.filter { !$0.hasPages }
+        for entry in entries.filter({ $0.type != "trigger" }) + entries.filter({ $0.type == "trigger" }) {
+            try target.execute(
+                sql: "INSERT INTO main.sqlite_schema (type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, 0, ?)",
+                arguments: [entry.type, entry.name, entry.table, entry.sql])
+        }
+    }
+}
+
+/// What a new database must know before its first page exists.
+struct DatabaseLayout: Sendable {
+    let pageBytes: Int
+    private let encoding: String
+    private let autoVacuum: Int
+
+    /// The layout of a database that is to be copied.
+    init(_ db: Database) throws {
+        pageBytes = try Int.fetchOne(db, sql: "PRAGMA main.page_size") ?? 4096
+        encoding = try String.fetchOne(db, sql: "PRAGMA main.encoding") ?? "UTF-8"
+        autoVacuum = try Int.fetchOne(db, sql: "PRAGMA main.auto_vacuum") ?? 0
+    }
+
+    /// A configuration for the connection that makes the copy.
+    ///
+    /// - Parameter setsPageSize: False for an encrypted database, whose pages have the size in its cipher settings.
+    func configuration(label: String, setsPageSize: Bool) -> Configuration {
+        var configuration = Configuration()
+        configuration.label = label
+        configuration.foreignKeysEnabled = false
+        // Old schemas quote strings so; they are taken over as they are.
+        configuration.acceptsDoubleQuotedStringLiterals = true
+        configuration.prepareDatabase { db in
+            if setsPageSize { try db.execute(sql: "PRAGMA page_size = \(pageBytes)") }
+            try db.execute(sql: "PRAGMA encoding = '\(encoding)'")
+            try db.execute(sql: "PRAGMA auto_vacuum = \(autoVacuum)")
+            // Nobody else sees the file, and a copy that fails is thrown away as a whole.
+            try db.execute(sql: "PRAGMA journal_mode = OFF")
+            try db.execute(sql: "PRAGMA synchronous = OFF")
+            try db.execute(sql: "PRAGMA cache_size = -65536")
+        }
+        return configuration
+    }
+}
+
+extension DatabaseCopy {
+    /// Copies a database into an empty one, closes that, and hashes the source in the transaction in which it was read: another
+    /// process may be writing to it.
+    ///
+    /// - Parameter queue: A connection to the empty database, which is closed in any case.
+    /// - Returns: How many rows were copied, and the hash of the source.
+    /// - Throws: `DatabaseError`, `CancellationError`.
+    static func copy(_ source: Database, into queue: DatabaseQueue, _ run: ToolRun) throws -> (Int, ContentHash) {
+        var counter = RowCounter(run, .copyingRows)
+        let rows: Int
+        do {
+            rows = try queue.inDatabase { db in
+                try db.execute(sql: "PRAGMA writable_schema = ON; PRAGMA ignore_check_constraints = ON")
+                var rows = 0
+                try db.inTransaction(.immediate) {
+                    rows = try DatabaseCopy(source: source, target: db) { try counter.next(table: $0) }.run()
+                    return .commit
+                }
+                return rows
+            }
+            try queue.close()
+        } catch {
+            try? queue.close()
+            throw error
+        }
+        return (rows, try ContentHash.of(source, run, .rereadingSource))
+    }
+}
+
+/// What must be known of a table to go through all of its rows in a defined order.
+struct TableShape {
+    let name: String
+    /// All columns, generated ones included, in their order.
+    let columns: [String]
+    /// The columns whose values are stored because somebody gave them.
+    let givenColumns: [String]
+    /// A name under which SQL can reach the row id; nil for tables that have none, or that hide all of its names.
+    let rowIDName: String?
+    private let order: [String]
+
+    /// - Throws: `DatabaseError`.
+    init(_ name: String, in db: Database) throws {
+        self.name = name
+        let rows = try Row.fetchAll(
+            db, sql: "SELECT name, pk, hidden FROM pragma_table_xinfo(?) ORDER BY cid", arguments: [name])
+        let columns = rows.map { (name: $0[0] as String, keyPosition: $0[1] as Int, hidden: $0[2] as Int) }
+        self.columns = columns.map(\.name)
+        // 2 and 3 are generated columns: https://www.sqlite.org/pragma.html#pragma_table_xinfo
+        givenColumns = columns.filter { $0.hidden == 0 }.map(\.name)
+        rowIDName = Self.rowIDName(name, taken: Set(columns.map { $0.name.lowercased() }), db)
+        let key = columns.filter { $0.keyPosition > 0 }.sorted { $0.keyPosition < $1.keyPosition }.map(\.name)
+        order = rowIDName.map { [$0] } ?? (key.isEmpty ? self.columns : key).map(\.quotedIdentifier)
+    }
+
+    private static func rowIDName(_ table: String, taken: Set<String>, _ db: Database) -> String? {
+        // Tables WITHOUT ROWID refuse these names.
+        ["_rowid_", "rowid", "oid"].first { name in
+            !taken.contains(name)
+                && (try? db.makeStatement(sql: "SELECT \(name) FROM main.\(table.quotedIdentifier)")) != nil
+        }
+    }
+
+    /// All rows in the defined order, the row id first where there is one.
+    func select(_ columns: [String]) -> String {
+        let wanted = (rowIDName.map { [$0] } ?? []) + columns.map(\.quotedIdentifier)
+        return "SELECT \(wanted.joined(separator: ", ")) FROM main.\(name.quotedIdentifier) "
+            + "ORDER BY \(order.joined(separator: ", "))"
+    }
+
+    /// Takes what ``select(_:)`` of the given columns returns.
+    var insert: String {
+        let wanted = (rowIDName.map { [$0] } ?? []) + givenColumns.map(\.quotedIdentifier)
+        let places = wanted.map { _ in "?" }.joined(separator: ", ")
+        return "INSERT INTO main.\(name.quotedIdentifier) (\(wanted.joined(separator: ", "))) VALUES (\(places))"
+    }
+}
+
+extension String {
+    /// The name as SQL takes it whatever it holds.
+    var quotedIdentifier: String { "\"" + replacing("\"", with: "\"\"") + "\"" }
+}
+
+/// One entry of a database's schema.
+struct SchemaEntry {
+    let type: String
+    let name: String
+    let table: String
+    /// Whether it has pages of its own: tables and indexes do; views, triggers and virtual tables do not.
+    let hasPages: Bool
+    let sql: String?
+
+    /// The whole schema, in the order in which it is stored, without what a store keeps there for itself.
+    static func all(_ db: Database) throws -> [SchemaEntry] {
+        try Row.fetchAll(
+            db, sql: "SELECT type, name, tbl_name, ifnull(rootpage, 0), sql FROM main.sqlite_schema ORDER BY rowid"
+        ).map { SchemaEntry(type: $0[0], name: $0[1], table: $0[2], hasPages: ($0[3] as Int) > 0, sql: $0[4]) }
+            .filter { !CustodyTable.isNamed($0.table) }
+    }
+
+    /// Whether it is a table whose rows are stored in pages of the database: shadow tables too, virtual ones not.
+    var isStoredTable: Bool { type == "table" && hasPages }
+
+    /// Notes of the query planner, which ANALYZE makes again; they are no content.
+    var isStatistics: Bool { name.lowercased().hasPrefix("sqlite_stat") }
+}

@@ -1,0 +1,53 @@
+import CipherStore
+import PageFormat
+import StorePlatform
+
+/// A plain SQLite database, opened for reading alone: nothing of it is ever changed.
+package enum PlainSource {
+    /// Opens the database, with what its write-ahead log holds.
+    ///
+    /// - Throws: ``ToolError`` when it is no plain SQLite database, `StoreError`, `DatabaseError`, `SystemError`.
+    package static func open(_ path: String) throws -> DatabaseQueue {
+        try requirePlain(path)
+        var configuration = Configuration()
+        configuration.readonly = true
+        configuration.allowsUnencrypted = true
+        configuration.foreignKeysEnabled = false
+        configuration.busyMode = .timeout(5)
+        configuration.label = "StoreTools.plain"
+        do {
+            return try DatabaseQueue(path: path, configuration: configuration)
+        } catch let error as DatabaseError where [.SQLITE_CANTOPEN, .SQLITE_READONLY].contains(error.resultCode) {
+            throw ToolError(
+                .plainNeedsRecovery, what: "\"\(path)\" cannot be read without changing something.",
+                why:
+                    "\(error.message ?? "SQLite refused"): its journal or write-ahead log needs files beside it that this "
+                    + "process may not make or change.",
+                remedy: "Copy the file with its -wal and -journal to a place of your own, and use the copy.")
+        }
+    }
+
+    private static func requirePlain(_ path: String) throws {
+        guard let status = try Files.status(of: path) else {
+            throw ToolError(
+                .noSuchFile, what: "There is no file \"\(path)\".", why: "The path names nothing.",
+                remedy: "Check the path.")
+        }
+        guard status.kind == .regular else { throw notPlain(path, "It is a directory or a device.") }
+        let first = try RawFile(path).bytes(at: 0, count: 4096)
+        switch DatabaseHeader.examine(first, fileBytes: status.byteCount, settings: nil) {
+        case .plainSQLite: return
+        case .empty: throw notPlain(path, "It has no bytes.")
+        case .plaintextHeader, .damagedHeader: throw notPlain(path, "It looks like an encrypted store.")
+        case .tooShort: throw notPlain(path, "It is too short for a database.")
+        case .opaque(let traits):
+            throw notPlain(path, traits.looksRandom ? "It may be encrypted already." : "It is no database.")
+        }
+    }
+
+    private static func notPlain(_ path: String, _ why: String) -> ToolError {
+        ToolError(
+            .notPlain, what: "\"\(path)\" is not a plain SQLite database.", why: why,
+            remedy: "Check the path. An encrypted store needs no import; the file was left as it is.")
+    }
+}

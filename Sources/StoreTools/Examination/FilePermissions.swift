@@ -1,0 +1,120 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+import StoreSharing
+
+/// Who may use the files of a store.
+struct FilePermissions {
+    let paths: StorePaths
+
+    /// The files by what they are called in findings.
+    private var files: [(noun: String, path: String)] {
+        [
+            ("database", paths.database), ("sidecar", paths.sidecar),
+            ("second copy of the sidecar", paths.sidecarBackup),
+            ("lock file", paths.lock), ("key log", KeyLog(databasePath: paths.database).path),
+            ("write-ahead log", paths.wal), ("shared memory", paths.sharedMemory),
+        ]
+    }
+
+    func findings() -> [Finding] {
+        let statuses = files.compactMap { file in
+            ((try? Files.status(of: file.path)) ?? nil).map { (file.noun, file.path, $0) }
+        }
+        var findings = statuses.flatMap { Self.findings(noun: $0.0, path: $0.1, $0.2) }
+        findings += directoryFindings()
+        let readable = statuses.filter { $0.2.permissions & 0o004 != 0 && $0.2.kind == .regular }.map(\.0)
+        if readable.contains("database") {
+            findings.append(
+                Finding(
+                    .note, "othersMayRead",
+                    "every user of the machine may read: \(readable.joined(separator: ", ")); with database and sidecar "
+                        + "passphrases can be tried at leisure",
+                    remedy: "chmod o-r where only one user or group uses the store"))
+        }
+        guard let database = statuses.first(where: { $0.0 == "database" })?.2 else { return findings }
+        findings += statuses.compactMap { Self.wider(noun: $0.0, path: $0.1, $0.2, than: database) }
+        let others = statuses.dropFirst().filter {
+            $0.2.owner != database.owner || $0.2.group != database.group
+                || $0.2.permissions & 0o666 != database.permissions & 0o666
+        }
+        if !others.isEmpty {
+            findings.append(
+                Finding(
+                    .note, "attributesDiffer",
+                    "owner, group or mode of the database is not that of: \(others.map(\.0).joined(separator: ", "))",
+                    remedy: "users who may use the one and not the other get errors: give all the same"))
+        }
+        return findings
+    }
+
+    private static func findings(noun: String, path: String, _ status: FileStatus) -> [Finding] {
+        guard status.kind == .regular else {
+            return [
+                Finding(.problem, "notRegular", "the \(noun) \"\(path)\" is no regular file", remedy: "move it away")
+            ]
+        }
+        let mode = String(status.permissions & 0o777, radix: 8)
+        if status.permissions & 0o002 != 0 {
+            return [
+                Finding(
+                    .risk, "othersMayWrite", "every user of the machine may write the \(noun) (mode \(mode))",
+                    remedy: "chmod o-w '\(path)'")
+            ]
+        }
+        return []
+    }
+
+    /// A file that lets in somebody whom the database does not. Of the sidecar that is enough to try passphrases.
+    private static func wider(noun: String, path: String, _ status: FileStatus, than database: FileStatus) -> Finding? {
+        let more = status.permissions & 0o066 & ~database.permissions
+        guard more != 0 else { return nil }
+        let (mode, wanted) = (
+            String(status.permissions & 0o777, radix: 8), String(database.permissions & 0o666, radix: 8)
+        )
+        return Finding(
+            more & 0o006 != 0 ? .risk : .note, "widerThanDatabase",
+            "\(more & 0o006 != 0 ? "every user of the machine" : "its group") may do more with the \(noun) than with the "
+                + "database (mode \(mode) instead of \(wanted))",
+            remedy: "chmod \(wanted) '\(path)'")
+    }
+
+    private func directoryFindings() -> [Finding] {
+        let directory = Files.directory(of: paths.database)
+        guard let status = (try? Files.status(of: directory)) ?? nil else { return [] }
+        // With the sticky bit nobody removes or renames files of others.
+        guard status.permissions & 0o002 != 0, status.permissions & 0o1000 == 0 else { return [] }
+        return [
+            Finding(
+                .risk, "othersMayReplace", "every user of the machine may replace files in \"\(directory)\"",
+                remedy: "chmod o-w '\(directory)'")
+        ]
+    }
+
+    /// What is wrong with the file that holds the key.
+    static func keyFileFindings(_ path: String, store: StorePaths) -> [Finding] {
+        guard let status = (try? Files.status(of: path)) ?? nil, status.kind == .regular else { return [] }
+        var findings: [Finding] = []
+        if ![0, ProcessInspector.effectiveUser].contains(status.owner) {
+            findings.append(
+                Finding(
+                    .problem, "keyFileForeign", "the key file belongs to another user (\(status.owner))",
+                    remedy: "run as that user, or give the file another owner; its owner knows the key"))
+        }
+        if status.permissions & 0o066 != 0 {
+            let mode = String(status.permissions & 0o777, radix: 8)
+            findings.append(
+                Finding(
+                    .problem, "keyFileShared", "group or others may read or write the key file (mode \(mode))",
+                    remedy: "chmod 600 '\(path)'; if others have seen it, the key is no secret any more"))
+        }
+        let folders = [path, store.database].map { try? Files.resolvingLinks(of: $0) }.map { $0.map(Files.directory) }
+        if folders[0] != nil, folders[0] == folders[1] {
+            findings.append(
+                Finding(
+                    .note, "keyBesideStore", "the key file lies in the directory of the store",
+                    remedy: "keep it elsewhere: whoever copies the directory has both"))
+        }
+        return findings
+    }
+}

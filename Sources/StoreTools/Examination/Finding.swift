@@ -1,0 +1,38 @@
+/// Something that a look at a store has found.
+public struct Finding: Hashable, Sendable {
+    /// How much it matters.
+    public enum Severity: String, Hashable, Sendable, CaseIterable {
+        /// The store cannot be used, or data is in danger.
+        case problem
+        /// It works, but something should be done.
+        case risk
+        /// Worth knowing; nothing has to be done.
+        case note
+    }
+
+    /// How much it matters.
+    public let severity: Severity
+    /// A stable name for programs.
+    public let name: String
+    /// What was found.
+    public let what: String
+    /// What to do; nil where there is nothing to do.
+    public let remedy: String?
+
+    init(_ severity: Severity, _ name: String, _ what: String, remedy: String? = nil) {
+        self.severity = severity
+        self.name = name
+        self.what = what
+        self.remedy = remedy
+    }
+
+    /// In one sentence or two.
+    public var text: String {
+        guard let remedy else { return what }
+        // What an error says is a sentence; what is found out here goes on with what to do.
+        return what + (what.hasSuffix(".") ? " " : ": ") + remedy
+    }
+
+    /// Whether somebody should look at it: notes need nobody.
+    public var needsAttention: Bool { severity != .note }
+}

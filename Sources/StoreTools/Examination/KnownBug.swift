@@ -1,0 +1,95 @@
+/// A published bug of the libraries below, by the versions that have it.
+///
+/// What counts is the version that the library reports. A distribution may have mended an old version without raising
+/// its number, so each is a note, and never makes a store unsound by itself.
+package struct KnownBug: Equatable, Sendable {
+    package enum Library: Equatable, Sendable {
+        case sqlite
+        case sqlCipher
+    }
+
+    package let library: Library
+    package let name: String
+    /// The first version that has it; nil when all before ``fixedIn`` may.
+    package let since: Version?
+    package let fixedIn: Version
+    /// What it does, and what it takes.
+    package let what: String
+    /// Where it is described.
+    package let source: String
+
+    /// A version as its numbers; what follows them is ignored.
+    package struct Version: Comparable, ExpressibleByStringLiteral, CustomStringConvertible, Sendable {
+        package let numbers: [Int]
+
+        package init(_ text: String) {
+            numbers = text.prefix { $0.isNumber || $0 == "." }.split(separator: ".").compactMap { Int($0) }
+        }
+
+        package init(stringLiteral text: String) { self.init(text) }
+
+        package static func < (left: Version, right: Version) -> Bool {
+            left.numbers.lexicographicallyPrecedes(right.numbers)
+        }
+
+        package var description: String { numbers.map(String.init).joined(separator: ".") }
+    }
+
+    func affects(_ version: Version) -> Bool { version < fixedIn && since.map { version >= $0 } ?? true }
+
+    /// The bugs that the libraries of a process have, by their versions.
+    package static func affecting(sqlite: String, sqlCipher: String?) -> [KnownBug] {
+        all.filter { bug in
+            switch bug.library {
+            case .sqlite: bug.affects(Version(sqlite))
+            case .sqlCipher: sqlCipher.map { bug.affects(Version($0)) } ?? false
+            }
+        }
+    }
+
+    var finding: Finding {
+        let library = library == .sqlite ? "SQLite" : "SQLCipher"
+        return Finding(
+            .note, name, "\(name), \(library) before \(fixedIn): \(what) (\(source))",
+            remedy: "update the library, or see whether your distribution has mended its version")
+    }
+
+    // MARK: The table
+
+    package static let all: [KnownBug] = [
+        KnownBug(
+            library: .sqlite, name: "WAL-reset", since: "3.7.0", fixedIn: "3.51.3",
+            what:
+                "a commit that restarts the log during another process's checkpoint can lose pages; CipherStore's own "
+                + "checkpoints avoid it, other programs that write to the store should set wal_autocheckpoint = 0",
+            source: "https://www.sqlite.org/wal.html#walresetbug"),
+        KnownBug(
+            library: .sqlite, name: "CVE-2025-6965", since: nil, fixedIn: "3.50.2",
+            what: "a statement with more aggregate terms than columns corrupts memory; it takes SQL of an attacker",
+            source: "https://nvd.nist.gov/vuln/detail/CVE-2025-6965"),
+        KnownBug(
+            library: .sqlite, name: "CVE-2025-29087", since: "3.44.0", fixedIn: "3.49.1",
+            what:
+                "concat_ws() with a very long separator writes beyond its buffer; it takes a separator of an attacker",
+            source: "https://nvd.nist.gov/vuln/detail/CVE-2025-29087"),
+        KnownBug(
+            library: .sqlite, name: "CVE-2025-7458", since: "3.39.2", fixedIn: "3.41.2",
+            what: "a very long ORDER BY overflows an integer; it takes SQL of an attacker",
+            source: "https://nvd.nist.gov/vuln/detail/CVE-2025-7458"),
+        KnownBug(
+            library: .sqlite, name: "CVE-2026-11822", since: nil, fixedIn: "3.53.2",
+            what: "a crafted FTS5 table corrupts memory when it is searched; it takes a writer who has the key, since "
+                + "pages are authenticated",
+            source: "https://www.cve.org/CVERecord?id=CVE-2026-11822"),
+        KnownBug(
+            library: .sqlite, name: "CVE-2026-11824", since: nil, fixedIn: "3.53.2",
+            what:
+                "a crafted FTS5 table overflows a buffer when it is searched; it takes a writer who has the key, since "
+                + "pages are authenticated",
+            source: "https://www.cve.org/CVERecord?id=CVE-2026-11824"),
+        KnownBug(
+            library: .sqlCipher, name: "CVE-2020-27207", since: "4.0.0", fixedIn: "4.4.1",
+            what: "certain cipher pragmas use memory after it was freed; it takes SQL of an attacker",
+            source: "https://nvd.nist.gov/vuln/detail/CVE-2020-27207"),
+    ]
+}

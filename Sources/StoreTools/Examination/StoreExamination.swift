@@ -1,0 +1,202 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+import StoreSharing
+
+/// Finds what is wrong or risky about a store, from the library to the last file beside it, and what to do.
+///
+/// ```swift
+/// let report = try StoreExamination("app.db", unlockedBy: .keyFile(path: "app.key")).run()
+/// for finding in report.findings where finding.needsAttention { print(finding.text) }
+/// ```
+///
+/// The store is not opened, nothing is locked or changed, and a damaged store is examined as well. ``StoreVerification`` looks
+/// at every page.
+public struct StoreExamination: StoreTool {
+    /// The database file of the store.
+    public let path: String
+    /// How old keys and backups may become before that is a finding.
+    public var policy = KeyPolicy()
+    /// The file that holds the key, which is examined too; nil for none.
+    public var keyFile: String?
+    private let key: ToolKey?
+
+    /// - Parameters:
+    ///   - path: The database file of the store.
+    ///   - source: Where the key comes from; asked once. Without one nothing is authenticated.
+    public init(_ path: String, unlockedBy source: KeySource? = nil) {
+        self.init(path, key: source.map { ToolKey($0) })
+    }
+
+    package init(_ path: String, key: ToolKey?) {
+        self.path = path
+        self.key = key
+    }
+
+    /// What was found.
+    public struct Report: Sendable {
+        /// What was found, first what matters most.
+        public internal(set) var findings: [Finding]
+        /// What was seen of the store.
+        public internal(set) var status: StoreStatus.Report
+        /// What opening the store reported, where that had to be tried.
+        public internal(set) var notices: [String]
+
+        /// Whether a finding is more than a note.
+        public var needsAttention: Bool { findings.contains(where: \.needsAttention) }
+    }
+
+    /// - Throws: `StoreError` `noSuchStore`; `SystemError`. A key that is refused or does not fit is a finding.
+    public func perform(_ run: ToolRun) throws -> Report {
+        var status = try StoreStatus.Report(path)
+        let paths = StorePaths(path)
+        var findings: [Finding] = []
+        if let key {
+            let source = try key.source()
+            if let keyFile { findings += FilePermissions.keyFileFindings(keyFile, store: paths) }
+            if let warning = source.warning { findings.append(Finding(.risk, "keySource", warning)) }
+            // A key file that is refused, or a key that fits nothing, is a finding, and the rest is looked at all the same.
+            do {
+                try status.authenticate(StoreOpening.sidecar(path, key.read(source), onNotice: run.notice))
+            } catch let error as StoreError {
+                if !findings.contains(where: { $0.severity == .problem }) {
+                    findings.append(
+                        Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy))
+                }
+            }
+        }
+        if let finding = status.age?.finding { findings.append(finding) }
+        findings += status.keyHealth.findings(policy)
+        findings += status.keyHealth.logNotes.map {
+            Finding(.note, "keyLogBehind", $0, remedy: "see: cipherctl key log")
+        }
+        findings += StoreCheckup(paths: paths, status: status).findings()
+        return Report(findings: findings, status: status, notices: run.notices)
+    }
+}
+
+/// Everything that an examination looks at but the key.
+private struct StoreCheckup {
+    let paths: StorePaths
+    /// With what the key proves, where one was given.
+    let status: StoreStatus.Report
+
+    func findings() -> [Finding] {
+        let found =
+            library() + place() + state() + keys() + log() + users() + FilePermissions(paths: paths).findings()
+            + StrayFiles(paths: paths, isRotating: isRotating).findings()
+        return Finding.Severity.allCases.flatMap { severity in found.filter { $0.severity == severity } }
+    }
+
+    /// Whether a rotation is pending or at work, and the copy beside the store is its own.
+    private var isRotating: Bool {
+        let state = status.sidecar?.state
+        return state == .rotating || state == .switching || StoreStatus.Report.isChangingKeys(paths.database) == true
+    }
+
+    private func library() -> [Finding] {
+        do {
+            try SQLiteLibrary.requireCipher()
+        } catch {
+            return [Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)]
+        }
+        return KnownBug.affecting(sqlite: SQLiteLibrary.sqliteVersion, sqlCipher: SQLiteLibrary.cipherVersion)
+            .map(\.finding)
+    }
+
+    private func place() -> [Finding] {
+        let filesystem = status.filesystem
+        if !filesystem.isSafeForSharedWAL {
+            return [
+                Finding(
+                    .problem, "unsupportedFilesystem",
+                    "the store lies on \(filesystem.name), on which locks and shared memory are not reliable",
+                    remedy: "move it to a local filesystem")
+            ]
+        }
+        if filesystem.isKnown { return [] }
+        return [
+            Finding(
+                .note, "unknownFilesystem", "the filesystem (\(filesystem.name)) is none that this program knows",
+                remedy: "see that its byte locks and shared memory work between processes")
+        ]
+    }
+
+    /// File and sidecar, as `status` judges them.
+    private func state() -> [Finding] {
+        if let sidecar = status.sidecar, sidecar.state == .creating, case .opaque = status.verdict {
+            return [
+                Finding(
+                    .problem, "adoptionCut", "the adoption of this database was cut before it became a store",
+                    remedy: "run `cipherctl adopt` again; until then it opens as before")
+            ]
+        }
+        var findings = status.attention.map { Finding(.problem, "attention", $0) }
+        if status.copies.allSatisfy({ $0.state == "missing" }) {
+            findings.append(
+                Finding(
+                    .problem, "sidecarMissing",
+                    "no copy of the sidecar is there: without its salt nothing opens the store",
+                    remedy: "put it back from a backup; a file that never was a store is adopted with `cipherctl adopt`"
+                ))
+        }
+        return findings
+    }
+
+    /// What the sidecar says of the keys.
+    private func keys() -> [Finding] {
+        guard let slotted = status.sidecar?.slotted else { return [] }
+        var findings: [Finding] = []
+        if slotted.dataKey.origin == .direct {
+            findings.append(
+                Finding(
+                    .risk, "formerPassphrase", StoreStatus.Report.formerPassphrase, remedy: "rotate the data key"))
+        }
+        if slotted.table.slots.count == 1 {
+            findings.append(
+                Finding(
+                    .note, "oneSlot", "one key slot is all that opens the store: a key that is lost loses everything",
+                    remedy: "add a recovery key, print it, and put it away"))
+        }
+        return findings
+    }
+
+    private func log() -> [Finding] {
+        // A backup is read without both, and without a lock.
+        if status.backup != nil { return [] }
+        let missing = [paths.wal, paths.sharedMemory].filter { !Files.exists($0) }
+        if missing.isEmpty { return lockFile() }
+        let names = missing.map { "\"\(Files.name(of: $0))\"" }.joined(separator: " and ")
+        return [
+            Finding(
+                .note, "logMissing", "\(names) missing: users who may not make files here cannot read the store",
+                remedy: "open it once for writing: cipherctl sql --write")
+        ] + lockFile()
+    }
+
+    /// Who has the store open.
+    private func users() -> [Finding] {
+        let readers = status.logReaders.map { reader in
+            Finding(
+                .note, "oldReader", "\(reader) reads at an old moment: the write-ahead log cannot shrink meanwhile",
+                remedy: "let it end its transaction or snapshot")
+        }
+        let hasResetBug = !KnownBug.affecting(sqlite: SQLiteLibrary.sqliteVersion, sqlCipher: nil)
+            .filter { $0.name == "WAL-reset" }.isEmpty
+        guard hasResetBug, let holders = status.holders else { return readers }
+        let strangers = holders.filter { $0.label == nil && $0.process != ProcessInspector.currentProcess }
+        return readers
+            + strangers.map { stranger in
+                Finding(
+                    stranger.uses.contains(.writeLock) ? .risk : .note, "stranger",
+                    "\(stranger) has the store open and does not take turns with this library: if it writes with SQLite "
+                        + "before 3.51.3 and checkpoints by itself, commits can be lost",
+                    remedy: "let it write by way of this library, or run: PRAGMA wal_autocheckpoint = 0 in it")
+            }
+    }
+
+    private func lockFile() -> [Finding] {
+        if Files.exists(paths.lock) { return [] }
+        return [Finding(.note, "lockFileMissing", "there is no lock file; the next opening for writing makes it")]
+    }
+}

@@ -1,0 +1,104 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+import StoreSharing
+
+/// Files beside a store that should not be there for long, or not at all.
+struct StrayFiles {
+    let paths: StorePaths
+    /// Whether a rotation is pending or at work.
+    var isRotating = false
+
+    func findings() -> [Finding] {
+        let name = Files.name(of: paths.database)
+        let names = ((try? Files.names(inDirectory: Files.directory(of: paths.database))) ?? []).sorted()
+        return unfinishedWork() + rotationCopy()
+            + names.filter { $0.hasPrefix(name) }.compactMap { finding(String($0.dropFirst(name.count)), name: $0) }
+    }
+
+    private func finding(_ ending: String, name: String) -> Finding? {
+        if ending == "-journal" {
+            let bytes = (try? Files.byteCount(paths.journal)) ?? nil
+            return Finding(
+                bytes ?? 0 > 0 ? .risk : .note, "journal",
+                "there is a rollback journal: a program in rollback mode has the store open, or died in it",
+                remedy: "open the store once for writing (cipherctl sql --write); never delete the journal")
+        }
+        if ending.hasPrefix("-sidecar"), ending.hasSuffix(".damaged") {
+            return Finding(
+                .risk, "damagedCopy", "\"\(name)\" is a copy of the sidecar that was damaged or forged and set aside",
+                remedy: "find out what happened to it, then remove it")
+        }
+        if ending.hasPrefix("-"), ending.contains(".tmp-") {
+            return Finding(
+                .risk, "temporaryFile", "\"\(name)\" was left by a process that died while it wrote",
+                remedy: "nothing: a later change of the sidecar removes it; or remove it yourself")
+        }
+        if ending == "-destroying" { return destroyedDatabase(name) }
+        if ending == "-restoring" {
+            return Finding(
+                .risk, "restorationCut", "\"\(name)\" was left by a restoration that is running or was killed",
+                remedy: "run cipherctl restore again, or remove it: nothing refers to it")
+        }
+        if ending.hasPrefix("-replaced-") {
+            return Finding(
+                .note, "formerFiles", "\"\(name)\" keeps the files of the store that a restoration replaced",
+                remedy: "remove it when you no longer need it: it opens with the keys of its time")
+        }
+        if ending.hasPrefix(".sqlcipher"), ["1", "2", "3"].contains(ending.dropFirst(10)) {
+            return Finding(
+                .note, "original", "\"\(name)\" is the database from which this store was adopted",
+                remedy: "remove it when you no longer need it: the same passphrase opens it")
+        }
+        return nil
+    }
+
+    private func destroyedDatabase(_ name: String) -> Finding {
+        let isReplaced = ((try? Files.byteCount(paths.database)) ?? nil) ?? 0 > 0
+        let what = "\"\(name)\" is the database of a store that was being destroyed"
+        return isReplaced
+            ? Finding(
+                .risk, "destructionInterrupted", what + ", and another one has taken its place since",
+                remedy: "move \"\(name)\" away, that file alone, or remove it: cipherctl destroy refuses until then")
+            : Finding(
+                .problem, "destructionInterrupted", what,
+                remedy: "complete it with cipherctl destroy: nobody opens a store here until then")
+    }
+
+    /// What has the name of the copy that a rotation makes.
+    private func rotationCopy() -> [Finding] {
+        let name = Files.name(of: paths.rotationCopy)
+        switch try? RotationLeftover(at: paths.rotationCopy) {
+        case .absent: return []
+        case .foreign(let why):
+            return [
+                Finding(
+                    .risk, "rotationBlocked", "\"\(name)\" has the name of a rotation's copy, and none can run. \(why)",
+                    remedy: "look what it is, and move it away")
+            ]
+        case .copy:
+            if isRotating { return [] }
+            return [
+                Finding(
+                    .risk, "rotationCopy", "\"\(name)\" was left by a rotation: an opening for writing removes it",
+                    remedy: "open the store once for writing: cipherctl sql --write")
+            ]
+        case nil:
+            return [Finding(.risk, "rotationCopy", "\"\(name)\" is there and cannot be looked at", remedy: nil)]
+        }
+    }
+
+    /// Directories of commands that were killed.
+    private func unfinishedWork() -> [Finding] {
+        let purposes: [StagingDirectory.Purpose] = [.importing, .adopting, .exporting]
+        return purposes.flatMap { purpose in
+            ((try? StagingDirectory.abandoned(for: paths.database, purpose)) ?? []).map { directory in
+                Finding(
+                    .risk, "unfinishedWork", "\"\(Files.name(of: directory))\" was left by a command that was killed",
+                    remedy: purpose == .exporting
+                        ? "remove it: it holds rows that can be read without a key"
+                        : "run the command again, or remove it: nothing refers to it")
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import CipherStore
+import KeyCustody
+import StorePlatform
+
+/// Writes the content of a store into a new plain SQLite database, which **anybody can read without a key**.
+///
+/// ```swift
+/// let report = try StoreExport(of: "app.db", toInsecurePlaintext: "plain.db", unlockedBy: source).run()
+/// ```
+///
+/// Everything comes along, as with ``StoreImport``. The file's mode is 0600, and it appears as a whole or not at all: it is
+/// made in a directory of its own beside the target, read back and compared by content hash. The store may be in use.
+public struct StoreExport: StoreTool {
+    /// The store, or the folder of a backup.
+    public let source: String
+    /// The plain database to make; nothing may be there.
+    public let target: String
+    private let key: ToolKey
+
+    /// - Parameters:
+    ///   - source: The database file of the store, or the folder of a backup.
+    ///   - target: The plain database to make.
+    ///   - keySource: Where the key of the store comes from; asked once, when the target is found to be free.
+    public init(of source: String, toInsecurePlaintext target: String, unlockedBy keySource: KeySource) {
+        self.init(of: source, toInsecurePlaintext: target, key: ToolKey(keySource))
+    }
+
+    package init(of source: String, toInsecurePlaintext target: String, key: ToolKey) {
+        self.source = source
+        self.target = target
+        self.key = key
+    }
+
+    /// What was exported. The plain database, read back, has the same content hash as the store.
+    public struct Report: Sendable {
+        /// The plain database.
+        public let path: String
+        /// Rows that were copied.
+        public let rowCount: Int
+        /// Bytes of the plain database.
+        public let fileBytes: Int
+        /// The hash of the content, before and after.
+        public let contentHash: ContentHash
+        /// How long it took.
+        public let duration: Duration
+        /// What went well all the same but should be known.
+        public let notices: [String]
+    }
+
+    /// - Throws: ``ToolError`` `noDirectory`, `exists`, `needsWriting`, `contentDiffers`; what opening and reading the store and
+    ///   writing the file throw; `CancellationError`. Nothing is left of the plain database then.
+    public func perform(_ run: ToolRun) throws -> Report {
+        let start = ContinuousClock.now
+        let place = TargetPlace(path: target, noun: "database", run: run)
+        try place.requireFree()
+        let store = try StoreOpening.readOnly(
+            BackupBundle.database(meantBy: source), key.unlocked(), onNotice: run.notice)
+        defer { try? store.close() }
+        // Only now: a wrong key changes nothing.
+        try place.removeAbandoned(.exporting, whose: "an export left that was killed; it held readable rows")
+        try run.check()
+        let staging = try StagingDirectory(for: target, .exporting)
+        defer { staging.remove() }
+        let staged = place.databasePath(in: staging)
+        // Made first, so that it is its owner's alone from the first byte.
+        _ = try FileDescriptor(
+            opening: staged, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
+        let (rows, hash) = try store.read { try copy($0, into: staged, run) }
+        try verify(staged, expecting: hash, run)
+        try run.check()
+        try publish(staged, at: place)
+        return Report(
+            path: target, rowCount: rows, fileBytes: try Files.byteCount(target) ?? 0, contentHash: hash,
+            duration: .now - start, notices: run.notices)
+    }
+
+    private func copy(_ source: Database, into path: String, _ run: ToolRun) throws -> (Int, ContentHash) {
+        var configuration = try DatabaseLayout(source).configuration(label: "StoreTools.export", setsPageSize: true)
+        configuration.allowsUnencrypted = true
+        return try DatabaseCopy.copy(source, into: DatabaseQueue(path: path, configuration: configuration), run)
+    }
+
+    private func verify(_ path: String, expecting hash: ContentHash, _ run: ToolRun) throws {
+        let copy = try PlainSource.open(path)
+        defer { try? copy.close() }
+        let copied = try copy.read { db in try ContentHash.of(db, run, .verifyingCopy) }
+        guard copied == hash else {
+            throw ToolError(
+                .contentDiffers, what: "The plain copy is not the same as the store.",
+                why: "The content hash of the store is \(hash.hex), that of the copy \(copied.hex).",
+                remedy: "Nothing was made. This is a defect of this program: please report it.")
+        }
+    }
+
+    private func publish(_ staged: String, at place: TargetPlace) throws {
+        try FileDescriptor(opening: staged, .readOnly).synchronize()
+        try place.requireFree()
+        try StagingDirectory.link(staged, to: target)
+        do {
+            try Files.synchronize(directory: Files.directory(of: target))
+        } catch {
+            try? Files.remove(target)
+            throw error
+        }
+    }
+}

@@ -1,0 +1,192 @@
+import CipherStore
+import KeyCustody
+import StoreCrypto
+import StorePlatform
+
+/// Encrypts a plain SQLite database into a new store, row by row.
+///
+/// ```swift
+/// let report = try StoreImport(of: "plain.db", to: "app.db", unlockedBy: .keyFile(path: "app.key")).run()
+/// print(report.rowCount, report.contentHash.hex)
+/// ```
+///
+/// Everything comes along: rows with their row ids, schema, indexes, views, triggers, full-text tables, `sqlite_sequence`,
+/// `user_version`, `application_id`, encoding and auto-vacuum. The store appears as a whole or not at all: it is made in a
+/// directory of its own beside the target, read back, compared by content hash, and then put in place. The plain database is
+/// only read, and may be in use.
+public struct StoreImport: StoreTool {
+    /// The plain database.
+    public let source: String
+    /// The database file of the store to make; nothing may be there.
+    public let target: String
+    /// How the store keeps its data key.
+    public var scheme = KeyScheme.slots
+    /// The permissions of its files, one of `Configuration.fileModes`; nil for those that every new store has.
+    public var fileMode: Int?
+    private let key: ToolKey
+
+    /// - Parameters:
+    ///   - source: The path of the plain database.
+    ///   - target: The database file of the store to make.
+    ///   - keySource: Where the key of the store comes from; asked once, when the database is found fit to be imported.
+    public init(of source: String, to target: String, unlockedBy keySource: KeySource) {
+        self.init(of: source, to: target, key: ToolKey(keySource))
+    }
+
+    package init(of source: String, to target: String, key: ToolKey) {
+        self.source = source
+        self.target = target
+        self.key = key
+    }
+
+    /// What was imported. The store, read back, has the same content hash as the plain database.
+    public struct Report: Sendable {
+        /// The database file of the store.
+        public let path: String
+        /// The store's name for life.
+        public let storeID: StoreID
+        /// Rows that were copied.
+        public let rowCount: Int
+        /// Bytes of the database file.
+        public let fileBytes: Int
+        /// Bytes of a page.
+        public let pageBytes: Int
+        /// Whether the source had pages too small for a store, which got larger ones.
+        public let didEnlargePages: Bool
+        /// The hash of the content, before and after.
+        public let contentHash: ContentHash
+        /// How long it took.
+        public let duration: Duration
+        /// What went well all the same but should be known.
+        public let notices: [String]
+    }
+
+    /// - Throws: ``ToolError`` `noSuchFile`, `notPlain`, `plainNeedsRecovery`, `noDirectory`, `exists`, `contentDiffers`, and
+    ///   what reading and writing throw: nothing is left of the store then. `importInterrupted` and `incomplete` say what is
+    ///   there and what is left to do. `CancellationError`.
+    public func perform(_ run: ToolRun) throws -> Report {
+        let start = ContinuousClock.now
+        let place = TargetPlace(path: target, run: run)
+        try place.removeAbandoned(.importing, whose: "an import left that was killed")
+        try place.requireFree()
+        let plain = try PlainSource.open(source)
+        defer { try? plain.close() }
+        let key = try key.unlocked()
+        try run.check()
+        let copied = try copy(plain, key, to: place, run)
+        let store = try open(key, run)
+        defer { try? store.close() }
+        for notice in store.notices { run.notice(notice) }
+        StoreOpening.logCreation(target, scheme, run)
+        return Report(
+            path: target, storeID: store.storeID, rowCount: copied.rowCount,
+            fileBytes: try Files.byteCount(target) ?? 0, pageBytes: copied.pageBytes,
+            didEnlargePages: copied.didEnlargePages, contentHash: copied.hash, duration: .now - start,
+            notices: run.notices)
+    }
+
+    private func copy(
+        _ plain: DatabaseQueue, _ key: UnlockedKey, to place: TargetPlace, _ run: ToolRun
+    ) throws -> EncryptedCopy.Result {
+        let staging = try StagingDirectory(for: target, .importing)
+        defer { staging.remove() }
+        let copied = try EncryptedCopy(source: plain, key: key, scheme: scheme, mode: fileMode, run: run)
+            .make(at: place.databasePath(in: staging))
+        try run.check()
+        // With the opening lock of the store held: a stop waits for these few calls.
+        try JobControlSuspension.withoutStopping { try place.publish(staging) }
+        try place.removeSecondName(in: staging)
+        return copied
+    }
+
+    /// Opens the store that got its name, which makes -wal and -shm.
+    ///
+    /// - Throws: ``ToolError`` that says that the store is there, so that nobody imports it again.
+    private func open(_ key: UnlockedKey, _ run: ToolRun) throws -> SharedStore {
+        do {
+            return try SharedStore.open(at: target, unlockedBy: key.source)
+        } catch {
+            StoreOpening.logCreation(target, scheme, run)
+            throw ToolError(
+                .incomplete, what: "\"\(target)\" was imported and verified, but could not be opened afterwards.",
+                why: ToolError.explanation(of: error),
+                remedy:
+                    "The store is complete: do not import it again. The next opening for writing does what is left.",
+                cause: error)
+        }
+    }
+}
+
+/// Copies a database into a new encrypted one that nobody else sees, and verifies the copy.
+struct EncryptedCopy {
+    let source: DatabaseQueue
+    let key: UnlockedKey
+    let scheme: KeyScheme
+    /// The permissions of its files; nil for those that every new store has.
+    var mode: Int?
+    let run: ToolRun
+
+    struct Result {
+        let rowCount: Int
+        let pageBytes: Int
+        /// The source had pages too small for a store, which got larger ones.
+        let didEnlargePages: Bool
+        let hash: ContentHash
+    }
+
+    /// - Parameter atEnd: Runs in the transaction that read the source.
+    /// - Throws: What reading and writing throw; ``ToolError`` `contentDiffers`.
+    func make(at path: String, atEnd: () throws -> Void = {}) throws -> Result {
+        let (result, keys) = try source.read { db in
+            let result = try copy(db, into: path)
+            try atEnd()
+            return result
+        }
+        try verify(path, keys, expecting: result.hash)
+        return result
+    }
+
+    /// - Returns: What was copied, and the keys of the sidecar that was made.
+    private func copy(_ source: Database, into path: String) throws -> (Result, SidecarKeys?) {
+        let layout = try DatabaseLayout(source)
+        var settings = CipherSettings.plaintextHeader
+        // Each page of a store carries 80 bytes of its own, too much for the small pages of old databases.
+        settings.pageBytes = max(layout.pageBytes, settings.pageBytes)
+        var configuration = layout.configuration(label: "StoreTools.import", setsPageSize: false)
+        configuration.keyScheme = scheme
+        if let mode { configuration.fileMode = mode }
+        let keyring = Keyring(path: path, configuration: configuration)
+        let queue = try DatabaseQueue(
+            path: path, configuration: configuration, keyring: keyring,
+            key: .material(KeyMaterialBox(from: key.source), creatingWith: settings))
+        let (rows, hash) = try DatabaseCopy.copy(source, into: queue, run)
+        let result = Result(
+            rowCount: rows, pageBytes: settings.pageBytes, didEnlargePages: settings.pageBytes != layout.pageBytes,
+            hash: hash)
+        return (result, keyring.keys)
+    }
+
+    /// Reads everything back from the file, through a new connection, and compares.
+    private func verify(_ path: String, _ keys: SidecarKeys?, expecting hash: ContentHash) throws {
+        var configuration = Configuration()
+        configuration.label = "StoreTools.verify"
+        let copied: ContentHash
+        // A pool: opening it turns the file to write-ahead logging, as every store has it; closing it removes the WAL.
+        let pool = try DatabasePool(
+            path: path, configuration: configuration,
+            keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)
+        do {
+            copied = try pool.read { db in try ContentHash.of(db, run, .verifyingCopy) }
+            try pool.close()
+        } catch {
+            try? pool.close()
+            throw error
+        }
+        guard copied == hash else {
+            throw ToolError(
+                .contentDiffers, what: "The encrypted copy is not the same as the source.",
+                why: "The content hash of the source is \(hash.hex), that of the copy \(copied.hex).",
+                remedy: "Nothing was made. This is a defect of this program: please report it.")
+        }
+    }
+}

@@ -1,0 +1,132 @@
+import CipherDatabase
+import CipherStore
+import KeyCustody
+import StorePlatform
+import StoreSharing
+
+/// The place of a store or database that is made: nothing may stand there, and nothing of what does is touched.
+struct TargetPlace {
+    let path: String
+    /// What is to be made there, for messages.
+    var noun = "store"
+    let run: ToolRun
+
+    private var paths: StorePaths { StorePaths(path) }
+
+    /// Refuses a place that is taken, or that leftovers of another database would spoil.
+    ///
+    /// - Throws: ``ToolError`` that names the file in the way.
+    func requireFree() throws {
+        let directory = Files.directory(of: path)
+        guard try Files.kind(directory) == .directory else {
+            throw ToolError(
+                .noDirectory, what: "\"\(path)\" cannot be made.",
+                why: "The directory \"\(directory)\" does not exist.", remedy: "Create it, or check the path.")
+        }
+        if Files.exists(path) {
+            throw taken(path, path, "Move it away, or choose another name.")
+        }
+        if let destroyed = try MissingDatabase.interruptedDestruction(paths) { throw destroyed }
+        for stray in [paths.wal, paths.sharedMemory, paths.journal] where Files.exists(stray) {
+            // SQLite would take it for a part of the new database.
+            throw taken(
+                path, stray, "It belongs to a database that is not there: move it to that database, or away.")
+        }
+        for stray in [paths.sidecar, paths.sidecarBackup] where Files.exists(stray) {
+            throw taken(
+                path, stray, "It holds the salt of a store that is not there: keep it with that store, elsewhere.")
+        }
+    }
+
+    private func taken(_ path: String, _ file: String, _ remedy: String) -> ToolError {
+        ToolError(
+            .exists, what: "\"\(path)\" is not free for a new \(noun).", why: "\"\(file)\" exists.",
+            remedy: remedy + " Nothing was changed.")
+    }
+
+    /// Waits for the right to make the store; a program that opens it meanwhile waits.
+    ///
+    /// - Parameter model: The file whose mode and owner the lock file takes when it has to be made.
+    func lockOpening(likeFile model: String) throws -> HeldLock {
+        try LockFile(path: paths.lock, likeFile: model).lock(
+            .opening, .exclusive, deadline: .now + Limits.openingWait, isCancelled: { run.isCancelled })
+    }
+
+    /// The database while it is being made.
+    func databasePath(in staging: StagingDirectory) -> String { "\(staging.path)/\(Files.name(of: path))" }
+
+    // MARK: Putting in place
+
+    /// Gives a finished store its name: database, sidecar, second copy, each by a link that replaces nothing.
+    ///
+    /// Without its sidecar a database cannot be opened or changed by anybody. So a publication that is interrupted leaves
+    /// either nothing that matters or the whole store.
+    func publish(_ staging: StagingDirectory) throws {
+        let staged = StorePaths(databasePath(in: staging))
+        try FileDescriptor(opening: staged.database, .readOnly).synchronize()
+        let opening = try lockOpening(likeFile: staged.database)
+        defer { opening.release() }
+        try requireFree()
+        var published: [String] = []
+        do {
+            for (from, to) in [
+                (staged.database, paths.database), (staged.sidecar, paths.sidecar),
+                (staged.sidecarBackup, paths.sidecarBackup),
+            ] {
+                try StagingDirectory.link(from, to: to)
+                published.append(to)
+                try Files.synchronize(directory: Files.directory(of: path))
+            }
+        } catch {
+            // The database last: without its sidecar it is of no use, and the next import removes it.
+            for path in published.reversed() { try? Files.remove(path) }
+            let left = published.filter { Files.exists($0) }
+            if left.isEmpty { throw error }
+            throw ToolError(
+                .importInterrupted, what: "\"\(path)\" was not imported.", why: ToolError.explanation(of: error),
+                remedy:
+                    "These files could not be removed again: \(left.map { "\"\($0)\"" }.joined(separator: ", ")). Remove "
+                    + "them, then import again; the plain database is as it was.",
+                cause: error)
+        }
+    }
+
+    /// Takes the published database its name in the directory. Until then nobody opens it: it has two.
+    ///
+    /// - Throws: ``ToolError`` that says what is left to do: the store is published.
+    func removeSecondName(in staging: StagingDirectory) throws {
+        let staged = databasePath(in: staging)
+        for _ in 0..<2 where (try? Files.remove(staged)) != nil { return }
+        throw ToolError(
+            .importInterrupted,
+            what: "\"\(path)\" was imported and verified, but its file still has a second name.",
+            why: "\"\(staged)\" could not be removed, and a store with two names is opened under neither.",
+            remedy: "Remove the directory \"\(staging.path)\"; then the store is complete: do not import it again.")
+    }
+
+    // MARK: Runs that were killed
+
+    /// Removes what runs of the same kind left for this target that were killed, and what a publication that was interrupted
+    /// left at the target.
+    ///
+    /// - Parameter whose: Who left them, for the notice of each.
+    func removeAbandoned(_ purpose: StagingDirectory.Purpose, whose: String) throws {
+        // Where the names cannot be read there is nothing to find.
+        guard (try? Files.names(inDirectory: Files.directory(of: path))) != nil else { return }
+        let removed = try StagingDirectory.removeAbandoned(for: path, purpose) { directory in
+            if purpose == .importing { try undoPublication(from: directory) }
+        }
+        for directory in removed { run.notice("removed \"\(directory)\", which \(whose)") }
+    }
+
+    /// Takes a publication back that was interrupted before the sidecar: the database alone is of no use to anybody.
+    private func undoPublication(from directory: String) throws {
+        let staged = "\(directory)/\(Files.name(of: path))"
+        let opening = try lockOpening(likeFile: staged)
+        defer { opening.release() }
+        guard !Files.exists(paths.sidecar), !Files.exists(paths.sidecarBackup),
+            let published = try Files.identity(path), try Files.identity(staged) == published
+        else { return }
+        try Files.remove(path)
+    }
+}

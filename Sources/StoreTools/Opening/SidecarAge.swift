@@ -1,0 +1,135 @@
+import CipherStore
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+import StoreSharing
+
+/// Whether a sidecar is the newest that its store has had. Nothing in the sidecar itself shows that; the store remembers it
+/// among its pages.
+///
+/// The row is read below SQLite: nothing is locked, waited for or written, and of a damaged database no other page matters.
+/// It is raised after both copies of the sidecar are written, so whatever moment of it is seen, a sidecar that is read later and is older
+/// was put back.
+package enum SidecarAge: Sendable {
+    /// The store remembers no newer one.
+    case newest
+    /// `sidecarRolledBack`.
+    case rolledBack(StoreError)
+    /// The store could not be asked, for this reason.
+    case unknown(String)
+
+    /// - Parameter choice: The sidecar as a key has proved it.
+    package init(_ path: String, _ choice: SidecarChoice) {
+        // What opens a direct store is no secret of its sidecar.
+        guard choice.sidecar.slotted != nil else {
+            self = .newest
+            return
+        }
+        do {
+            guard let remembered = try Self.remembered(path, choice),
+                choice.sidecar.isRolledBack(storeRemembersGeneration: remembered)
+            else {
+                self = .newest
+                return
+            }
+            // Another process may have changed the keys since the sidecar was read.
+            let files = SidecarFiles(databasePath: StorePaths(path).database)
+            let newest = try files.choose(files.read(), unlock: { _ in choice.keys })?.sidecar ?? choice.sidecar
+            do throws(StoreError) {
+                try newest.requireCurrent(storeRemembersGeneration: remembered, of: path)
+                self = .newest
+            } catch {
+                self = .rolledBack(error)
+            }
+        } catch {
+            self = .unknown(ToolError.explanation(of: error))
+        }
+    }
+
+    /// What is to be reported; nil when all is well.
+    package var finding: Finding? {
+        switch self {
+        case .newest: nil
+        case .rolledBack(let error):
+            Finding(.problem, error.code.name, "\(error.what) \(error.why)", remedy: error.remedy)
+        case .unknown(let reason):
+            Finding(
+                .note, "sidecarNotCompared",
+                "whether the sidecar is the newest one was not found out, because the store cannot be asked: \(reason)")
+        }
+    }
+
+    // MARK: Reading the row
+
+    private static func remembered(_ path: String, _ choice: SidecarChoice) throws -> UInt64? {
+        let deadline = ContinuousClock.now + Limits.recheckTime
+        while true {
+            do {
+                return try CustodyTable.generation(of: choice.sidecar.storeID, in: StorePages(path, choice).tables)
+            } catch  where ContinuousClock.now < deadline {
+                Pause.sleep(for: Limits.recheckPause)
+            }
+        }
+    }
+}
+
+/// The pages of a store at its last commit, decrypted one by one below SQLite, and each proved by the key.
+final class StorePages {
+    private let settings: CipherSettings
+    private let file: RawFile
+    private let log: RawFile?
+    private let frames: WALScan?
+    private var codec: PageCodec
+
+    /// - Throws: `SystemError`, `PageFormatError`.
+    init(_ path: String, _ choice: SidecarChoice) throws {
+        let settings = choice.sidecar.settings
+        self.settings = settings
+        file = try RawFile(path)
+        let wal = StorePaths(path).wal
+        let log = try Files.byteCount(wal) ?? 0 > 0 ? RawFile(wal: wal) : nil
+        let scan = try log.flatMap { log in
+            try WALScan.scan(fileBytes: log.byteCount) { try log.read(at: $0, into: $1) }
+        }
+        self.log = log
+        frames = scan?.header.pageBytes == settings.pageBytes ? scan : nil
+        codec = try choice.dataKey.withSecret { secret in
+            try PageCodec(dataKey: secret, salt: choice.sidecar.salt.bytes, settings: settings)
+        }
+    }
+
+    /// The tables in these pages.
+    var tables: TableReader {
+        get throws {
+            let pages = frames?.databasePages ?? 0
+            let inFile = try file.byteCount / settings.pageBytes
+            return TableReader(
+                pageCount: pages > 0 ? pages : UInt32(clamping: inFile), usableBytes: codec.layout.usableBytes,
+                readPage: page)
+        }
+    }
+
+    /// - Throws: `StoreError` `pageDamaged` when the page does not authenticate; `SystemError`.
+    private func page(_ number: UInt32) throws -> [UInt8] {
+        let (source, offset) = place(of: number)
+        let page = try source.bytes(at: offset, count: settings.pageBytes)
+        guard page.withUnsafeBytes({ codec.verify($0, number: number) }) else {
+            throw StoreError(
+                .pageDamaged(number), what: "Page \(number) of \"\(file.path)\" does not fit the key.",
+                why: "It is damaged, or was written while it was read.", remedy: "Run cipherctl verify on the store.")
+        }
+        var plain = page
+        try page.withUnsafeBytes { page in
+            try plain.withUnsafeMutableBytes { try codec.decrypt(page, number: number, into: $0) }
+        }
+        return plain
+    }
+
+    private func place(of number: UInt32) -> (source: RawFile, offset: Int) {
+        guard let log, let frames, let frame = frames.lastFrames[number] else {
+            return (file, (Int(number) - 1) * settings.pageBytes)
+        }
+        return (log, frames.pageOffset(ofFrame: frame))
+    }
+}

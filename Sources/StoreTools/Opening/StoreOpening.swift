@@ -1,0 +1,107 @@
+import CipherDatabase
+import CipherStore
+import KeyCustody
+import StorePlatform
+import StoreSharing
+
+/// Opening existing stores, as the tools do it.
+package enum StoreOpening {
+    // MARK: By the sidecar alone
+
+    /// The sidecar as a key authenticates it: the database itself is not opened, and may be damaged.
+    ///
+    /// - Throws: `StoreError` `noSuchStore` where there is none, and what else opening the store would throw.
+    package static func sidecar(
+        _ path: String, _ key: UnlockedKey, onNotice: (String) -> Void
+    ) throws -> SidecarChoice {
+        let files = SidecarFiles(databasePath: StorePaths(path).database)
+        guard let kind = try Files.kind(path) else { throw noSuchStore(path) }
+        let isPlausible = try kind == .regular && Files.byteCount(path) ?? 0 > 0
+        let choice =
+            try isPlausible ? key.explainingRefusal { try files.choose(files.read(), unlock: key.unlock) } : nil
+        if let choice { return choice }
+        // No sidecar, no file, no content: opening says best what that means.
+        try readOnly(path, key, onNotice: onNotice).close()
+        throw noSuchStore(path)
+    }
+
+    // MARK: As a store
+
+    /// Opens a store for reading alone.
+    ///
+    /// - Throws: What `SharedStore.openReadOnly` throws; `StoreError` `noSuchStore` when there is none yet; ``ToolError``
+    ///   `needsWriting`.
+    package static func readOnly(
+        _ path: String, _ key: UnlockedKey, onNotice: (String) -> Void
+    ) throws -> SharedStore {
+        try readOnly(path, onNotice) {
+            try key.explainingRefusal { try SharedStore.openReadOnly(at: path, unlockedBy: key.source) }
+        }
+    }
+
+    /// Opens a store for reading alone with keys that its sidecar has proved already, which costs no derivation.
+    static func readOnly(
+        _ path: String, holding keys: SidecarKeys, onNotice: (String) -> Void
+    ) throws -> SharedStore {
+        try readOnly(path, onNotice) { try SharedStore.openReadOnly(at: path, holding: keys) }
+    }
+
+    private static func readOnly(
+        _ path: String, _ onNotice: (String) -> Void, _ open: () throws -> SharedStore?
+    ) throws -> SharedStore {
+        let opened: SharedStore?
+        do {
+            opened = try open()
+        } catch let error as DatabaseError where [.SQLITE_READONLY, .SQLITE_CANTOPEN].contains(error.resultCode) {
+            throw needsLog(path)
+        }
+        guard let store = opened else { throw noSuchStore(path) }
+        for notice in store.notices { onNotice(notice) }
+        return store
+    }
+
+    /// Opens a store that exists for writing; never creates one.
+    ///
+    /// - Parameter isCancelled: Asked while other processes are waited for; nil where a signal ends the process anyway.
+    /// - Throws: What `SharedStore.open` throws; `CancellationError`.
+    package static func writable(
+        _ path: String, _ key: UnlockedKey, isCancelled: (@Sendable () -> Bool)? = nil, onNotice: (String) -> Void
+    ) throws -> SharedStore {
+        guard let bytes = try Files.byteCount(path), bytes > 0 else { throw noSuchStore(path) }
+        var configuration = Configuration()
+        configuration.isOpeningCancelled = isCancelled
+        let store = try key.explainingRefusal {
+            try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
+        }
+        for notice in store.notices { onNotice(notice) }
+        return store
+    }
+
+    /// Writes to the key log that a store was created which was made elsewhere and then got its place.
+    static func logCreation(_ path: String, _ scheme: KeyScheme, _ run: ToolRun) {
+        let log = KeyLog(databasePath: StorePaths(path).database)
+        if let notice = log.note(.storeCreated(scheme: scheme.rawValue)) { run.notice(notice) }
+    }
+
+    private static func needsLog(_ path: String) -> ToolError {
+        ToolError(
+            .needsWriting, what: "\"\(path)\" cannot be read without writing beside it.",
+            why: "Its -wal and -shm are missing or need recovery, and this user may not make or change them.",
+            remedy: "Open the store once for writing (cipherctl sql --write) as a user who may; they stay from then on."
+        )
+    }
+
+    package static func noSuchStore(_ path: String) -> StoreError {
+        if let reason = (try? MissingDatabase.reason(StorePaths(path))) ?? nil { return reason }
+        let why =
+            switch try? Files.kind(path) {
+            case .regular: "Its creation has begun but was not completed."
+            case .directory: "The path names a directory."
+            case .other: "The path names a device or a pipe."
+            case nil: "The file does not exist."
+            }
+        return StoreError(
+            .noSuchStore, what: "There is no store at \"\(path)\".", why: why,
+            remedy: "Check the path, or make the store with `cipherctl create`.")
+    }
+}

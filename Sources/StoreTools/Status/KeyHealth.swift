@@ -1,0 +1,188 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import StorePlatform
+import StoreSharing
+
+/// How old the keys of a store are, when it was last saved, and whether its key log holds.
+package struct KeyHealth: Sendable {
+    package let sidecar: Sidecar?
+    /// When the data key was made, in seconds since 1970: as the sidecar says, in a direct store as the key log says.
+    package let keyCreated: UInt64?
+    /// When a backup was last verified, as the key log says.
+    package let backupVerified: UInt64?
+    /// What is wrong with the key log.
+    package let logProblems: [String]
+    /// What the key log cannot show by its chain.
+    package let logNotes: [String]
+    /// Whether there is no line in it, or no log.
+    package let isLogMissing: Bool
+    /// Whether it is the database of a backup, beside which no log is kept.
+    private let isBackup: Bool
+    /// When the last line of the key log was written.
+    private let lastLogged: UInt64?
+    package let now: UInt64
+
+    package init(_ paths: StorePaths, _ sidecar: Sidecar?, now: UInt64 = WallClock.secondsSince1970) {
+        self.sidecar = sidecar
+        self.now = now
+        isBackup = BackupBundle(holding: paths.database) != nil
+        let log = KeyLog(databasePath: paths.database)
+        do {
+            let audit = try log.verify()
+            backupVerified = audit.lastTime(of: .backupVerified)
+            logProblems = audit.problems.map { "the key log was changed: \($0)" }
+            logNotes = [sidecar.flatMap { audit.note(onEpoch: $0.epoch) }].compactMap(\.self)
+            isLogMissing = audit.entries.isEmpty && audit.problems.isEmpty
+            lastLogged = audit.entries.last?.time
+            let rotated = audit.entries.last { ["store-created", "rotation-completed"].contains($0.event) }?.time
+            keyCreated = sidecar.map { $0.slotted?.dataKey.created ?? rotated } ?? nil
+        } catch {
+            backupVerified = nil
+            logProblems = ["the key log cannot be read: \(error)"]
+            logNotes = []
+            isLogMissing = false
+            lastLogged = nil
+            keyCreated = sidecar?.slotted?.dataKey.created
+        }
+    }
+
+    /// Seconds since the data key was made; nil when nobody knows, also because that time is still to come.
+    package var keyAge: UInt64? { keyCreated.flatMap(age) }
+
+    /// Seconds since a backup was last verified; nil likewise.
+    package var backupAge: UInt64? { backupVerified.flatMap(age) }
+
+    /// Whether the data key has a time that is still to come: the clock was wrong then, or is wrong now.
+    package var isKeyToCome: Bool { keyCreated.map(isToCome) ?? false }
+
+    package var hasRecoverySlot: Bool { sidecar?.slots.contains { $0.kind == .recovery } ?? false }
+
+    /// A clock that was set back must not make an age of centuries, nor of zero for years to come.
+    private func age(_ time: UInt64) -> UInt64? { isToCome(time) ? nil : now > time ? now - time : 0 }
+
+    private func isToCome(_ time: UInt64) -> Bool { time > now && time - now > Limits.clockTolerance }
+
+    /// What is older than it may be.
+    package func findings(_ policy: KeyPolicy) -> [Finding] {
+        keyFindings(policy) + backupFindings(policy) + clockFindings
+            + logProblems.map { Finding(.risk, "keyLogChanged", $0, remedy: Self.logRemedy) }
+            + (mustHaveLog && isLogMissing ? [Self.missingLog] : [])
+    }
+
+    private static let logRemedy =
+        "find out who did it: cipherctl key log; then take the log as it is: cipherctl key log STORE --acknowledge"
+
+    private static let missingLog = Finding(
+        .risk, "keyLogMissing", "there is no key log, or no line in it: it was removed, or could never be written",
+        remedy: logRemedy)
+
+    /// Whether the store has had a key log. One that was made by hand with a `DatabasePool` has none until its keys change:
+    /// it is direct, and has its first key.
+    private var mustHaveLog: Bool {
+        guard !isBackup, let sidecar, sidecar.state != .creating else { return false }
+        return sidecar.slotted != nil || sidecar.epoch > 1
+    }
+
+    /// What the key log looks like, for people.
+    package var logLine: String {
+        if !logProblems.isEmpty { return "changed" }
+        if isLogMissing { return "none" }
+        return logNotes.isEmpty ? "sound" : "behind the sidecar"
+    }
+
+    private func keyFindings(_ policy: KeyPolicy) -> [Finding] {
+        var findings: [Finding] = []
+        if let bound = policy.keySeconds {
+            if let keyAge, keyAge > bound {
+                findings.append(
+                    Finding(
+                        .risk, "keyOld",
+                        "the data key is \(AgeText.text(keyAge)) old, and \(AgeText.text(bound)) is the most",
+                        remedy: "rotate it: cipherctl rotate"))
+            } else if keyCreated == nil, policy.isKeyBoundGiven {
+                findings.append(
+                    Finding(
+                        .risk, "keyAgeUnknown", "how old the data key is, neither sidecar nor key log can tell",
+                        remedy: "rotate it, which the key log notes: cipherctl rotate"))
+            }
+        }
+        return findings
+    }
+
+    private func backupFindings(_ policy: KeyPolicy) -> [Finding] {
+        var findings: [Finding] = []
+        if let bound = policy.backupSeconds {
+            if let backupAge, backupAge > bound {
+                findings.append(
+                    Finding(
+                        .risk, "backupOld",
+                        "the last verified backup is \(AgeText.text(backupAge)) old, and \(AgeText.text(bound)) is the most",
+                        remedy: "cipherctl backup"))
+            } else if backupVerified == nil {
+                findings.append(
+                    Finding(
+                        .risk, "backupUnknown", "the key log knows of no verified backup", remedy: "cipherctl backup"))
+            }
+        }
+        return findings
+    }
+
+    /// Times that are still to come: ages that are counted from them say nothing.
+    private var clockFindings: [Finding] {
+        let times = [
+            ("the data key", keyCreated), ("the last verified backup", backupVerified),
+            ("the last line of the key log", lastLogged),
+        ]
+        // One is enough: the clock is to be looked at, not the three.
+        for case (let what, let time?) in times where isToCome(time) {
+            return [
+                Finding(
+                    .risk, "timeToCome",
+                    "\(what) has a time that is still to come, \(Date(timeIntervalSince1970: Double(time)).formatted(.iso8601)): its age cannot be told",
+                    remedy: "set the clock of this machine; if it is right, the clock was wrong then: rotate the key")
+            ]
+        }
+        return []
+    }
+}
+
+/// How old a data key and the last verified backup may become before somebody should look.
+public struct KeyPolicy: Equatable, Sendable {
+    /// How old the data key may be, in seconds; nil for no bound.
+    public var keySeconds: UInt64? = KeyPolicy.usualKeySeconds
+    /// How long ago the last backup may have been verified, in seconds; nil for no bound.
+    public var backupSeconds: UInt64?
+    /// Whether somebody asked for the bound of the key: then an age that nobody knows needs attention too.
+    public var isKeyBoundGiven = false
+
+    /// Two years, the longest time for which NIST SP 800-57 (part 1, 5.3.6) lets one key encrypt data.
+    public static let usualKeySeconds: UInt64 = 2 * 31_536_000
+
+    /// The usual bound for the key, and none for backups.
+    public init() {}
+}
+
+/// Lengths of time as people write them: `90d`, `12h`, `2w`.
+package enum AgeText {
+    private static let units: [Character: Int] = [
+        "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000,
+    ]
+    private static let digits = 1...6
+
+    /// Whole seconds; nil when the text is no such length.
+    package static func seconds(_ text: String) -> UInt64? {
+        guard let last = text.last, let unit = units[last] else { return nil }
+        let number = text.dropLast()
+        guard digits.contains(number.count), number.allSatisfy({ $0.isASCII && $0.isNumber }), let count = Int(number)
+        else { return nil }
+        return UInt64(count * unit)
+    }
+
+    /// The largest unit of which there are two or more.
+    package static func text(_ seconds: UInt64) -> String {
+        let names = [(86_400, "days"), (3600, "hours"), (60, "minutes")] as [(UInt64, String)]
+        for (unit, name) in names where seconds >= 2 * unit { return "\(seconds / unit) \(name)" }
+        return "\(seconds) seconds"
+    }
+}

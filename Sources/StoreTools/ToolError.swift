@@ -1,0 +1,72 @@
+import CipherStore
+import StorePlatform
+
+/// Why a tool did not do what it was asked, where the reason is not that of a store (`StoreError`), of SQLite
+/// (`DatabaseError`) or of the system (`SystemError`).
+///
+/// Errors compare by their ``code``: `catch let error as ToolError where error.code == .exists`.
+public struct ToolError: Error, Sendable {
+    /// What kind of error this is. The raw value is a stable name for programs.
+    public enum Code: String, Hashable, Sendable, CaseIterable {
+        /// There is no file at the path that is to be read.
+        case noSuchFile
+        /// There is no directory for the file that is to be made.
+        case noDirectory
+        /// The file that is to be made, or one that belongs to it, is there already.
+        case exists
+        /// The file is no plain SQLite database.
+        case notPlain
+        /// The plain database cannot be read without writing: its journal or WAL needs recovery.
+        case plainNeedsRecovery
+        /// The file is no SQLCipher database that can become a store.
+        case notAdoptable
+        /// The file that is to be adopted is a store.
+        case alreadyStore
+        /// The key opens the file with the settings of another version of SQLCipher.
+        case otherVersion
+        /// The store cannot be read without writing beside it, which this user may not.
+        case needsWriting
+        /// What was made, read back, differs from its source. Nothing was put in place.
+        case contentDiffers
+        /// A store was made and verified, and a last step failed.
+        case importInterrupted
+        /// The file is converted, and a step after that failed.
+        case adoptionInterrupted
+        /// The store is complete, and what was to be done with it then failed: see ``ToolError/cause``.
+        case incomplete
+    }
+
+    public let code: Code
+    /// What happened.
+    public let what: String
+    /// Why it happened.
+    public let why: String
+    /// What to do.
+    public let remedy: String
+    /// The error that caused this one; nil where there is none.
+    public let cause: (any Error)?
+
+    init(_ code: Code, what: String, why: String, remedy: String, cause: (any Error)? = nil) {
+        self.code = code
+        self.what = what
+        self.why = why
+        self.remedy = remedy
+        self.cause = cause
+    }
+
+    /// What happened and why, of any error that a tool throws.
+    package static func explanation(of error: any Error) -> String {
+        switch error {
+        case let error as ToolError: "\(error.what) \(error.why)"
+        case let error as StoreError: "\(error.what) \(error.why)"
+        case let error as DatabaseError: error.description
+        case let error as SystemError: error.description
+        case is CancellationError: "The command was interrupted."
+        default: "\(error)"
+        }
+    }
+}
+
+extension ToolError: CustomStringConvertible {
+    public var description: String { "\(code.rawValue): \(what) \(why) \(remedy)" }
+}

@@ -1,0 +1,251 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+import StoreSharing
+
+/// Authenticates every page of a database and every committed frame of its write-ahead log, below SQLite.
+///
+/// The store may be in use: what fails is read again for a while before it counts (a checkpoint may be writing it).
+struct StoreScan {
+    let path: String
+    let file: RawFile
+    let dataKey: DataKey
+    let sidecar: Sidecar
+    let run: ToolRun
+
+    struct Report: Sendable {
+        /// Pages of the main file that were read and checked.
+        var pagesChecked = 0
+        /// Pages whose authentication fails.
+        var damagedPages = PageRanges()
+        /// The same, but the WAL holds a sound image, which counts: a checkpoint may have been interrupted there.
+        var supersededPages = PageRanges()
+        /// Pages that belong to the database and are neither in the file nor in the WAL.
+        var missingPages = PageRanges()
+        /// Pages of zeros: never written, or wiped; `integrity_check` shows which.
+        var zeroPages = PageRanges()
+        var framesChecked = 0
+        /// Committed frames whose page fails its authentication.
+        var damagedFrames: [DamagedFrame] = []
+        /// Pages of the database at the last commit in the WAL; 0 when it has none.
+        var pagesByLog = 0
+        var fileBytes = 0
+        var checkedBytes = 0
+        var duration = Duration.zero
+
+        /// Whether nothing is damaged or missing.
+        var isClean: Bool { damagedPages.isEmpty && missingPages.isEmpty && damagedFrames.isEmpty }
+    }
+
+    /// - Parameter pageCount: The pages that SQLite sees; nil when it cannot open the file.
+    /// - Throws: `SystemError`, `PageFormatError`, `CancellationError`.
+    func authenticate(pageCount: Int?) throws -> Report {
+        let started = ContinuousClock.now
+        let keys = try dataKey.withSecret { secret in
+            try PageKeys(dataKey: secret, salt: sidecar.salt.bytes, settings: sidecar.settings)
+        }
+        var report = Report()
+        report.fileBytes = try file.byteCount
+        let inLog = try checkLog(keys, &report)
+        try checkPages(keys, pageCount ?? pagesByFile(report), inLog: inLog, &report)
+        report.checkedBytes = (report.pagesChecked + report.framesChecked) * sidecar.settings.pageBytes
+        report.duration = ContinuousClock.now - started
+        return report
+    }
+
+    private var workers: Int { ProcessInfo.processInfo.activeProcessorCount }
+
+    /// What file and log themselves say about the number of pages.
+    private func pagesByFile(_ report: Report) throws -> Int {
+        let inFile = report.fileBytes / sidecar.settings.pageBytes
+        if report.pagesByLog > 0 { return max(inFile, report.pagesByLog) }
+        let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
+        return max(inFile, Int(header?.pageCount ?? 0))
+    }
+
+    // MARK: Main file
+
+    private func checkPages(
+        _ keys: borrowing PageKeys, _ count: Int, inLog: Set<UInt32>, _ report: inout Report
+    ) throws {
+        let count = UInt32(clamping: count)
+        let pageBytes = sidecar.settings.pageBytes
+        // Where the file has ended nothing is to be read: a header that is wrong can promise billions of pages.
+        let readable = min(count, UInt32(clamping: (report.fileBytes + pageBytes - 1) / pageBytes))
+        let scan = try PageScan.verifyPages(
+            keys: keys, pageCount: readable, workers: workers,
+            read: { [file] in try file.read(at: $0, into: $1) },
+            progress: { [run] in run.report(ToolProgress(.authenticatingPages, done: $0, total: Int(readable))) },
+            isCancelled: { [run] in run.isCancelled })
+        try run.check()
+        report.pagesChecked = scan.checked
+        report.zeroPages = PageRanges(scan.zero.filter { !inLog.contains($0) })
+        report.missingPages = PageRanges(scan.missing.filter { !inLog.contains($0) })
+        if readable < count { report.missingPages.append(readable + 1...count, without: inLog) }
+        let damaged = try confirm(scan.damaged, keys)
+        report.damagedPages = PageRanges(damaged.filter { !inLog.contains($0) })
+        report.supersededPages = PageRanges(damaged.filter { inLog.contains($0) })
+    }
+
+    /// The pages that fail again and again.
+    private func confirm(_ pages: [UInt32], _ keys: borrowing PageKeys) throws -> [UInt32] {
+        var failing = pages
+        var codec = try PageCodec(keys: keys)
+        let pageBytes = sidecar.settings.pageBytes
+        let deadline = ContinuousClock.now + Limits.recheckTime
+        while !failing.isEmpty, ContinuousClock.now < deadline {
+            Pause.sleep(for: Limits.recheckPause)
+            failing = try failing.filter { number in
+                let page = try file.bytes(at: (Int(number) - 1) * pageBytes, count: pageBytes)
+                return !page.withUnsafeBytes { codec.verify($0, number: number) }
+            }
+        }
+        return failing
+    }
+
+    // MARK: Log
+
+    /// - Returns: The pages of which the WAL holds an image that counts.
+    private func checkLog(_ keys: borrowing PageKeys, _ report: inout Report) throws -> Set<UInt32> {
+        let deadline = ContinuousClock.now + Limits.recheckTime
+        while true {
+            let pages = try checkLogOnce(keys, &report)
+            // A WAL that is reset while it is read gives frames of two kinds.
+            if report.damagedFrames.isEmpty || ContinuousClock.now >= deadline { return pages }
+            Pause.sleep(for: Limits.recheckPause)
+        }
+    }
+
+    private func checkLogOnce(_ keys: borrowing PageKeys, _ report: inout Report) throws -> Set<UInt32> {
+        report.framesChecked = 0
+        report.damagedFrames = []
+        report.pagesByLog = 0
+        let wal = StorePaths(path).wal
+        // A backup has no WAL: what lies there was written by a program that opened the file as a store.
+        if BackupBundle(holding: path) != nil { return [] }
+        guard try Files.byteCount(wal) ?? 0 > 0 else { return [] }
+        let log = try RawFile(wal: wal)
+        let scan = try WALScan.scan(fileBytes: log.byteCount) { try log.read(at: $0, into: $1) }
+        guard let scan, scan.committedFrames > 0, scan.header.pageBytes == sidecar.settings.pageBytes else { return [] }
+        let found = try PageScan.verifyFrames(
+            keys: keys, of: scan, workers: workers, read: { try log.read(at: $0, into: $1) },
+            isCancelled: { [run] in run.isCancelled })
+        try run.check()
+        report.framesChecked = found.checked
+        report.damagedFrames = (found.damaged + found.missing).sorted().map {
+            DamagedFrame(number: $0, page: scan.pageNumbers[Int($0) - 1])
+        }
+        report.pagesByLog = Int(scan.databasePages)
+        return Set(scan.lastFrames.keys)
+    }
+}
+
+/// A committed frame of the WAL whose page fails its authentication.
+public struct DamagedFrame: Hashable, Sendable {
+    /// The frame, from 1.
+    public let number: UInt32
+    /// The page that it holds, from 1.
+    public let page: UInt32
+}
+
+/// Numbers of pages in rising order, as ranges: of a truncated store millions may be missing.
+public struct PageRanges: Hashable, Sendable {
+    /// Ranges that neither overlap nor touch; pages count from 1.
+    public private(set) var ranges: [ClosedRange<UInt32>] = []
+
+    init(_ pages: [UInt32] = []) { for page in pages.sorted() { append(page...page) } }
+
+    /// Whether there is no page.
+    public var isEmpty: Bool { ranges.isEmpty }
+
+    /// How many pages there are.
+    public var count: Int { ranges.reduce(0) { $0 + $1.count } }
+
+    /// Whether a page is among them.
+    public func contains(_ page: UInt32) -> Bool { ranges.contains { $0.contains(page) } }
+
+    /// Adds the pages of a range that comes after all others, but for those of a set.
+    mutating func append(_ range: ClosedRange<UInt32>, without excluded: Set<UInt32>) {
+        var first: UInt32? = range.lowerBound
+        for page in excluded.filter(range.contains).sorted() {
+            if let first, page > first { append(first...(page - 1)) }
+            first = page < range.upperBound ? page + 1 : nil
+        }
+        if let first { append(first...range.upperBound) }
+    }
+
+    private mutating func append(_ range: ClosedRange<UInt32>) {
+        guard let last = ranges.last, last.upperBound + 1 == range.lowerBound else { return ranges.append(range) }
+        ranges[ranges.count - 1] = last.lowerBound...range.upperBound
+    }
+
+    /// One line for each range, as in `pages 5 to 9 are missing (bytes 16384 to 36863)`.
+    package func lines(_ state: String, pageBytes: Int) -> [String] {
+        ranges.map { range in
+            let bytes = "bytes \((Int(range.lowerBound) - 1) * pageBytes) to \(Int(range.upperBound) * pageBytes - 1)"
+            return range.count == 1
+                ? "page \(range.lowerBound) is \(state) (\(bytes))"
+                : "pages \(range.lowerBound) to \(range.upperBound) are \(state) (\(bytes))"
+        }
+    }
+}
+
+/// A file that is read below SQLite, on several threads.
+///
+/// A program may have the store open while a tool works. Closing any descriptor of a database or of its -shm would drop all
+/// locks that the process has on it, so these are never closed here (``LiveFiles``). Nobody locks a WAL.
+final class RawFile: Sendable {
+    private enum Handle {
+        case kept(LiveFile)
+        case closed(SharedFile)
+    }
+
+    private let handle: Handle
+    let path: String
+
+    /// A database, or the -shm of one.
+    ///
+    /// - Throws: `SystemError`.
+    init(_ path: String) throws {
+        self.path = path
+        handle = .kept(try LiveFiles.descriptor(of: path))
+    }
+
+    /// - Throws: `SystemError`.
+    init(wal path: String) throws {
+        self.path = path
+        handle = .closed(SharedFile(try FileDescriptor(opening: path, .readOnly)))
+    }
+
+    private var status: FileStatus {
+        get throws {
+            switch handle {
+            case .kept(let file): try file.status()
+            case .closed(let file): try file.descriptor.status()
+            }
+        }
+    }
+
+    var byteCount: Int { get throws { try status.byteCount } }
+
+    /// Whether the path still names this file.
+    var isInPlace: Bool { get throws { try Files.identity(path) == status.identity } }
+
+    /// The bytes at a position, fewer where the file ends.
+    func bytes(at offset: Int, count: Int) throws -> [UInt8] {
+        try [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+            filled = try read(at: offset, into: UnsafeMutableRawBufferPointer(buffer))
+        }
+    }
+
+    /// Reads into a buffer and returns how many bytes there were.
+    func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+        switch handle {
+        case .kept(let file): try file.read(at: offset, into: buffer)
+        case .closed(let file): try file.descriptor.read(at: offset, into: buffer)
+        }
+    }
+}

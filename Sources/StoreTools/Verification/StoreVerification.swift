@@ -1,0 +1,216 @@
+import CipherStore
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+
+/// Verifies a store: authenticates every page of the file and of the WAL, then checks header, length and content.
+///
+/// ```swift
+/// let report = try StoreVerification("app.db", unlockedBy: .keyFile(path: "app.key")).run()
+/// for problem in report.problems { print(problem) }
+/// ```
+///
+/// The store may be in use by other processes. One read transaction spans the whole verification, so the WAL is not reset
+/// meanwhile. Nothing is changed.
+public struct StoreVerification: StoreTool {
+    /// The store, or the folder of a backup.
+    public let path: String
+    private let key: ToolKey
+
+    /// - Parameters:
+    ///   - path: The database file of the store, or the folder of a backup.
+    ///   - source: Where the key comes from; asked once.
+    public init(_ path: String, unlockedBy source: KeySource) { self.init(path, key: ToolKey(source)) }
+
+    package init(_ path: String, key: ToolKey) {
+        self.path = path
+        self.key = key
+    }
+
+    /// What was verified, and what is wrong.
+    public struct Report: Sendable {
+        /// The database file.
+        public let path: String
+        /// Bytes of a page.
+        public let pageBytes: Int
+        let scan: StoreScan.Report
+        /// What `integrity_check` reported, `ok` alone for sound content; nil when it was not run, as where pages are damaged.
+        public internal(set) var integrity: [String]?
+        /// Rows that refer to rows which do not exist; nil when that was not checked.
+        public internal(set) var foreignKeyViolations: Int?
+        /// What is wrong, each as a sentence without its full stop.
+        public internal(set) var problems: [String] = []
+        /// What could not be checked and is no damage.
+        public internal(set) var unchecked: [String] = []
+        /// What opening the store reported.
+        public internal(set) var notices: [String] = []
+
+        /// Whether nothing is wrong.
+        public var isSound: Bool { problems.isEmpty }
+        /// Pages of the main file that were read and authenticated.
+        public var pagesChecked: Int { scan.pagesChecked }
+        /// Pages whose authentication fails.
+        public var damagedPages: PageRanges { scan.damagedPages }
+        /// Pages whose authentication fails in the file, where the WAL holds a sound image, which counts: a checkpoint may
+        /// have been interrupted there.
+        public var supersededPages: PageRanges { scan.supersededPages }
+        /// Pages that belong to the database and are neither in the file nor in the WAL.
+        public var missingPages: PageRanges { scan.missingPages }
+        /// Pages of zeros: never written, or wiped.
+        public var zeroPages: PageRanges { scan.zeroPages }
+        /// Committed frames of the WAL that were authenticated.
+        public var framesChecked: Int { scan.framesChecked }
+        /// Committed frames of the WAL whose page fails its authentication.
+        public var damagedFrames: [DamagedFrame] { scan.damagedFrames }
+        /// Bytes that were authenticated.
+        public var checkedBytes: Int { scan.checkedBytes }
+        /// How long the authentication took.
+        public var duration: Duration { scan.duration }
+    }
+
+    /// - Throws: `StoreError` `wrongKey`, `noSuchStore`, `sidecarDamaged`, `sidecarForged`, and what else opening the store
+    ///   throws, where that is no damage of its pages; ``ToolError`` `needsWriting`; `SystemError`; `CancellationError`.
+    ///   Damage is in the report.
+    public func perform(_ run: ToolRun) throws -> Report {
+        let path = BackupBundle.database(meantBy: path)
+        let choice = try StoreOpening.sidecar(path, key.unlocked(), onNotice: run.notice)
+        var report = try VerificationRun(path: path, choice: choice, run: run).report()
+        report.notices = run.notices
+        return report
+    }
+}
+
+private struct VerificationRun {
+    typealias Report = StoreVerification.Report
+
+    let path: String
+    let choice: SidecarChoice
+    let run: ToolRun
+
+    func report() throws -> Report {
+        let file = try RawFile(path)
+        let scan = StoreScan(path: path, file: file, dataKey: choice.dataKey, sidecar: choice.sidecar, run: run)
+        let store: SharedStore
+        do {
+            store = try StoreOpening.readOnly(path, holding: choice.keys, onNotice: run.notice)
+        } catch  where Self.isDamage(error) {
+            return try withoutSQLite(scan, error, file)
+        }
+        defer { try? store.close() }
+        // One transaction around everything: until it ends nobody overwrites what it sees. It is rolled back, since a
+        // commit can fail where damage was met.
+        return try store.unsafeRead { db in
+            try db.beginTransaction(.deferred)
+            defer { try? db.rollback() }
+            return try withSQLite(scan, db, file)
+        }
+    }
+
+    /// Whether an opening failed by damage about which the pages themselves show more.
+    private static func isDamage(_ error: any Error) -> Bool {
+        switch error {
+        case let error as StoreError:
+            switch error.code {
+            case .headerDamaged, .pageDamaged, .truncated: true
+            default: false
+            }
+        case let error as DatabaseError:
+            [.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR, .SQLITE_NOMEM].contains(error.resultCode)
+        default: false
+        }
+    }
+
+    private func withoutSQLite(_ scan: StoreScan, _ error: any Error, _ file: RawFile) throws -> Report {
+        var result = Report(
+            path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: nil))
+        let header = DatabaseHeader(try file.bytes(at: 0, count: DatabaseHeader.headerBytes))
+        if !Self.isNamed(error, by: result.scan) {
+            let message = ToolError.explanation(of: error)
+            result.problems = [message.hasSuffix(".") ? String(message.dropLast()) : message]
+        }
+        result.problems += lengthProblems(result.scan, Int(header?.pageCount ?? .max)) + pageProblems(result.scan)
+        return result
+    }
+
+    /// Whether the scan of the pages names what kept the store from being opened: it is one problem, not two.
+    private static func isNamed(_ error: any Error, by scan: StoreScan.Report) -> Bool {
+        switch (error as? StoreError)?.code {
+        case .pageDamaged(let page): scan.damagedPages.contains(page)
+        case .truncated: !scan.missingPages.isEmpty
+        default: false
+        }
+    }
+
+    private func withSQLite(_ scan: StoreScan, _ db: Database, _ file: RawFile) throws -> Report {
+        // The first read gives the transaction its view.
+        let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
+        _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
+        guard try file.isInPlace else {
+            throw StoreError(
+                .storeMoved, what: "\"\(path)\" was replaced by another file.", why: "That happened during the check.",
+                remedy: "Run the check again.")
+        }
+        var result = Report(
+            path: path, pageBytes: choice.sidecar.settings.pageBytes, scan: try scan.authenticate(pageCount: pages))
+        result.problems = try headerProblems(file) + lengthProblems(result.scan, pages) + pageProblems(result.scan)
+        if result.scan.isClean {
+            try run.check()
+            run.report(ToolProgress(.checkingContent))
+            try checkContent(db, &result)
+        }
+        return result
+    }
+
+    // MARK: Checks
+
+    private func headerProblems(_ file: RawFile) throws -> [String] {
+        let settings = choice.sidecar.settings
+        guard settings.plaintextHeaderBytes > 0 else { return [] }
+        let first = try file.bytes(at: 0, count: settings.pageBytes)
+        switch DatabaseHeader.examine(first, fileBytes: try file.byteCount, settings: settings) {
+        case .plaintextHeader: return []
+        case .damagedHeader(let damage):
+            return ["byte \(damage.offset) of the header holds \(damage.found) where \(damage.expected) belongs"]
+        default: return ["the header is not that of a store"]
+        }
+    }
+
+    private func lengthProblems(_ scan: StoreScan.Report, _ pages: Int) -> [String] {
+        let pageBytes = choice.sidecar.settings.pageBytes
+        guard scan.pagesByLog == 0, pages * pageBytes < scan.fileBytes else { return [] }
+        return [
+            "bytes 28 to 31 of the header count \(pages) pages of \(pageBytes) bytes, but the file has "
+                + "\(scan.fileBytes) bytes"
+        ]
+    }
+
+    private func pageProblems(_ scan: StoreScan.Report) -> [String] {
+        let pageBytes = choice.sidecar.settings.pageBytes
+        return scan.damagedPages.lines("damaged", pageBytes: pageBytes)
+            + scan.missingPages.lines("missing", pageBytes: pageBytes)
+            + scan.damagedFrames.map { "frame \($0.number) of the write-ahead log is damaged (page \($0.page))" }
+    }
+
+    private func checkContent(_ db: Database, _ result: inout Report) throws {
+        do {
+            let messages = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(Limits.integrityMessages))")
+            result.integrity = messages
+            if messages != ["ok"] { result.problems += messages.map { "integrity_check: \($0)" } }
+            try checkForeignKeys(db, &result)
+        } catch let error as DatabaseError where Self.isDamage(error) {
+            result.problems.append("SQLite cannot read all of the database: \(error.message ?? error.description)")
+        }
+    }
+
+    private func checkForeignKeys(_ db: Database, _ result: inout Report) throws {
+        do {
+            let violations = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM pragma_foreign_key_check") ?? 0
+            result.foreignKeyViolations = violations
+            if violations > 0 { result.problems.append("\(violations) rows refer to rows that do not exist") }
+        } catch DatabaseError.SQLITE_ERROR {
+            // A foreign key whose other side has no unique index: a mistake of the schema, with which SQLite lives.
+            result.unchecked.append("foreign keys were not checked: \(db.lastErrorMessage ?? "SQLite refused")")
+        }
+    }
+}

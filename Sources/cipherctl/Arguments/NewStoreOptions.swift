@@ -1,0 +1,49 @@
+import CipherStore
+import StorePlatform
+
+/// How the key of a store is kept, as `--scheme` says.
+enum Scheme {
+    /// - Parameter usual: What holds when it is not given.
+    static func option(_ usual: String) -> OptionSyntax {
+        OptionSyntax("--scheme", value: "slots|direct", "how the key is kept; \(usual)")
+    }
+
+    static let note =
+        "Slots: a random data key that several keys can open (cipherctl key add), each of which can be changed in an "
+        + "instant. Direct: SQLCipher's own derivation, so that any SQLCipher 4 opens the file with the passphrase, and "
+        + "another passphrase means to encrypt every page anew."
+
+    /// - Returns: nil when it was not given.
+    /// - Throws: ``UsageError`` for a scheme that does not exist.
+    static func parse(_ arguments: ParsedArguments) throws(UsageError) -> KeyScheme? {
+        guard let name = arguments.value("--scheme") else { return nil }
+        guard let scheme = KeyScheme(rawValue: name) else {
+            throw UsageError("There is no such scheme.", hint: "Give --scheme slots or --scheme direct.")
+        }
+        return scheme
+    }
+}
+
+/// Who may use the files of a new store, as `--mode` says.
+enum FileMode {
+    static let option = OptionSyntax(
+        "--mode", value: "MODE",
+        "who may use the files of the store: 0600 (its owner alone, unless given), 0640, 0644, 0660 or 0664")
+
+    static let note =
+        "Every file of the store has the mode of the database, also later, and the umask does not change it. Users of a group "
+        + "share a store of mode 0660, in a directory of that group with the setgid bit."
+
+    /// - Returns: nil when it was not given.
+    /// - Throws: ``UsageError`` for what is no mode of a store.
+    static func parse(_ arguments: ParsedArguments) throws(UsageError) -> Int? {
+        guard let text = arguments.value(option.name) else { return nil }
+        let isOctal = !text.isEmpty && text.count <= 5 && text.allSatisfy { ("0"..."7").contains($0) }
+        guard isOctal, let mode = Int(text, radix: 8), Configuration.fileModes.contains(mode) else {
+            throw UsageError(
+                "--mode takes none of that.", hint: "Give --mode 0600, 0640, 0644, 0660 or 0664: chmod can do the rest."
+            )
+        }
+        return mode
+    }
+}

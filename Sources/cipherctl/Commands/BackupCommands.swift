@@ -1,0 +1,287 @@
+import CipherStore
+import Foundation
+import KeyRotation
+import StoreSharing
+import StoreTools
+
+/// `backup STORE DIR`: a consistent, verified copy of a store in use.
+struct BackupCommand: Command {
+    static let changesFiles = true
+    static let syntax = CommandSyntax(
+        name: "backup",
+        summary: "copy a store in use into a folder, consistent and verified",
+        operands: [
+            OperandSyntax("STORE", "the store; everybody goes on reading and writing"),
+            OperandSyntax("DIR", "the folder to make; nothing may be there"),
+        ],
+        options: [.json] + KeyOptions.all,
+        examples: [
+            "cipherctl backup app.db /backup/app-2026-11-21 --key-file app.key",
+            "cipherctl backup app.db \"/backup/app-$(date +%F)\" --key-credential app --json",
+        ],
+        notes: [
+            "The folder holds store.db, the database as it is encrypted now, with its log folded in; its sidecar; and "
+                + "manifest.json with their hashes. Every page is authenticated while it is copied, and the copy is read "
+                + "back and opened before the folder gets its name. An interrupted backup leaves nothing.",
+            "A rotation of the store that was interrupted is settled first, as by every opening for writing: undone, or "
+                + "completed where its switch has begun. The command says which before it does so, and what was done; "
+                + "`cipherctl rotate STORE --status` shows it beforehand and changes nothing.",
+            "A backup keeps the data key and the salt of its time, and opens with the keys of its time: a passphrase "
+                + "that was changed or removed since still opens it. To end that, remove the backup.",
+        ])
+
+    private let storePath: String
+    private let folder: String
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        storePath = arguments.operands[0]
+        folder = arguments.operands[1]
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        announceSettlement(console)
+        let store = try StoreOpening.writable(storePath, key, onNotice: console.note)
+        defer { try? store.close() }
+        let watch = TransferWatch("backing up", console)
+        defer { watch.end() }
+        let report = try watch.run { progress, isCancelled in
+            try store.backup(
+                toFolder: folder, progress: progress, onLongWait: Console.longWait(for: storePath),
+                isCancelled: isCancelled)
+        }
+        for notice in report.notices { console.note(notice) }
+        try console.report(
+            json: .object(
+                [
+                    JSON.Member(name: "store", value: .string(storePath)),
+                    JSON.Member(name: "backup", value: .string(folder)),
+                ] + report.members),
+            lines: ["backed up    \(storePath) -> \(folder)"] + report.lines)
+        return .ok
+    }
+
+    /// Says before it happens what opening the store makes of a rotation that was interrupted; what cannot be looked at,
+    /// opening says best.
+    private func announceSettlement(_ console: Console) {
+        guard let status = try? KeyRotation.status(of: storePath), status.wasCut else { return }
+        let next = status.epoch + 1
+        console.note(
+            "a rotation of \"\(storePath)\" from epoch \(status.epoch) to \(next) was interrupted; the backup needs a settled "
+                + "store, so it is \(status.state == .switching ? "completed" : "undone") first")
+    }
+}
+
+/// `backup verify DIR`: whether a backup is complete and unchanged, and opens with a key.
+struct BackupVerifyCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "backup verify",
+        summary: "verify a backup where it lies, without restoring it",
+        operands: [OperandSyntax("DIR", "the folder of the backup; it is only read")],
+        options: [.json] + KeyOptions.all,
+        examples: [
+            "cipherctl backup verify /backup/app-2026-11-21 --key-file app.key",
+            "cipherctl backup verify /mnt/readonly/app-2026-11-21 --key-file app.key --json",
+        ],
+        notes: [
+            "Verified are the key, the authentication codes of manifest and sidecar, the hash of each file, and every page; "
+                + "then SQLite opens the database read-only and reads its schema. Nothing is locked, made or changed, so the "
+                + "backup may lie on a read-only medium, and the right to read is enough.",
+            "The key is one that opened the store when the backup was made. `cipherctl verify DIR` runs integrity_check and "
+                + "foreign_key_check as well, and `cipherctl sql DIR` reads rows.",
+            "A store whose name is \"verify\" is backed up as `cipherctl backup ./verify DIR`.",
+        ])
+
+    private let folder: String
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        folder = arguments.operands[0]
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        let watch = TransferWatch("verifying", console)
+        defer { watch.end() }
+        let report = try watch.run { progress, isCancelled in
+            try key.explainingRefusal {
+                try SharedStore.verifyBackup(
+                    at: folder, unlockedBy: key.source, progress: progress, isCancelled: isCancelled)
+            }
+        }
+        try console.report(
+            json: .object([JSON.Member(name: "backup", value: .string(folder))] + report.members),
+            lines: ["verified     \(folder)"] + report.lines)
+        return .ok
+    }
+}
+
+/// `restore DIR STORE`: a store from a backup.
+struct RestoreCommand: Command {
+    static let changesFiles = true
+    static let syntax = CommandSyntax(
+        name: "restore",
+        summary: "make a store from a backup",
+        operands: [
+            OperandSyntax("DIR", "the folder of the backup; it is only read"),
+            OperandSyntax("STORE", "the store to make; nothing may be there, unless --replace says so"),
+        ],
+        options: [
+            OptionSyntax(
+                "--replace", "put the backup in the place of the store that is there; nobody may have it open"),
+            .yes, .json,
+        ] + KeyOptions.all,
+        examples: [
+            "cipherctl restore /backup/app-2026-11-21 app.db --key-file app.key",
+            "cipherctl restore /backup/app-2026-11-21 app.db --replace --yes --key-file app.key",
+        ],
+        notes: [
+            "The key is one that opened the store when the backup was made. The whole backup is verified before anything "
+                + "is changed; then the copy is read back and takes its place in one step.",
+            "With --replace the former files are kept in a folder beside the store, STORE-replaced-<time>: remove it "
+                + "yourself when you do not need it any more. A restoration that was killed leaves a store that does not "
+                + "open, or the former one: run it again.",
+        ])
+
+    private let folder: String
+    private let storePath: String
+    private let arguments: ParsedArguments
+    private var replaces: Bool { arguments.has("--replace") }
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        folder = arguments.operands[0]
+        storePath = arguments.operands[1]
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        try confirm(console)
+        let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        let watch = TransferWatch("restoring", console)
+        defer { watch.end() }
+        let report = try watch.run { progress, isCancelled in
+            try explainingInterruption {
+                try SharedStore.restore(
+                    from: folder, to: storePath, unlockedBy: key.source, replacing: replaces, progress: progress,
+                    isCancelled: isCancelled)
+            }
+        }
+        for notice in report.notices { console.note(notice) }
+        try console.report(
+            json: .object(
+                [
+                    JSON.Member(name: "backup", value: .string(folder)),
+                    JSON.Member(name: "store", value: .string(storePath)),
+                ] + report.backup.members + [
+                    JSON.Member(name: "former_files", value: .optional(report.formerFiles) { .string($0) })
+                ]),
+            lines: ["restored     \(folder) -> \(storePath)"] + report.backup.lines
+                + (report.formerFiles.map { ["former files \($0)"] } ?? []))
+        return .ok
+    }
+
+    /// Says where the former store is when a restoration failed and could not put it back, now or earlier.
+    private func explainingInterruption<Success>(_ restore: () throws -> Success) throws -> Success {
+        let before = formerFiles
+        do {
+            return try restore()
+        } catch {
+            guard !(error is CancellationError), let kept = formerFiles else { throw error }
+            let report = ErrorReport(error)
+            // One that is still interrupted, and is refused for another reason: a wrong key, another backup that is damaged.
+            if before != nil, !(error is SystemError) {
+                throw CommandFailure(
+                    report.exitCode, report.name, what: report.message,
+                    why: "An earlier restoration of \"\(storePath)\" was interrupted: those files of the former store "
+                        + "that are not in their place are in \"\(kept)\".",
+                    hint: report.hint ?? "Run the restoration again: it goes on from there.")
+            }
+            throw CommandFailure(
+                report.exitCode, "restorationInterrupted",
+                what:
+                    "The restoration of \"\(storePath)\" was interrupted, and nobody can open the store until it is run again.",
+                why: "\(report.message) No file is lost: those of the former store that are not in their place are in "
+                    + "\"\(kept)\".",
+                hint: "Free space or mend the disk, then run the same command again: it goes on from there. To go back "
+                    + "instead, move the files of that folder to their former place.")
+        }
+    }
+
+    /// The folder with the files of a store whose restoration was interrupted.
+    private var formerFiles: String? { (try? CutRestoration.folder(of: StorePaths(storePath))) ?? nil }
+
+    private func confirm(_ console: Console) throws {
+        guard replaces, !arguments.has("--yes") else { return }
+        throw UsageError(
+            "The store that is there would be replaced by the backup.",
+            hint: "Its files are kept in a folder beside it. If that is what you want, add --yes.")
+    }
+}
+
+/// Shows how far a backup or a restoration has come, with speed and the time that is left, and ends it on a signal.
+final class TransferWatch: Sendable {
+    private let bar: ProgressBar
+    private let start = ContinuousClock.now
+
+    init(_ title: String, _ console: Console) {
+        bar = ProgressBar(title, isAllowed: !console.isJSON)
+    }
+
+    /// Runs the work.
+    ///
+    /// - Throws: ``CommandFailure`` with exit code 130 when a signal ended it; what `body` throws.
+    func run<T>(
+        _ body: (@escaping @Sendable (BackupProgress) -> Void, @escaping @Sendable () -> Bool) throws -> T
+    ) throws -> T {
+        let interruption = Interruption.shared
+        defer { end() }
+        return try Interruption.explaining { try body({ [self] in show($0) }, { interruption.isSet }) }
+    }
+
+    func end() { bar.end() }
+
+    private func show(_ progress: BackupProgress) {
+        let seconds = max(0.001, (ContinuousClock.now - start) / .seconds(1))
+        let speed = Double(progress.bytesDone) / seconds
+        let detail =
+            switch progress.phase {
+            case .copying:
+                String(
+                    format: "%.0f MB/s, %.0f s left", speed / 1e6,
+                    Double(progress.bytesTotal - progress.bytesDone) / max(1, speed))
+            case .verifying: "verifying"
+            }
+        bar.show(progress.bytesDone, of: progress.bytesTotal, detail: detail)
+    }
+}
+
+extension BackupReport {
+    /// What commands print of a backup.
+    var lines: [String] {
+        let seconds = duration / .seconds(1)
+        let speed = String(format: "%.0f MB/s", Double(bytes) / 1e6 / max(0.001, seconds))
+        return [
+            "store id     \(storeID)",
+            "epoch        \(epoch), sidecar generation \(generation)",
+            "pages        \(pages) of \(pageBytes) bytes, each authentic",
+            "took         \(String(format: "%.1f s", seconds)) (\(speed))",
+        ]
+    }
+
+    var members: [JSON.Member] {
+        [
+            JSON.Member(name: "store_id", value: .string("\(storeID)")),
+            JSON.Member(name: "epoch", value: .int(epoch)),
+            JSON.Member(name: "generation", value: .int(generation)),
+            JSON.Member(name: "created", value: .int(created)),
+            JSON.Member(name: "page_bytes", value: .int(pageBytes)),
+            JSON.Member(name: "pages", value: .int(pages)),
+            JSON.Member(name: "bytes", value: .int(bytes)),
+            JSON.Member(name: "verified", value: .bool(true)),
+            JSON.Member(name: "seconds", value: .real(duration / .seconds(1))),
+        ]
+    }
+}

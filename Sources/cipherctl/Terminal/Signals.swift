@@ -1,0 +1,43 @@
+import Foundation
+import StorePlatform
+
+/// Turns SIGINT, SIGTERM and SIGHUP into an error at the next check, so that work under way can be taken back.
+final class Interruption: Sendable {
+    /// From here on the three signals no longer end the process by themselves. There is one for the whole program.
+    static let shared = Interruption()
+
+    private init() { InterruptionSignals.begin() }
+
+    var isSet: Bool { InterruptionSignals.isRequested }
+
+    /// Runs work that asks whether a signal has come and ends with `CancellationError` then.
+    ///
+    /// - Throws: ``CommandFailure`` with exit code 130 in place of that.
+    static func explaining<Success>(_ work: () throws -> Success) throws -> Success {
+        do {
+            return try work()
+        } catch is CancellationError {
+            try shared.check()
+            throw CancellationError()
+        }
+    }
+
+    /// - Throws: ``CommandFailure`` with exit code 130 once a signal has come.
+    func check() throws {
+        guard isSet else { return }
+        throw CommandFailure(
+            .interrupted, "interrupted", what: "The command was interrupted.", why: "A signal asked it to end.",
+            hint: "Run it again; what it had begun was taken back.")
+    }
+}
+
+/// Signals that must not end a command in the middle of something; the failing call tells of it instead, and what was begun
+/// is taken back. Programs that the command starts get the usual dispositions (`Subprocess`).
+enum IgnoredSignals {
+    /// For every command: a file that reaches its bound (`ulimit -f`) is an error, as a full disk is.
+    static func begin() { signal(SIGXFSZ, SIG_IGN) }
+
+    /// For commands that change files: a reader of their output who leaves must not leave work half done. All others end
+    /// with their reader, as filters do.
+    static func outliveReaders() { signal(SIGPIPE, SIG_IGN) }
+}

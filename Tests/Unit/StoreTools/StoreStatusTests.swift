@@ -1,0 +1,84 @@
+import CipherStore
+import Foundation
+import KeyCustody
+import TestKit
+import Testing
+
+@testable import StoreTools
+
+@Suite("The state of a store from a program")
+struct StoreStatusTests {
+    private let bench = ToolBench()
+
+    init() throws { try bench.makeStore() }
+
+    @Test("without a key the report is what the sidecar claims, with one it is proved")
+    func key() throws {
+        let claimed = try StoreStatus(bench.store).run()
+        #expect(!claimed.isAuthenticated && claimed.state == .ready && claimed.isRolledBack == nil)
+        let proved = try StoreStatus(bench.store, unlockedBy: bench.source).run()
+        #expect(proved.isAuthenticated && proved.isRolledBack == false && proved.storeID == claimed.storeID)
+        #expect(proved.keys?.epoch == 1 && proved.keys?.slots.count == 1 && proved.keys?.scheme == .slots)
+        #expect(proved.attention == [] && proved.isInUse == false && proved.fileBytes == proved.pages * 4096)
+        #expect(proved.dataKeyCreated != nil && proved.isKeyLogSound)
+    }
+
+    @Test("a bound for the age of backups is told of, and a copy of the sidecar that is missing")
+    func attention() throws {
+        var status = StoreStatus(bench.store)
+        status.policy.backupSeconds = 86_400
+        #expect(try status.run().attention.contains { $0.contains("no verified backup") })
+        try FileManager.default.removeItem(atPath: bench.store + "-sidecar.bak")
+        #expect(try StoreStatus(bench.store).run().attention.contains { $0.contains("copy of the sidecar is missing") })
+    }
+
+    @Test("an examination finds what was left behind, and a key that does not fit, and goes on")
+    func examination() throws {
+        #expect(try !StoreExamination(bench.store, unlockedBy: bench.source).run().needsAttention)
+        try Data("left".utf8).write(to: URL(fileURLWithPath: bench.store + "-journal"))
+        let wrong = KeySource.rawKey([UInt8](repeating: 1, count: 32))
+        let report = try StoreExamination(bench.store, unlockedBy: wrong).run()
+        #expect(report.needsAttention && !report.status.isAuthenticated)
+        #expect(report.findings.map(\.name).contains("journal"))
+        #expect(report.findings.first?.name == "wrongKey" && report.findings.first?.severity == .problem)
+    }
+
+    @Test("a key file that others may read is a problem")
+    func keyFile() throws {
+        let path = bench.path("app.key")
+        try Data(TestKeys.rawKey).write(to: URL(fileURLWithPath: path))
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: path)
+        var examination = StoreExamination(bench.store, unlockedBy: .rawKeyFile(path: path))
+        examination.keyFile = path
+        #expect(try examination.run().findings.map(\.name).contains("keyFileShared"))
+    }
+}
+
+@Suite("Known bugs of the library")
+struct KnownBugTests {
+    private func names(sqlite: String, sqlCipher: String? = "4.6.1 community") -> [String] {
+        KnownBug.affecting(sqlite: sqlite, sqlCipher: sqlCipher).map(\.name)
+    }
+
+    @Test("the bugs of a library are those of its version, from the first that has them to the one that mended them")
+    func knownBugs() {
+        #expect(names(sqlite: "3.51.2").contains("WAL-reset"))
+        #expect(!names(sqlite: "3.51.3").contains("WAL-reset"))
+        #expect(names(sqlite: "3.46.1").contains("CVE-2025-29087"))
+        #expect(!names(sqlite: "3.43.0").contains("CVE-2025-29087"))
+        #expect(!names(sqlite: "3.49.1").contains("CVE-2025-29087"))
+        #expect(names(sqlite: "3.9.0").contains("CVE-2025-6965"))
+        #expect(names(sqlite: "3.60.0", sqlCipher: "4.4.0 community") == ["CVE-2020-27207"])
+        #expect(names(sqlite: "3.60.0", sqlCipher: "4.4.1 community").isEmpty)
+        #expect(names(sqlite: "3.60.0", sqlCipher: nil).isEmpty)
+    }
+
+    @Test("each known bug says where it is described, and is a note")
+    func sources() {
+        for bug in KnownBug.all {
+            #expect(bug.source.hasPrefix("https://"))
+            #expect(bug.finding.severity == .note)
+            #expect(bug.since.map { $0 < bug.fixedIn } ?? true)
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import CipherStore
+import Foundation
+import StorePlatform
+import TestKit
+import Testing
+
+@testable import StoreTools
+
+@Suite("Verifying a store from a program")
+struct StoreVerificationTests {
+    private let bench = ToolBench()
+
+    init() throws { try bench.makeStore() }
+
+    private func verify(_ record: ProgressRecord = ProgressRecord()) throws -> StoreVerification.Report {
+        try StoreVerification(bench.store, unlockedBy: bench.source)
+            .run(isCancelled: record.isCancelled, progress: record.add)
+    }
+
+    @Test("a sound store is sound, and progress never goes back")
+    func sound() throws {
+        let record = ProgressRecord()
+        let before = FolderSnapshot(of: bench.folder)
+        let report = try verify(record)
+        #expect(report.isSound && report.integrity == ["ok"] && report.foreignKeyViolations == 0)
+        #expect(try report.pagesChecked * report.pageBytes == Files.byteCount(bench.store))
+        #expect(report.checkedBytes == report.pagesChecked * report.pageBytes && report.path == bench.store)
+        record.expectMonotone()
+        #expect(record.phases == [.authenticatingPages, .checkingContent])
+        #expect(record.all.last { $0.phase == .authenticatingPages }?.done == report.pagesChecked)
+        #expect(bench.changes(since: before) == [])
+    }
+
+    @Test("damage is in the report, page by page")
+    func damaged() throws {
+        for page in [3, 30, 31] { try bench.damage(page: page) }
+        let report = try verify()
+        #expect(!report.isSound && report.integrity == nil)
+        #expect(report.damagedPages.ranges == [3...3, 30...31] && report.damagedPages.count == 3)
+        #expect(report.problems.first == "page 3 is damaged (bytes 8192 to 12287)")
+    }
+
+    @Test("a store that SQLite cannot open is verified all the same")
+    func unopenable() throws {
+        try bench.damage(page: 1)
+        let report = try verify()
+        #expect(report.damagedPages.ranges == [1...1] && report.problems.count == 1)
+    }
+
+    @Test("a key that does not fit, and a store that is not there, are errors")
+    func refused() throws {
+        let other = StoreVerification(bench.store, unlockedBy: .rawKey([UInt8](repeating: 1, count: 32)))
+        #expect(storeError { try other.run() } == .wrongKey)
+        let nothing = StoreVerification(bench.path("nothing.db"), unlockedBy: bench.source)
+        #expect(storeError { try nothing.run() } == .noSuchStore)
+    }
+
+    @Test("a verification ends when it is cancelled")
+    func cancelled() throws {
+        let record = ProgressRecord(cancellingIn: .authenticatingPages)
+        #expect(throws: CancellationError.self) { try verify(record) }
+        #expect(!record.phases.contains(.checkingContent))
+    }
+
+    // A descriptor of the database was opened and closed: that drops all locks that SQLite holds on it in this process, and
+    // the next closing of another process deletes the WAL below its connections.
+    @Test("a program may look at a store that it has open: its locks stay")
+    func ownStore() throws {
+        let store = try bench.openStore()
+        defer { try? store.close() }
+        func locks() throws -> [Int] {
+            try ["", "-shm"].map { ending in
+                try SystemLocks.posixLocks(on: bench.store + ending)?
+                    .filter { $0.process == ProcessInspector.currentProcess }.count ?? 0
+            }
+        }
+        let before = try locks()
+        #expect(before.allSatisfy { $0 > 0 })
+        #expect(try StoreVerification(bench.store, unlockedBy: bench.source).run().isSound)
+        #expect(try StoreStatus(bench.store, unlockedBy: bench.source).run().isInUse == true)
+        #expect(try !StoreExamination(bench.store).run().findings.contains { $0.severity == .problem })
+        #expect(try locks() == before)
+        #expect(try store.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") } == ToolBench.rows)
+    }
+
+    @Test("a task that is cancelled ends its verification")
+    func task() async throws {
+        let verification = StoreVerification(bench.store, unlockedBy: bench.source)
+        #expect(try await verification.run().isSound)
+        let task = Task {
+            withUnsafeCurrentTask { $0?.cancel() }
+            return try await verification.run()
+        }
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+
+    @Test("pages that the log holds are not missing, and divide what is")
+    func rangesWithoutLog() {
+        var ranges = PageRanges([3, 1, 2])
+        ranges.append(4...10, without: [5, 10, 12])
+        #expect(ranges.ranges == [1...4, 6...9] && ranges.count == 8)
+        ranges.append(11...UInt32.max, without: [11, UInt32.max])
+        #expect(ranges.ranges.last == 12...(UInt32.max - 1))
+        #expect(ranges.contains(12) && !ranges.contains(10))
+    }
+}
