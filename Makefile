@@ -9,11 +9,13 @@ DEMO_DATABASE ?= /usr/share/proj/proj.db
 # How long `make soak` lets the bank work, and how often it kills a process elsewhere.
 MINUTES ?= 30
 KILLS ?= 10000
+# What `make lint` checks beside Swift.
+SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs
 # Where `make install` puts things.
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build test soak lint demo bench bench-sharing bench-rotation tsan asan docs install clean help
+.PHONY: setup build check test soak lint demo bench bench-sharing bench-rotation tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -21,22 +23,26 @@ setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a li
 build: setup  ## build the library, cipherctl and the tests
 	$(SWIFT) build --build-tests $(WARNINGS)
 
-test: setup  ## run every test (SUITES=NAME for some of them)
-	SUITES="$(SUITES)" .ci/test "$(SWIFT)" $(WARNINGS)
+check: setup  ## build, and run the fences and the quick unit tests: what to run after each change
+	.ci/check "$(SWIFT)" $(WARNINGS)
 
-soak: setup  ## run the bank for MINUTES=30 and KILLS=10000 random kills and each faulty call (SEED= plays one back)
+test: setup  ## run every test (ONLY=NAME for some of them, with the same build)
+	ONLY="$(ONLY)" .ci/test "$(SWIFT)" $(WARNINGS)
+
+soak: setup  ## the bank for MINUTES=30, KILLS=10000 random kills, each faulty call, crowds of 200 (SEED= replays)
 	@case "$(MINUTES)$(KILLS)" in *[!0-9]*) echo "MINUTES and KILLS are whole numbers" >&2; exit 1;; esac
 	CIPHERSTORE_BANK_SECONDS=$$(( $(MINUTES) * 60 )) CIPHERSTORE_KILLS=$(KILLS) CIPHERSTORE_WAITERS=1000 \
-	CIPHERSTORE_FAULTS=all $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) $(SWIFT) test --disable-xctest --no-parallel $(WARNINGS) \
+	CIPHERSTORE_CROWD=200 CIPHERSTORE_FAULTS=all $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
+	$(SWIFT) test --disable-xctest --no-parallel $(WARNINGS) \
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests' \
-	--filter 'PowerCutTests|LogResetTests|MishapTests|CrashTests.RotationTests'
+	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|CrashTests.RotationTests'
 
 lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing warns
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift
 	$(SWIFT) build --build-tests $(WARNINGS)
 	$(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(WARNINGS)
-	@for script in .ci/setup .ci/run .ci/test .ci/sanitized .ci/bare-root .ci/install .ci/docs; do bash -n $$script || exit 1; done
-	@! command -v shellcheck >/dev/null || shellcheck .ci/setup .ci/run .ci/test .ci/sanitized .ci/bare-root .ci/install .ci/docs
+	@for script in $(SCRIPTS); do bash -n $$script || exit 1; done
+	@! command -v shellcheck >/dev/null || shellcheck $(SCRIPTS)
 
 demo: setup  ## encrypt a real database, share it between four processes, verify every page
 	$(SWIFT) build -c release --product cipherctl
@@ -48,30 +54,31 @@ bench: setup  ## measure the library beside plain C (JSON=FILE writes figures, R
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" $(if $(ALLOCATIONS),--allocations) \
 		$(if $(JSON),--json "$(JSON)") $(if $(REPORT),--report Docs) $(if $(ONLY),--only "$(ONLY)")
 
-# Whole suite under a sanitizer, in a folder of its own. SUITES narrows it: make tsan SUITES=CipherDatabaseTests
+# Whole suite under a sanitizer, in a folder of its own. ONLY narrows it: make tsan ONLY=CipherDatabaseTests
 # Sources/CPlatform/ThreadSanitizer.c says what is wrapped, and why.
 tsan: MUTEX = $$s15Synchronization12_MutexHandleV
-tsan: setup  ## run the tests under ThreadSanitizer (SUITES=NAME for some of them)
+tsan: setup  ## run the tests under ThreadSanitizer (ONLY=NAME for some of them)
 	TSAN_OPTIONS="suppressions=$(CURDIR)/Tests/Support/tsan.supp $(TSAN_OPTIONS)" \
 		.ci/sanitized TSAN_OPTIONS $(SWIFT) test --sanitize=thread $(SANITIZED) \
 		-Xlinker '--wrap=$(MUTEX)9_lockSlowyys6UInt32VF' -Xlinker '--wrap=$(MUTEX)11_unlockSlowyyF'
 
-asan: setup  ## run the tests under AddressSanitizer (SUITES=NAME for some of them)
+asan: setup  ## run the tests under AddressSanitizer (ONLY=NAME for some of them)
 	LSAN_OPTIONS="suppressions=$(CURDIR)/Tests/Support/lsan.supp print_suppressions=0 $(LSAN_OPTIONS)" \
 		.ci/sanitized ASAN_OPTIONS $(SWIFT) test --sanitize=address $(SANITIZED)
 
 tsan asan: SANITIZED = --scratch-path .build/$@ --disable-xctest --no-parallel $(WARNINGS) \
-	$(if $(SUITES),--filter "$(SUITES)")
+	$(if $(ONLY),--filter "$(ONLY)")
 
 docs: setup  ## build the API reference with the toolchain's docc, without network: .build/docs/CipherStore.doccarchive
 	$(SWIFT) build $(WARNINGS)
 	.ci/docs "$$($(SWIFT) build --show-bin-path $(WARNINGS))"
 
-bench-sharing: setup  ## measure processes that write to one store: writer queue, SQLite's busy handler, plain C
+bench-sharing: setup  ## processes that write to one store, beside SQLite's own way (PROCESSES=1,8,32,64,200)
 	$(SWIFT) build -c release --product StoreBenchmark
-	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sharing
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sharing \
+		$(if $(PROCESSES),--processes $(PROCESSES))
 
-bench-rotation: setup  ## change keys under load and tell the longest pause (MEGABYTES=100,1024)
+bench-rotation: setup  ## change keys under load and print the longest pause (MEGABYTES=100,1024,4096,10240)
 	$(SWIFT) build -c release --product StoreBenchmark
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --rotation $(if $(MEGABYTES),--megabytes $(MEGABYTES))
 

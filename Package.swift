@@ -87,6 +87,9 @@ let package = Package(
             path: "Tests/Support/StoreActor"
         ),
         .target(name: "CTestKit", path: "Tests/Support/CTestKit"),
+        // Runs the tests of all targets, on threads that they may block (Docs/Testing.md).
+        .target(name: "TestHarness", dependencies: ["CallWatch"], path: "Tests/Support/TestHarness"),
+        .target(name: "CallWatch", path: "Tests/Support/CallWatch"),
         .testTarget(name: "StorePlatformTests", dependencies: ["StorePlatform"], path: "Tests/Unit/StorePlatform"),
         .testTarget(
             name: "StoreSharingTests",
@@ -110,13 +113,16 @@ let package = Package(
         ),
         .testTarget(
             name: "CipherDatabaseTests",
-            dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "StoreSharing", "CSQLCipher", "TestKit"],
+            dependencies: [
+                "CipherDatabase", "KeyCustody", "StorePlatform", "StoreSharing", "CSQLCipher", "TestHarness", "TestKit",
+            ],
             path: "Tests/Unit/CipherDatabase"
         ),
         .testTarget(
             name: "CipherStoreTests",
             dependencies: [
-                "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing", "TestKit",
+                "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing", "TestHarness",
+                "TestKit",
             ],
             path: "Tests/Unit/CipherStore"
         ),
@@ -155,7 +161,7 @@ let package = Package(
             dependencies: ["CipherDatabase", "TestKit"],
             path: "Tests/Property"
         ),
-        .testTarget(name: "TidyTests", path: "Tests/Tidy"),
+        .testTarget(name: "TidyTests", dependencies: ["TestHarness"], path: "Tests/Tidy"),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -32,3 +32,16 @@ final class BenchmarkWorker {
         return String(decoding: bytes.prefix { $0 != 10 }, as: UTF8.self)
     }
 }
+
+/// A table as Docs/Performance.md has them. Each row appears when it was measured, also in a file.
+enum BenchmarkTable {
+    static func printHead(_ names: [String]) {
+        printRow(names)
+        printRow(names.map { $0 == "mode" ? "---" : "---:" })
+    }
+
+    static func printRow(_ cells: [String]) {
+        print("| " + cells.joined(separator: " | ") + " |")
+        fflush(nil)
+    }
+}

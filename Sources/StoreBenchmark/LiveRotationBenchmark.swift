@@ -9,7 +9,9 @@ struct LiveRotationBenchmark {
     private static let readers = 2
 
     func run() throws {
-        print("     size  copy MB/s   rounds   pause     longest write   longest read   operations   failed")
+        BenchmarkTable.printHead([
+            "size", "whole rotation", "copy", "rounds", "pause", "longest write", "longest read", "accesses", "failed",
+        ])
         for size in megabytes { try measure(size) }
     }
 
@@ -25,7 +27,10 @@ struct LiveRotationBenchmark {
         }
         for worker in workers { try BenchmarkError.require(worker.line() == "ready", "a worker did not start") }
         for worker in workers { worker.start() }
+        let clock = ContinuousClock()
+        let start = clock.now
         let report = try KeyRotation(store).run()
+        let time = clock.now - start
         try Data().write(to: URL(fileURLWithPath: stop))
         let answers = try workers.map { worker in
             let figures = (worker.line() ?? "").split(separator: " ").compactMap { Double($0) }
@@ -37,12 +42,15 @@ struct LiveRotationBenchmark {
         let written = Int(writes.map { $0[3] }.reduce(0, +))
         try BenchmarkError.require(kept == written, "\(written) rows were written, \(kept) are there")
         try store.close()
-        print(
-            String(
-                format: "%6d MB  %9.0f  %7d  %6.1f ms  %10.1f ms  %10.1f ms  %11.0f  %7.0f", size,
-                Double(report.copyBytesPerSecond) / 1e6, report.rounds, report.longestPause / .milliseconds(1),
-                (writes.map { $0[1] }.max() ?? 0) / 1000, (reads.map { $0[1] }.max() ?? 0) / 1000,
-                answers.map { $0[0] }.reduce(0, +), answers.map { $0[2] }.reduce(0, +)))
+        BenchmarkTable.printRow([
+            "\(size) MB", String(format: "%.1f s", time / .seconds(1)),
+            String(format: "%.0f MB/s", Double(report.copyBytesPerSecond) / 1e6), "\(report.rounds)",
+            String(format: "%.1f ms", report.longestPause / .milliseconds(1)),
+            String(format: "%.1f ms", (writes.map { $0[1] }.max() ?? 0) / 1000),
+            String(format: "%.1f ms", (reads.map { $0[1] }.max() ?? 0) / 1000),
+            String(format: "%.0f", answers.map { $0[0] }.reduce(0, +)),
+            String(format: "%.0f", answers.map { $0[2] }.reduce(0, +)),
+        ])
     }
 }
 

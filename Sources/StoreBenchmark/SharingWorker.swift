@@ -4,7 +4,9 @@ import Foundation
 
 /// How the processes of a measurement keep out of each other's way.
 enum SharingMode: String, CaseIterable {
-    /// The library, with its writer queue.
+    /// What programs use: a `SharedStore`.
+    case store
+    /// The library's pool, with its writer queue.
     case queue
     /// The library without it: SQLite's lock, asked for again and again.
     case busy
@@ -13,6 +15,7 @@ enum SharingMode: String, CaseIterable {
 
     var name: String {
         switch self {
+        case .store: "SharedStore"
         case .queue: "writer queue"
         case .busy: "busy handler"
         case .c: "plain C"
@@ -22,8 +25,8 @@ enum SharingMode: String, CaseIterable {
 
 /// A process that writes single rows for some time, beside others that do the same.
 ///
-/// It says `ready`, waits for a line, writes, and answers `<transactions> <longest> <99th percentile>`, the times of
-/// whole transactions, their waits included, in microseconds.
+/// It prints `started`, waits for a line, opens the store, prints `ready`, waits for a line, writes, and prints
+/// `<transactions> <longest> <99th percentile>`, the times of whole transactions, their waits included, in microseconds.
 struct SharingWorker {
     private static let table = "CREATE TABLE IF NOT EXISTS w (id INTEGER PRIMARY KEY, a INTEGER)"
     private static let insert = "INSERT INTO w (a) VALUES (?)"
@@ -45,16 +48,21 @@ struct SharingWorker {
         path = words[2]
     }
 
-    static func makeStore(at path: String) throws {
-        let pool = try pool(at: path, usesWriterQueue: true)
-        try pool.write { try $0.execute(sql: table) }
-        try pool.close()
+    /// Makes the store that processes of a mode share.
+    static func makeStore(at path: String, _ mode: SharingMode) throws {
+        let writer = try open(path, mode)
+        try writer.write { try $0.execute(sql: table) }
+        try writer.close()
     }
 
-    private static func pool(at path: String, usesWriterQueue: Bool) throws -> DatabasePool {
+    private static func open(_ path: String, _ mode: SharingMode) throws -> any DatabaseWriter {
         var config = Configuration()
         config.busyMode = .timeout(30)
-        config.usesWriterQueue = usesWriterQueue
+        if mode == .store {
+            let key = KeySource.rawKey([UInt8](repeating: 0x2a, count: 32))
+            return try SharedStore.open(at: path, unlockedBy: key, configuration: config)
+        }
+        config.usesWriterQueue = mode == .queue
         config.persistentWAL = true
         config.prepareDatabase { db in
             try db.useRawKey(Data(repeating: 0x2a, count: 32))
@@ -65,9 +73,10 @@ struct SharingWorker {
 
     func run() throws {
         var times = [UInt32](repeating: 0, count: Int(seconds * 100_000))
+        waitForStart(after: "started")
         let count: Int
         switch mode {
-        case .queue, .busy: count = try write(Self.pool(at: path, usesWriterQueue: mode == .queue), &times)
+        case .store, .queue, .busy: count = try write(&times)
         case .c: count = try writeInC(&times)
         }
         try BenchmarkError.require(count > 0, "no transaction: \(count)")
@@ -77,20 +86,21 @@ struct SharingWorker {
 
     private func answer(_ line: String) { FileHandle.standardOutput.write(Data((line + "\n").utf8)) }
 
-    private func waitForStart() {
-        answer("ready")
+    private func waitForStart(after state: String) {
+        answer(state)
         _ = readLine()
     }
 
-    private func write(_ pool: DatabasePool, _ times: inout [UInt32]) throws -> Int {
+    private func write(_ times: inout [UInt32]) throws -> Int {
+        let writer = try Self.open(path, mode)
         // So that a worker can be run by itself, as under a profiler.
-        try pool.write { try $0.execute(sql: Self.table) }
-        waitForStart()
+        if try writer.read({ try !$0.tableExists("w") }) { try writer.write { try $0.execute(sql: Self.table) } }
+        waitForStart(after: "ready")
         var count = 0
         let end = DispatchTime.now().uptimeNanoseconds + UInt64(seconds * 1e9)
         var now = DispatchTime.now().uptimeNanoseconds
         while now < end && count < times.count {
-            try pool.write { db in
+            try writer.write { db in
                 try db.cachedStatement(sql: Self.insert).execute(arguments: [count])
             }
             let later = DispatchTime.now().uptimeNanoseconds
@@ -102,7 +112,7 @@ struct SharingWorker {
 
     private func writeInC(_ times: inout [UInt32]) throws -> Int {
         let baseline = try Baseline(path: path, keyspec: "x'\(Self.key)\(Self.salt)'")
-        waitForStart()
+        waitForStart(after: "ready")
         let capacity = Int64(times.count)
         return times.withUnsafeMutableBufferPointer { buffer in
             Int(baseline_contended_writes(baseline.connection, Self.insert, seconds, buffer.baseAddress, capacity))

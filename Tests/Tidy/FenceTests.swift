@@ -205,6 +205,26 @@ struct FenceTests {
         #expect(findings.first?.message.contains("Sources/A/Here.swift") == true)
     }
 
+    @Test("a suite or a test that `make check` leaves out, and that is gone, is found")
+    func leftOutOfCheck() throws {
+        let files = [
+            ".ci/check": "    'ATests.Here'\n    'ATests.Here/(one|two)'\n    'ATests.Gone'\n    'ATests.Here/one'\n",
+            "Tests/Unit/A/Here.swift": "@Suite struct Here {\n    @Test func one() {}\n}\n",
+            "Tests/Unit/B/Gone.swift": "@Suite struct Gone {\n}\n",
+        ]
+        #expect(try PlantedTree.places(files, CheckFence.findings) == [".ci/check:2", ".ci/check:3"])
+    }
+
+    @Test("a test or a target that Docs/Testing.md names, and that is gone, is found")
+    func testing() throws {
+        let files = [
+            "Docs/Testing.md": "`make check`\n`make gone`\n`Tests/A/Here.swift`\n`Tests/A/Gone.swift`\n",
+            "Makefile": "check: setup\n", "Tests/A/Here.swift": "",
+        ]
+        #expect(
+            try PlantedTree.places(files, TestingFence.findings).sorted() == ["Docs/Testing.md:2", "Docs/Testing.md:4"])
+    }
+
     @Test("strings and comments are blanked, interpolated code and line numbers stay")
     func stripping() {
         let code = """

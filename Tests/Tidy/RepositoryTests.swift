@@ -58,4 +58,10 @@ struct RepositoryTests {
 
     @Test("Docs/Map.md names every source file, and nothing that does not exist")
     func map() throws { try expectNone(MapFence.findings) }
+
+    @Test("`make check` leaves out tests that exist")
+    func check() throws { try expectNone(CheckFence.findings) }
+
+    @Test("Docs/Testing.md names tests, scripts and targets that exist")
+    func testing() throws { try expectNone(TestingFence.findings) }
 }

@@ -32,7 +32,10 @@ struct SourceTree: Sendable {
     /// Names of folders that hold nothing of ours.
     private static let skippedFolders: Set<String> = [".build", ".git", ".setup", ".swiftpm"]
     private static let textSuffixes = [".swift", ".c", ".h", ".md", ".py", ".sh", ".json", ".modulemap"]
-    private static let scripts: Set<String> = ["Makefile", ".ci/setup", ".ci/run", ".ci/bare-root", ".ci/install"]
+    private static let scripts: Set<String> = [
+        "Makefile", ".ci/bare-root", ".ci/check", ".ci/docs", ".ci/install", ".ci/readme", ".ci/run", ".ci/sanitized",
+        ".ci/setup", ".ci/test",
+    ]
 
     init(root: URL) throws {
         self.root = root

@@ -1,12 +1,13 @@
 import Foundation
 import Synchronization
+import TestHarness
 import TestKit
 import Testing
 
 @testable import CipherStore
 
 /// A shared store that is suspended and resumed, by its own methods and by notifications.
-@Suite(.serialized) struct SuspendedStoreTests {
+@Suite(.serialized, .exclusive(.suspension)) struct SuspendedStoreTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
     private let source = TestKeys.source("raw")

@@ -1,11 +1,12 @@
 import CSQLCipher
 @testable import CipherDatabase
 import Foundation
+import TestHarness
 import TestKit
 import Testing
 
 /// What a suspension does to accesses that are under way or wait.
-@Suite(.serialized) struct InterruptedAccessTests {
+@Suite(.serialized, .exclusive(.suspension)) struct InterruptedAccessTests {
     private typealias Bench = SuspensionBench
     private let bench = SuspensionBench()
 

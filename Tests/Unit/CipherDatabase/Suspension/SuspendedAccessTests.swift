@@ -1,11 +1,12 @@
 import CSQLCipher
 import CipherDatabase
 import Foundation
+import TestHarness
 import TestKit
 import Testing
 
 /// What a database that is suspended does, and what it refuses.
-@Suite(.serialized) struct SuspendedAccessTests {
+@Suite(.serialized, .exclusive(.suspension)) struct SuspendedAccessTests {
     private typealias Bench = SuspensionBench
     private let bench = SuspensionBench()
 

@@ -2,6 +2,7 @@ import CipherStore
 import Foundation
 import KeyCustody
 import StorePlatform
+import TestHarness
 import TestKit
 import Testing
 
@@ -303,7 +304,9 @@ import Testing
         try other.close()
     }
 
-    @Test("a suspended store writes no row, not when it is opened and not when its keys change; the next opening does")
+    @Test(
+        "a suspended store writes no row, not when it is opened and not when its keys change; the next opening does",
+        .exclusive(.suspension))
     func suspended() throws {
         try removeSlot()
         try forgetLast()
