@@ -33,20 +33,29 @@ let package = Package(
             dependencies: ["CSQLCipher", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto"]
         ),
         .target(
+            name: "RotationCore",
+            dependencies: ["CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto"]
+        ),
+        .target(
             name: "CipherStore",
             dependencies: [
-                "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto", "CSQLCipher",
+                "CipherDatabase", "KeyCustody", "PageFormat", "RotationCore", "StorePlatform", "StoreCrypto",
+                "CSQLCipher",
             ]
         ),
         .target(
             name: "KeyRotation",
             dependencies: [
-                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
+                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto",
+                "StorePlatform",
             ]
         ),
         .executableTarget(
             name: "cipherctl",
-            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StorePlatform", "StoreCrypto"]
+            dependencies: [
+                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "RotationCore", "StorePlatform",
+                "StoreCrypto",
+            ]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
         .executableTarget(
@@ -97,8 +106,15 @@ let package = Package(
             path: "Tests/Unit/CipherStore"
         ),
         .testTarget(
+            name: "RotationCoreTests",
+            dependencies: [
+                "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto", "StorePlatform", "TestKit",
+            ],
+            path: "Tests/Unit/RotationCore"
+        ),
+        .testTarget(
             name: "KeyRotationTests",
-            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "StorePlatform", "TestKit"],
+            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "RotationCore", "StorePlatform", "TestKit"],
             path: "Tests/Unit/KeyRotation"
         ),
         .testTarget(

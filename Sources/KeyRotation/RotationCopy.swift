@@ -1,6 +1,7 @@
 import CipherDatabase
 import CipherStore
 import Dispatch
+import RotationCore
 import StorePlatform
 import Synchronization
 

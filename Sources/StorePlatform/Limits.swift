@@ -38,7 +38,7 @@ package enum Limits {
     static let bytesFreedAtOnce = 8 * 1024 * 1024
     static let pauseOfFreeing: UInt32 = 2000
     /// How much of a database that was replaced is written over: the largest page there is.
-    static let spoiledBytes = 65_536
+    static let invalidatedBytes = 65_536
 
     static let turnLookNanoseconds = turnLookTime.wholeNanoseconds
     static let seldomTurnLookNanoseconds = seldomTurnLookTime.wholeNanoseconds

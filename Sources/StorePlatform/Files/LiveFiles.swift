@@ -150,13 +150,13 @@ package final class LiveFile: Sendable {
     /// read it would take the log of the other database, which has the same path, for its own, and write to it under the
     /// former key. Without a first page it fails (`SQLITE_NOTADB`). An empty file would not do: SQLite removes the log
     /// beside one.
-    package func spoil() throws(SystemError) {
+    package func invalidateFirstPage() throws(SystemError) {
         let status = try status()
         guard status.linkCount == 0 else { return }
         try owner.withLock { owner throws(SystemError) in
             guard owner.isLocked else { return }
             // Not zeros: SQLCipher takes a page of zeros for an empty one.
-            let bytes = [UInt8](repeating: 0xff, count: min(status.byteCount, Limits.spoiledBytes))
+            let bytes = [UInt8](repeating: 0xff, count: min(status.byteCount, Limits.invalidatedBytes))
             switch owner.locking {
             case .some(let locking): try locking.write(bytes, at: 0)
             case .none: break

@@ -1,5 +1,6 @@
 import CipherStore
 import KeyCustody
+import RotationCore
 import StorePlatform
 
 /// Files beside a store that should not be there for long, or not at all.

@@ -1,6 +1,7 @@
 import CipherStore
 import KeyCustody
 import KeyRotation
+import RotationCore
 import StorePlatform
 
 /// What is told of a store instead of opening it.

@@ -102,7 +102,7 @@ final class Actor {
         crowdCommands,
         backupCommands,
         yieldCommands,
-        ledgerCommands,
+        journalCommands,
         keyCommands,
         rotationCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }
