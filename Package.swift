@@ -37,30 +37,37 @@ let package = Package(
             ]
         ),
         .target(
-            name: "CipherStore",
+            name: "RotationCore",
             dependencies: [
                 "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
+            ]
+        ),
+        .target(
+            name: "CipherStore",
+            dependencies: [
+                "CipherDatabase", "KeyCustody", "PageFormat", "RotationCore", "StorePlatform", "StoreSharing", "StoreCrypto",
                 "CSQLCipher",
             ]
         ),
         .target(
             name: "KeyRotation",
             dependencies: [
-                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform",
+                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto", "StorePlatform",
                 "StoreSharing",
             ]
         ),
         .target(
             name: "StoreTools",
             dependencies: [
-                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing",
+                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto",
+                "StorePlatform", "StoreSharing",
             ]
         ),
         .executableTarget(
             name: "cipherctl",
             dependencies: [
-                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing",
-                "StoreTools",
+                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "RotationCore", "StoreCrypto", "StorePlatform",
+                "StoreSharing", "StoreTools",
             ]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
@@ -127,8 +134,18 @@ let package = Package(
             path: "Tests/Unit/CipherStore"
         ),
         .testTarget(
+            name: "RotationCoreTests",
+            dependencies: [
+                "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto", "StorePlatform", "StoreSharing",
+                "TestKit",
+            ],
+            path: "Tests/Unit/RotationCore"
+        ),
+        .testTarget(
             name: "KeyRotationTests",
-            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "StorePlatform", "StoreSharing", "TestKit"],
+            dependencies: [
+                "CipherStore", "KeyCustody", "KeyRotation", "RotationCore", "StorePlatform", "StoreSharing", "TestKit",
+            ],
             path: "Tests/Unit/KeyRotation"
         ),
         .testTarget(

@@ -1,7 +1,9 @@
 import CipherDatabase
 import CipherStore
 import KeyCustody
+import RotationCore
 import StorePlatform
+import StoreSharing
 
 // Rotations that were cut.
 extension KeyRotation {
@@ -31,12 +33,12 @@ extension KeyRotation {
         progress: (@Sendable (RotationProgress) -> Void)? = nil
     ) throws -> RotationReport? {
         let paths = StorePaths(path)
-        let (ledger, again) = try ledger(paths, source)
+        let (journal, again) = try journal(paths, source)
         var newKey: RotationSecret?
         if case .newKey(let source) = options.aim { newKey = try RotationSecret(from: source) }
         return try RotationResumption(
-            paths: paths, ledger: ledger, source: again, newKey: newKey, configuration: configuration, options: options,
-            teller: ProgressTeller(progress), isCancelled: isCancelled ?? { false }
+            paths: paths, journal: journal, source: again, newKey: newKey, configuration: configuration,
+            options: options, reporter: ProgressReporter(progress), isCancelled: isCancelled ?? { false }
         ).run()
     }
 
@@ -57,22 +59,24 @@ extension KeyRotation {
         onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil
     ) throws -> Bool {
         let paths = StorePaths(path)
-        let (ledger, _) = try ledger(paths, source)
+        let (journal, _) = try journal(paths, source)
         let isCancelled = isCancelled ?? { false }
         let admin = try takeAdmin(paths, isCancelled: isCancelled)
         defer { admin.release() }
         let opening = try takeOpening(paths, LockFileWatch(isCancelled: isCancelled, onLongWait: onLongWait))
         defer { opening.release() }
-        return try abandonCut(paths, ledger)
+        return try abandonCut(paths, journal)
     }
 
     /// Ends a rotation that was cut before the switch. The caller holds the locks `admin` and `opening`.
-    static func abandonCut(_ paths: StorePaths, _ ledger: RotationLedger) throws -> Bool {
-        guard let rotation = try ledger.rotation() else { return try RotationCopy.removeLeftover(of: paths) }
+    static func abandonCut(_ paths: StorePaths, _ journal: RotationJournal) throws -> Bool {
+        guard let rotation = try journal.rotation() else { return try RotationCopy.removeLeftover(of: paths) }
         if rotation.sidecar.state == .switching {
-            guard try RotationRecovery.undoSwitch(paths, ledger) else { throw StoreError.switchPending(paths.database) }
+            guard try RotationRecovery.undoSwitch(paths, journal) else {
+                throw StoreError.switchPending(paths.database)
+            }
         } else {
-            try ledger.abandon()
+            try journal.abandon()
             try RotationCopy.removeLeftover(of: paths)
         }
         _ = KeyLog(databasePath: paths.database).note(.rotationAbandoned(from: rotation.sidecar.epoch))
@@ -137,12 +141,41 @@ extension KeyRotation {
         try? StoreHolders(of: database).first { $0.label?.hasPrefix(holderLabel) ?? false }
     }
 
-    /// A ledger by a key, and a source that gives the same key again.
-    private static func ledger(_ paths: StorePaths, _ source: KeySource) throws -> (RotationLedger, KeySource) {
+    /// A journal by a key, and a source that gives the same key again.
+    private static func journal(_ paths: StorePaths, _ source: KeySource) throws -> (RotationJournal, KeySource) {
         let secret = try RotationSecret(from: source)
-        let ledger = RotationLedger(databasePath: paths.database) { try secret.material.unlock($0) }
-        return (ledger, secret.source)
+        let journal = RotationJournal(databasePath: paths.database) { try secret.material.unlock($0) }
+        return (journal, secret.source)
     }
+}
+
+/// Whether a rotation of a store runs or was cut, as the files beside it tell.
+public struct RotationStatus: Sendable, Equatable {
+    public enum State: String, Hashable, Sendable, CaseIterable {
+        /// No rotation is pending.
+        case none
+        /// A new key is pending, and pages are copied.
+        case copying
+        /// The copy is complete and takes the database's place.
+        case switching
+    }
+
+    public internal(set) var state: State
+    /// Whether a process holds the lock of rotations. A pending rotation without one was cut.
+    public internal(set) var isRunning: Bool
+    /// The process that rotates, where the table of holders tells of it.
+    public internal(set) var process: StoreHolder?
+    /// The epoch of the data key in use.
+    public internal(set) var epoch: UInt64
+    /// Bytes of the database.
+    public internal(set) var databaseBytes: Int
+    /// Bytes of the copy so far; nil when there is none.
+    public internal(set) var copyBytes: Int?
+    /// Bytes of the write-ahead log.
+    public internal(set) var logBytes: Int
+
+    /// Whether a rotation was cut, so that the next opening for writing undoes or finishes it.
+    public var wasCut: Bool { state != .none && !isRunning }
 }
 
 /// Who decides how long a lock of the lock file is waited for, and is informed of a long wait.
@@ -186,14 +219,14 @@ extension RotationSecret {
     private func passphrase() throws -> Passphrase {
         switch material {
         case .passphrase(let passphrase): try Passphrase(passphrase.secret.copy())
-        case .rawKey: throw CancellationError()
+        case .rawKey: throw BrokenInvariant("A raw key was taken for a passphrase.")
         }
     }
 
     private func rawKey() throws -> RawKey {
         switch material {
         case .rawKey(let key): try RawKey(key.secret.copy())
-        case .passphrase: throw CancellationError()
+        case .passphrase: throw BrokenInvariant("A passphrase was taken for a raw key.")
         }
     }
 }

@@ -4,15 +4,21 @@ import PageFormat
 import StoreCrypto
 import StorePlatform
 import StoreSharing
+import Synchronization
 
-/// Moves pages from a view of the store into the copy, under the new key, and proves what it wrote. Used by one thread,
-/// which it keeps company with others.
+/// Copies the pages of the store under the new key, verifies what it wrote, and knows up to where of the WAL the copy is the
+/// store. Used by one thread, which has others help.
 final class PageCopier {
     let copy: RotationCopy
-    private let database: String
+    let keys: RotationKeys
+    /// Up to where of the WAL the copy is the store.
+    private(set) var cut: LogCut
+    /// Pages of the copy.
+    private(set) var pages: UInt32
+    private let paths: StorePaths
     private let reencryption: PageReencryption
     private let isCancelled: @Sendable () -> Bool
-    private let teller: ProgressTeller
+    private let reporter: ProgressReporter
     private let throttle: Throttle?
     private let workers: Int
     private var acceptsZeroPages = false
@@ -23,21 +29,25 @@ final class PageCopier {
 
     /// Makes the copy's file.
     ///
-    /// - Parameter clock: What a throttle goes by.
+    /// - Parameters:
+    ///   - view: What is to be copied.
+    ///   - clock: What a throttle goes by.
     init(
-        _ paths: StorePaths, keys: RotationKeys, options: KeyRotation.Options, teller: ProgressTeller,
-        isCancelled: @escaping @Sendable () -> Bool, clock: Throttle.Clock = .monotonic
+        _ paths: StorePaths, of view: FrozenView, keys: RotationKeys, options: KeyRotation.Options,
+        reporter: ProgressReporter, isCancelled: @escaping @Sendable () -> Bool, clock: Throttle.Clock = .monotonic
     ) throws {
-        database = paths.database
+        self.paths = paths
+        self.keys = keys
+        (cut, pages) = (view.cut, view.databasePages)
         self.isCancelled = isCancelled
-        self.teller = teller
+        self.reporter = reporter
         reencryption = try Self.reencryption(keys)
         throttle = options.throttleBytesPerSecond.map { Throttle(bytesPerSecond: $0, clock: clock) }
         workers = options.workerCount
         copy = try RotationCopy(for: paths, pageBytes: reencryption.layout.pageBytes)
     }
 
-    static func reencryption(_ keys: RotationKeys) throws -> PageReencryption {
+    private static func reencryption(_ keys: RotationKeys) throws -> PageReencryption {
         try PageReencryption(
             from: keys.currentDataKey.pageKeys(salt: keys.currentSalt, settings: keys.settings),
             to: keys.nextDataKey.pageKeys(salt: keys.nextSalt, settings: keys.settings))
@@ -47,19 +57,18 @@ final class PageCopier {
 
     // MARK: All pages
 
-    /// Copies every page of a view.
+    /// Copies every page of the view of which the copy is to be.
     func copyAll(of view: FrozenView) throws {
         acceptsZeroPages = try isAutoVacuum(view)
-        let pages = view.databasePages
-        teller.begin(.copying, pages: Int(pages), pageBytes: pageBytes)
+        let pages = pages
+        reporter.begin(.copying, pages: Int(pages), pageBytes: pageBytes)
         let start = ContinuousClock.now
-        let isHalfDone = CancellationFlag()
+        let isHalfDone = Atomic<Bool>(false)
         var flow = flow(throttle)
-        flow.progress = { [teller] done in
-            teller.reach(done)
+        flow.progress = { [reporter] done in
+            reporter.reach(done)
             // For tests: once, in the middle.
-            guard done >= Int(pages) / 2, !isHalfDone.isSet else { return }
-            isHalfDone.set()
+            guard done >= Int(pages) / 2, !isHalfDone.exchange(true, ordering: .relaxed) else { return }
             CrashPoint.reach(.rotationCopyHalf)
         }
         try perform {
@@ -77,11 +86,11 @@ final class PageCopier {
     }
 
     /// Reads the whole copy back.
-    func verifyAll(pages: UInt32) throws {
-        teller.begin(.verifying, pages: Int(pages), pageBytes: pageBytes)
+    func verifyAll() throws {
+        reporter.begin(.verifying, pages: Int(pages), pageBytes: pageBytes)
         try copy.synchronize(pages: pages)
         var flow = flow(throttle)
-        flow.progress = { [teller] in teller.reach($0) }
+        flow.progress = { [reporter] in reporter.reach($0) }
         try perform {
             try reencryption.verify(.all(pages), flow: flow) { [copy] places, buffer in
                 try copy.read(firstPage: UInt32(places.lowerBound + 1), into: buffer)
@@ -91,8 +100,23 @@ final class PageCopier {
 
     // MARK: Single pages
 
-    /// Carries pages over from frames of the log, and reads them back.
+    /// Carries over what was committed since: the pages of frames of the WAL, which are read back.
     func carry(_ delta: LogDelta, from view: FrozenView) throws {
+        try copyFrames(delta, view)
+        (cut, pages) = (delta.cut, delta.databasePages)
+    }
+
+    /// Writes all of the copy to the disk, the first time with its name.
+    func synchronize() throws { try copy.synchronize(pages: pages) }
+
+    /// Removes the copy's file, and frees its space.
+    func discard() throws {
+        // After the removal: then the space is freed step by step.
+        defer { copy.close() }
+        try RotationCopy.removeLeftover(of: paths)
+    }
+
+    private func copyFrames(_ delta: LogDelta, _ view: FrozenView) throws {
         guard !delta.pages.isEmpty else { return }
         let start = ContinuousClock.now
         let pages = delta.pages
@@ -139,7 +163,7 @@ final class PageCopier {
                 Pause.sleep(for: Limits.rereadPause)
             }
         }
-        throw StoreError.damagedPage(database, 1)
+        throw StoreError.damagedPage(paths.database, 1)
     }
 
     private func flow(_ throttle: Throttle?) -> PageReencryption.Flow {
@@ -158,7 +182,7 @@ final class PageCopier {
             guard try pass() else { throw CancellationError() }
         } catch let error as PageReencryptionError {
             switch error {
-            case .damaged(let page): throw StoreError.damagedPage(database, page)
+            case .damaged(let page): throw StoreError.damagedPage(paths.database, page)
             case .differs(let page): throw StoreError.unfaithfulCopy(copy.path, page)
             }
         }

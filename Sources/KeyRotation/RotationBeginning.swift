@@ -2,21 +2,22 @@ import CipherDatabase
 import CipherStore
 import KeyCustody
 import StorePlatform
+import StoreSharing
 
 /// What comes before a rotation: the lock, what a former one has left, the preflight, the backup, the new keys.
 struct RotationBeginning {
     private let store: SharedStore
     private let options: KeyRotation.Options
-    private let teller: ProgressTeller
+    private let reporter: ProgressReporter
     private let isCancelled: @Sendable () -> Bool
 
     init(
-        _ store: SharedStore, _ options: KeyRotation.Options, _ teller: ProgressTeller,
+        _ store: SharedStore, _ options: KeyRotation.Options, _ reporter: ProgressReporter,
         isCancelled: @escaping @Sendable () -> Bool
     ) {
         self.store = store
         self.options = options
-        self.teller = teller
+        self.reporter = reporter
         self.isCancelled = isCancelled
     }
 
@@ -25,46 +26,43 @@ struct RotationBeginning {
         let (storeKeys, _) = try store.requireRotationKeys()
         let admin = try KeyRotation.takeAdmin(paths, isCancelled: isCancelled)
         defer { admin.release() }
-        let ledger = RotationLedger(databasePath: paths.database, keys: storeKeys)
-        let run = RotationRun(
-            paths: paths, storeKeys: storeKeys, ledger: ledger, options: options, epoch: store.epoch, teller: teller,
-            isCancelled: isCancelled,
+        let journal = RotationJournal(databasePath: paths.database, keys: storeKeys)
+        let report = try RotationRun(
+            paths: paths, storeKeys: storeKeys, journal: journal, options: options, epoch: store.epoch,
+            reporter: reporter, isCancelled: isCancelled,
+            // The store of this process knows them without being told by the sidecar.
+            onCompletion: { [store] keys in store.adoptRotatedKeys(keys) },
             examine: { run in
-                try undoFormer(paths, ledger)
+                try undoFormer(paths, journal)
                 // Sources are asked, and keys derived, before anything is held for it.
-                run.proposal = try prepare(ledger)
-                try RotationPreflight(store, options, isCancelled: isCancelled).require(teller)
-                run.report.backupPath = try options.backUp(store, teller, isCancelled: isCancelled)
-            },
-            announce: { run in
-                guard let proposal = run.proposal else { throw CancellationError() }
-                return try run.withOpeningLock { try ledger.begin(proposal) }
-            })
-        // The store of this process knows them without being told by the sidecar.
-        run.onCompletion = { [store] keys in store.adoptRotatedKeys(keys) }
-        let report = try run.run()
-        // It opens its connections with the first access; behind this one it tells the new epoch.
+                let proposal = try prepare(journal)
+                try RotationPreflight(store, options, isCancelled: isCancelled).require(reporter)
+                run.report.backupPath = try options.backUp(store, reporter, isCancelled: isCancelled)
+                return .new(proposal)
+            }
+        ).run()
+        // It opens its connections with the first access; after this one it tells the new epoch.
         try? store.read { _ in }
         return report
     }
 
     /// A rotation that was killed while this store was open: no opening has come since that could have undone it.
-    private func undoFormer(_ paths: StorePaths, _ ledger: RotationLedger) throws {
-        guard try ledger.rotation() != nil else { return }
+    private func undoFormer(_ paths: StorePaths, _ journal: RotationJournal) throws {
+        guard try journal.rotation() != nil else { return }
         let opening = try KeyRotation.takeOpening(
             paths, LockFileWatch(isCancelled: isCancelled, onLongWait: options.onLongOpeningWait))
         defer { opening.release() }
-        _ = try KeyRotation.abandonCut(paths, ledger)
+        _ = try KeyRotation.abandonCut(paths, journal)
     }
 
-    private func prepare(_ ledger: RotationLedger) throws -> RotationProposal {
+    private func prepare(_ journal: RotationJournal) throws -> RotationProposal {
         switch options.aim {
-        case .newDataKey: return try ledger.prepare(.newDataKey)
-        case .newKey(let source): return try ledger.prepare(.direct(RotationSecret(from: source)))
+        case .newDataKey: return try journal.prepare(.newDataKey)
+        case .newKey(let source): return try journal.prepare(.direct(RotationSecret(from: source)))
         case .compromised(let dropsOthers, let sources):
             var kept = try sources.map { try RotationSecret(from: $0) }
             if let own = try store.rotationSecret() { kept.append(own) }
-            let proposal = try ledger.prepare(.compromised(kept: kept))
+            let proposal = try journal.prepare(.compromised(kept: kept))
             guard dropsOthers || proposal.droppedSlots.isEmpty else {
                 throw StoreError.slotsWouldBeDropped(store.path, proposal.droppedSlots.map(\.id))
             }
@@ -78,10 +76,10 @@ extension KeyRotation.Options {
     ///
     /// - Returns: Where it is.
     func backUp(
-        _ store: SharedStore, _ teller: ProgressTeller, isCancelled: @escaping @Sendable () -> Bool
+        _ store: SharedStore, _ reporter: ProgressReporter, isCancelled: @escaping @Sendable () -> Bool
     ) throws -> String? {
         guard let folder = backupFolder else { return nil }
-        teller.begin(.backup)
+        reporter.begin(.backup)
         try store.backup(toFolder: folder, onLongWait: onLongWait, isCancelled: isCancelled)
         return folder
     }

@@ -1,7 +1,9 @@
 import CipherDatabase
 import CipherStore
 import Dispatch
+import RotationCore
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// The file `<database>-rotating`, in which the re-encrypted pages are gathered. All threads may read and write.

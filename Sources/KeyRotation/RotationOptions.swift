@@ -1,4 +1,5 @@
 import CipherStore
+import StoreSharing
 
 extension KeyRotation {
     /// What the rotation is for.

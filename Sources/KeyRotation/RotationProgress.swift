@@ -1,3 +1,5 @@
+import Synchronization
+
 /// How far a rotation is.
 public struct RotationProgress: Hashable, Sendable {
     /// What is being done.
@@ -29,4 +31,63 @@ public struct RotationProgress: Hashable, Sendable {
     public var remaining: Duration?
 
     init(_ phase: Phase) { self.phase = phase }
+}
+
+/// Counts pages and time into ``RotationProgress``, and reports it now and then. For any thread.
+final class ProgressReporter: Sendable {
+    fileprivate struct State {
+        var progress = RotationProgress(.preflight)
+        var pageBytes = 0
+        var begin = ContinuousClock.now
+        var nextReport = ContinuousClock.now
+        /// What comes behind the present phase, as a share of the time that it takes.
+        var sharesBehind = 0.0
+    }
+
+    private let report: @Sendable (RotationProgress) -> Void
+    private let state = Mutex(State())
+
+    init(_ report: (@Sendable (RotationProgress) -> Void)?) { self.report = report ?? { _ in } }
+
+    /// Begins a phase, and reports it at once.
+    func begin(_ phase: RotationProgress.Phase, pages: Int = 0, pageBytes: Int = 0) {
+        let progress = state.withLock { state in
+            state.progress = RotationProgress(phase)
+            state.progress.pagesTotal = pages
+            state.pageBytes = pageBytes
+            state.begin = .now
+            state.nextReport = .now + Limits.progressInterval
+            state.sharesBehind = phase == .copying ? Limits.verificationShare : 0
+            return state.progress
+        }
+        report(progress)
+    }
+
+    /// Takes note of how many pages of the phase are done.
+    func reach(_ done: Int) {
+        let progress = state.withLock { state -> RotationProgress? in
+            // Threads come here in any order.
+            guard done > state.progress.pagesDone else { return nil }
+            state.progress.pagesDone = done
+            let now = ContinuousClock.now
+            guard now >= state.nextReport || done == state.progress.pagesTotal else { return nil }
+            state.nextReport = now + Limits.progressInterval
+            state.estimate(now - state.begin)
+            return state.progress
+        }
+        if let progress { report(progress) }
+    }
+}
+
+extension ProgressReporter.State {
+    fileprivate mutating func estimate(_ elapsed: Duration) {
+        let seconds = elapsed / .seconds(1)
+        guard seconds > 0, progress.pagesDone > 0 else { return }
+        let pagesPerSecond = Double(progress.pagesDone) / seconds
+        progress.bytesPerSecond = Int(pagesPerSecond * Double(pageBytes))
+        guard progress.pagesTotal > 0 else { return }
+        let left = Double(progress.pagesTotal - progress.pagesDone) / pagesPerSecond
+        let behind = Double(progress.pagesTotal) / pagesPerSecond * sharesBehind
+        progress.remaining = .milliseconds(Int64((left + behind) * 1000))
+    }
 }

@@ -1,28 +1,30 @@
 import CipherDatabase
 import CipherStore
 import KeyCustody
+import RotationCore
 import StorePlatform
+import StoreSharing
 
 /// What comes before a rotation that was cut is gone on with: the lock, its keys, what it has left, the preflight, the
 /// backup.
 struct RotationResumption {
     let paths: StorePaths
     /// By the present key.
-    let ledger: RotationLedger
+    let journal: RotationJournal
     /// Gives that key again.
     let source: KeySource
     /// The new key of a direct store, where it was given.
     let newKey: RotationSecret?
     let configuration: Configuration
     let options: KeyRotation.Options
-    let teller: ProgressTeller
+    let reporter: ProgressReporter
     let isCancelled: @Sendable () -> Bool
 
     /// - Returns: nil when no rotation was pending.
     func run() throws -> RotationReport? {
         let admin = try KeyRotation.takeAdmin(paths, isCancelled: isCancelled)
         defer { admin.release() }
-        guard let rotation = try ledger.rotation() else { return nil }
+        guard let rotation = try journal.rotation() else { return nil }
         if rotation.sidecar.state == .switching {
             try requireAim(of: rotation)
             // As an opening does, which takes the lock of rotations itself.
@@ -33,25 +35,28 @@ struct RotationResumption {
             throw StoreError.noPendingKeys(paths.database, hasPresent: rotation.present != nil)
         }
         try requireAim(of: rotation)
-        // Nothing is derived again: everybody waits for what the ledger writes in the switch.
-        let known = RotationLedger(databasePath: paths.database, resuming: keys)
+        // Nothing is derived again: everybody waits for what the journal writes in the switch.
+        let known = RotationJournal(databasePath: paths.database, resuming: keys)
         // While the lock is held an opening takes the rotation for one that runs, and leaves it alone.
         var configuration = configuration
         configuration.isOpeningCancelled = isCancelled
         let store = try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration)
         defer { try? store.close() }
         return try RotationRun(
-            paths: paths, storeKeys: keys.current, ledger: known, options: options, epoch: keys.nextEpoch - 1,
-            teller: teller, isCancelled: isCancelled, examine: { run in try examine(store, run) },
-            announce: { _ in keys }
+            paths: paths, storeKeys: keys.current, journal: known, options: options, epoch: keys.nextEpoch - 1,
+            reporter: reporter, isCancelled: isCancelled,
+            examine: { run in
+                try examine(store, run)
+                return .pending(keys)
+            }
         ).run()
     }
 
     private func examine(_ store: SharedStore, _ run: RotationRun) throws {
         // Its pages are copied anew, and need the room.
         try RotationCopy.removeLeftover(of: paths)
-        try RotationPreflight(store, options, judgesAim: false, isCancelled: isCancelled).require(teller)
-        run.report.backupPath = try options.backUp(store, teller, isCancelled: isCancelled)
+        try RotationPreflight(store, options, judgesAim: false, isCancelled: isCancelled).require(reporter)
+        run.report.backupPath = try options.backUp(store, reporter, isCancelled: isCancelled)
     }
 
     /// Finishes a switch by the keys of both epochs: the former key of a direct store opens it no more afterwards, and the
@@ -85,20 +90,18 @@ struct RotationResumption {
     }
 
     /// - Returns: What was done, and whether anything was done here.
-    /// - Throws: With the words of ``CommitSide`` where a step failed.
+    /// - Throws: With the words of ``CommitStatus`` where a step failed.
     private func settle(
         _ rotation: PendingRotation, _ unlock: @escaping @Sendable (Sidecar) -> SidecarKeys?
     ) throws -> (outcome: RotationRecovery.Outcome, hasBegun: Bool) {
-        var hasBegun = false
-        // A disk that fails may not let the pages be read afterwards; the names of files are known even then.
-        let copy = (try? Files.identity(paths.rotationCopy)) ?? nil
-        let before = try? RotationRecovery.standing(paths, unlock: unlock)
+        // nil until something is changed.
+        var status: CommitStatus?
         do {
             let watch = LockFileWatch(isCancelled: isCancelled, onLongWait: options.onLongOpeningWait)
             let question = try watch.question(about: LockFile(path: paths.lock, likeFile: paths.database))
             let outcome = try RotationRecovery.settle(
-                paths, isCancelled: question, onFirstStep: { hasBegun = true }, unlock: unlock)
-            return (outcome, hasBegun)
+                paths, isCancelled: question, onStatus: { status = $0 }, unlock: unlock)
+            return (outcome, status != nil)
         } catch let error as StoreError {
             // It says which of the two keys counts.
             throw error
@@ -107,27 +110,7 @@ struct RotationResumption {
         } catch {
             let failed = FailedRotation(
                 path: paths.database, toEpoch: rotation.sidecar.epoch + 1, isDirect: rotation.sidecar.slotted == nil)
-            guard hasBegun else { throw failed.untouched(error) }
-            let isReplaced = isReplaced(by: copy) || before == .replaced
-            throw failed.error(error, on: isReplaced ? .replaced : side(of: rotation, unlock))
-        }
-    }
-
-    private func isReplaced(by copy: FileIdentity?) -> Bool {
-        guard let copy, let database = try? Files.identity(paths.database) else { return false }
-        return database == copy
-    }
-
-    /// On which side a switch stands that could not be settled: it may have been completed or undone in part.
-    private func side(
-        of rotation: PendingRotation, _ unlock: @escaping @Sendable (Sidecar) -> SidecarKeys?
-    ) -> CommitSide {
-        // What cannot be looked at may still be undone.
-        guard let standing = try? RotationRecovery.standing(paths, unlock: unlock) else { return .announced }
-        return switch standing {
-        case .pending: .announced
-        case .replaced: .replaced
-        case .ended(let epoch): epoch > rotation.sidecar.epoch ? .replaced : .before
+            throw status.map { failed.error(error, at: $0) } ?? failed.untouched(error)
         }
     }
 
@@ -154,8 +137,8 @@ struct RotationResumption {
     }
 }
 
-extension RotationLedger {
-    /// A ledger for a rotation whose keys are known.
+extension RotationJournal {
+    /// A journal for a rotation whose keys are known.
     fileprivate convenience init(databasePath: String, resuming keys: RotationKeys) {
         self.init(databasePath: databasePath) { $0.epoch < keys.nextEpoch ? keys.current : keys.next }
     }

@@ -1,82 +1,97 @@
-/// Which step of a rotation comes next: the whole course as a value, without any input or output.
+/// What the steps of a rotation work on. Tests of the course put plain values in their place.
+protocol RotationResources {
+    /// What is to be announced: new keys, or those of a rotation that is resumed.
+    associatedtype Announcement
+    /// The keys of both epochs.
+    associatedtype Keys
+    /// The store as it is at one moment.
+    associatedtype View
+    /// The copy of the store under the next key.
+    associatedtype Copy
+    /// The time in which all processes have given the store up.
+    associatedtype Pause
+    /// The exchange of the files.
+    associatedtype Switch
+}
+
+/// Which step of a rotation comes next, and what it works on: the whole course as a value, without any input or output.
 ///
-/// Whoever rotates performs an action and tells what came of it; that gives the next action, until there is none. Until
-/// the switch is announced everything can be taken back (``Action/undo``); behind that there is only forward.
-struct RotationState: Equatable {
-    /// Where a rotation stands.
-    enum Phase: Hashable, Sendable, CaseIterable {
-        case idle
-        case examining
-        case announcing
-        case freezing
-        case copying
-        case verifying
-        case catchingUp
-        case asking
-        case carryingRest
-        case proving
-        case withdrawing
-        case announcingSwitch
-        case switching
-        /// The switch was announced and a step of it has failed: it is made once more.
-        case finishing
-        case lettingGo
-        case undoing
+/// Whoever rotates performs ``step`` and passes its outcome (``take(_:)``), which makes the next one the step, until it is
+/// ``Step/ended``. Until the switch is announced everything can be taken back (``Step/undo(_:)``); after that there is only
+/// the way forward.
+struct RotationState<R: RotationResources> {
+    /// What is to be done, with what it takes.
+    enum Step {
+        /// Look whether the rotation can begin.
+        case examine
+        /// Write the pending key to the sidecar.
+        case announce(R.Announcement)
+        /// Begin a view of the store that stays as it is.
+        case freeze(R.Keys)
+        /// Copy all pages of the view.
+        case copy(R.Keys, R.View)
+        /// Read the copy back.
+        case verify(R.Copy, R.View)
+        /// Carry over what was committed since the copy was last brought up to date.
+        case catchUp(R.Copy, R.View)
+        /// Ask all processes to pause, and wait for that within the budget; `insists` ends their long reads.
+        case pause(R.Copy, R.View, insists: Bool)
+        /// With everybody paused: carry over the rest, make the copy durable, close the view.
+        case carryRest(R.Copy, R.View, R.Pause)
+        /// Prove by SQLite's locks that nobody is connected, and by the WAL that it ends where the copy does.
+        case prove(R.Copy, R.Pause)
+        /// Open the view again where it is closed, let the processes go on, and wait longer each time.
+        case withdraw(R.Copy, R.View?, R.Pause?, attempt: Int)
+        /// Pass the commit point: the sidecar says that the switch has begun.
+        case announceSwitch(R.Copy, R.Pause, R.Switch)
+        /// Put the copy in the database's place. A step of that which has failed is repeated once.
+        case switchOver(R.Copy, R.Pause, R.Switch, isRepeated: Bool)
+        /// Let the processes go on with the new key.
+        case finish(R.Copy, R.Pause, R.Switch)
+        /// Drop the pending key, remove the copy, let the processes go on.
+        case undo(Held)
+        /// Release everything as it is: the next opening for writing completes or undoes the rotation.
+        case leave(Held)
         case ended
     }
 
-    /// What came of an action.
-    enum Event: Equatable {
-        /// The rotation is to begin.
-        case start
-        /// The action has done what it is for.
-        case done
+    /// What a rotation has in hand when it ends early.
+    struct Held {
+        /// Whether the pending key was announced.
+        var isAnnounced = false
+        var view: R.View?
+        var copy: R.Copy?
+        var pause: R.Pause?
+        var databaseSwitch: R.Switch?
+    }
+
+    /// The outcome of a step.
+    enum Event {
+        case examined(R.Announcement)
+        case announced(R.Keys)
+        case frozen(R.View)
+        case copied(R.Copy)
+        case verified
         /// A round of carrying over has ended; another one would take so long.
         case caughtUp(left: Duration)
+        case paused(R.Pause)
+        /// The rest is carried over, and the view closed.
+        case carried
+        case proved(R.Switch)
         /// No pause was to be had: a process went on reading or writing, or something was committed in between.
         case withheld(isPatienceOver: Bool)
         /// Something has a connection to the database that no request reaches.
         case foreignHolder
-        /// What was committed since the last cut cannot be told any more: the log was begun anew behind a closed view.
-        case logLost
+        /// The processes go on.
+        case withdrawn(R.View)
+        /// The same, but what was committed since cannot be found any more: the WAL was reset while there was no view.
+        case walLost(R.Keys, R.View)
         /// The switch could not be announced, and the sidecar says so.
         case notAnnounced
+        /// A step without a result is done.
+        case done
+        /// The step failed, or the rotation was cancelled during it.
         case failed
-        case cancelled
-    }
-
-    /// What is to be done next.
-    enum Action: Equatable {
-        /// Look whether the rotation can begin.
-        case examine
-        /// Write the pending key to the sidecar.
-        case announce
-        /// Begin a view of the store that stays as it is.
-        case freeze
-        /// Copy all pages of the view.
-        case copy
-        /// Read the copy back.
-        case verify
-        /// Carry over what was committed since the last cut.
-        case catchUp
-        /// Ask all processes to pause, and wait for that within the budget; `insists` ends their long reads.
-        case ask(insists: Bool)
-        /// With everybody paused: carry over the rest, make the copy durable, close the view.
-        case carryRest
-        /// Prove by SQLite's locks that nobody is connected, and by the log that it ends at the cut.
-        case prove
-        /// Open the view again where it is closed, let the processes go on, and wait longer each time.
-        case withdraw(attempt: Int)
-        /// Write to the sidecar that the switch has begun.
-        case announceSwitch
-        /// Empty the log, rename, complete the sidecar; what of that was done before is not done again.
-        case switchOver
-        /// Let the processes go on with the new key.
-        case letGo
-        /// Drop the pending key, remove the copy, let the processes go on.
-        case undo
-        /// Let go of everything as it is: the next opening for writing finishes or undoes it.
-        case leave
     }
 
     /// Bounds of the course.
@@ -92,9 +107,7 @@ struct RotationState: Equatable {
         var insistingAttempts = 3
     }
 
-    private(set) var phase: Phase = .idle
-    /// On which side of the commit point a failure leaves the store.
-    private(set) var side: CommitSide = .before
+    private(set) var step: Step = .examine
     /// How often the processes were asked to pause.
     private(set) var attempts = 0
     private let endsLongReads: Bool
@@ -112,94 +125,108 @@ struct RotationState: Equatable {
         self.bounds = bounds
     }
 
-    /// Takes what came of the last action.
+    /// Takes the outcome of the step, and makes the next one the step.
     ///
-    /// - Returns: The next action; nil when there is none, and when the event does not belong here.
-    mutating func take(_ event: Event) -> Action? {
-        switch event {
-        case .start: phase == .idle ? go(.examining, .examine) : nil
-        case .done: advance()
-        case .caughtUp(let left): caughtUp(left)
-        case .withheld(let isPatienceOver): withheld(isPatienceOver)
-        case .foreignHolder: foreignHolder()
-        case .logLost: phase == .withdrawing ? go(.copying, .copy) : nil
-        case .notAnnounced: phase == .announcingSwitch ? go(.undoing, .undo) : nil
-        case .failed: fail()
-        case .cancelled: canBeUndone ? fail() : nil
-        }
+    /// - Returns: False when the step has no such outcome: nothing is changed then.
+    mutating func take(_ event: Event) -> Bool {
+        guard let next = next(after: event) else { return false }
+        step = next
+        return true
     }
 
-    /// Whether the store can still be left as it was, and is not being so.
-    var canBeUndone: Bool {
-        switch phase {
-        case .idle, .announcingSwitch, .switching, .finishing, .lettingGo, .undoing, .ended: false
-        default: true
-        }
-    }
-
-    private mutating func go(_ phase: Phase, _ action: Action?) -> Action? {
-        self.phase = phase
-        return action
-    }
-
-    private mutating func advance() -> Action? {
-        switch phase {
-        case .examining: return go(.announcing, .announce)
-        case .announcing: return go(.freezing, .freeze)
-        case .freezing: return go(.copying, .copy)
-        case .copying: return go(.verifying, .verify)
-        case .verifying, .withdrawing:
+    private mutating func next(after event: Event) -> Step? {
+        switch (step, event) {
+        case (.examine, .examined(let announcement)): return .announce(announcement)
+        case (.announce, .announced(let keys)): return .freeze(keys)
+        case (.freeze(let keys), .frozen(let view)): return .copy(keys, view)
+        case (.copy(_, let view), .copied(let copy)): return .verify(copy, view)
+        case (.verify(let copy, let view), .verified):
             rounds = 0
-            return go(.catchingUp, .catchUp)
-        case .asking: return go(.carryingRest, .carryRest)
-        case .carryingRest: return go(.proving, .prove)
-        case .proving: return go(.announcingSwitch, .announceSwitch)
-        case .announcingSwitch:
-            side = .announced
-            return go(.switching, .switchOver)
-        case .switching, .finishing: return go(.lettingGo, .letGo)
-        case .lettingGo, .undoing: return go(.ended, nil)
-        case .idle, .catchingUp, .ended: return nil
+            return .catchUp(copy, view)
+        case (.catchUp(let copy, let view), .caughtUp(let left)): return caughtUp(copy, view, left)
+        case (.pause(let copy, let view, _), .paused(let pause)): return .carryRest(copy, view, pause)
+        case (.carryRest(let copy, _, let pause), .carried): return .prove(copy, pause)
+        case (.prove(let copy, let pause), .proved(let databaseSwitch)):
+            return .announceSwitch(copy, pause, databaseSwitch)
+        case (.withdraw(let copy, _, _, _), .withdrawn(let view)):
+            rounds = 0
+            return .catchUp(copy, view)
+        case (.withdraw, .walLost(let keys, let view)): return .copy(keys, view)
+        case (.announceSwitch(let copy, let pause, let databaseSwitch), .done):
+            return .switchOver(copy, pause, databaseSwitch, isRepeated: false)
+        case (.announceSwitch, .notAnnounced): return .undo(held)
+        case (.switchOver(let copy, let pause, let databaseSwitch, _), .done):
+            return .finish(copy, pause, databaseSwitch)
+        case (.finish, .done), (.undo, .done), (.leave, .done): return .ended
+        case (_, .withheld(let isPatienceOver)): return withheld(isPatienceOver)
+        case (_, .foreignHolder): return foreignHolder()
+        case (_, .failed): return failed()
+        default: return nil
         }
     }
 
-    private mutating func caughtUp(_ left: Duration) -> Action? {
-        guard phase == .catchingUp else { return nil }
+    private mutating func caughtUp(_ copy: R.Copy, _ view: R.View, _ left: Duration) -> Step {
         rounds += 1
         guard left <= bounds.shortRest || (rounds >= bounds.roundsBeforeLongRest && left <= bounds.longRest) else {
-            return .catchUp
+            return .catchUp(copy, view)
         }
         attempts += 1
         if insists { insistingAttempts += 1 }
-        return go(.asking, .ask(insists: insists))
+        return .pause(copy, view, insists: insists)
     }
 
-    private mutating func withheld(_ isPatienceOver: Bool) -> Action? {
-        guard [.asking, .carryingRest, .proving].contains(phase) else { return nil }
-        if isPatienceOver && (!endsLongReads || insistingAttempts >= bounds.insistingAttempts) {
-            return go(.undoing, .undo)
-        }
+    private mutating func withheld(_ isPatienceOver: Bool) -> Step? {
+        guard let withdrawal else { return nil }
+        if isPatienceOver && (!endsLongReads || insistingAttempts >= bounds.insistingAttempts) { return .undo(held) }
         if isPatienceOver { insists = true }
-        return go(.withdrawing, .withdraw(attempt: attempts))
+        return withdrawal
     }
 
-    private mutating func foreignHolder() -> Action? {
-        guard [.asking, .carryingRest, .proving].contains(phase) else { return nil }
+    private mutating func foreignHolder() -> Step? {
+        guard let withdrawal else { return nil }
         foreignHolders += 1
-        if foreignHolders >= bounds.foreignHolders { return go(.undoing, .undo) }
-        return go(.withdrawing, .withdraw(attempt: attempts))
+        return foreignHolders >= bounds.foreignHolders ? .undo(held) : withdrawal
     }
 
-    private mutating func fail() -> Action? {
-        switch phase {
-        case .idle, .ended: return nil
-        case .announcingSwitch:
-            side = .unknown
-            return go(.ended, .leave)
+    /// What lets the processes go on with the present key, for a while; nil where they do so anyway, or must not.
+    private var withdrawal: Step? {
+        switch step {
+        case .pause(let copy, let view, _): .withdraw(copy, view, nil, attempt: attempts)
+        case .carryRest(let copy, let view, let pause): .withdraw(copy, view, pause, attempt: attempts)
+        case .prove(let copy, let pause): .withdraw(copy, nil, pause, attempt: attempts)
+        default: nil
+        }
+    }
+
+    private func failed() -> Step? {
+        switch step {
+        case .ended: nil
+        case .leave: .ended
+        // Nobody can tell whether the announcement took effect.
+        case .announceSwitch, .finish, .undo, .switchOver(_, _, _, isRepeated: true): .leave(held)
         // Everybody waits, and the next opening would take the same steps: one that failed for a moment is repeated here.
-        case .switching: return go(.finishing, .switchOver)
-        case .finishing, .lettingGo, .undoing: return go(.ended, .leave)
-        default: return go(.undoing, .undo)
+        case .switchOver(let copy, let pause, let databaseSwitch, isRepeated: false):
+            .switchOver(copy, pause, databaseSwitch, isRepeated: true)
+        default: .undo(held)
+        }
+    }
+
+    private var held: Held {
+        switch step {
+        case .examine, .announce, .ended: Held()
+        case .freeze: Held(isAnnounced: true)
+        case .copy(_, let view): Held(isAnnounced: true, view: view)
+        case .verify(let copy, let view), .catchUp(let copy, let view), .pause(let copy, let view, _):
+            Held(isAnnounced: true, view: view, copy: copy)
+        case .carryRest(let copy, let view, let pause):
+            Held(isAnnounced: true, view: view, copy: copy, pause: pause)
+        case .prove(let copy, let pause): Held(isAnnounced: true, copy: copy, pause: pause)
+        case .withdraw(let copy, let view, let pause, _):
+            Held(isAnnounced: true, view: view, copy: copy, pause: pause)
+        case .announceSwitch(let copy, let pause, let databaseSwitch),
+            .switchOver(let copy, let pause, let databaseSwitch, _), .finish(let copy, let pause, let databaseSwitch):
+            Held(isAnnounced: true, copy: copy, pause: pause, databaseSwitch: databaseSwitch)
+        case .undo(let held), .leave(let held): held
         }
     }
 }

@@ -1,5 +1,6 @@
 import CipherStore
 import Foundation
+import StoreSharing
 import TestKit
 import Testing
 

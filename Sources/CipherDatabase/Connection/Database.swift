@@ -1,4 +1,5 @@
 import StorePlatform
+import StoreSharing
 import Synchronization
 
 /// A connection to an SQLite database.

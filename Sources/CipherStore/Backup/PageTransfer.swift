@@ -3,6 +3,7 @@ import Dispatch
 import Foundation
 import KeyCustody
 import PageFormat
+import RotationCore
 import StoreCrypto
 import StorePlatform
 import Synchronization
@@ -62,7 +63,9 @@ struct PageTransfer: Sendable {
                 found.withLock { $0 = result }
             }
         }
-        guard let report = found.withLock({ $0 }), let sum = hash.withLock({ $0 }) else { throw CancellationError() }
+        guard let report = found.withLock({ $0 }), let sum = hash.withLock({ $0 }) else {
+            throw BrokenInvariant("One of two parts of the work has no result.")
+        }
         return (try sum.get(), try report.get().firstBad)
     }
 

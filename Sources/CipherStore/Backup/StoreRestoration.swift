@@ -1,6 +1,7 @@
 import CipherDatabase
 import KeyCustody
 import PageFormat
+import RotationCore
 import StoreCrypto
 import StorePlatform
 import StoreSharing
@@ -114,9 +115,8 @@ struct StoreRestoration {
         defer { opening.release() }
         guard let lease = try file.tryLock(.lease, .exclusive) else { throw inUse() }
         defer { lease.release() }
-        let live = try Files.kind(paths.database) == .regular ? LiveFiles.descriptor(of: paths.database) : nil
-        if let live, try !live.tryLockSQLiteBytes() { throw inUse() }
-        defer { try? live?.unlockSQLiteBytes() }
+        let database = try lockFormer()
+        defer { database?.release() }
         // One that has not read yet holds no lock. Its first read would find the log of the store to come.
         guard StoreHolders.strangers(of: paths.database).isEmpty else { throw inUse() }
         // Something may have come while the database was copied, or a destruction may have been interrupted.
@@ -143,8 +143,14 @@ struct StoreRestoration {
             failure = error
         }
         CrashPoint.reach(.restoreRenamed)
-        live?.giveUp()
         return (folder, failure)
+    }
+
+    /// SQLite's bytes of the database that is replaced; nil where there is none.
+    private func lockFormer() throws -> LockedDatabase? {
+        guard try Files.kind(paths.database) == .regular else { return nil }
+        guard let database = try LockedDatabase.lock(paths.database) else { throw inUse() }
+        return database
     }
 
     private func notDurable(_ error: any Error) -> String {

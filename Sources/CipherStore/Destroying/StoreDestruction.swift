@@ -2,6 +2,7 @@ import CipherDatabase
 import Foundation
 import KeyCustody
 import PageFormat
+import RotationCore
 import StorePlatform
 import StoreSharing
 
@@ -281,7 +282,7 @@ struct StoreDestruction {
         }
         try Files.remove(paths.destroying)
         // A connection that has not read yet, and could not be seen, must not take the unnamed file for the store.
-        try live.spoil()
+        try live.invalidateFirstPage()
         live.giveUp()
     }
 

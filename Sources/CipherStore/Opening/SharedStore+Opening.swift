@@ -1,6 +1,7 @@
 import CipherDatabase
 import Foundation
 import KeyCustody
+import RotationCore
 import StoreCrypto
 import StorePlatform
 import StoreSharing

@@ -1,5 +1,7 @@
 import CipherDatabase
 import KeyCustody
+import RotationCore
+import StorePlatform
 import StoreSharing
 
 // What a rotation needs of an open store.
@@ -25,5 +27,58 @@ extension SharedStore {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
         guard let choice = try? files.choose(files.read(), unlock: { _ in keys.next }) else { return }
         keyring.changeKeys(choice.keys, choice.sidecar)
+    }
+}
+
+// Who recovers an interrupted rotation besides an opening (`SharedStore.open`).
+extension RotationRecovery {
+    /// Completes or undoes a switch for one who has its keys and does not open the store: waits as an opener does.
+    ///
+    /// - Throws: As ``run(_:wait:isCancelled:onStatus:unlock:)``; `storeInUse` when others have the store's locks for too
+    ///   long.
+    package static func settle(
+        _ paths: StorePaths, isCancelled: (() -> Bool)? = nil, onStatus: @escaping (CommitStatus) -> Void,
+        unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
+    ) throws -> Outcome {
+        let lockFile = try LockFile(path: paths.lock, likeFile: paths.database)
+        let deadline = ContinuousClock.now + Limits.switchWait
+        func attempt() throws -> Outcome? {
+            let opening = try lockFile.lock(.opening, .exclusive, deadline: deadline, isCancelled: isCancelled)
+            defer { opening.release() }
+            let lease: Lease?
+            switch try Lease.attempt(for: paths, label: nil, readonly: false) {
+            case .busy: return nil
+            case .taken(let taken): lease = taken
+            }
+            // The lease first: a restoration that has the opening lock finds nobody.
+            defer { lease?.release() }
+            return try run(paths, isCancelled: isCancelled, onStatus: onStatus, unlock: unlock)
+        }
+        while true {
+            if let outcome = try attempt() { return outcome }
+            try Lease.take(for: paths, label: nil, readonly: false, deadline: deadline, isCancelled: isCancelled)?
+                .release()
+            try waitForAdmin(paths, until: deadline, isCancelled: isCancelled)
+        }
+    }
+}
+
+extension StoreConnections {
+    /// Completes a switch whose process is gone: those who gave the file up for it are the first to come back, and what they
+    /// would open is not the store any more.
+    ///
+    /// A store that is open for reading alone leaves it to others.
+    func completeSwitch(with keyring: Keyring, isOvertaken: @escaping () -> Bool) throws {
+        guard let paths = keyring.paths else { return }
+        let deadline = ContinuousClock.now + Limits.switchWait
+        while RotationRecovery.isSwitchClaimed(paths) {
+            try keyring.holdOpeningLock()
+            guard keyring.holdsOpeningLock else { return }
+            let outcome = try RotationRecovery.run(
+                paths, isCancelled: isOvertaken, unlock: { try keyring.heldKeys(of: $0) })
+            if let outcome { return keyring.report(outcome.notices) }
+            keyring.releaseOpeningLock()
+            try RotationRecovery.waitForAdmin(paths, until: deadline, isCancelled: isOvertaken)
+        }
     }
 }

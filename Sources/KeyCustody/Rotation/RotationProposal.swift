@@ -1,7 +1,7 @@
 import StoreCrypto
 import StorePlatform
 
-/// The next epoch of a store, made without any lock: keys are derived here. ``RotationLedger/begin(_:)-(RotationProposal)``
+/// The next epoch of a store, made without any lock: keys are derived here. ``RotationJournal/begin(_:)-(RotationProposal)``
 /// records it.
 package struct RotationProposal: Sendable {
     /// The slots that go over to a new master key; all of them when it stays, none in a direct store.

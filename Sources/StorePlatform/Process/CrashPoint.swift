@@ -119,6 +119,8 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     case recoveryCopyRemoved
     /// The log of the former key is empty, durably; the copy has not taken the database's place.
     case recoveryLogEmptied
+    /// The copy has the database's name; the folder is not yet durable.
+    case recoveryRenamed
     /// The copy has taken the database's place durably.
     case recoveryMoved
     /// The same was made sure; the sidecar still says that the switch is under way.

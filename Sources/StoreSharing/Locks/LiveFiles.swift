@@ -130,7 +130,7 @@ package final class LiveFile: Sendable {
     /// read it would take the WAL of the other database, which has the same path, for its own, and write to it under the
     /// former key. Without a first page it fails (`SQLITE_NOTADB`). An empty file would not do: SQLite removes the WAL
     /// beside one.
-    package func spoil() throws(SystemError) {
+    package func invalidateFirstPage() throws(SystemError) {
         let status = try status()
         guard status.linkCount == 0 else { return }
         try locking.withLock { locking throws(SystemError) in

@@ -1,5 +1,6 @@
 import CipherStore
 import KeyCustody
+import RotationCore
 import StorePlatform
 import StoreSharing
 

@@ -217,7 +217,7 @@ final class RawFile: Sendable {
     /// - Throws: `SystemError`.
     init(wal path: String) throws {
         self.path = path
-        handle = .closed(SharedFile(try FileDescriptor(opening: path, .readOnly)))
+        handle = .closed(OpenFile(try FileDescriptor(opening: path, .readOnly)))
     }
 
     private var status: FileStatus {

@@ -1,6 +1,7 @@
 import CipherStore
 import Foundation
 import StorePlatform
+import StoreSharing
 
 /// A process that tests drive: one command a line on standard input, one answer a line on standard output.
 ///
@@ -102,7 +103,7 @@ final class Actor {
         crowdCommands,
         backupCommands,
         yieldCommands,
-        ledgerCommands,
+        journalCommands,
         keyCommands,
         rotationCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }

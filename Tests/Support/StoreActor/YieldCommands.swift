@@ -1,6 +1,7 @@
 import CipherStore
 import Foundation
 import StorePlatform
+import StoreSharing
 import Synchronization
 import TestKit
 

@@ -4,6 +4,7 @@ import KeyCustody
 import PageFormat
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 
 /// Plays the part of who switches a store to a new key, without its care for crashes: with everybody out, every page is
 /// encrypted anew. The store has the raw key of ``TestKeys``.
@@ -51,13 +52,13 @@ package struct KeySwitch {
             try lockFile.lock($0, .exclusive, deadline: .now + .seconds(20))
         }
         defer { for lock in locks { lock.release() } }
-        let ledger = RotationLedger(databasePath: path, keys: choice.keys)
-        let keys = try ledger.begin(.newDataKey)
+        let journal = RotationJournal(databasePath: path, keys: choice.keys)
+        let keys = try journal.begin(.newDataKey)
         let pages = try reencrypted(choice, keys.nextDataKey, keys.nextSalt)
-        try ledger.announceSwitch(pages: UInt32(pages.count / choice.sidecar.settings.pageBytes))
+        try journal.announceSwitch(pages: UInt32(pages.count / choice.sidecar.settings.pageBytes))
         try pause()
         try put(pages)
-        try ledger.complete()
+        try journal.complete()
     }
 
     /// Leaves a store with slots as a rotation does that dies when its sidecar says that it is switched. The caller has the
@@ -65,11 +66,11 @@ package struct KeySwitch {
     package func announce() throws {
         let material = try TestKeys.material("raw")
         guard let choice = try files.choose(files.read(), unlock: { try material.unlock($0) }) else { return }
-        let ledger = RotationLedger(databasePath: path, keys: choice.keys)
-        let keys = try ledger.begin(.newDataKey)
+        let journal = RotationJournal(databasePath: path, keys: choice.keys)
+        let keys = try journal.begin(.newDataKey)
         let pages = try reencrypted(choice, keys.nextDataKey, keys.nextSalt)
         try pages.write(to: URL(fileURLWithPath: path + "-rotating"))
-        try ledger.announceSwitch(pages: UInt32(pages.count / choice.sidecar.settings.pageBytes))
+        try journal.announceSwitch(pages: UInt32(pages.count / choice.sidecar.settings.pageBytes))
     }
 
     private func put(_ pages: Data) throws {

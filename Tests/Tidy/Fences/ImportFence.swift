@@ -7,6 +7,7 @@ enum ImportFence {
         ["StoreSharing", "StoreCrypto"],
         ["KeyCustody", "PageFormat"],
         ["CipherDatabase"],
+        ["RotationCore"],
         ["CipherStore"],
         ["KeyRotation", "StoreTools", "EncryptionConformance", "ChangesetSync"],
         ["cipherctl", "StoreDemo", "StoreBenchmark"],

@@ -1,5 +1,6 @@
 import Foundation
 import StorePlatform
+import StoreSharing
 import TestKit
 import Testing
 

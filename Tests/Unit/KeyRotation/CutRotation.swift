@@ -2,6 +2,7 @@ import CipherStore
 import Foundation
 import KeyCustody
 import StorePlatform
+import StoreSharing
 import TestKit
 
 /// Leaves a store that nobody has open as a rotation leaves it that is killed.
@@ -23,10 +24,10 @@ enum CutRotation {
         }
         defer { for lock in locks { lock.release() } }
         let secret = RotationSecret(try TestKeys.material(key))
-        let ledger = RotationLedger(databasePath: path) { try secret.material.unlock($0) }
-        let keys = try ledger.begin(aim)
+        let journal = RotationJournal(databasePath: path) { try secret.material.unlock($0) }
+        let keys = try journal.begin(aim)
         try Data(count: copyBytes).write(to: URL(fileURLWithPath: path + "-rotating"))
-        if isSwitching { try ledger.announceSwitch(pages: 10) }
+        if isSwitching { try journal.announceSwitch(pages: 10) }
         return keys
     }
 }

@@ -2,6 +2,7 @@ import CipherDatabase
 import CipherStore
 import KeyCustody
 import StorePlatform
+import StoreSharing
 import TestKit
 import Testing
 
@@ -23,26 +24,26 @@ import Testing
         let file = try LockFile(path: path + "-lock", likeFile: path)
         let locks = try [LockByte.admin, .opening].map { try #require(try file.tryLock($0, .exclusive)) }
         defer { for lock in locks { lock.release() } }
-        let ledger = RotationLedger(databasePath: path) { try TestKeys.material("raw").unlock($0) }
+        let journal = RotationJournal(databasePath: path) { try TestKeys.material("raw").unlock($0) }
         var options = KeyRotation.Options()
         options.throttleBytesPerSecond = 1_000_000
         options.workers = 1
         let still = StillClock()
         let copier = try PageCopier(
-            StorePaths(path), keys: ledger.begin(.newDataKey), options: options, teller: ProgressTeller(nil),
-            isCancelled: { false }, clock: still.clock)
+            StorePaths(path), of: view, keys: journal.begin(.newDataKey), options: options,
+            reporter: ProgressReporter(nil), isCancelled: { false }, clock: still.clock)
         let span = Duration.microseconds(Int(view.databasePages) * view.pageBytes)
         #expect(span > .seconds(4))
         // What is handed out is paid for behind it, so the last batch costs no time, and a rest is worth a little.
         let slack = Duration.milliseconds(400)
         for pass in 1...2 {
-            if pass == 1 { try copier.copyAll(of: view) } else { try copier.verifyAll(pages: view.databasePages) }
+            if pass == 1 { try copier.copyAll(of: view) } else { try copier.verifyAll() }
             #expect(still.now <= span * pass)
             #expect(still.now > span * pass - slack, "\(still.now) of \(span * pass)")
         }
         copier.copy.close()
         try view.close()
-        try ledger.abandon()
+        try journal.abandon()
         try store.close()
     }
 }

@@ -2,174 +2,257 @@ import Testing
 
 @testable import KeyRotation
 
+/// Names in place of files, connections and locks.
+private enum Named: RotationResources {
+    typealias Announcement = String
+    typealias Keys = String
+    typealias View = String
+    typealias Copy = String
+    typealias Pause = String
+    typealias Switch = String
+}
+
 @Suite("The course of a rotation")
 struct RotationStateTests {
-    private static let events: [RotationState.Event] = [
-        .start, .done, .caughtUp(left: .zero), .caughtUp(left: .seconds(1)), .withheld(isPatienceOver: false),
-        .withheld(isPatienceOver: true), .foreignHolder, .logLost, .notAnnounced, .failed, .cancelled,
-    ]
+    private typealias State = RotationState<Named>
 
-    /// What leads to each phase.
-    private static let ways: [RotationState.Phase: [RotationState.Event]] = {
-        var ways: [RotationState.Phase: [RotationState.Event]] = [.idle: []]
-        let steps: [(RotationState.Phase, RotationState.Phase, RotationState.Event)] = [
-            (.idle, .examining, .start), (.examining, .announcing, .done), (.announcing, .freezing, .done),
-            (.freezing, .copying, .done), (.copying, .verifying, .done), (.verifying, .catchingUp, .done),
-            (.catchingUp, .asking, .caughtUp(left: .zero)), (.asking, .carryingRest, .done),
-            (.carryingRest, .proving, .done), (.proving, .withdrawing, .foreignHolder),
-            (.proving, .announcingSwitch, .done),
-            (.announcingSwitch, .switching, .done), (.switching, .finishing, .failed), (.switching, .lettingGo, .done),
-            (.lettingGo, .ended, .done),
-            (.examining, .undoing, .failed),
+    private enum Place: String, CaseIterable {
+        case examining, announcing, freezing, copying, verifying, catchingUp
+        case pausing, carryingRest, proving, withdrawing
+        case announcingSwitch, switching, repeating, finishing, undoing, leaving, ended
+    }
+
+    private static var events: [State.Event] {
+        [
+            .examined("aim"), .announced("keys"), .frozen("view"), .copied("copy"), .verified, .caughtUp(left: .zero),
+            .caughtUp(left: .seconds(1)), .paused("pause"), .carried, .proved("switch"),
+            .withheld(isPatienceOver: false),
+            .withheld(isPatienceOver: true), .foreignHolder, .withdrawn("view 2"), .walLost("keys", "view 2"),
+            .notAnnounced, .done, .failed,
+        ]
+    }
+
+    /// What leads to each place.
+    private static var ways: [Place: [State.Event]] {
+        var ways: [Place: [State.Event]] = [.examining: []]
+        let steps: [(Place, Place, State.Event)] = [
+            (.examining, .announcing, .examined("aim")), (.announcing, .freezing, .announced("keys")),
+            (.freezing, .copying, .frozen("view")), (.copying, .verifying, .copied("copy")),
+            (.verifying, .catchingUp, .verified), (.catchingUp, .pausing, .caughtUp(left: .zero)),
+            (.pausing, .carryingRest, .paused("pause")), (.carryingRest, .proving, .carried),
+            (.proving, .withdrawing, .foreignHolder), (.proving, .announcingSwitch, .proved("switch")),
+            (.announcingSwitch, .switching, .done), (.switching, .repeating, .failed), (.switching, .finishing, .done),
+            (.finishing, .ended, .done), (.examining, .undoing, .failed), (.undoing, .leaving, .failed),
         ]
         for (from, to, event) in steps { ways[to] = (ways[from] ?? []) + [event] }
         return ways
-    }()
+    }
 
-    private func state(in phase: RotationState.Phase, endsLongReads: Bool = false) throws -> RotationState {
-        var state = RotationState(endsLongReads: endsLongReads)
-        for event in try #require(Self.ways[phase]) { _ = state.take(event) }
-        #expect(state.phase == phase)
+    private func state(at place: Place, endsLongReads: Bool = false) throws -> State {
+        var state = State(endsLongReads: endsLongReads)
+        for event in try #require(Self.ways[place]) {
+            let isTaken = state.take(event)
+            #expect(isTaken)
+        }
         return state
     }
 
-    /// What every phase answers to every event that belongs to it; all others change nothing.
-    private static let answers:
-        [RotationState.Phase: [(RotationState.Event, RotationState.Action?, RotationState.Phase)]] = [
-            .idle: [(.start, .examine, .examining)],
-            .examining: [(.done, .announce, .announcing), (.failed, .undo, .undoing), (.cancelled, .undo, .undoing)],
-            .announcing: [(.done, .freeze, .freezing), (.failed, .undo, .undoing), (.cancelled, .undo, .undoing)],
-            .freezing: [(.done, .copy, .copying), (.failed, .undo, .undoing), (.cancelled, .undo, .undoing)],
-            .copying: [(.done, .verify, .verifying), (.failed, .undo, .undoing), (.cancelled, .undo, .undoing)],
-            .verifying: [(.done, .catchUp, .catchingUp), (.failed, .undo, .undoing), (.cancelled, .undo, .undoing)],
-            .catchingUp: [
-                (.caughtUp(left: .zero), .ask(insists: false), .asking),
-                (.caughtUp(left: .seconds(1)), .catchUp, .catchingUp), (.failed, .undo, .undoing),
-                (.cancelled, .undo, .undoing),
-            ],
-            .asking: [
-                (.done, .carryRest, .carryingRest),
-                (.withheld(isPatienceOver: false), .withdraw(attempt: 1), .withdrawing),
-                (.withheld(isPatienceOver: true), .undo, .undoing),
-                (.foreignHolder, .withdraw(attempt: 1), .withdrawing), (.failed, .undo, .undoing),
-                (.cancelled, .undo, .undoing),
-            ],
-            .carryingRest: [
-                (.done, .prove, .proving), (.withheld(isPatienceOver: false), .withdraw(attempt: 1), .withdrawing),
-                (.withheld(isPatienceOver: true), .undo, .undoing),
-                (.foreignHolder, .withdraw(attempt: 1), .withdrawing),
-                (.failed, .undo, .undoing), (.cancelled, .undo, .undoing),
-            ],
-            .proving: [
-                (.done, .announceSwitch, .announcingSwitch),
-                (.withheld(isPatienceOver: false), .withdraw(attempt: 1), .withdrawing),
-                (.withheld(isPatienceOver: true), .undo, .undoing),
-                (.foreignHolder, .withdraw(attempt: 1), .withdrawing),
-                (.failed, .undo, .undoing), (.cancelled, .undo, .undoing),
-            ],
-            .withdrawing: [
-                (.done, .catchUp, .catchingUp), (.logLost, .copy, .copying), (.failed, .undo, .undoing),
-                (.cancelled, .undo, .undoing),
-            ],
-            .announcingSwitch: [
-                (.done, .switchOver, .switching), (.notAnnounced, .undo, .undoing), (.failed, .leave, .ended),
-            ],
-            .switching: [(.done, .letGo, .lettingGo), (.failed, .switchOver, .finishing)],
-            .finishing: [(.done, .letGo, .lettingGo), (.failed, .leave, .ended)],
-            .lettingGo: [(.done, nil, .ended), (.failed, .leave, .ended)],
-            .undoing: [(.done, nil, .ended), (.failed, .leave, .ended)],
-            .ended: [],
-        ]
-
-    @Test("every event in every phase has one answer", arguments: RotationState.Phase.allCases)
-    func everyEvent(in phase: RotationState.Phase) throws {
-        let answers = try #require(Self.answers[phase])
-        for event in Self.events {
-            var state = try state(in: phase)
-            let action = state.take(event)
-            let answer = answers.first { $0.0 == event }
-            #expect(action == answer?.1, "\(event)")
-            #expect(state.phase == answer?.2 ?? phase, "\(event)")
+    /// A step with what it takes, as text.
+    private static func text(_ step: State.Step) -> String {
+        func text(_ held: State.Held) -> String {
+            ([held.isAnnounced ? "announced" : "nothing"]
+                + [held.view, held.copy, held.pause, held.databaseSwitch].compactMap(\.self)).joined(separator: ", ")
+        }
+        return switch step {
+        case .examine: "examine"
+        case .announce(let announcement): "announce \(announcement)"
+        case .freeze(let keys): "freeze \(keys)"
+        case .copy(let keys, let view): "copy \(keys), \(view)"
+        case .verify(let copy, let view): "verify \(copy), \(view)"
+        case .catchUp(let copy, let view): "catch up \(copy), \(view)"
+        case .pause(let copy, let view, let insists): "pause \(copy), \(view)\(insists ? ", insisting" : "")"
+        case .carryRest(let copy, let view, let pause): "carry rest \(copy), \(view), \(pause)"
+        case .prove(let copy, let pause): "prove \(copy), \(pause)"
+        case .withdraw(let copy, let view, let pause, let attempt):
+            "withdraw \(copy), \(view ?? "-"), \(pause ?? "-"), \(attempt)"
+        case .announceSwitch(let copy, let pause, let exchange): "announce switch \(copy), \(pause), \(exchange)"
+        case .switchOver(let copy, let pause, let exchange, let isRepeated):
+            "switch over \(copy), \(pause), \(exchange)\(isRepeated ? ", again" : "")"
+        case .finish(let copy, let pause, let exchange): "finish \(copy), \(pause), \(exchange)"
+        case .undo(let held): "undo: \(text(held))"
+        case .leave(let held): "leave: \(text(held))"
+        case .ended: "ended"
         }
     }
 
-    @Test("once the switch may be announced nothing is undone, and nothing is cancelled")
+    /// The step of every place, and what comes of each outcome that belongs to it; all others change nothing.
+    private static var answers: [Place: (step: String, next: [(State.Event, String)])] {
+        [
+            .examining: ("examine", [(.examined("aim"), "announce aim"), (.failed, "undo: nothing")]),
+            .announcing: ("announce aim", [(.announced("keys"), "freeze keys"), (.failed, "undo: nothing")]),
+            .freezing: ("freeze keys", [(.frozen("view"), "copy keys, view"), (.failed, "undo: announced")]),
+            .copying: (
+                "copy keys, view", [(.copied("copy"), "verify copy, view"), (.failed, "undo: announced, view")]
+            ),
+            .verifying: (
+                "verify copy, view", [(.verified, "catch up copy, view"), (.failed, "undo: announced, view, copy")]
+            ),
+            .catchingUp: (
+                "catch up copy, view",
+                [
+                    (.caughtUp(left: .zero), "pause copy, view"), (.caughtUp(left: .seconds(1)), "catch up copy, view"),
+                    (.failed, "undo: announced, view, copy"),
+                ]
+            ),
+            .pausing: (
+                "pause copy, view",
+                [
+                    (.paused("pause"), "carry rest copy, view, pause"),
+                    (.withheld(isPatienceOver: false), "withdraw copy, view, -, 1"),
+                    (.withheld(isPatienceOver: true), "undo: announced, view, copy"),
+                    (.foreignHolder, "withdraw copy, view, -, 1"), (.failed, "undo: announced, view, copy"),
+                ]
+            ),
+            .carryingRest: (
+                "carry rest copy, view, pause",
+                [
+                    (.carried, "prove copy, pause"),
+                    (.withheld(isPatienceOver: false), "withdraw copy, view, pause, 1"),
+                    (.withheld(isPatienceOver: true), "undo: announced, view, copy, pause"),
+                    (.foreignHolder, "withdraw copy, view, pause, 1"), (.failed, "undo: announced, view, copy, pause"),
+                ]
+            ),
+            .proving: (
+                "prove copy, pause",
+                [
+                    (.proved("switch"), "announce switch copy, pause, switch"),
+                    (.withheld(isPatienceOver: false), "withdraw copy, -, pause, 1"),
+                    (.withheld(isPatienceOver: true), "undo: announced, copy, pause"),
+                    (.foreignHolder, "withdraw copy, -, pause, 1"), (.failed, "undo: announced, copy, pause"),
+                ]
+            ),
+            .withdrawing: (
+                "withdraw copy, -, pause, 1",
+                [
+                    (.withdrawn("view 2"), "catch up copy, view 2"), (.walLost("keys", "view 2"), "copy keys, view 2"),
+                    (.failed, "undo: announced, copy, pause"),
+                ]
+            ),
+            .announcingSwitch: (
+                "announce switch copy, pause, switch",
+                [
+                    (.done, "switch over copy, pause, switch"), (.notAnnounced, "undo: announced, copy, pause, switch"),
+                    (.failed, "leave: announced, copy, pause, switch"),
+                ]
+            ),
+            .switching: (
+                "switch over copy, pause, switch",
+                [(.done, "finish copy, pause, switch"), (.failed, "switch over copy, pause, switch, again")]
+            ),
+            .repeating: (
+                "switch over copy, pause, switch, again",
+                [(.done, "finish copy, pause, switch"), (.failed, "leave: announced, copy, pause, switch")]
+            ),
+            .finishing: (
+                "finish copy, pause, switch", [(.done, "ended"), (.failed, "leave: announced, copy, pause, switch")]
+            ),
+            .undoing: ("undo: nothing", [(.done, "ended"), (.failed, "leave: nothing")]),
+            .leaving: ("leave: nothing", [(.done, "ended"), (.failed, "ended")]),
+            .ended: ("ended", []),
+        ]
+    }
+
+    @Test("every outcome of every step has one answer, and a step has all that it takes", arguments: Place.allCases)
+    private func everyEvent(at place: Place) throws {
+        let (step, next) = try #require(Self.answers[place])
+        for event in Self.events {
+            var state = try state(at: place)
+            #expect(Self.text(state.step) == step)
+            let answer = next.first { "\($0.0)" == "\(event)" }?.1
+            let isTaken = state.take(event)
+            #expect(isTaken == (answer != nil), "\(event)")
+            #expect(Self.text(state.step) == answer ?? step, "\(event)")
+        }
+    }
+
+    @Test("once the switch may be announced nothing is undone, but where the sidecar says that it is not")
     func onlyForward() throws {
-        for phase in [.announcingSwitch, .switching, .finishing, .lettingGo] as [RotationState.Phase] {
-            let state = try state(in: phase)
-            #expect(!state.canBeUndone)
-            for event in Self.events where event != .notAnnounced {
-                var state = state
-                let action = state.take(event)
-                #expect(action != .undo, "\(event) in \(phase)")
-                if event == .cancelled { #expect(action == nil && state.phase == phase) }
+        for place in [.announcingSwitch, .switching, .repeating, .finishing] as [Place] {
+            for event in Self.events {
+                var state = try state(at: place)
+                _ = state.take(event)
+                guard case .undo = state.step else { continue }
+                guard case .notAnnounced = event else {
+                    Issue.record("\(event) at \(place)")
+                    continue
+                }
             }
         }
     }
 
-    @Test("a failure says on which side of the commit point it leaves the store")
-    func sides() throws {
-        for phase in RotationState.Phase.allCases where ![.idle, .ended].contains(phase) {
-            var state = try state(in: phase)
-            while state.take(.failed) != nil {}
-            let side: CommitSide =
-                switch phase {
-                case .announcingSwitch: .unknown
-                case .switching, .finishing, .lettingGo: .announced
-                default: .before
-                }
-            #expect(state.side == side, "\(phase)")
-        }
-        var state = try state(in: .announcingSwitch)
-        #expect(state.take(.notAnnounced) == .undo && state.side == .before)
-    }
-
-    @Test("whatever happens, a rotation ends: after a failure at most three actions follow")
+    @Test("whatever happens, a rotation ends: after a failure at most three steps follow")
     func failuresEnd() throws {
-        for phase in RotationState.Phase.allCases where phase != .idle {
-            var state = try state(in: phase)
+        for place in Place.allCases {
+            var state = try state(at: place)
             var count = 0
-            while state.take(.failed) != nil { count += 1 }
+            while state.take(.failed) { count += 1 }
             #expect(count <= 3)
-            #expect(state.phase == .ended)
+            #expect(Self.text(state.step) == "ended")
         }
     }
 
     @Test("what is left must be short before anybody is asked to pause, unless writers keep it from becoming so")
     func rounds() throws {
-        var state = try state(in: .catchingUp)
-        for _ in 1..<6 { #expect(state.take(.caughtUp(left: .milliseconds(50))) == .catchUp) }
-        #expect(state.take(.caughtUp(left: .milliseconds(50))) == .ask(insists: false))
-        state = try self.state(in: .catchingUp)
-        for _ in 1..<100 { #expect(state.take(.caughtUp(left: .milliseconds(61))) == .catchUp) }
-        #expect(state.take(.caughtUp(left: .milliseconds(5))) == .ask(insists: false))
+        var state = try state(at: .catchingUp)
+        func next(_ left: Duration) -> String {
+            let isTaken = state.take(.caughtUp(left: left))
+            #expect(isTaken)
+            return Self.text(state.step)
+        }
+        for _ in 1..<6 { #expect(next(.milliseconds(50)) == "catch up copy, view") }
+        #expect(next(.milliseconds(50)) == "pause copy, view")
+        state = try self.state(at: .catchingUp)
+        for _ in 1..<100 { #expect(next(.milliseconds(61)) == "catch up copy, view") }
+        #expect(next(.milliseconds(5)) == "pause copy, view")
     }
 
     @Test("when patience is over long reads are ended, where that was chosen, and in the end the rotation is")
     func insists() throws {
-        var state = try state(in: .asking, endsLongReads: true)
-        #expect(state.take(.withheld(isPatienceOver: false)) == .withdraw(attempt: 1))
-        _ = state.take(.done)
-        #expect(state.take(.caughtUp(left: .zero)) == .ask(insists: false))
-        #expect(state.take(.withheld(isPatienceOver: true)) == .withdraw(attempt: 2))
+        var state = try state(at: .pausing, endsLongReads: true)
+        func next(_ event: State.Event) -> String {
+            let isTaken = state.take(event)
+            #expect(isTaken)
+            return Self.text(state.step)
+        }
+        #expect(next(.withheld(isPatienceOver: false)) == "withdraw copy, view, -, 1")
+        _ = next(.withdrawn("view"))
+        #expect(next(.caughtUp(left: .zero)) == "pause copy, view")
+        #expect(next(.withheld(isPatienceOver: true)) == "withdraw copy, view, -, 2")
         for attempt in 3...5 {
-            _ = state.take(.done)
-            #expect(state.take(.caughtUp(left: .zero)) == .ask(insists: true))
+            _ = next(.withdrawn("view"))
+            #expect(next(.caughtUp(left: .zero)) == "pause copy, view, insisting")
             let last = attempt == 5
-            #expect(state.take(.withheld(isPatienceOver: true)) == (last ? .undo : .withdraw(attempt: attempt)))
+            #expect(
+                next(.withheld(isPatienceOver: true))
+                    == (last ? "undo: announced, view, copy" : "withdraw copy, view, -, \(attempt)"))
         }
         #expect(state.attempts == 5)
     }
 
     @Test("a connection that no request reaches is waited for twice, and then ends the rotation")
     func foreignHolders() throws {
-        var state = try state(in: .proving)
+        var state = try state(at: .proving)
+        func next(_ event: State.Event) -> String {
+            let isTaken = state.take(event)
+            #expect(isTaken)
+            return Self.text(state.step)
+        }
         for attempt in 1...2 {
-            #expect(state.take(.foreignHolder) == .withdraw(attempt: attempt))
-            for event in [.done, .caughtUp(left: .zero), .done, .done] as [RotationState.Event] {
-                _ = state.take(event)
+            #expect(next(.foreignHolder) == "withdraw copy, -, pause, \(attempt)")
+            for event in [.withdrawn("view"), .caughtUp(left: .zero), .paused("pause"), .carried] as [State.Event] {
+                _ = next(event)
             }
         }
-        #expect(state.take(.foreignHolder) == .undo)
+        #expect(next(.foreignHolder) == "undo: announced, copy, pause")
     }
 }

@@ -2,6 +2,7 @@ import CipherStore
 import Foundation
 import KeyCustody
 import StorePlatform
+import StoreSharing
 import Synchronization
 import TestKit
 import Testing
@@ -138,7 +139,7 @@ import Testing
         let store = try filled()
         let before = try content(store)
         for phase in [RotationProgress.Phase.preflight, .copying, .verifying, .catchingUp, .switching] {
-            let flag = CancellationFlag()
+            let flag = Flag()
             #expect(throws: CancellationError.self, "\(phase)") {
                 try KeyRotation(store, options: quick).run(isCancelled: { flag.isSet }) {
                     if $0.phase == phase { flag.set() }
@@ -256,14 +257,14 @@ import Testing
     private func run(_ store: SharedStore) throws -> RotationRun {
         let (keys, _) = try store.requireRotationKeys()
         return RotationRun(
-            paths: StorePaths(path), storeKeys: keys, ledger: RotationLedger(databasePath: path, keys: keys),
-            options: quick, epoch: 1, teller: ProgressTeller(nil), isCancelled: { false }, examine: { _ in },
-            announce: { _ in throw CancellationError() })
+            paths: StorePaths(path), storeKeys: keys, journal: RotationJournal(databasePath: path, keys: keys),
+            options: quick, epoch: 1, reporter: ProgressReporter(nil), isCancelled: { false },
+            examine: { _ in throw CancellationError() })
     }
 
-    private func pause() throws -> Standstill {
+    private func pause() throws -> ExclusivePause {
         try #require(
-            try Standstill.begin(StorePaths(path), insists: false, budget: .seconds(30), isCancelled: { false }))
+            try ExclusivePause.begin(StorePaths(path), insists: false, budget: .seconds(30), isCancelled: { false }))
     }
 
     @Test("while a pause is withdrawn nobody waits for a program that cannot be asked and holds the write lock")
@@ -271,8 +272,7 @@ import Testing
         let store = try filled()
         let run = try run(store)
         let stranger = try run.makeView()
-        run.cut = stranger.cut
-        run.standstill = try pause()
+        let pause = try pause()
         let (isWriting, isRead) = (Flag(), Flag())
         let outcome = Mutex<Bool?>(nil)
         Thread.detachNewThread {
@@ -287,28 +287,31 @@ import Testing
         Thread.detachNewThread {
             if (try? content(store).count) == 200 { isRead.set() }
         }
-        #expect(try run.withdraw(attempt: 1) == .done)
-        #expect(run.standstill == nil && run.view?.cut == run.cut)
+        let (view, isWALLost) = try run.reopenView(after: stranger.cut, pause)
+        #expect(pause.length > .zero && !isWALLost && view.cut == stranger.cut)
         #expect(await eventually { outcome.withLock { $0 } == true })
-        try run.view?.close()
+        try view.close()
         try stranger.close()
         try store.close()
     }
 
-    @Test("a pause is withdrawn also behind the proof that nobody is connected, which keeps connections out")
-    func withdrawsBehindProof() throws {
+    @Test("a pause is withdrawn also when the proof that nobody is connected has failed, which keeps connections out")
+    func withdrawsAfterProof() throws {
         let store = try filled()
         let run = try run(store)
-        let view = try run.makeView()
-        run.cut = view.cut
+        let former = try run.makeView()
+        try store.write { try $0.execute(sql: "INSERT INTO t (a) VALUES (0)") }
+        try former.close()
+        let pause = try pause()
+        guard case .withheld = try run.prove(at: former.cut) else {
+            Issue.record("the WAL does not end there any more")
+            return
+        }
+        let (view, isWALLost) = try run.reopenView(after: former.cut, pause)
+        #expect(isWALLost && view.cut != former.cut)
+        pause.end()
+        #expect(try content(store).count == 201)
         try view.close()
-        let standstill = try pause()
-        run.standstill = standstill
-        #expect(try standstill.proveNobodyIsConnected())
-        #expect(try run.withdraw(attempt: 1) == .done)
-        #expect(run.standstill == nil && run.view?.cut == run.cut)
-        #expect(try content(store).count == 200)
-        try run.view?.close()
         try store.close()
     }
 

@@ -89,7 +89,7 @@ struct LiveFilesTests {
     }
 
     @Test("of a file that was replaced the first page is written over when its bytes are locked; the rest stays")
-    func spoiling() throws {
+    func invalidating() throws {
         try Data(repeating: 7, count: 70_000).write(to: URL(fileURLWithPath: path))
         let file = try LiveFiles.descriptor(of: path)
         let other = open(path, O_RDONLY | O_CLOEXEC)
@@ -98,15 +98,15 @@ struct LiveFilesTests {
         }
         #expect(try file.tryLockSQLiteBytes())
         // It has its name: it is the database.
-        try file.spoil()
+        try file.invalidateFirstPage()
         #expect(try content() == [UInt8](repeating: 7, count: 70_000))
         try Data("new".utf8).write(to: URL(fileURLWithPath: folder.path("new.db")))
         #expect(rename(folder.path("new.db"), path) == 0)
         try file.unlockSQLiteBytes()
-        try file.spoil()
+        try file.invalidateFirstPage()
         #expect(try content() == [UInt8](repeating: 7, count: 70_000))
         #expect(try file.tryLockSQLiteBytes())
-        try file.spoil()
+        try file.invalidateFirstPage()
         #expect(
             try content() == [UInt8](repeating: 0xff, count: 65_536) + [UInt8](repeating: 7, count: 70_000 - 65_536))
         file.giveUp()

@@ -2,6 +2,7 @@ import CipherStore
 import Foundation
 import KeyCustody
 import StorePlatform
+import StoreSharing
 import Synchronization
 import TestKit
 import Testing
@@ -123,13 +124,13 @@ struct BackupTests {
     func pendingRotation(scheme: KeyScheme) throws {
         let bench = try BackupBench(scheme)
         let material = RotationSecret(.rawKey(try RawKey(bytes: [UInt8](repeating: 7, count: 32))))
-        let ledger = RotationLedger(databasePath: bench.path) { try TestKeys.material("raw").unlock($0) }
+        let journal = RotationJournal(databasePath: bench.path) { try TestKeys.material("raw").unlock($0) }
         let file = try LockFile(path: bench.path + "-lock", likeFile: bench.path)
         // Held to the end: the rotation lives.
         let admin = try #require(try file.tryLock(.admin, .exclusive))
         defer { admin.release() }
         let opening = try #require(try file.tryLock(.opening, .exclusive))
-        _ = try ledger.begin(scheme == .direct ? .direct(material) : .newDataKey)
+        _ = try journal.begin(scheme == .direct ? .direct(material) : .newDataKey)
         opening.release()
         let store = try SharedStore.open(at: bench.path, unlockedBy: bench.source)
         try store.backup(toFolder: bench.bundle)

@@ -16,8 +16,8 @@ struct PendingFormatTests {
 
         init(_ kind: RotationCase, switching: Bool = false) throws {
             let bench = try RotationBench(kind)
-            let keys = try bench.ledger.begin(kind.aim())
-            if switching { try bench.ledger.announceSwitch(pages: 4_294_967_294) }
+            let keys = try bench.journal.begin(kind.aim())
+            if switching { try bench.journal.announceSwitch(pages: 4_294_967_294) }
             sidecar = try #require(bench.files.read().main.parsed?.claimed)
             present = keys.current
             next = keys.next

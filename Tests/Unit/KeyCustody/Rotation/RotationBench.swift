@@ -46,7 +46,7 @@ final class RotationBench {
     let folder: TemporaryFolder
     let files: SidecarFiles
     let kind: RotationCase
-    let ledger: RotationLedger
+    let journal: RotationJournal
     let keys: SidecarKeys
     private var locks: [HeldLock] = []
 
@@ -57,7 +57,7 @@ final class RotationBench {
         let made = try kind.store()
         keys = made.keys
         try files.write(made.sidecar, keys: made.keys)
-        ledger = RotationLedger(databasePath: files.databasePath, keys: made.keys)
+        journal = RotationJournal(databasePath: files.databasePath, keys: made.keys)
         let file = try LockFile(path: files.databasePath + "-lock", likeFile: nil)
         for byte in [LockByte.opening, .admin] { locks.append(try #require(try file.tryLock(byte, .exclusive))) }
     }
@@ -76,10 +76,10 @@ final class RotationBench {
         }
     }
 
-    /// A ledger of somebody who comes with a raw key.
-    func ledger(_ key: UInt8) throws -> RotationLedger {
+    /// A journal of somebody who comes with a raw key.
+    func journal(_ key: UInt8) throws -> RotationJournal {
         let secret = RotationSecret(try SlotFixture.rawKey(key))
-        return RotationLedger(databasePath: files.databasePath) { try secret.material.unlock($0) }
+        return RotationJournal(databasePath: files.databasePath) { try secret.material.unlock($0) }
     }
 
     /// The epoch that a raw key opens; nil when it opens nothing.
@@ -96,10 +96,10 @@ final class RotationBench {
 
     /// Does what the recovery of a store does, as far as the sidecar goes.
     func recover(with key: UInt8) throws {
-        let ledger = try ledger(key)
-        guard let rotation = try ledger.rotation() else { return }
-        try ledger.settle(rotation)
-        if rotation.sidecar.state == .rotating { try ledger.abandon() } else { try ledger.complete() }
+        let journal = try journal(key)
+        guard let rotation = try journal.rotation() else { return }
+        try journal.settle(rotation)
+        if rotation.sidecar.state == .rotating { try journal.abandon() } else { try journal.complete() }
     }
 }
 

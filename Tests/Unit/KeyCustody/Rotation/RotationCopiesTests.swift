@@ -16,13 +16,13 @@ struct RotationCopiesTests {
         init(_ kind: RotationCase) throws {
             bench = try RotationBench(kind)
             ready = try bench.content(.main)
-            try bench.ledger.begin(kind.aim())
+            try bench.journal.begin(kind.aim())
             rotating = try bench.content(.main)
-            let begun = try #require(try bench.ledger.pending())
-            try bench.ledger.abandon()
+            let begun = try #require(try bench.journal.pending())
+            try bench.journal.abandon()
             abandoned = try bench.content(.main)
             try bench.put(main: rotating, backup: rotating)
-            let again = RotationLedger(databasePath: bench.files.databasePath) { begun.keys(of: $0) }
+            let again = RotationJournal(databasePath: bench.files.databasePath) { begun.keys(of: $0) }
             try again.announceSwitch(pages: 3)
             switching = try bench.content(.main)
             try again.complete()
@@ -96,7 +96,7 @@ struct RotationCopiesTests {
         let versions = try Versions(.compromised)
         let bench = versions.bench
         try bench.put(main: versions.rotating, backup: versions.ready)
-        let rotation = try #require(try bench.ledger(1).rotation())
+        let rotation = try #require(try bench.journal(1).rotation())
         #expect(rotation.present != nil && rotation.next == nil)
         try bench.recover(with: 1)
         #expect(try bench.state() == .ready && bench.epoch(openedBy: 1) == 1)
@@ -118,7 +118,7 @@ struct RotationCopiesTests {
         let versions = try Versions(.direct)
         let bench = versions.bench
         try bench.put(main: versions.rotating, backup: versions.rotating)
-        let rotation = try #require(try bench.ledger(7).rotation())
+        let rotation = try #require(try bench.journal(7).rotation())
         #expect(rotation.present == nil && rotation.next != nil)
         #expect(storeErrorCode { try bench.recover(with: 7) } == .rotationPending)
         let material = try SlotFixture.rawKey(7)

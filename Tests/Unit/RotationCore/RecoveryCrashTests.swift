@@ -14,9 +14,9 @@ struct RecoveryCrashTests {
     ]
     /// Those of one that is completed.
     static let completingPlaces = [
-        "recoveryBegun", "recoveryLogEmptied", "recoveryMoved", "recoveryDurable", "temporaryFileWritten",
-        "fileRenamed",
-        "sidecarMainWritten", "temporaryFileWritten:2", "fileRenamed:2", "sidecarWritten",
+        "recoveryBegun", "temporaryFileWritten", "fileRenamed", "recoveryLogEmptied", "recoveryRenamed",
+        "recoveryMoved", "recoveryDurable", "temporaryFileWritten:2", "fileRenamed:2", "sidecarMainWritten",
+        "temporaryFileWritten:3", "fileRenamed:3", "sidecarWritten",
     ]
 
     private func kill(_ bench: RecoveryBench, at place: String) async {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import CipherStore
+@testable import RotationCore
 
 /// Every state in which a rotation can be found, and what is done about it.
 @Suite("Decisions about a rotation that was cut")
@@ -10,10 +10,10 @@ struct RecoveryDecisionTests {
             [true, false].flatMap { next in
                 RecoveryFindings.Copy.allCases.flatMap { copy in
                     RecoveryFindings.DatabaseKey.allCases.flatMap { database in
-                        RecoveryFindings.Log.allCases.map { log in
+                        RecoveryFindings.WAL.allCases.map { wal in
                             RecoveryFindings(
                                 stage: stage, hasPresentKey: present, hasNextKey: next, copy: copy,
-                                database: database, log: log)
+                                database: database, wal: wal)
                         }
                     }
                 }
@@ -27,7 +27,7 @@ struct RecoveryDecisionTests {
             #expect(findings.stage == .switching && findings.copy == .whole && findings.hasNextKey)
             #expect(findings.database != .next, "a database with the next key is newer than the copy")
         }
-        #expect(Self.all.filter { $0.decide() == .moveCopy }.count == 4 * RecoveryFindings.Log.allCases.count)
+        #expect(Self.all.filter { $0.decide() == .moveCopy }.count == 4 * RecoveryFindings.WAL.allCases.count)
     }
 
     @Test(
@@ -45,18 +45,18 @@ struct RecoveryDecisionTests {
     func undoesAtSwitch() {
         let undone = Self.all.filter { $0.decide() == .undo && $0.stage == .switching }
         for findings in undone {
-            #expect(findings.hasPresentKey && findings.database == .present && findings.log == .whole)
+            #expect(findings.hasPresentKey && findings.database == .present && findings.wal == .whole)
             #expect([.absent, .unfit, .planted].contains(findings.copy))
         }
         #expect(undone.count == 2 * 3)
-        for findings in Self.all where findings.decide() == .checkLog {
-            #expect(findings.stage == .switching && findings.log == .unchecked && findings.database == .present)
+        for findings in Self.all where findings.decide() == .checkWAL {
+            #expect(findings.stage == .switching && findings.wal == .unchecked && findings.database == .present)
             var checked = findings
-            for (log, action) in [
-                (RecoveryFindings.Log.whole, RecoveryAction.undo), (.emptied, .refuse(.logEmptied)),
-                (.unfit, .refuse(.logUnfit)),
+            for (wal, action) in [
+                (RecoveryFindings.WAL.whole, RecoveryAction.undo), (.emptied, .refuse(.walEmptied)),
+                (.unfit, .refuse(.walUnfit)),
             ] {
-                checked.log = log
+                checked.wal = wal
                 #expect(checked.decide() == action)
             }
         }

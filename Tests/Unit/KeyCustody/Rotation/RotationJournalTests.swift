@@ -6,25 +6,25 @@ import Testing
 @testable import KeyCustody
 
 @Suite("Recording a rotation")
-struct RotationLedgerTests {
+struct RotationJournalTests {
     @Test(
         "a rotation that is completed gives new keys and a new salt, and exactly the keys that go on open it",
         arguments: RotationCase.allCases)
     func completed(kind: RotationCase) throws {
         let bench = try RotationBench(kind)
         let before = try #require(bench.files.read().main.parsed?.claimed)
-        let keys = try bench.ledger.begin(kind.aim())
+        let keys = try bench.journal.begin(kind.aim())
         #expect(keys.nextEpoch == 2 && keys.currentSalt == before.salt && keys.nextSalt != before.salt)
         #expect(!keys.currentDataKey.isEqual(to: keys.nextDataKey))
         #expect(try bench.state() == .rotating && bench.content(.main) == bench.content(.backup))
         for key in kind.before { #expect(try bench.epoch(openedBy: key) == 1, "raw key \(key)") }
-        let pending = try #require(try bench.ledger.pending())
+        let pending = try #require(try bench.journal.pending())
         #expect(pending.nextDataKey.isEqual(to: keys.nextDataKey))
 
-        try bench.ledger.announceSwitch(pages: 12)
+        try bench.journal.announceSwitch(pages: 12)
         let switching = try #require(bench.files.read().backup.parsed?.claimed)
         #expect(switching.state == .switching && switching.pending?.pages == 12)
-        try bench.ledger.complete()
+        try bench.journal.complete()
 
         let after = try #require(bench.files.read().main.parsed?.claimed)
         #expect(after.state == .ready && after.epoch == 2 && after.salt == keys.nextSalt && after.pending == nil)
@@ -41,7 +41,7 @@ struct RotationLedgerTests {
             #expect(try keys.current.dataKey(of: after) == nil, "the former master key opens the new data key")
         }
         // The next rotation begins where this one ended.
-        let again = RotationLedger(databasePath: bench.files.databasePath, keys: keys.next)
+        let again = RotationJournal(databasePath: bench.files.databasePath, keys: keys.next)
         if kind != .direct { #expect(try again.begin(.newDataKey).nextEpoch == 3) }
     }
 
@@ -51,17 +51,17 @@ struct RotationLedgerTests {
     func abandoned(kind: RotationCase) throws {
         let bench = try RotationBench(kind)
         let before = try #require(bench.files.read().main.parsed?.claimed)
-        let keys = try bench.ledger.begin(kind.aim())
+        let keys = try bench.journal.begin(kind.aim())
         try bench.files.write(bench.content(.main), to: .main)
         try Files.contents(of: bench.files.mainPath, limitBytes: 1 << 20).write(bench.files.setAsidePath(of: .main))
         try bench.content(.main).write(bench.files.mainPath + ".tmp-4711-0000abcd")
-        try bench.ledger.abandon()
+        try bench.journal.abandon()
         var expected = before
         expected.generation += 2
         #expect(bench.files.read().main.parsed?.claimed == expected)
         #expect(try bench.folder.names() == ["app.db-lock", "app.db-sidecar", "app.db-sidecar.bak"])
         for key in kind.before { #expect(try bench.epoch(openedBy: key) == 1) }
-        #expect(try bench.ledger.rotation()?.sidecar == nil)
+        #expect(try bench.journal.rotation()?.sidecar == nil)
         let salt = Data(keys.nextSalt.hex.utf8)
         #expect(try Data(bench.content(.backup)).range(of: salt) == nil)
     }
@@ -72,11 +72,11 @@ struct RotationLedgerTests {
     func leftovers(kind: RotationCase) throws {
         let bench = try RotationBench(kind)
         let old = try bench.content(.main)
-        try bench.ledger.begin(kind.aim())
+        try bench.journal.begin(kind.aim())
         for copy in SidecarCopy.allCases { try old.write(bench.files.setAsidePath(of: copy)) }
         try old.write(bench.files.backupPath + ".tmp-4711-0000abcd")
-        try bench.ledger.announceSwitch(pages: 1)
-        try bench.ledger.complete()
+        try bench.journal.announceSwitch(pages: 1)
+        try bench.journal.complete()
         #expect(try bench.folder.names() == ["app.db-lock", "app.db-sidecar", "app.db-sidecar.bak"])
     }
 
@@ -84,14 +84,14 @@ struct RotationLedgerTests {
     func sameKey() throws {
         let bench = try RotationBench(.direct)
         let same = RotationAim.direct(RotationSecret(try SlotFixture.rawKey(0)))
-        #expect(storeErrorCode { _ = try bench.ledger.prepare(same) } == .invalidKey)
+        #expect(storeErrorCode { _ = try bench.journal.prepare(same) } == .invalidKey)
         var sidecar = try Fixture.sidecar()
         sidecar.settings.kdfRounds = 1
         let key = try SlotFixture.material("old").dataKey(salt: sidecar.salt, settings: sidecar.settings)
         try bench.files.write(sidecar, dataKey: key)
-        let ledger = RotationLedger(databasePath: bench.files.databasePath, keys: .direct(key))
+        let journal = RotationJournal(databasePath: bench.files.databasePath, keys: .direct(key))
         func begin(_ text: String) throws {
-            _ = try ledger.prepare(.direct(RotationSecret(try SlotFixture.material(text))))
+            _ = try journal.prepare(.direct(RotationSecret(try SlotFixture.material(text))))
         }
         #expect(storeErrorCode { try begin("old") } == .invalidKey)
         try begin("new")
@@ -103,12 +103,12 @@ struct RotationLedgerTests {
         let direct = try RotationBench(.direct)
         let slots = try RotationBench(.newDataKey)
         for aim in [RotationAim.newDataKey, .compromised(kept: [])] {
-            #expect(storeErrorCode { _ = try direct.ledger.prepare(aim) } == .aimConflict)
+            #expect(storeErrorCode { _ = try direct.journal.prepare(aim) } == .aimConflict)
         }
-        #expect(storeErrorCode { _ = try slots.ledger.prepare(RotationCase.direct.aim()) } == .aimConflict)
-        #expect(storeErrorCode { _ = try slots.ledger.prepare(.compromised(kept: [])) } == .lastSlot)
+        #expect(storeErrorCode { _ = try slots.journal.prepare(RotationCase.direct.aim()) } == .aimConflict)
+        #expect(storeErrorCode { _ = try slots.journal.prepare(.compromised(kept: [])) } == .lastSlot)
         let strange = RotationAim.compromised(kept: try [0, 9].map { RotationSecret(try SlotFixture.rawKey($0)) })
-        #expect(storeErrorCode { _ = try slots.ledger.prepare(strange) } == .wrongKey)
+        #expect(storeErrorCode { _ = try slots.journal.prepare(strange) } == .wrongKey)
     }
 
     @Test("a proposal names the slots that are kept and dropped, every slot of a kept secret among the former")
@@ -119,31 +119,31 @@ struct RotationLedgerTests {
         ])
         let recovery = try RecoveryKey.random()
         try bench.administration.add(recovery)
-        let ledger = RotationLedger(databasePath: bench.path, keys: bench.administration.keys)
+        let journal = RotationJournal(databasePath: bench.path, keys: bench.administration.keys)
         let typed = recovery.text().withBytes { Array($0) }
-        let proposal = try ledger.prepare(
+        let proposal = try journal.prepare(
             .compromised(kept: [
                 RotationSecret(try SlotFixture.material("first")),
                 RotationSecret(.passphrase(try Passphrase(bytes: typed))),
             ]))
         #expect(proposal.keptSlots.map(\.id) == [1, 3, 5] && proposal.droppedSlots.map(\.id) == [2, 4])
-        let all = try ledger.prepare(.newDataKey)
+        let all = try journal.prepare(.newDataKey)
         #expect(all.keptSlots.count == 5 && all.droppedSlots.isEmpty)
     }
 
     @Test("keys that were changed since a proposal was made end it, and nothing is written")
     func outdatedProposal() throws {
         let bench = try RotationBench(.newDataKey)
-        let proposal = try bench.ledger.prepare(.newDataKey)
-        let other = try bench.ledger.prepare(.newDataKey)
-        try bench.ledger.begin(proposal)
-        #expect(storeErrorCode { try bench.ledger.begin(other) } == .rotationPending)
-        try bench.ledger.abandon()
+        let proposal = try bench.journal.prepare(.newDataKey)
+        let other = try bench.journal.prepare(.newDataKey)
+        try bench.journal.begin(proposal)
+        #expect(storeErrorCode { try bench.journal.begin(other) } == .rotationPending)
+        try bench.journal.abandon()
         // As it was but for its generation: a proposal stays good.
-        try bench.ledger.begin(other)
-        try bench.ledger.announceSwitch(pages: 1)
-        try bench.ledger.complete()
-        #expect(storeErrorCode { try bench.ledger.begin(proposal) } == .storeInUse)
+        try bench.journal.begin(other)
+        try bench.journal.announceSwitch(pages: 1)
+        try bench.journal.complete()
+        #expect(storeErrorCode { try bench.journal.begin(proposal) } == .storeInUse)
         #expect(try bench.state() == .ready)
     }
 
@@ -155,30 +155,30 @@ struct RotationLedgerTests {
             #expect(storeErrorCode(body) == .rotationPending)
             #expect(try bench.content(.main) == before)
         }
-        try refuses { try bench.ledger.abandon() }
-        try refuses { try bench.ledger.complete() }
-        try refuses { try bench.ledger.announceSwitch(pages: 1) }
-        try bench.ledger.begin(.newDataKey)
-        try refuses { try bench.ledger.begin(.newDataKey) }
-        try refuses { try bench.ledger.complete() }
-        try refuses { try bench.ledger.announceSwitch(pages: 0) }
-        try bench.ledger.announceSwitch(pages: 1)
-        try refuses { try bench.ledger.abandon() }
-        try refuses { try bench.ledger.announceSwitch(pages: 1) }
+        try refuses { try bench.journal.abandon() }
+        try refuses { try bench.journal.complete() }
+        try refuses { try bench.journal.announceSwitch(pages: 1) }
+        try bench.journal.begin(.newDataKey)
+        try refuses { try bench.journal.begin(.newDataKey) }
+        try refuses { try bench.journal.complete() }
+        try refuses { try bench.journal.announceSwitch(pages: 0) }
+        try bench.journal.announceSwitch(pages: 1)
+        try refuses { try bench.journal.abandon() }
+        try refuses { try bench.journal.announceSwitch(pages: 1) }
     }
 
     @Test("a switch that can be announced in one copy only is taken back")
     func halfAnnounced() throws {
         let bench = try RotationBench(.compromised)
-        try bench.ledger.begin(bench.kind.aim())
+        try bench.journal.begin(bench.kind.aim())
         // A folder in the backup's place: no file can take it.
         try Files.remove(bench.files.backupPath)
         try FileManager.default.createDirectory(
             atPath: bench.files.backupPath + "/full", withIntermediateDirectories: true)
-        #expect(throws: SystemError.self) { try bench.ledger.announceSwitch(pages: 1) }
+        #expect(throws: SystemError.self) { try bench.journal.announceSwitch(pages: 1) }
         #expect(try bench.state() == .rotating)
         try FileManager.default.removeItem(atPath: bench.files.backupPath)
-        try bench.ledger.abandon()
+        try bench.journal.abandon()
         #expect(try bench.state() == .ready && bench.content(.main) == bench.content(.backup))
     }
 

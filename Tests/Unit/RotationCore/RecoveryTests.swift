@@ -1,7 +1,9 @@
 import CipherStore
 import Foundation
 import KeyCustody
+import RotationCore
 import StorePlatform
+import StoreSharing
 import Synchronization
 import TestKit
 import Testing
@@ -253,6 +255,18 @@ struct RecoveryTests {
         }
     }
 
+    /// A pool that is opened without `SharedStore`.
+    private func withPool<T>(_ path: String, _ body: (DatabasePool) throws -> T) throws -> T {
+        var configuration = Configuration()
+        configuration.prepareDatabase { db in
+            try db.useRawKey(Data(repeating: 0, count: 32))
+            try db.execute(sql: "PRAGMA cipher_plaintext_header_size = 32")
+        }
+        let pool = try DatabasePool(path: path, configuration: configuration)
+        defer { try? pool.close() }
+        return try body(pool)
+    }
+
     @Test(
         "who opens by hand or for reading alone uses the present key while pages are copied, and is told at the switch",
         arguments: Rotated.allCases)
@@ -261,13 +275,13 @@ struct RecoveryTests {
         try rotating.open(0).close()
         let again = try RecoveryBench(kind).begin()
         // The index of the log is made by the pool, which may write.
-        let count = try Opening.pool.open(again.path, .raw(0)) { pool in
+        let count = try withPool(again.path) { pool in
             try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") }
         }
         #expect(count == RecoveryBench.rows && again.state() == .rotating)
         let switching = try RecoveryBench(kind).announce()
         let before = FolderSnapshot(of: switching.folder)
-        #expect(switching.code { try Opening.pool.open(switching.path, .raw(0)) { _ in } } == .rotationPending)
+        #expect(switching.code { try withPool(switching.path) { _ in } } == .rotationPending)
         #expect(
             switching.code { _ = try SharedStore.openReadOnly(at: switching.path, unlockedBy: Rotated.source(0)) }
                 == .rotationPending)

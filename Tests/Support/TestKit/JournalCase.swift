@@ -2,7 +2,7 @@ import KeyCustody
 import StoreCrypto
 
 /// A sidecar to rotate, one of each aim. It opens with raw keys of 32 times one byte, so that nothing is derived.
-package enum LedgerCase: String, CaseIterable, Sendable {
+package enum JournalCase: String, CaseIterable, Sendable {
     /// Slots 1 and 2 have the raw keys 0 and 1.
     case newDataKey
     /// The same slots; only that of the raw key 0 is kept.
@@ -24,9 +24,9 @@ package enum LedgerCase: String, CaseIterable, Sendable {
         .rawKey(try RawKey(bytes: [UInt8](repeating: key, count: 32)))
     }
 
-    package static func ledger(_ path: String, key: UInt8) throws -> RotationLedger {
+    package static func journal(_ path: String, key: UInt8) throws -> RotationJournal {
         let secret = RotationSecret(try material(key))
-        return RotationLedger(databasePath: path) { try secret.material.unlock($0) }
+        return RotationJournal(databasePath: path) { try secret.material.unlock($0) }
     }
 
     package func aim() throws -> RotationAim {

@@ -1,19 +1,21 @@
 import CipherStore
+import RotationCore
 import StorePlatform
+import StoreSharing
 import TestKit
 import Testing
 
 @testable import KeyRotation
 
-/// The moment in which nobody uses a store. Another open file of this process stands for another process.
-@Suite struct StandstillTests {
+/// The time in which nobody uses a store. Another open file of this process stands for another process.
+@Suite struct ExclusivePauseTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
 
     init() throws { try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw")).close() }
 
-    private func begin(within budget: Duration = .seconds(20)) throws -> Standstill? {
-        try Standstill.begin(StorePaths(path), insists: false, budget: budget, isCancelled: { false })
+    private func begin(within budget: Duration = .seconds(20)) throws -> ExclusivePause? {
+        try ExclusivePause.begin(StorePaths(path), insists: false, budget: budget, isCancelled: { false })
     }
 
     @Test("there is none while somebody has a lease, and everybody may go on then")
@@ -23,9 +25,9 @@ import Testing
         #expect(try begin(within: .milliseconds(50)) == nil)
         for byte in [LockByte.intent, .opening] { #expect(try !locks.isHeld(byte)) }
         lease.release()
-        let standstill = try #require(try begin())
+        let pause = try #require(try begin())
         #expect(try locks.tryLock(.lease, .shared) == nil)
-        standstill.end()
+        pause.end()
         #expect(try locks.tryLock(.lease, .shared) != nil)
     }
 
@@ -33,12 +35,13 @@ import Testing
     func foreignConnection() throws {
         let file = try FileDescriptor(opening: path, .readWrite)
         #expect(try file.tryLock(SQLiteLockByte.all, .exclusive))
-        let standstill = try #require(try begin())
-        #expect(try !standstill.proveNobodyIsConnected())
+        let pause = try #require(try begin())
+        #expect(try LockedDatabase.lock(path) == nil)
         try file.unlock(SQLiteLockByte.all)
-        #expect(try standstill.proveNobodyIsConnected())
+        let database = try #require(try LockedDatabase.lock(path))
         #expect(try !file.tryLock(SQLiteLockByte.all, .exclusive))
-        standstill.end()
+        database.release()
+        pause.end()
         #expect(try file.tryLock(SQLiteLockByte.all, .exclusive))
     }
 }

@@ -27,12 +27,12 @@ struct RecoveryFindings: Hashable, Sendable {
     enum DatabaseKey: Hashable, Sendable, CaseIterable {
         case present
         case next
-        /// Of neither key at hand: it belongs to another one, is damaged, or is only whole together with the log.
+        /// Of neither key at hand: it belongs to another one, is damaged, or is only whole together with the WAL.
         case unknown
     }
 
-    /// What the write-ahead log tells about the switch.
-    enum Log: Hashable, Sendable, CaseIterable {
+    /// What the write-ahead log shows of the switch.
+    enum WAL: Hashable, Sendable, CaseIterable {
         /// Nothing is known of it yet.
         case unchecked
         /// It has every commit that it had when the switch was announced: an empty one has not replaced it.
@@ -48,7 +48,7 @@ struct RecoveryFindings: Hashable, Sendable {
     var hasNextKey: Bool
     var copy: Copy
     var database: DatabaseKey
-    var log: Log = .unchecked
+    var wal: WAL = .unchecked
 }
 
 /// What is to be done about it.
@@ -60,8 +60,8 @@ enum RecoveryAction: Hashable, Sendable {
     case undo
     /// Every page of the copy is checked, and the question asked again.
     case checkCopy
-    /// Every frame of the log is checked, and the question asked again.
-    case checkLog
+    /// Every frame of the WAL is checked, and the question asked again.
+    case checkWAL
     /// The copy takes the database's place, and the rotation is complete.
     case moveCopy
     /// The copy has the database's place already: what is left is to say so.
@@ -77,10 +77,10 @@ enum RecoveryAction: Hashable, Sendable {
         case copyMissing
         case copyUnfit
         case copyPlanted
-        /// The copy is no use, and the log, with the last commits, was emptied for it already.
-        case logEmptied
-        /// The copy is no use, and the log may lack commits that only the copy had.
-        case logUnfit
+        /// The copy is no use, and the WAL, with the last commits, was emptied for it already.
+        case walEmptied
+        /// The copy is no use, and the WAL may lack commits that only the copy had.
+        case walUnfit
     }
 }
 
@@ -117,15 +117,42 @@ extension RecoveryFindings {
     }
 
     /// The copy can not take the database's place. It need not where it has not been able to begin: the database has its
-    /// present key, and the log, which is emptied before that changes, has everything. Nobody has written meanwhile.
+    /// present key, and the WAL, which is emptied before that changes, has everything. Nobody has written meanwhile.
     private func decideWithoutCopy(_ reason: RecoveryAction.Reason) -> RecoveryAction {
         if !hasPresentKey { return .refuse(.needsPresentKey) }
         guard database == .present else { return .refuse(hasNextKey ? reason : .needsKeptKey) }
-        return switch log {
-        case .unchecked: .checkLog
+        return switch wal {
+        case .unchecked: .checkWAL
         case .whole: .undo
-        case .emptied: .refuse(.logEmptied)
-        case .unfit: .refuse(.logUnfit)
+        case .emptied: .refuse(.walEmptied)
+        case .unfit: .refuse(.walUnfit)
+        }
+    }
+}
+
+extension RecoveryAction.Reason {
+    /// Why it cannot go on, and what to do.
+    func words(copy: String) -> (why: String, remedy: String) {
+        let noKey = "and page 1 of the database has no known key."
+        let lost = "The complete copy \"\(copy)\" is missing or damaged, and"
+        let restore = "Nothing was changed. Put the copy back if you have it, or restore the store from a backup."
+        return switch self {
+        case .needsPresentKey:
+            (
+                "The key that was given is the one to come, and only the present one can undo the rotation.",
+                "Open the store once with its present key."
+            )
+        case .needsKeptKey:
+            (
+                "The key that was given belongs to a slot that the rotation drops.",
+                "Open the store with a key that the rotation keeps; this one opens nothing afterwards."
+            )
+        case .copyMissing: ("The complete copy \"\(copy)\" is not there, \(noKey)", restore)
+        case .copyUnfit: ("\"\(copy)\" is not the complete copy that the sidecar tells of, \(noKey)", restore)
+        case .copyPlanted: ("\"\(copy)\" is no regular file: no rotation made it, \(noKey)", restore)
+        case .walEmptied:
+            ("\(lost) the log was emptied for it already: the last commits are in that copy alone.", restore)
+        case .walUnfit: ("\(lost) nothing proves that the log still has all commits that were in it.", restore)
         }
     }
 }

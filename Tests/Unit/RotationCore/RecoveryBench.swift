@@ -3,6 +3,7 @@ import Foundation
 import PageFormat
 import StoreCrypto
 import StorePlatform
+import StoreSharing
 import TestKit
 import Testing
 
@@ -92,9 +93,9 @@ final class RecoveryBench {
         locks = []
     }
 
-    private func ledger() throws -> RotationLedger {
+    func journal() throws -> RotationJournal {
         let secret = try Rotated.secret(0)
-        return RotationLedger(databasePath: path) { [keys] claimed in
+        return RotationJournal(databasePath: path) { [keys] claimed in
             if let keys { return claimed.epoch < keys.nextEpoch ? keys.current : keys.next }
             return try secret.material.unlock(claimed)
         }
@@ -105,7 +106,7 @@ final class RecoveryBench {
     func begin() throws -> Self {
         try lock()
         defer { die() }
-        keys = try ledger().begin(kind.aim())
+        keys = try journal().begin(kind.aim())
         return self
     }
 
@@ -139,7 +140,7 @@ final class RecoveryBench {
         try write(pages)
         try lock()
         defer { die() }
-        try ledger().announceSwitch(pages: UInt32(pages.count))
+        try journal().announceSwitch(pages: UInt32(pages.count))
         return self
     }
 

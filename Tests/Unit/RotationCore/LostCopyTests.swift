@@ -2,7 +2,9 @@ import CipherStore
 import Foundation
 import KeyCustody
 import PageFormat
+import RotationCore
 import StorePlatform
+import StoreSharing
 import TestKit
 import Testing
 
@@ -103,11 +105,11 @@ struct LostCopyTests {
         if how != "whole" { try FileManager.default.removeItem(atPath: bench.copyPath) }
         if how == "lost with the log" { try Data().write(to: URL(filePath: bench.path + "-wal")) }
         let secret = try Rotated.secret(0)
-        let ledger = RotationLedger(databasePath: bench.path) { try secret.material.unlock($0) }
+        let journal = RotationJournal(databasePath: bench.path) { try secret.material.unlock($0) }
         let before = FolderSnapshot(of: bench.folder)
         try bench.lock()
         defer { bench.die() }
-        func undo() throws -> Bool { try RotationRecovery.undoSwitch(StorePaths(bench.path), ledger) }
+        func undo() throws -> Bool { try RotationRecovery.undoSwitch(StorePaths(bench.path), journal) }
         if how == "lost" {
             #expect(try undo())
             bench.die()

@@ -2,23 +2,24 @@ import CipherStore
 import Foundation
 import KeyCustody
 import StorePlatform
+import StoreSharing
 import TestKit
 import Testing
 
 /// The power is cut after any call to the system with which a rotation is recorded in the sidecar.
-@Suite(.serialized) struct LedgerReplayTests {
+@Suite(.serialized) struct JournalReplayTests {
     private let folder = TemporaryFolder()
     private let seed = Seed()
     private var path: String { folder.path("app.db") }
 
     /// The calls, and how many there were behind each entry.
-    private func record(_ kind: LedgerCase, _ entries: [String]) throws -> (calls: [SystemCallLog.Call], ends: [Int]) {
+    private func record(_ kind: JournalCase, _ entries: [String]) throws -> (calls: [SystemCallLog.Call], ends: [Int]) {
         let logs = TemporaryFolder()
         let actor = try ActorProcess()
         #expect(actor.ask("record-calls \(folder.url.path)* \(logs.path("calls"))") == "ok")
         var ends: [Int] = []
-        for command in ["ledger-make \(path) \(kind.rawValue)"]
-            + entries.map({ "ledger \(path) \(kind.rawValue) \($0)" })
+        for command in ["journal-make \(path) \(kind.rawValue)"]
+            + entries.map({ "journal \(path) \(kind.rawValue) \($0)" })
         {
             #expect(actor.ask(command)?.hasPrefix("ok") == true, "\(command)")
             ends.append(try SystemCallLog(contentsOf: logs.path("calls")).calls.count)
@@ -29,8 +30,8 @@ import Testing
 
     @Test(
         "after a power cut at any moment of a rotation the sidecar leads to exactly one epoch, with all of its keys",
-        arguments: LedgerCase.allCases, [0, 0.5, 0.9])
-    func cutAnywhere(kind: LedgerCase, keeping likelihood: Double) throws {
+        arguments: JournalCase.allCases, [0, 0.5, 0.9])
+    func cutAnywhere(kind: JournalCase, keeping likelihood: Double) throws {
         var numbers = seed.numbers(Int(likelihood * 10))
         for entries in [["begin", "switch", "complete"], ["begin", "abandon"]] {
             try FileManager.default.contentsOfDirectory(atPath: folder.url.path).forEach {
@@ -51,7 +52,7 @@ import Testing
         }
     }
 
-    private func problems(_ kind: LedgerCase, _ disk: TemporaryFolder, expecting epochs: Set<UInt64>) -> [String] {
+    private func problems(_ kind: JournalCase, _ disk: TemporaryFolder, expecting epochs: Set<UInt64>) -> [String] {
         let path = disk.path("app.db")
         do {
             var problems = try backupAlone(kind, disk)
@@ -73,16 +74,16 @@ import Testing
     }
 
     /// As the next opener does, by the key that sees the whole rotation or by the new one.
-    private func recover(_ kind: LedgerCase, _ path: String) throws {
+    private func recover(_ kind: JournalCase, _ path: String) throws {
         let file = try LockFile(path: path + "-lock", likeFile: nil)
         let locks = try [LockByte.opening, .admin].map { try file.lock($0, .exclusive, deadline: .now + .seconds(5)) }
         defer { for lock in locks { lock.release() } }
         for key in kind == .direct ? [0, 7] : [UInt8(0)] {
-            let ledger = try LedgerCase.ledger(path, key: key)
+            let journal = try JournalCase.journal(path, key: key)
             do {
-                guard let rotation = try ledger.rotation() else { continue }
-                try ledger.settle(rotation)
-                if rotation.sidecar.state == .rotating { try ledger.abandon() } else { try ledger.complete() }
+                guard let rotation = try journal.rotation() else { continue }
+                try journal.settle(rotation)
+                if rotation.sidecar.state == .rotating { try journal.abandon() } else { try journal.complete() }
             } catch let error as StoreError where error == .wrongKey || key == 7 && error == .rotationPending {
                 // The new key alone undoes nothing, and the old one opens nothing behind the switch.
             }
@@ -90,14 +91,14 @@ import Testing
         // What is left is a copy behind the other, which an opening mends.
         let files = SidecarFiles(databasePath: path)
         for key in kind.before.union(kind.after) {
-            let material = try LedgerCase.material(key)
+            let material = try JournalCase.material(key)
             guard let choice = try? files.choose(files.read(), unlock: { try material.unlock($0) }) else { continue }
             try files.repair(choice, keyOpensDatabase: false)
         }
     }
 
     private func epoch(_ path: String, openedBy key: UInt8) throws -> UInt64? {
-        let material = try LedgerCase.material(key)
+        let material = try JournalCase.material(key)
         let files = SidecarFiles(databasePath: path)
         do {
             return try files.choose(files.read(), allowsSwitching: true) { try material.unlock($0) }?.sidecar.epoch
@@ -106,7 +107,7 @@ import Testing
         }
     }
 
-    private func backupAlone(_ kind: LedgerCase, _ disk: TemporaryFolder) throws -> [String] {
+    private func backupAlone(_ kind: JournalCase, _ disk: TemporaryFolder) throws -> [String] {
         let other = TemporaryFolder()
         try FileManager.default.copyItem(
             atPath: disk.path("app.db-sidecar.bak"), toPath: other.path("app.db-sidecar.bak"))

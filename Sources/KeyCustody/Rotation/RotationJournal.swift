@@ -9,10 +9,10 @@ import Synchronization
 /// The caller holds the admin lock all the time, and the opening lock during each call: openers write copies too. Every
 /// entry is one version of the sidecar in both files, the main copy first. Until ``announceSwitch(pages:)`` has returned a
 /// rotation can be given up; from then on the way is forward, unless the copy is lost before it began.
-package final class RotationLedger: Sendable {
+package final class RotationJournal: Sendable {
     package let databasePath: String
     private let unlock: @Sendable (Sidecar) throws -> SidecarKeys?
-    /// The keys of the rotation that this ledger began. The present keys of a `--compromised` one do not give the next.
+    /// The keys of the rotation that this journal began. The present keys of a `--compromised` one do not give the next.
     private let begun = Mutex<RotationKeys?>(nil)
 
     private var files: SidecarFiles { SidecarFiles(databasePath: databasePath) }
@@ -37,7 +37,7 @@ package final class RotationLedger: Sendable {
         try files.pendingRotation(files.read(), unlock: keys)
     }
 
-    /// The keys for what a sidecar claims; those of the rotation that this ledger began reach both epochs.
+    /// The keys for what a sidecar claims; those of the rotation that this journal began reach both epochs.
     private func keys(for claimed: Sidecar) throws -> SidecarKeys? {
         if let keys = begun.withLock({ $0 }) { return keys.keys(of: claimed) }
         return try unlock(claimed)

@@ -1,0 +1,196 @@
+import CipherDatabase
+import KeyCustody
+import StorePlatform
+import StoreSharing
+
+/// Puts the complete copy of a rotation in the database's place: the commit point of a rotation, and what follows it.
+///
+/// A rotation, its resumption and the recovery of one that was interrupted all switch by this type. The caller holds the
+/// locks `admin` and `opening` and has SQLite's lock bytes of the database locked, so nobody writes. The copy and its name
+/// are on the disk, and the WAL ends where the copy does.
+///
+/// | step | what is done | what a crash leaves, and what the next opening does |
+/// |---|---|---|
+/// | `proved` | nothing yet | the sidecar says `rotating`: the rotation is undone |
+/// | `announced` | both copies of the sidecar say `switching`: **the commit point** | the switch is resumed from here, or undone if the copy is damaged or missing |
+/// | `walReplaced` | an empty file has the WAL's name, durably | the switch is resumed; without the copy it is refused, which alone has the last commits |
+/// | `renamed` | the copy has the database's name | after a power failure either file has it, and page 1 says which |
+/// | `durable` | that name is on the disk | page 1 has the next key: the sidecar is completed |
+/// | `invalidated` | the former database has no valid first page | as before |
+/// | `completed` | the sidecar says `ready`, with the next epoch | nothing: the rotation is done |
+///
+/// The WAL comes before the rename because frames under the former key must not meet the new file after a power failure
+/// (SQLite truncates a WAL without fsync). It is replaced and not truncated: the system takes the longer to truncate a file
+/// the longer it is, and everybody waits.
+package final class DatabaseSwitch {
+    package enum Step: Int, Comparable, CaseIterable, Sendable {
+        case proved, announced, walReplaced, renamed, durable, invalidated, completed
+
+        package static func < (left: Step, right: Step) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    /// Who switches. Each has its own crash points.
+    package enum Origin: Sendable {
+        case rotation
+        case recovery
+    }
+
+    /// The last step that is known to be done.
+    package private(set) var step: Step
+    /// What failed without harm, as sentences.
+    package private(set) var notices: [String] = []
+    private let paths: StorePaths
+    private let journal: RotationJournal
+    private let origin: Origin
+    /// The database that is replaced; nil where it was replaced before.
+    private let former: LockedDatabase?
+    /// Which file takes the database's place; known when the first step after the announcement begins.
+    private var copy: FileIdentity?
+    /// Whether nobody can tell if the announcement is on the disk.
+    private var isUncertain = false
+    /// Kept open: closing it frees its space, which takes the longer the longer it is.
+    private var formerWAL: OpenFile?
+
+    /// A switch that is still to be announced.
+    ///
+    /// - Parameters:
+    ///   - paths: The files of the store.
+    ///   - journal: Records the switch in the sidecar.
+    ///   - former: The database that is replaced.
+    package init(_ paths: StorePaths, _ journal: RotationJournal, replacing former: LockedDatabase) {
+        (self.paths, self.journal, self.former) = (paths, journal, former)
+        (step, origin) = (.proved, .rotation)
+    }
+
+    /// A switch that was announced by a process that is gone.
+    ///
+    /// - Parameter former: The database that is replaced; nil where the copy has its place already.
+    package init(resuming paths: StorePaths, _ journal: RotationJournal, replacing former: LockedDatabase?) {
+        (self.paths, self.journal, self.former) = (paths, journal, former)
+        (step, origin) = (former == nil ? .renamed : .announced, .recovery)
+    }
+
+    /// On which side of the commit point a failure leaves the store now.
+    package var status: CommitStatus {
+        if isUncertain { return .unknown }
+        if step == .proved { return .notAnnounced }
+        if step >= .renamed { return .replaced }
+        // A rename that was reported as failed may have taken effect.
+        guard let copy, let database = try? Files.identity(paths.database) else { return .announced }
+        return database == copy ? .replaced : .announced
+    }
+
+    // MARK: Steps
+
+    /// Passes the commit point: both copies of the sidecar say `switching`, durably.
+    ///
+    /// - Parameter pages: Pages of the copy.
+    /// - Throws: What kept it from being announced. ``status`` says whether that is certain.
+    package func announce(pages: UInt32) throws {
+        do {
+            try journal.announceSwitch(pages: pages)
+        } catch let uncertain as UncertainAnnouncement {
+            isUncertain = true
+            throw uncertain.failure
+        }
+        reach(.announced)
+    }
+
+    /// Does all steps after the announcement. A second call resumes at the step that failed.
+    ///
+    /// - Throws: ``StoreError`` `rotationPending` when the copy is gone; ``SystemError``; what completing the sidecar throws.
+    package func run() throws {
+        if step < .renamed {
+            if copy == nil { copy = try Files.identity(paths.rotationCopy) }
+            guard let copy else { throw copyVanished() }
+            if try Files.identity(paths.database) != copy {
+                if step < .walReplaced {
+                    try replaceWAL()
+                    reach(.walReplaced)
+                }
+                try Files.rename(paths.rotationCopy, to: paths.database)
+            }
+            reach(.renamed)
+        }
+        if step < .durable {
+            try Files.synchronize(directory: Files.directory(of: paths.database))
+            reach(.durable)
+        }
+        if step < .invalidated {
+            invalidateFormer()
+            // Where nobody waits, the space of the former WAL is freed now: the sidecar may need it on a full disk.
+            if origin == .recovery { closeFormerWAL() }
+            reach(.invalidated)
+        }
+        if step < .completed {
+            // The database has the next key: a sidecar that announces no switch was put back in between.
+            notices += try journal.complete(databaseHasNextKey: true)
+            reach(.completed)
+        }
+    }
+
+    private func replaceWAL() throws {
+        // The empty WAL of a rotation that was killed before it had its name: nobody else writes such a file.
+        try AtomicFile.removeLeftovers(of: paths.wal)
+        guard try Files.kindOfName(paths.wal) != nil else { return }
+        // The second time it is the empty one.
+        if formerWAL == nil {
+            formerWAL = OpenFile(try FileDescriptor(opening: paths.wal, .readWrite, followsLinks: false))
+        }
+        try AtomicFile.write([], to: paths.wal, likeFile: paths.wal)
+    }
+
+    private func invalidateFormer() {
+        do {
+            try former?.invalidateFirstPage()
+        } catch {
+            // That file has no name any more, so nobody can do it later.
+            notices.append("The first page of the former database could not be written over: \(error)")
+        }
+    }
+
+    private func reach(_ step: Step) {
+        self.step = step
+        if let point = step.crashPoint(origin) { CrashPoint.reach(point) }
+    }
+
+    // MARK: The end
+
+    /// Lets connections to the database in again where it was not replaced. A second call does nothing.
+    package func admitConnections() { former?.admitConnections() }
+
+    /// Releases everything, and frees the space of the files that were replaced, step by step. A second call does nothing.
+    package func end() {
+        former?.release()
+        closeFormerWAL()
+    }
+
+    private func closeFormerWAL() {
+        formerWAL?.close()
+        formerWAL = nil
+    }
+
+    private func copyVanished() -> StoreError {
+        StoreError(
+            .rotationPending, what: "The complete copy \"\(paths.rotationCopy)\" is gone.",
+            why: "Somebody has removed or moved it.", remedy: "Put it back, then open the store for writing.")
+    }
+}
+
+extension DatabaseSwitch.Step {
+    /// Where tests kill who switches, right after a step.
+    fileprivate func crashPoint(_ origin: DatabaseSwitch.Origin) -> CrashPoint? {
+        switch (self, origin) {
+        case (.announced, .rotation): .rotationSwitchingWritten
+        case (.walReplaced, .rotation): .rotationLogEmptied
+        case (.renamed, .rotation): .rotationRenamed
+        case (.durable, .rotation): .rotationDirectorySynced
+        case (.completed, .rotation): .rotationCompleted
+        case (.walReplaced, .recovery): .recoveryLogEmptied
+        case (.renamed, .recovery): .recoveryRenamed
+        case (.durable, .recovery): .recoveryMoved
+        case (.invalidated, .recovery): .recoveryDurable
+        case (.proved, _), (.invalidated, .rotation), (.announced, .recovery), (.completed, .recovery): nil
+        }
+    }
+}

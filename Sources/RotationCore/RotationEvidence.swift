@@ -1,0 +1,142 @@
+import CipherDatabase
+import Foundation
+import KeyCustody
+import PageFormat
+import StoreCrypto
+import StorePlatform
+import StoreSharing
+
+/// What the files of an interrupted rotation show, below SQLite: the copy, the WAL, and page 1 of the database.
+struct RotationEvidence {
+    private let paths: StorePaths
+
+    init(_ paths: StorePaths) { self.paths = paths }
+
+    /// What stands under the copy's name itself; a symbolic link is not followed.
+    func copyKind() throws(SystemError) -> FileKind? { try Files.kindOfName(paths.rotationCopy) }
+
+    /// What decides without reading the whole copy or the whole WAL.
+    func findings(_ rotation: PendingRotation) throws -> RecoveryFindings {
+        let copy: RecoveryFindings.Copy =
+            switch try copyKind() {
+            case nil: .absent
+            case .regular: .unchecked
+            case .directory, .other: .planted
+            }
+        return RecoveryFindings(
+            stage: rotation.sidecar.state == .switching ? .switching : .rotating,
+            hasPresentKey: rotation.present != nil, hasNextKey: rotation.next != nil, copy: copy,
+            database: try databaseKey(rotation))
+    }
+
+    // MARK: The copy
+
+    /// Whether the copy has the length that the sidecar says, and each of its pages the next key.
+    ///
+    /// A page of zeros, which SQLCipher leaves in databases with auto-vacuum, must be one in the database as well.
+    func isCopyWhole(_ rotation: PendingRotation) throws -> Bool {
+        guard let pending = rotation.sidecar.pending, let dataKey = try rotation.nextDataKey else { return false }
+        let settings = rotation.sidecar.settings
+        let copy = try OpenFile(FileDescriptor(opening: paths.rotationCopy, .readOnly, followsLinks: false))
+        guard try copy.status().kind == .regular,
+            try copy.status().byteCount == Int(pending.pages) * settings.pageBytes
+        else { return false }
+        let keys = try dataKey.withSecret { try PageKeys(dataKey: $0, salt: pending.salt.bytes, settings: settings) }
+        let report: PageScan.Report
+        do {
+            report = try PageScan.verifyPages(
+                keys: keys, pageCount: pending.pages, workers: ProcessInfo.processInfo.activeProcessorCount,
+                read: { try copy.read(at: $0, into: $1) })
+        } catch let error as SystemError where error.isInputOutput {
+            // A bad block is damage.
+            return false
+        }
+        guard report.damaged.isEmpty, report.missing.isEmpty, !report.zero.isEmpty else { return report.isClean }
+        let database = try LiveFiles.descriptor(of: paths.database)
+        return try report.zero.allSatisfy { number in
+            let page = try database.bytes(at: Int(number - 1) * settings.pageBytes, count: settings.pageBytes)
+            return page.withUnsafeBytes { PageCodec.isZero($0) }
+        }
+    }
+
+    // MARK: The WAL
+
+    /// Whether the WAL has every frame that it had when the switch was announced.
+    ///
+    /// A rotation announces the switch only when the WAL has a frame and ends where the copy does. An empty file replaces it
+    /// before the copy takes the database's name, and nobody else writes meanwhile. So a WAL that still has its frames was
+    /// not replaced, and database and WAL together have every commit that the copy has.
+    ///
+    /// Salts, checksums and authentication show that what is there is sound; the number of pages, that the last commit is
+    /// the last one; and the wal-index, where it survived, how many frames there were.
+    func wal(_ rotation: PendingRotation) throws -> RecoveryFindings.WAL {
+        guard let pending = rotation.sidecar.pending, let key = try rotation.present?.dataKey(of: rotation.sidecar)
+        else { return .unfit }
+        guard let kind = try Files.kindOfName(paths.wal) else { return .emptied }
+        guard kind == .regular else { return .unfit }
+        // No process locks the WAL's own file, so a descriptor of our own does no harm.
+        let wal = try OpenFile(FileDescriptor(opening: paths.wal, .readOnly, followsLinks: false))
+        let size = try wal.status().byteCount
+        if size == 0 { return .emptied }
+        let settings = rotation.sidecar.settings
+        let scan = try WALScan.scan(fileBytes: size, read: { try wal.read(at: $0, into: $1) })
+        guard let scan, scan.header.pageBytes == settings.pageBytes, scan.committedFrames > 0,
+            scan.databasePages == pending.pages, try hasAllFrames(scan, wal)
+        else { return .unfit }
+        let keys = try key.withSecret {
+            try PageKeys(dataKey: $0, salt: rotation.sidecar.salt.bytes, settings: settings)
+        }
+        let report = try PageScan.verifyFrames(
+            keys: keys, of: scan, workers: ProcessInfo.processInfo.activeProcessorCount,
+            read: { try wal.read(at: $0, into: $1) })
+        return report.isClean ? .whole : .unfit
+    }
+
+    /// Whether no frame was lost at the end.
+    ///
+    /// The index is shared memory: after a kill it is exact, after a power failure it may be an older one. Without an exact
+    /// one a frame of this run that does not belong to its end may be a commit that was damaged.
+    private func hasAllFrames(_ scan: WALScan, _ wal: OpenFile) throws -> Bool {
+        if let index = try index(), index.salts == scan.header.salts {
+            if index.frames == scan.committedFrames { return true }
+            if index.frames > scan.committedFrames { return false }
+        }
+        let next = scan.header.frameOffset(scan.committedFrames + scan.uncommittedFrames + 1)
+        let rest = try wal.read(at: next, byteCount: WALFrameHeader.headerBytes)
+        guard rest.count == WALFrameHeader.headerBytes else { return rest.isEmpty }
+        return rest.withUnsafeBytes { WALFrameHeader($0) }?.salts != scan.header.salts
+    }
+
+    private func index() throws -> WALIndex? {
+        guard try Files.kindOfName(paths.sharedMemory) == .regular else { return nil }
+        let head = try FileDescriptor(opening: paths.sharedMemory, .readOnly, followsLinks: false)
+            .read(at: 0, byteCount: WALIndex.headerBytes)
+        return head.withUnsafeBytes { WALIndex($0) }
+    }
+
+    // MARK: The database
+
+    /// Whose key page 1 of the database has.
+    private func databaseKey(_ rotation: PendingRotation) throws -> RecoveryFindings.DatabaseKey {
+        let settings = rotation.sidecar.settings
+        let page = try LiveFiles.descriptor(of: paths.database).bytes(at: 0, count: settings.pageBytes)
+        func has(_ key: DataKey?, _ salt: Salt?) throws -> Bool {
+            guard let key, let salt else { return false }
+            var codec = try key.withSecret { try PageCodec(dataKey: $0, salt: salt.bytes, settings: settings) }
+            return page.withUnsafeBytes { codec.verify($0, number: 1) }
+        }
+        if try has(rotation.nextDataKey, rotation.sidecar.pending?.salt) { return .next }
+        let present = try rotation.present?.dataKey(of: rotation.sidecar)
+        return try has(present, rotation.sidecar.salt) ? .present : .unknown
+    }
+}
+
+extension LiveFile {
+    /// What is there at a position, up to a number of bytes.
+    fileprivate func bytes(at offset: Int, count: Int) throws -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        let filled = try bytes.withUnsafeMutableBytes { try read(at: offset, into: $0) }
+        bytes.removeLast(count - filled)
+        return bytes
+    }
+}
