@@ -90,4 +90,4 @@ clean:  ## remove everything that was built here
 	rm -rf .build Tests/Consumer/.build
 
 help:  ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 19
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 21
