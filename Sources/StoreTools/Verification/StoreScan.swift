@@ -224,7 +224,7 @@ final class RawFile: Sendable {
         get throws {
             switch handle {
             case .kept(let file): try file.status()
-            case .closed(let file): try file.descriptor.status()
+            case .closed(let file): try file.status()
             }
         }
     }
@@ -245,7 +245,7 @@ final class RawFile: Sendable {
     func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
         switch handle {
         case .kept(let file): try file.read(at: offset, into: buffer)
-        case .closed(let file): try file.descriptor.read(at: offset, into: buffer)
+        case .closed(let file): try file.read(at: offset, into: buffer)
         }
     }
 }
