@@ -153,7 +153,7 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
     /// Looks who holds a store.
     ///
     /// - Parameter path: The database file. Without a lock file beside it, only SQLite's locks tell.
-    /// - Throws: ``SystemError`` when a file is there and cannot be read.
+    /// - Throws: `SystemError` when a file is there and cannot be read.
     public init(of path: String) throws(SystemError) {
         let database = try Files.resolvingLinks(of: path)
         var holders: [StoreHolder] = []

@@ -26,7 +26,9 @@ final class AdoptedFile {
     ///
     /// - Throws: `StoreError` `storeInUse` when one is there.
     func lock() throws {
-        guard try descriptor.tryLockSQLiteBytes() else { throw Self.inUse(path, "A connection holds a lock on it.") }
+        guard try descriptor.tryLock(SQLiteLockByte.all, .exclusive) else {
+            throw Self.inUse(path, "A connection holds a lock on it.")
+        }
         let others = ProcessInspector.others(using: path)
         guard others.isEmpty else {
             let names = others.map { "\($0) (\(ProcessInspector.commandName(of: $0) ?? "?"))" }
@@ -37,7 +39,7 @@ final class AdoptedFile {
         }
     }
 
-    func unlock() { try? descriptor.unlockSQLiteBytes() }
+    func unlock() { try? descriptor.unlock(SQLiteLockByte.all) }
 
     /// Copies the file, but for its first page, into a new one that is durable and for the same users.
     func copy(to newPath: String, firstPage: [UInt8], progress: (_ done: Int, _ total: Int) throws -> Void) throws {

@@ -200,7 +200,7 @@ public struct PageRanges: Hashable, Sendable {
 final class RawFile: Sendable {
     private enum Handle {
         case kept(LiveFile)
-        case closed(SharedFile)
+        case closed(OpenFile)
     }
 
     private let handle: Handle
