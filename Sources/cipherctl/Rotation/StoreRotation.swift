@@ -2,6 +2,7 @@ import CipherStore
 import Foundation
 import KeyCustody
 import KeyRotation
+import RotationCore
 import StorePlatform
 import StoreSharing
 import StoreTools
