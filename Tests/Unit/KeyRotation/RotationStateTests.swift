@@ -85,8 +85,14 @@ struct RotationStateTests {
         }
     }
 
-    /// The step of every place, and what comes of each outcome that belongs to it; all others change nothing.
-    private static var answers: [Place: (step: String, next: [(State.Event, String)])] {
+    /// The step of a place, and what comes of each outcome that belongs to it; all others change nothing.
+    private typealias Answers = [Place: (step: String, next: [(State.Event, String)])]
+
+    private static var answers: Answers {
+        [answersOfCopy, answersOfPause, answersOfSwitch].reduce(into: [:]) { $0.merge($1) { first, _ in first } }
+    }
+
+    private static var answersOfCopy: Answers {
         [
             .examining: ("examine", [(.examined("aim"), "announce aim"), (.failed, "undo: nothing")]),
             .announcing: ("announce aim", [(.announced("keys"), "freeze keys"), (.failed, "undo: nothing")]),
@@ -104,6 +110,11 @@ struct RotationStateTests {
                     (.failed, "undo: announced, view, copy"),
                 ]
             ),
+        ]
+    }
+
+    private static var answersOfPause: Answers {
+        [
             .pausing: (
                 "pause copy, view",
                 [
@@ -138,6 +149,11 @@ struct RotationStateTests {
                     (.failed, "undo: announced, copy, pause"),
                 ]
             ),
+        ]
+    }
+
+    private static var answersOfSwitch: Answers {
+        [
             .announcingSwitch: (
                 "announce switch copy, pause, switch",
                 [
