@@ -45,14 +45,16 @@ let package = Package(
         .target(
             name: "CipherStore",
             dependencies: [
-                "CipherDatabase", "KeyCustody", "PageFormat", "RotationCore", "StorePlatform", "StoreSharing", "StoreCrypto",
+                "CipherDatabase", "KeyCustody", "PageFormat", "RotationCore", "StorePlatform", "StoreSharing",
+                "StoreCrypto",
                 "CSQLCipher",
             ]
         ),
         .target(
             name: "KeyRotation",
             dependencies: [
-                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto", "StorePlatform",
+                "CipherDatabase", "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto",
+                "StorePlatform",
                 "StoreSharing",
             ]
         ),
@@ -66,7 +68,8 @@ let package = Package(
         .executableTarget(
             name: "cipherctl",
             dependencies: [
-                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "RotationCore", "StoreCrypto", "StorePlatform",
+                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "RotationCore", "StoreCrypto",
+                "StorePlatform",
                 "StoreSharing", "StoreTools",
             ]
         ),
@@ -128,7 +131,8 @@ let package = Package(
         .testTarget(
             name: "CipherStoreTests",
             dependencies: [
-                "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing", "TestHarness",
+                "CipherStore", "KeyCustody", "PageFormat", "StoreCrypto", "StorePlatform", "StoreSharing",
+                "TestHarness",
                 "TestKit",
             ],
             path: "Tests/Unit/CipherStore"
@@ -136,7 +140,8 @@ let package = Package(
         .testTarget(
             name: "RotationCoreTests",
             dependencies: [
-                "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto", "StorePlatform", "StoreSharing",
+                "CipherStore", "KeyCustody", "PageFormat", "RotationCore", "StoreCrypto", "StorePlatform",
+                "StoreSharing",
                 "TestKit",
             ],
             path: "Tests/Unit/RotationCore"
