@@ -75,7 +75,13 @@ struct DestroyTests {
             #require(SystemProgram.find("sqlcipher")),
             ["-batch", "-init", place.path("init.sql"), place.path("s.db"), ""],
             directory: place.folder.url.path)
-        defer { shell.send(SIGKILL) }
+        defer {
+            shell.send(SIGKILL)
+            // What the shell started lives on without it, and Foundation does not collect the shell while it does: Swift
+            // Testing would then wait for ever for the next test that runs in a process of its own.
+            close(open(place.path("fifo"), O_WRONLY | O_NONBLOCK))
+            _ = shell.finish()
+        }
         try #require(waitUntil { place.exists("ready") })
         let outcome = try destroy("--yes")
         #expect(outcome.status == 69, "\(outcome.errors)")
