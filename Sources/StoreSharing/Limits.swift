@@ -21,8 +21,7 @@ enum Limits {
     /// The longest pause of a process that wants a shared lease.
     static let longestSharedPause = Duration.milliseconds(10)
     /// The longest pause of a process that wants the exclusive lease, and so the longest delay until the last release
-    /// is
-    /// noticed.
+    /// is noticed.
     static let longestExclusivePause = Duration.milliseconds(1)
 
     // MARK: The writer queue
@@ -30,8 +29,7 @@ enum Limits {
     /// How long newcomers may overtake waiting writers.
     static let overtakingTime = Duration.milliseconds(2)
     /// How long a writer keeps the write slot that was handed to it while others wait. A process that begins to write
-    /// first
-    /// reads again what others wrote, which takes a part of each hold.
+    /// first reads again what others wrote, which takes a part of each hold.
     static let holdTime = Duration.milliseconds(4)
     /// How often the first waiting writer checks whether the holder is alive, in nanoseconds.
     static let holderLookNanoseconds = Duration.milliseconds(20).wholeNanoseconds

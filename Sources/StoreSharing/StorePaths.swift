@@ -3,8 +3,7 @@ import StorePlatform
 /// The files of one database.
 package struct StorePaths: Sendable {
     /// The database file, with all links resolved: SQLite keeps its files beside the target of a link, so all other
-    /// files
-    /// belong there too.
+    /// files belong there too.
     package let database: String
 
     /// Keeps a path that cannot be resolved; opening it reports the error.

@@ -13,8 +13,7 @@ package final class SharedTable: Sendable {
     /// Maps the table. Creates it when the file has none.
     ///
     /// - Returns: nil when the file contains something else and others use it, or when another process has been
-    ///   creating
-    ///   the table for too long.
+    ///   creating the table for too long.
     /// - Throws: ``SystemError`` when the file cannot be extended or mapped.
     init?(of file: borrowing FileDescriptor) throws(SystemError) {
         // Access to mapped memory after the end of the file is a SIGBUS, and so is a write where the disk is full.

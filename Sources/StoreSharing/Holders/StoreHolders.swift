@@ -142,8 +142,7 @@ extension StoreHolder {
 ///
 /// A row of the table counts only while its holder lives. A process without a row, such as the `sqlcipher` shell, is
 /// found by SQLite's locks, where the system reports them. A connection holds no lock before its first read; it is
-/// found
-/// by having the database open for writing, where this process may see that.
+/// found by having the database open for writing, where this process may see that.
 public struct StoreHolders: Sendable, RandomAccessCollection {
     private let holders: [StoreHolder]
 

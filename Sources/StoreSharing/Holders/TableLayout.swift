@@ -1,4 +1,4 @@
-/// Where everything lies in the mapped part of the lock file; offsets count from its beginning, ``LockByte/mappedBase``.
+/// The layout of the mapped part of the lock file; offsets count from its beginning, ``LockByte/mappedBase``.
 ///
 /// Numbers are in the machine's byte order: the processes that share the file run on one machine.
 package enum TableLayout {
@@ -27,8 +27,7 @@ package enum TableLayout {
         /// u32; 1 when the request also ends long reads. It counts while the byte `intent` is locked.
         package static let insists = 324
         /// u64; the WAL at the last checkpoint that any process made or tried: its length in frames in the lower half,
-        /// the
-        /// second of its salts in the upper one.
+        /// the second of its salts in the upper one.
         package static let checkpointed = 328
         package static let byteCount = 4096
     }
@@ -48,8 +47,7 @@ package enum TableLayout {
         /// u32; what it is (``HolderRoles``).
         package static let roles = 28
         /// u64, clock ticks since the machine started; when the process started, which distinguishes it from a later
-        /// process
-        /// of the same number.
+        /// process of the same number.
         package static let processStart = 32
         /// u64; the inode of the pid namespace in which the process number is valid.
         package static let pidNamespace = 40

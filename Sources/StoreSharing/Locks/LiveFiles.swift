@@ -4,10 +4,9 @@ import Synchronization
 /// The descriptors through which this process reads database files that may be in use, one for each file.
 ///
 /// SQLite's locks on a database file belong to the process, and closing *any* descriptor of the file drops them all:
-/// its
-/// connections then work without locks, and other processes delete the WAL they use. So a descriptor that was opened
-/// here stays open, every later caller gets the same one, and it is closed only when SQLite's lock bytes prove that no
-/// connection is left.
+/// its connections then work without locks, and other processes delete the WAL they use. So a descriptor that was
+/// opened here stays open, every later caller gets the same one, and it is closed only when SQLite's lock bytes prove
+/// that no connection is left.
 /// - SeeAlso: <https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_>
 package enum LiveFiles {
     private struct Registry: ~Copyable {
@@ -19,8 +18,7 @@ package enum LiveFiles {
     private static let registry = Mutex(Registry())
 
     /// The descriptor of the file that the path names now, open for reading: ``StoreHolders`` counts a process that has
-    /// the
-    /// file open for writing as a possible writer.
+    /// the file open for writing as a possible writer.
     ///
     /// - Throws: ``SystemError`` when there is no such file, it is not a regular file or it may not be read.
     package static func descriptor(of path: String) throws(SystemError) -> LiveFile {
@@ -43,8 +41,7 @@ package enum LiveFiles {
     }
 
     /// Closes the descriptors of databases that were replaced: files without a name and without a connection. Their
-    /// disk
-    /// space is freed with it.
+    /// disk space is freed with it.
     package static func closeRemovedFiles() {
         let files = registry.withLock { Array($0.files.values) }
         for file in files where file.isRemoved { file.closeIfUnused() }
@@ -59,8 +56,8 @@ package enum LiveFiles {
 
 /// A database file of ``LiveFiles``, open for reading; any thread may read.
 ///
-/// It is closed only when SQLite's lock bytes prove that no connection of this process is left: closing it drops the locks of
-/// all of them.
+/// It is closed only when SQLite's lock bytes prove that no connection of this process is left: closing it drops the
+/// locks of all of them.
 package final class LiveFile: Sendable {
     /// The second descriptor of the file, open for writing, as exclusive locks on SQLite's bytes require.
     private struct Locking: ~Copyable {
@@ -100,8 +97,7 @@ package final class LiveFile: Sendable {
     fileprivate var isRemoved: Bool { (try? status().linkCount) == 0 }
 
     /// Locks all bytes that SQLite's connections lock, if they are free. It proves that no process, this one included,
-    /// has
-    /// a connection to the file, and keeps new ones out.
+    /// has a connection to the file, and keeps new ones out.
     ///
     /// - Returns: Whether they were free; also false when another thread of this process holds them.
     package func tryLockSQLiteBytes() throws(SystemError) -> Bool {
@@ -132,11 +128,9 @@ package final class LiveFile: Sendable {
     /// nothing when the file has a name, or when SQLite's bytes are not locked here.
     ///
     /// A connection that has not read yet holds no lock, so no lock proves that there is no such connection. With its
-    /// first
-    /// read it would take the WAL of the other database, which has the same path, for its own, and write to it under
-    /// the
-    /// former key. Without a first page it fails (`SQLITE_NOTADB`). An empty file would not do: SQLite removes the WAL
-    /// beside one.
+    /// first read it would take the WAL of the other database, which has the same path, for its own, and write to it
+    /// under the former key. Without a first page it fails (`SQLITE_NOTADB`). An empty file would not do: SQLite
+    /// removes the WAL beside one.
     package func invalidateFirstPage() throws(SystemError) {
         let status = try status()
         guard status.linkCount == 0 else { return }
@@ -152,8 +146,7 @@ package final class LiveFile: Sendable {
     }
 
     /// Closes the file, which also unlocks SQLite's bytes. Does nothing unless these are locked here: the locks prove
-    /// that
-    /// the process has no connection that the close could harm.
+    /// that the process has no connection that the close could harm.
     package func giveUp() {
         guard locking.withLock({ $0.isLocked }) else { return }
         close()

@@ -41,8 +41,7 @@ package final class LockFile: Sendable {
     ///   - isCancelled: Called between two attempts; true ends the wait.
     ///   - onWait: Called once, when the lock is not free at once.
     /// - Throws: ``StoreError`` `storeInUse` when the deadline passes, with the holder of the lock; `CancellationError`
-    ///   when
-    ///   the wait was cancelled; ``SystemError`` when the file cannot be opened or locked.
+    ///   when the wait was cancelled; ``SystemError`` when the file cannot be opened or locked.
     package func lock(
         _ byte: LockByte, _ kind: LockKind, deadline: ContinuousClock.Instant? = nil,
         isCancelled: (() -> Bool)? = nil, onWait: (() -> Void)? = nil
@@ -108,8 +107,7 @@ package final class LockFile: Sendable {
     }
 
     /// Does not follow a link: the table of holders is written into the file, and another user might have put a link
-    /// there
-    /// to a file that must not be overwritten.
+    /// there to a file that must not be overwritten.
     private func openDescriptor() throws(SystemError) -> FileDescriptor {
         do {
             return try FileDescriptor(opening: path, .readWrite, followsLinks: false)
@@ -126,8 +124,7 @@ package final class LockFile: Sendable {
     /// The processes that hold a lock on a byte, this one included, as far as it may see them.
     ///
     /// The system's table of locks names no process for locks of open file descriptions. `/proc/PID/fdinfo` shows them,
-    /// to
-    /// processes of the same user and to root.
+    /// to processes of the same user and to root.
     package func owners(of byte: LockByte) -> [Int32] {
         let openings = ProcessInspector.openings(of: path).filter { opening in
             opening.lockedRanges.contains { $0.contains(byte.rawValue) }
@@ -161,12 +158,11 @@ package final class LockFile: Sendable {
     // MARK: Removing
 
     /// Removes the lock file, unless a process is inside `FileCoordinator` for its database: others may wait for that
-    /// lock,
-    /// and each of them would create a new lock file and get the lock at once.
+    /// lock, and each of them would create a new lock file and get the lock at once.
     ///
     /// The caller holds the other locks of the file, as far as they matter. The coordinator byte is only tried, so this
-    /// may
-    /// be called while the locks below it in the order of locks are held, also inside the caller's own coordination.
+    /// may be called while the locks below it in the order of locks are held, also inside the caller's own
+    /// coordination.
     ///
     /// - Returns: nil when the file was removed or did not exist; otherwise the process that coordinates, to begin a
     ///   sentence.
@@ -183,8 +179,7 @@ package final class LockFile: Sendable {
     }
 
     /// Whether a file contains the table of holders, which a lock file has from the first opening of its store. A lock
-    /// file
-    /// without it is empty, and may be another program's.
+    /// file without it is empty, and may be another program's.
     package static func isLibrarys(_ path: String) -> Bool {
         guard let file = try? FileDescriptor(opening: path, .readOnly, followsLinks: false) else { return false }
         let count = MemoryLayout.size(ofValue: TableLayout.magic)
@@ -214,8 +209,7 @@ package final class HeldLock: Sendable {
         file.withLock { file in
             guard let descriptor = file.take() else { return }
             // Unlocked explicitly: a forked child keeps the open file, and with it the lock. The child itself must not
-            // unlock: it
-            // would release its parent's lock.
+            // unlock: it would release its parent's lock.
             guard ForkWatch.count == forkCount else { return }
             try? descriptor.unlock(byte.range)
         }

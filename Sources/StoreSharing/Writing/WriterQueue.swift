@@ -6,15 +6,14 @@ import StorePlatform
 /// A writer that finds the write slot free acquires it before those that wait. So one process writes several times in a
 /// row with warm caches. This lasts only until the first waiting writer has waited ``Limits/overtakingTime``; then the
 /// slot is handed to it, in the order of arrival. It may write several times in a row for ``Limits/holdTime`` before
-/// the
-/// slot is handed over again; otherwise, once all waiting writers have waited that long, the slot would change its
+/// the slot is handed over again; otherwise, once all waiting writers have waited that long, the slot would change its
 /// holder with each write. Strict order alone costs more than half of the throughput; without any order some writers
 /// wait for a second.
 ///
 /// Entering and leaving without contention are one atomic operation each and make no system call. A holder that dies is
 /// noticed by its slot in the table of holders; one that is stopped keeps the write slot, as it keeps SQLite's lock.
-/// One
-/// that is stopped *while it waits* is skipped: the write slot is only offered to it, and is its own once it accepts.
+/// One that is stopped *while it waits* is skipped: the write slot is only offered to it, and is its own once it
+/// accepts.
 ///
 /// Only one thread at a time, the one that uses the connection, may enter and leave; any thread may call ``call()``.
 package final class WriterQueue: Sendable {
@@ -219,8 +218,7 @@ package final class WriterQueue: Sendable {
     // MARK: What the table shows
 
     /// The WAL at the last checkpoint that any process made or tried, as one word; 0 before the first. It saves work
-    /// and
-    /// proves nothing.
+    /// and proves nothing.
     package var checkpointed: UInt64 {
         get { table.checkpointed }
         set { table.checkpointed = newValue }
@@ -269,10 +267,8 @@ package struct WriteFigures: Sendable, Equatable {
 /// When a waiting writer sleeps, what wakes it, and when it checks the holder of the write slot.
 ///
 /// Normally it is woken. It checks by itself for what nobody reports: that the holder was killed, also between
-/// releasing
-/// the write slot and waking the next writer; and that the writer to which it was offered does not run. The first in
-/// the
-/// queue checks often, the others seldom, so that a thousand of them cost nothing.
+/// releasing the write slot and waking the next writer; and that the writer to which it was offered does not run. The
+/// first in the queue checks often, the others seldom, so that a thousand of them cost nothing.
 private struct WriterWait {
     private var nextLook: UInt64
     private var quietUntil: UInt64 = 0

@@ -5,8 +5,7 @@ import Synchronization
 ///
 /// Each open shared store that notices it admits no new access, waits for the accesses under way, closes its
 /// connections, releases its lease and waits until the request has ended. Then it opens the file that is at the path
-/// and
-/// resumes. The request is a locked byte, so it ends with the process that made it.
+/// and resumes. The request is a locked byte, so it ends with the process that made it.
 package final class YieldRequest: Sendable {
     private let lockFile: LockFile
     private let intent: HeldLock
