@@ -1,8 +1,8 @@
 import PageFormat
 
-/// A moment of a write-ahead log: everything committed up to a frame.
+/// A position in a WAL: everything committed up to a frame.
 package struct LogCut: Hashable, Sendable {
-    /// The run of the log; a log that begins anew has others.
+    /// The run of the WAL; after a reset it has other salts.
     package let salts: WALSalts
     /// The last committed frame of the run, as the wal-index says (SQLite's mxFrame); 0 when the run has none yet.
     package let frame: UInt32
@@ -18,6 +18,6 @@ package struct LogDelta: Sendable {
     package let cut: LogCut
     /// Pages of the database at that moment.
     package let databasePages: UInt32
-    /// How much of the log file that moment takes, in bytes.
+    /// The length of the WAL file up to that moment, in bytes.
     package let walBytes: Int
 }

@@ -1,4 +1,5 @@
-/// The tables, views, indexes and triggers of a database, so that two schemas are equal when they say the same.
+/// The tables, views, indexes and triggers of a database in a form in which two schemas with the same meaning are
+/// equal.
 ///
 /// Data is erased where they differ, so a difference must be one of meaning. A definition that is not understood is
 /// compared token by token.
@@ -7,7 +8,7 @@ struct ComparableSchema: Equatable {
         case table(ComparableTable)
         case index(Index)
         case text(String)
-        /// Of SQLite's own making.
+        /// Created by SQLite itself.
         case none
     }
 
@@ -37,7 +38,7 @@ struct ComparableSchema: Equatable {
     private let objects: Set<Object>
 
     init(_ db: Database) throws {
-        // The definition of a virtual table says what its shadow tables are, as far as they depend on the migrations.
+        // The definition of a virtual table determines its shadow tables, as far as they depend on the migrations.
         self.init(try SchemaObject.ofUser(db).filter { !$0.isShadow })
     }
 
@@ -54,7 +55,7 @@ struct ComparableSchema: Equatable {
     }
 
     /// - Parameter table: The table of the object, or the object itself, where its definition is understood.
-    /// - Returns: Nil for what changes nothing.
+    /// - Returns: Nil for an object without effect.
     private static func comparable(_ object: SchemaObject, _ table: ComparableTable?) -> Object? {
         var name = object.name.lowercasedASCII
         let definition: Definition
