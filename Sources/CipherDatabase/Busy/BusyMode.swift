@@ -124,8 +124,8 @@ private enum BusyPauses {
 package struct LockWaitWatch: Sendable {
     /// Called repeatedly during the wait; true ends it with `CancellationError`.
     let isCancelled: @Sendable () -> Bool
-    /// Called once, on the waiting thread, when the wait has lasted two seconds: with the process that holds the lock, or
-    /// nil where the system does not show it.
+    /// Called once, on the waiting thread, when the wait has lasted two seconds: with the process that holds the lock,
+    /// or nil where the system does not show it.
     let onLongWait: (@Sendable (StoreHolder?) -> Void)?
 
     package init(isCancelled: @escaping @Sendable () -> Bool, onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil) {

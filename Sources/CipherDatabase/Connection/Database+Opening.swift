@@ -75,7 +75,8 @@ extension Database {
     /// Opens a connection and prepares it: after this it is encrypted, checked and ready for an access.
     ///
     /// The order is that of the whole library, the same for every connection: settings that touch no file, key,
-    /// the user's functions, check of the file, first read, age of the sidecar; then, for a writer, journal mode and page 1.
+    /// the user's functions, check of the file, first read, age of the sidecar; then, for a writer, journal mode and
+    /// page 1.
     static func open(
         path: String, label: String, configuration: Configuration, keyring: Keyring, role: ConnectionRole,
         key: KeyProvision = .byHand, wal: Bool = false

@@ -42,8 +42,8 @@ public struct DatabaseError: Error, Sendable {
     }
 }
 
-/// Lets `catch DatabaseError.SQLITE_BUSY` match an error by its code, and a `StoreError` by the code that stands for it:
-/// see `StoreError.resultCode`.
+/// Lets `catch DatabaseError.SQLITE_BUSY` match an error by its code, and a `StoreError` by the code that stands for
+/// it: see `StoreError.resultCode`.
 public func ~= (code: ResultCode, error: any Error) -> Bool {
     if let error = error as? StoreError { return error.resultCode.map { code ~= $0 } ?? false }
     guard let error = error as? DatabaseError else { return false }

@@ -12,7 +12,8 @@ package struct LogCut: Hashable, Sendable {
 
 /// What was committed between two moments.
 package struct LogDelta: Sendable {
-    /// The last frame of each page that was written, in the order of pages, without pages beyond the end of the database.
+    /// The last frame of each page that was written, in the order of pages, without pages beyond the end of the
+    /// database.
     package let pages: [(page: UInt32, frame: UInt32)]
     /// The later of the two moments.
     package let cut: LogCut

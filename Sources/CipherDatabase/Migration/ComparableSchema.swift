@@ -66,8 +66,8 @@ struct ComparableSchema: Equatable {
         } else {
             definition = .none
         }
-        // An index that is named after its table and columns. The prefix was missing before where a reference had several
-        // columns, and a reference that was UNIQUE got an index beside the one that it has anyway.
+        // An index that is named after its table and columns. The prefix was missing before where a reference had
+        // several columns, and a reference that was UNIQUE got an index beside the one that it has anyway.
         if case .index(let index) = definition, let table, index.isPlain(in: table), name.contains("_on_") {
             if table.uniqueKeys.contains(where: { index.indexes($0.columns) }) { return nil }
             if name.hasPrefix("index_") { name.removeFirst("index_".count) }

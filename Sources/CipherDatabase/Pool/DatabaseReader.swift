@@ -66,8 +66,8 @@ public protocol DatabaseWriter: DatabaseReader {
 
     /// Writes without a transaction around it and without blocking the thread.
     ///
-    /// - Throws: The error of `updates`, ``DatabaseError``, or `CancellationError`, also when the task was cancelled after
-    ///   the last statement: what was committed before stays.
+    /// - Throws: The error of `updates`, ``DatabaseError``, or `CancellationError`, also when the task was cancelled
+    ///   after the last statement: what was committed before stays.
     func writeWithoutTransaction<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
 
     /// Writes without a transaction around it, also from inside another access of the same database. What it throws is

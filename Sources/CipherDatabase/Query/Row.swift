@@ -16,9 +16,10 @@ public final class Row {
     /// What the row shows. It keeps the values in memory.
     @usableFromInline let source: RowSource
     @usableFromInline let columnCount: Int32
-    /// The column that is likely read next by name, in rows that show a statement: programs read the columns of every row
-    /// in one order.
-    // Unchecked: such a row is used by the one thread of its access, and the runtime's check costs as much as the column.
+    /// The column that is likely read next by name, in rows that show a statement: programs read the columns of every
+    /// row in one order.
+    // Unchecked: such a row is used by the one thread of its access, and the runtime's check costs as much as the
+    // column.
     @exclusivity(unchecked) @usableFromInline var likelyColumn: UInt16 = 0
     /// The column of the statement that is this row's first: 0 except for rows of an adapter. -1 for kept rows.
     @usableFromInline let firstColumn: Int16

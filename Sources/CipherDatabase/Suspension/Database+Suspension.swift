@@ -43,8 +43,8 @@ extension Database {
     ///
     /// - Returns: Whether the call may continue; false for the end of a transaction that a suspension has already
     ///   ended.
-    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has rolled the transaction back or refuses the call;
-    ///   `StoreError.storeMoved` when a write transaction would go to a file that is not at its path any more.
+    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has rolled the transaction back or refuses the
+    ///   call; `StoreError.storeMoved` when a write transaction would go to a file that is not at its path any more.
     @discardableResult
     @inline(__always)
     func enterCall(_ call: GatedCall, sql: @autoclosure () -> String = "") throws -> Bool {
