@@ -2,7 +2,7 @@ import CipherStore
 import PageFormat
 import StorePlatform
 
-/// A plain SQLite database, opened for reading alone: nothing of it is ever changed.
+/// A plain SQLite database, opened read-only: it is never changed.
 package enum PlainSource {
     /// Opens the database, with what its write-ahead log holds.
     ///
