@@ -46,7 +46,7 @@ public struct Configuration: Sendable {
     /// directory can open the database. Default: false; `SharedStore` sets it.
     public var persistentWAL = false
 
-    /// Whether a shared store may lie on a filesystem whose locks several machines or kernels do not agree on, such as
+    /// Whether a shared store may be on a filesystem whose locks several machines or kernels do not agree on, such as
     /// NFS or SMB. Default: false. Setting it risks silent corruption and loss of committed data.
     public var risksCorruptionOnUnsafeFilesystem = false
 

@@ -2,7 +2,7 @@ extension DatabaseMigrator {
     /// Whether the definition of an applied migration has changed since.
     ///
     /// That is so when an unknown migration was applied, or when the tables, views, indexes and triggers of the
-    /// database are not those that the migrations create in a database without rows: they run once more for that, in a
+    /// database are not those that the migrations create in a database without rows: they run again for that, in a
     /// temporary file that is encrypted with a key that is not stored. Where a migration is due that replaces older
     /// ones (`merging:`), only the names can be compared.
     ///

@@ -8,7 +8,6 @@ extension Database {
     /// Running statements throw `SQLITE_INTERRUPT` and an open transaction is rolled back. Every wait for a lock, a
     /// connection or the write slot throws `SQLITE_ABORT` "Database is suspended", and so does every later write. Reads
     /// continue in WAL mode, and are refused without. A database that is opened afterwards is suspended as well.
-    /// refused without. A database that is opened afterwards is suspended as well.
     public static var suspendNotification: Notification.Name {
         _ = SuspensionCenter.shared
         return SuspensionCenter.suspendName

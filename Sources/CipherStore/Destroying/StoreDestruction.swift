@@ -26,7 +26,6 @@ extension SharedStore {
     /// folders in which restorations keep former files, and the original of an adoption are not touched. The lock file
     /// stays, with a notice, while a process is inside `FileCoordinator` for the store, the caller included: others may
     /// wait for its lock. Files are removed, not overwritten.
-    /// removed, not overwritten.
     ///
     /// - Parameter path: The database file, not a link to it.
     /// - Returns: What was removed.

@@ -177,7 +177,6 @@ extension StoreConnections {
     ///
     /// - Parameter begin: Passes the access to a connection, without waiting for it; or receives the reason why there
     ///   is none.
-    /// - Parameter begin: Hands the access on to a connection, without waiting for it; or tells why there is none.
     func submit(_ begin: @escaping @Sendable (Result<StoreAccess, any Error>) -> Void) {
         if gate.enter(), let pool = current { return begin(.success(StoreAccess(pool))) }
         if let pool = poolAccessedHere { return begin(.success(StoreAccess(pool))) }

@@ -11,7 +11,7 @@ import Synchronization
 package enum LiveFiles {
     private struct Registry: ~Copyable {
         var files: [FileIdentity: LiveFile] = [:]
-        // Duplicate descriptors. Closing them would drop the locks.
+        /// Duplicate descriptors. Closing them would drop the locks.
         var surplus: [LiveFile] = []
     }
 

@@ -16,7 +16,7 @@ package enum SQLiteLockByte {
     package static let all = pending..<pending + 512
 }
 
-/// The bytes of a wal-index (`-shm`) that SQLite locks. They lie in its header, which has no other use for them.
+/// The bytes of a wal-index (`-shm`) that SQLite locks. They are in its header, which has no other use for them.
 /// - SeeAlso: <https://www.sqlite.org/walformat.html#wal_locks>
 package enum WALLockByte {
     /// WAL_WRITE_LOCK.

@@ -40,7 +40,7 @@ package final class YieldNotifier: Sendable {
         return (try? Files.identity(path)) == here
     }
 
-    // MARK: Those who are asked
+    // MARK: For the users of the store
 
     /// Whether a process asks for the store, or is about to switch it.
     package var isAsked: Bool {
@@ -67,7 +67,7 @@ package final class YieldNotifier: Sendable {
         Pause.sleep(for: timeout)
     }
 
-    // MARK: Those who ask
+    // MARK: For the requesting process
 
     /// Sets how urgent the request is; for the process that holds the byte `intent`.
     package func setInsists(_ insists: Bool) { table?.insists = insists }

@@ -3,7 +3,7 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// Turns an SQLCipher database into a store, in its place.
+/// Converts an SQLCipher database into a store, at the same path.
 ///
 /// ```swift
 /// let report = try StoreAdoption("app.db", unlockedBy: .keyFile(path: "app.key")).run()
