@@ -11,7 +11,7 @@ import Synchronization
 /// up, libcrypto allocates the memory of Argon2id (16 MiB and more) only there, and fails when the heap is smaller.
 /// <https://docs.openssl.org/3.5/man3/OPENSSL_secure_malloc/>
 struct SecureHeap: ~Copyable, Sendable {
-    /// Sizes to try, largest first: 1 MiB, and sizes below the 64 KiB limit of older systems.
+    /// Sizes to try, largest first; 32 KiB fits below the 64 KiB limit of older systems.
     private static let heapBytes = [1 << 20, 1 << 18, 1 << 15]
     /// Allocations begin at a multiple of this; a 32-byte key takes two blocks.
     private static let blockBytes = 16

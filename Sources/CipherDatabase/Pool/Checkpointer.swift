@@ -6,7 +6,7 @@ import StoreSharing
 ///
 /// SQLite before 3.51.3 can lose committed pages when a commit resets the WAL while a checkpoint runs. So a checkpoint
 /// runs on a connection of its own while the writer holds the write lock: then no program can commit in between. It
-/// does not wait for readers; frames that they still need stay in the WAL.
+/// waits for readers only for a moment, when the WAL is long; frames that they still need stay in the WAL.
 /// - SeeAlso: <https://www.sqlite.org/wal.html#checkpointing>
 final class Checkpointer {
     let recorder: CheckpointRecorder
@@ -173,7 +173,7 @@ final class Checkpointer {
         let message = second.handle.lastMessage
         second.leaveCall()
         guard code == .SQLITE_OK else {
-            // Both connections are then unusable: neither may repeat what failed, not even as the last to close.
+            // Neither connection may write after that, nor repeat what failed, not even as the last to close.
             if code.isFailedSync { second.didFailToSync() }
             throw writer.error(code, message: message)
         }

@@ -9,8 +9,8 @@ import Synchronization
 /// block is in the middle of its own code. Reads in WAL mode hold no lock that others wait for, so they bypass the
 /// gate.
 ///
-/// Only the access's own thread moves from and to `off`, `calling`, `idle` and `raw`; only a suspending one sets
-/// `wanted` and `taken`.
+/// A suspending thread moves from `calling` to `wanted`, from `idle` to `taken`, and from `taken` to `rolledBack` or to
+/// `idle` again. Only the access's own thread makes all other moves.
 @usableFromInline
 final class ConnectionGate: Sendable {
     /// Where the two threads are.

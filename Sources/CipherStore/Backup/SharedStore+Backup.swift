@@ -17,7 +17,7 @@ extension SharedStore {
     ///
     /// - Parameters:
     ///   - folder: The folder to create; nothing may exist at its path, and its parent folder must exist.
-    ///   - progress: Called for every batch of pages, on any thread.
+    ///   - progress: Called for every 256 KiB of pages, on any thread.
     ///   - onLongWait: Called when the backup has waited two seconds for the write lock, which it needs for a moment,
     ///     with the process that holds it, where that is known. The wait ends after a minute.
     ///   - isCancelled: Called as often, and while waiting for the write lock; true ends the backup with

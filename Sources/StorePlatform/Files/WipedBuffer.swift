@@ -42,7 +42,7 @@ package struct WipedBuffer: ~Copyable, Sendable {
         storage.count += 1
     }
 
-    /// Removes and wipes the last `dropped` bytes.
+    /// Removes the last `dropped` bytes; they are wiped with the buffer, or overwritten before.
     package mutating func removeLast(_ dropped: Int) {
         storage.count -= min(max(dropped, 0), storage.count)
     }

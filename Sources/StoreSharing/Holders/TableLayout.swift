@@ -2,7 +2,7 @@
 ///
 /// Numbers are in the machine's byte order: the processes that share the file run on one machine.
 package enum TableLayout {
-    /// `CSHOLDER` in the byte order of the file.
+    /// The eight bytes `CSHOLDER`.
     package static let magic: UInt64 = UInt64(littleEndian: 0x5245_444c_4f48_5343)
     /// Incremented with every change of this layout.
     package static let version: UInt32 = 2
