@@ -1,16 +1,16 @@
 /// Every bound of this module.
 enum Limits {
-    /// How long an opening waits for a switch to a new key to end: for its lease, or for who completes the switch.
+    /// How long an opening waits for a switch to a new key to end: for its lease, or for the process that completes it.
     static let switchWait = Duration.seconds(30)
-    /// How long a process that is to stop waits for its stores to give their locks back.
+    /// How long a process that is about to be stopped waits for its stores to release their locks.
     static let stopWait = Duration.seconds(2)
     /// How long a shared store waits for SQLite's locks unless its configuration says otherwise, in seconds.
     static let busyWait = 5.0
-    /// How often those who gave the store up look whether the one who asked still lives.
+    /// How often a process that yielded the store checks whether the requesting process is alive.
     static let requestLookTime = Duration.milliseconds(5)
-    /// How often a process looks for requests that cannot be woken for them.
+    /// How often a process polls for requests where it cannot be woken for them.
     static let requestPollTime = Duration.milliseconds(50)
-    /// How often one that is woken looks whether the lock file is still the one at its path.
+    /// How often a process that is woken checks whether the lock file is still the one at its path.
     static let lockFileLookTime = Duration.seconds(5)
     /// The longest manifest or sidecar of a backup, in bytes.
     static let manifestBytes = 64 * 1024

@@ -1,4 +1,4 @@
-// `import CipherStore` is all that a program needs: the connection layer, the keys it hands over, the errors it
+// `import CipherStore` is all that a program needs: the connection layer, the key sources it passes, the errors it
 // catches, and the C functions of SQLite for `db.sqliteConnection`.
 @_exported import CSQLCipher
 @_exported import CipherDatabase

@@ -29,7 +29,7 @@ extension SharedStore {
         submit(value) { $0.spawnConcurrentRead($1) }
     }
 
-    /// Hands an access that nobody waits for to a connection.
+    /// Passes an access without a waiting caller to a connection.
     func submit(
         _ value: @escaping @Sendable (Result<Database, any Error>) -> Void,
         _ begin: @escaping @Sendable (DatabasePool, @escaping @Sendable (Result<Database, any Error>) -> Void) -> Void

@@ -64,15 +64,15 @@ extension SharedStore {
         }
     }
 
-    /// For an access that throws what its closure throws and nothing else: without a connection the closure runs all the
-    /// same, and its statements throw why.
+    /// For an access that throws only what its closure throws: without a connection the closure runs all the same, and
+    /// its statements throw the reason.
     private var entry: Result<StoreAccess, any Error> {
         Result { try connections.enter() }.mapError { $0.ofClosedConnection }
     }
 }
 
 extension Error {
-    /// What a statement throws for this error of a store: one that was closed is SQLite's misuse, as everywhere.
+    /// The error that a statement throws for this error of a store: `SQLITE_MISUSE` for a closed one, as everywhere.
     fileprivate var ofClosedConnection: any Error {
         (self as? StoreError)?.code == .storeClosed ? DatabaseError.connectionIsClosed() : self
     }

@@ -11,14 +11,14 @@ import Synchronization
 /// let count = try store.read { db in try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM note") }
 /// ```
 ///
-/// Whichever process comes first creates and migrates the store; the others wait and find it complete. The salt is kept
-/// in a sidecar beside the file, in two copies. Locks wait for up to 5 seconds unless `Configuration.busyMode` says
+/// The first process creates and migrates the store; the others wait and find it complete. The salt is kept in a
+/// sidecar beside the file, in two copies. Locks wait for up to 5 seconds unless `Configuration.busyMode` says
 /// otherwise.
 public final class SharedStore: DatabaseWriter {
     /// The configuration with which the store was opened.
     public let configuration: Configuration
     public let path: String
-    /// The store's name for life.
+    /// The store's identifier, which never changes.
     public let storeID: StoreID
     let connections: StoreConnections
 
@@ -36,30 +36,30 @@ public final class SharedStore: DatabaseWriter {
             DatabaseSuspension.Locks(
                 release: { [weak connections] in connections?.suspend() },
                 recheck: { [weak connections] wait in try connections?.resume(wait) }))
-        // A suspension that came while the store was being opened did not know of the lease yet.
+        // A suspension that began while the store was being opened did not know of the lease.
         if suspension.isSuspended { connections.suspend() }
         JobControlSuspension.add(self)
     }
 
-    /// What was mended or looked risky while the store was opened: plain sentences, for a log.
+    /// What was repaired or looked risky while the store was opened: plain sentences, to be logged.
     public var notices: [String] { connections.keyring.notices }
 
-    /// Which data key the store has; 1 at first, one more for each rotation.
+    /// The epoch of the store's data key: 1 at first, incremented by each rotation.
     public var epoch: UInt64 { connections.keeper.identity.epoch }
 
     var suspension: DatabaseSuspension { connections.suspension }
     /// The keys of the store, for their administration.
     var keyring: Keyring { connections.keyring }
 
-    /// Looks whether the store can be used, without an access of it.
+    /// Checks whether the store can be used, without an access of it.
     ///
     /// - Throws: `StoreError` when it was closed, moved or given another key.
     func requireOpen() throws { try connections.requireOpen() }
 
-    /// Whether an opening of the store by this process still holds the lock for that.
+    /// Whether an opening of the store by this process still holds the opening lock.
     var isOpeningLockHeld: Bool { connections.keyring.holdsOpeningLock }
 
-    /// A view of the last commit that stays as it is. A switch to a new key waits for its end.
+    /// A snapshot of the last commit, which does not change. A switch to a new key waits for its end.
     public func makeSnapshot() throws -> DatabaseSnapshot {
         let access = try connections.enter()
         do {
@@ -81,10 +81,10 @@ public final class SharedStore: DatabaseWriter {
 
     public func vacuum(into path: String) throws { try access { try $0.vacuum(into: path) } }
 
-    /// How the writes of this store object went since it was opened. What other processes did: `StoreHolders`.
+    /// Statistics of the writes of this store object since it was opened. For other processes see `StoreHolders`.
     public var writeStatistics: WriteStatistics { connections.heritage.writeStatistics }
 
-    /// What checkpoints of this process did since the store was opened, and what keeps the log from shrinking.
+    /// What checkpoints of this process did since the store was opened, and what keeps the WAL from being reset.
     public var checkpointStatistics: CheckpointStatistics { connections.heritage.checkpointStatistics }
 
     public func interrupt() { connections.openPool?.interrupt() }
@@ -95,7 +95,7 @@ public final class SharedStore: DatabaseWriter {
 
     // MARK: Accesses
 
-    /// Runs an access of this thread, behind a switch to a new key that is under way.
+    /// Runs an access of this thread, after a switch to a new key that is under way.
     ///
     /// - Parameter isWrite: Whether it is refused at once while the store is suspended.
     @inline(__always)
@@ -105,7 +105,7 @@ public final class SharedStore: DatabaseWriter {
         return try body(access.pool)
     }
 
-    /// Runs an access of this task, behind a switch to a new key that is under way.
+    /// Runs an access of this task, after a switch to a new key that is under way.
     func access<T: Sendable>(
         isWrite: Bool = false, _ body: @Sendable (DatabasePool) async throws -> T
     ) async throws -> T {

@@ -1,7 +1,7 @@
 import Dispatch
 import Synchronization
 
-/// Hands out a row of work in batches to several threads, until it is done, cancelled or a thread fails.
+/// Distributes a row of work in batches to several threads, until it is done or cancelled, or a thread fails.
 final class BatchQueue: Sendable {
     private let count: Int
     private let batch: Int
@@ -22,7 +22,7 @@ final class BatchQueue: Sendable {
         self.isCancelled = isCancelled
     }
 
-    /// The next indexes to work on; nil when there are none or the work has to end.
+    /// The next indexes to work on; nil when there are none or the work must end.
     func take() -> Range<Int>? {
         if stop.withLock({ $0 != nil }) { return nil }
         if isCancelled() {
@@ -33,10 +33,10 @@ final class BatchQueue: Sendable {
         return start < count ? start..<min(start + batch, count) : nil
     }
 
-    /// Counts finished work, and returns how much is finished in all.
+    /// Counts finished work, and returns how much is finished in total.
     func finish(_ items: Int) -> Int { finished.wrappingAdd(items, ordering: .relaxed).newValue }
 
-    /// Runs `worker` on so many threads, this one included, and waits for all of them.
+    /// Runs `worker` on this many threads, this one included, and waits for all of them.
     ///
     /// - Returns: False when the work was cancelled.
     /// - Throws: The first error that a worker threw.

@@ -9,7 +9,7 @@ package struct DatabaseHeader: Hashable, Sendable {
     /// "SQLite format 3" and a zero byte.
     package static let magic: [UInt8] = Array("SQLite format 3\0".utf8)
 
-    /// Offsets of the fields, and what SQLite fixes of their values; Docs/Formats/Pages.md tabulates them.
+    /// Offsets of the fields, and the values that SQLite fixes; Docs/Formats/Pages.md tabulates them.
     package enum Offset {
         package static let magic = 0
         package static let pageBytes = 16
@@ -35,7 +35,7 @@ package struct DatabaseHeader: Hashable, Sendable {
     /// Values of bytes 21 to 23 in every SQLite file.
     package static let payloadFractions: [UInt8] = [64, 32, 32]
 
-    /// How SQLite keeps transactions apart, by bytes 18 and 19.
+    /// SQLite's journal mode, from bytes 18 and 19.
     package enum JournalMode: UInt8, Hashable, Sendable {
         case rollback = 1
         case writeAheadLog = 2
@@ -45,16 +45,16 @@ package struct DatabaseHeader: Hashable, Sendable {
     package var pageBytes: Int
     /// Nil when bytes 18 and 19 differ or hold a value that SQLite does not know.
     package var journalMode: JournalMode?
-    /// Bytes of the reserve at the end of each page.
+    /// Size of the reserve at the end of each page, in bytes.
     package var reservedBytes: Int
     /// Counts transactions in rollback mode.
     package var changeCounter: UInt32
-    /// Pages of the database as the last writer of page 1 knew it; frames in the WAL may say otherwise.
+    /// Pages of the database when page 1 was last written; frames in the WAL may say otherwise.
     package var pageCount: UInt32
 
     /// Reads the fields of the first 32 bytes; nil when there are fewer or they do not begin with the magic.
     ///
-    /// Field values are taken as they stand: ``examine(_:fileBytes:settings:)`` judges them.
+    /// Field values are not checked: ``examine(_:fileBytes:settings:)`` verifies them.
     package init?(_ bytes: [UInt8]) {
         guard bytes.count >= 32, bytes.starts(with: DatabaseHeader.magic) else { return nil }
         pageBytes = DatabaseHeader.decodePageBytes(bytes.bigEndian(at: Offset.pageBytes, as: UInt16.self))
@@ -65,9 +65,9 @@ package struct DatabaseHeader: Hashable, Sendable {
         pageCount = bytes.bigEndian(at: Offset.pageCount, as: UInt32.self)
     }
 
-    /// The page size that the field stands for: 1 means 65,536, which two bytes cannot hold.
+    /// The page size of a field: 1 means 65,536, which does not fit in two bytes.
     package static func decodePageBytes(_ field: UInt16) -> Int { field == 1 ? 65_536 : Int(field) }
 
-    /// The field that stands for a page size.
+    /// The field for a page size.
     package static func encodePageBytes(_ bytes: Int) -> UInt16 { bytes == 65_536 ? 1 : UInt16(clamping: bytes) }
 }

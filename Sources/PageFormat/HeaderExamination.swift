@@ -1,15 +1,15 @@
 import StoreCrypto
 
 extension DatabaseHeader {
-    /// Tells from the beginning of a file what it is, without any key.
+    /// Determines from the beginning of a file what it is, without any key.
     ///
     /// One changed byte of a plaintext header is reported as damage at its offset. Bytes 24 to 31 (change counter and
-    /// page count) may hold anything here: the caller compares the page count with file and WAL.
+    /// page count) may have any value here: the caller compares the page count with file and WAL.
     ///
     /// - Parameters:
     ///   - first: The first bytes of the file: all of them, or 4096 at least.
     ///   - fileBytes: Length of the whole file.
-    ///   - settings: The settings on record; nil accepts every page size and reserve that SQLCipher writes.
+    ///   - settings: The known settings; nil accepts every page size and reserve that SQLCipher writes.
     package static func examine(_ first: [UInt8], fileBytes: Int, settings: CipherSettings?) -> HeaderVerdict {
         if fileBytes == 0 { return .empty }
         if fileBytes < PageLayout.smallestPageBytes || first.count < headerBytes {
@@ -18,7 +18,7 @@ extension DatabaseHeader {
         if first.isPlainSQLite { return .plainSQLite }
         let rules = HeaderRules(settings: settings)
         let wrong = rules.wrongBytes(first)
-        // A header of random bytes matches about 0.1 of the 24 fixed bytes; more than half is no accident.
+        // A header of random bytes matches about 0.1 of the 24 fixed bytes on average; more than half is no accident.
         guard wrong.count < HeaderRules.fixedBytes / 2 else {
             return .opaque(OpaqueFile(first, fileBytes: fileBytes, settings: settings))
         }
@@ -35,7 +35,7 @@ extension DatabaseHeader {
     }
 }
 
-/// What SQLCipher can have written into bytes 0 to 23 of a plaintext header.
+/// The values that SQLCipher can have written into bytes 0 to 23 of a plaintext header.
 private struct HeaderRules {
     /// Bytes under rules: 0 to 23.
     static let fixedBytes = 24
@@ -47,7 +47,7 @@ private struct HeaderRules {
         var expected: String
     }
 
-    /// Every byte that breaks a rule, in order.
+    /// Every byte that violates a rule, in order.
     func wrongBytes(_ header: [UInt8]) -> [Violation] {
         var violations: [Violation] = []
         func expect(_ value: UInt8, at offset: Int, _ meaning: String) {
@@ -106,10 +106,10 @@ private struct HeaderRules {
 }
 
 extension CipherSettings {
-    /// What byte 20 can hold: the reserve that these settings need, or that of SQLCipher's default.
+    /// The possible values of byte 20: the reserve that these settings need, or that of SQLCipher's default.
     ///
-    /// `PRAGMA cipher_hmac_algorithm` comes after the key, when SQLite has the default reserve already, and SQLite never
-    /// makes a reserve smaller. Pages then have a gap between SQLite's bytes and the vector, encrypted like them.
+    /// `PRAGMA cipher_hmac_algorithm` comes after the key, when SQLite already has the default reserve, and SQLite
+    /// never shrinks a reserve. Pages then have a gap between SQLite's bytes and the vector, encrypted like them.
     fileprivate var possibleReserves: [Int] {
         Set([reservedBytes, CipherSettings.sqlCipher4.reservedBytes]).sorted()
     }
@@ -135,7 +135,7 @@ extension [UInt8] {
     /// A SQLite header, perhaps with a wrong byte or two, whose second part is readable as well.
     fileprivate var isPlainSQLite: Bool {
         let matching = zip(self, DatabaseHeader.magic).count { $0 == $1 }
-        // These 20 bytes are zero in every plain database, and noise in an encrypted one.
+        // These 20 bytes are zero in every plain database, and random in an encrypted one.
         let expansion = self[DatabaseHeader.Offset.expansion..<DatabaseHeader.Offset.versionValidFor]
         return matching >= 12 && expansion.count { $0 == 0 } >= 18
     }
@@ -145,12 +145,12 @@ extension [UInt8] {
         guard !isEmpty, !contains(where: { $0 < 0x20 && !(0x09...0x0d).contains($0) || $0 == 0x7f }) else {
             return false
         }
-        // The last character may be cut.
+        // The last character may be incomplete.
         let scalars = String(decoding: self, as: UTF8.self).unicodeScalars
         return scalars.dropLast(3).allSatisfy { $0 != "\u{FFFD}" }
     }
 
-    /// Byte values spread as evenly as in noise: the sum of squared counts stays near what chance gives.
+    /// Byte values spread as evenly as random ones: the sum of squared counts is near its expected value.
     fileprivate var looksRandom: Bool {
         var counts = [Int](repeating: 0, count: 256)
         for byte in self { counts[Int(byte)] += 1 }

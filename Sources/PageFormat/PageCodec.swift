@@ -11,7 +11,7 @@ import StoreCrypto
 /// try codec.decrypt(page, number: 7, into: plain)
 /// ```
 package struct PageCodec: ~Copyable, Sendable {
-    /// Where the parts of a page lie.
+    /// The layout of a page.
     package let layout: PageLayout
 
     private let salt: [UInt8]
@@ -19,7 +19,7 @@ package struct PageCodec: ~Copyable, Sendable {
     private var authenticator: PageAuthenticator
     private var vectors = RandomPool()
 
-    /// What SQLite expects at the start of page 1 and SQLCipher replaces by the salt.
+    /// The bytes at the start of page 1 that SQLite expects and SQLCipher replaces by the salt.
     private static let magic = DatabaseHeader.magic
 
     package init(keys: borrowing PageKeys) throws(PageFormatError) {
@@ -35,16 +35,16 @@ package struct PageCodec: ~Copyable, Sendable {
         try self.init(keys: PageKeys(dataKey: dataKey, salt: salt, settings: settings))
     }
 
-    /// Whether the page was written under these keys, at this place, and is unchanged.
+    /// Whether the page was written under these keys, at this position, and is unchanged.
     ///
-    /// The clear bytes of page 1 are not covered: ``DatabaseHeader/examine(_:fileBytes:settings:)`` is for them. A
-    /// page of zeros fails: see ``isZero(_:)``.
+    /// The clear bytes of page 1 are not authenticated: ``DatabaseHeader/examine(_:fileBytes:settings:)`` verifies
+    /// them. A page of zeros fails: see ``isZero(_:)``.
     package mutating func verify(_ page: UnsafeRawBufferPointer, number: UInt32) -> Bool {
         guard page.count == layout.pageBytes, number > 0 else { return false }
         let start = layout.clearBytes(ofPage: number)
         let message = UnsafeRawBufferPointer(rebasing: page[start..<layout.codeOffset])
         let code = UnsafeRawBufferPointer(rebasing: page[layout.codeOffset..<layout.paddingOffset])
-        // A failing libcrypto authenticates nothing either.
+        // A failure of libcrypto counts as not authentic.
         return (try? authenticator.verify(message, number: number, code: code)) ?? false
     }
 
@@ -78,7 +78,7 @@ package struct PageCodec: ~Copyable, Sendable {
     /// Encrypts and authenticates the bytes that SQLite sees; the reserve of `plain` is not read.
     ///
     /// - Parameter initializationVector: 16 bytes for test vectors, with zeros for padding. Otherwise both are random,
-    ///   as every write of a page needs a vector of its own.
+    ///   as every write of a page needs its own vector.
     package mutating func encrypt(
         _ plain: UnsafeRawBufferPointer, number: UInt32, initializationVector: [UInt8]? = nil,
         into page: UnsafeMutableRawBufferPointer
@@ -106,10 +106,10 @@ package struct PageCodec: ~Copyable, Sendable {
         }
     }
 
-    /// Whether a page holds nothing but zeros.
+    /// Whether a page is all zeros.
     ///
-    /// In auto-vacuum databases SQLCipher takes such a page for one behind the end of the file and does not
-    /// authenticate it, so content can be blanked out without the key. In others it is refused like any wrong page.
+    /// In auto-vacuum databases SQLCipher takes such a page for one after the end of the file and does not authenticate
+    /// it, so content can be blanked out without the key. In others it is refused like any page that is not authentic.
     package static func isZero(_ page: UnsafeRawBufferPointer) -> Bool {
         var offset = 0
         while offset + 8 <= page.count {

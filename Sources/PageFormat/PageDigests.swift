@@ -1,8 +1,8 @@
 import StoreCrypto
 
-/// The fingerprints of the pages that were copied, 16 bytes for each, to compare the copy with.
-// Safe because: memory is exchanged in `grow` only, which nobody calls while workers run; each worker writes and reads the
-// places of its own pages.
+/// The fingerprints of the copied pages, 16 bytes for each, for comparison with the copy.
+// Safe because: memory is exchanged in `grow` only, which nobody calls while workers run; each worker writes and reads
+// the positions of its own pages.
 final class PageDigests: @unchecked Sendable {
     private var memory: UnsafeMutableBufferPointer<PageDigester.Digest>
 
@@ -10,7 +10,7 @@ final class PageDigests: @unchecked Sendable {
 
     deinit { memory.deallocate() }
 
-    /// Makes room for pages up to this number; not while others use it.
+    /// Allocates memory for pages up to this number; not while others use it.
     func grow(toPage last: UInt32) {
         guard Int(last) > memory.count else { return }
         let larger = UnsafeMutableBufferPointer<PageDigester.Digest>.allocate(capacity: Int(last))
@@ -20,12 +20,12 @@ final class PageDigests: @unchecked Sendable {
         memory = larger
     }
 
-    /// The fingerprint of a page for which there is room.
+    /// The fingerprint of a page for which memory is allocated.
     subscript(page: UInt32) -> PageDigester.Digest {
         get { memory[Int(page) - 1] }
         set { memory[Int(page) - 1] = newValue }
     }
 
-    /// The last page for which there is room.
+    /// The last page for which memory is allocated.
     var lastPage: UInt32 { UInt32(memory.count) }
 }

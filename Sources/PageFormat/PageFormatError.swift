@@ -1,16 +1,16 @@
 import StoreCrypto
 
-/// What stands in the way of reading or writing a page; never what a page holds.
+/// Why a page cannot be read or written; never its content.
 package enum PageFormatError: Error, Hashable, Sendable {
     /// The cipher settings do not describe a page that SQLCipher could have written.
     case unusableSettings(reason: String)
-    /// A buffer has another length than the format asks for.
+    /// A buffer has another length than the format requires.
     case wrongLength(what: String, bytes: Int, expectedBytes: Int)
     /// Pages count from 1.
     case pageNumberZero
-    /// A page of a table's tree is not what the format says.
+    /// A page of a table's tree violates the format.
     case damagedTree(page: UInt32)
-    /// libcrypto refused.
+    /// libcrypto failed.
     case cryptography(CryptoError)
 }
 

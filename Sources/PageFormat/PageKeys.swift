@@ -1,8 +1,8 @@
 import StoreCrypto
 
-/// The two keys of an encrypted file, with what is needed to use them.
+/// The two keys of an encrypted file, with the settings for their use.
 ///
-/// Made once for a file; each thread makes a ``PageCodec`` of its own from it.
+/// Made once for a file; each thread makes its own ``PageCodec`` from it.
 package struct PageKeys: ~Copyable, Sendable {
     /// Encrypts the pages.
     package let dataKey: SecretBytes
@@ -12,10 +12,10 @@ package struct PageKeys: ~Copyable, Sendable {
     package let salt: [UInt8]
     /// The settings under which the file was made.
     package let settings: CipherSettings
-    /// Where the parts of a page lie.
+    /// The layout of a page.
     package let layout: PageLayout
 
-    /// Takes a copy of the data key and derives the MAC key from it (2 PBKDF2 rounds, microseconds).
+    /// Copies the data key and derives the MAC key from it (2 PBKDF2 rounds, microseconds).
     ///
     /// - Throws: ``PageFormatError`` when key, salt or settings have the wrong size.
     package init(dataKey: borrowing SecretBytes, salt: [UInt8], settings: CipherSettings) throws(PageFormatError) {

@@ -1,24 +1,24 @@
 import StoreCrypto
 import StoreSharing
 
-/// Where the parts of an encrypted page lie.
+/// The layout of an encrypted page.
 ///
 /// A page is ciphertext, then the reserve: initialization vector, authentication code, and padding up to a multiple
 /// of the cipher block. Page 1 begins with bytes that are not encrypted: the salt, or a part of SQLite's header.
 /// Docs/Formats/Pages.md tabulates the offsets.
 package struct PageLayout: Hashable, Sendable {
-    /// Sizes that SQLite knows.
+    /// The page sizes of SQLite.
     package static let smallestPageBytes = 512
     package static let largestPageBytes = 65_536
-    /// Bytes at the start of page 1 that hold the salt where no plaintext header is asked for.
+    /// Bytes at the start of page 1 that contain the salt where there is no plaintext header.
     package static let saltHeaderBytes = CipherSettings.saltBytes
-    /// SQLite keeps its byte locks here and never stores anything in the page that covers this offset.
+    /// SQLite keeps its byte locks here and never stores anything in the page that contains this offset.
     /// <https://www.sqlite.org/fileformat2.html#the_lock_byte_page>
     package static let lockByteOffset = Int(SQLiteLockByte.pending)
 
     /// Bytes of one page.
     package let pageBytes: Int
-    /// Bytes at the end of each page that vector, code and padding take. Byte 20 of SQLite's header may hold more.
+    /// Bytes at the end of each page for vector, code and padding. Byte 20 of SQLite's header may be larger.
     package let reservedBytes: Int
     /// Bytes at the start of page 1 that are not encrypted.
     package let firstPageClearBytes: Int
@@ -44,24 +44,24 @@ package struct PageLayout: Hashable, Sendable {
         codeBytes = settings.hmacHash.digestBytes
     }
 
-    /// Whether SQLite knows pages of this size.
+    /// Whether SQLite supports pages of this size.
     package static func isPageSize(_ bytes: Int) -> Bool {
         (smallestPageBytes...largestPageBytes).contains(bytes) && bytes & (bytes - 1) == 0
     }
 
-    /// Bytes of a page before the vector: what is encrypted, with the clear bytes of page 1.
+    /// Bytes of a page before the vector: the encrypted bytes, with the clear bytes of page 1.
     package var usableBytes: Int { pageBytes - reservedBytes }
-    /// Where the initialization vector begins, which is where the ciphertext ends.
+    /// The offset of the initialization vector, where the ciphertext ends.
     package var vectorOffset: Int { usableBytes }
-    /// Where the authentication code begins, which is where the authenticated bytes end.
+    /// The offset of the authentication code, where the authenticated bytes end.
     package var codeOffset: Int { vectorOffset + PageCipher.initializationVectorBytes }
-    /// Where the padding begins; it ends with the page and may be empty.
+    /// The offset of the padding; it ends with the page and may be empty.
     package var paddingOffset: Int { codeOffset + codeBytes }
 
     /// Bytes at the start of a page that are neither encrypted nor authenticated.
     package func clearBytes(ofPage number: UInt32) -> Int { number == 1 ? firstPageClearBytes : 0 }
 
-    /// The page that SQLite never writes because it covers the lock bytes.
+    /// The page that SQLite never writes because it contains the lock bytes.
     package var lockBytePage: UInt32 { UInt32(PageLayout.lockByteOffset / pageBytes) + 1 }
 
     /// How many bytes of `page` are needed for a file of `count` pages.

@@ -1,22 +1,22 @@
 import StoreCrypto
 
-/// Takes the pages of a database from one key and salt to another, on several threads, and proves the result.
+/// Re-encrypts the pages of a database from one key and salt to another, on several threads, and verifies the result.
 ///
-/// Each page is authenticated, decrypted, its content fingerprinted, encrypted under the new key with a vector of its own,
-/// and written. ``verify(_:flow:read:)`` reads what was written, authenticates and decrypts it under the new key, and
-/// compares the fingerprints. A page costs no allocation.
+/// Each page is authenticated, decrypted, fingerprinted, encrypted under the new key with its own vector, and written.
+/// ``verify(_:flow:read:)`` reads what was written, authenticates and decrypts it under the new key, and compares the
+/// fingerprints. A page costs no allocation.
 ///
-/// Where pages come from and go to is the caller's: the same code copies a whole file and single frames of a log.
+/// The caller reads and writes the pages: the same code copies a whole file and single frames of a WAL.
 package final class PageReencryption: Sendable {
-    /// Fills the buffer with the pages at these places, in order; called on all threads.
+    /// Fills the buffer with the pages at these positions, in order; called on all threads.
     package typealias Reader = @Sendable (_ places: Range<Int>, _ pages: UnsafeMutableRawBufferPointer) throws -> Void
-    /// Takes the pages at these places, in order; called on all threads.
+    /// Receives the pages at these positions, in order; called on all threads.
     package typealias Writer = @Sendable (_ places: Range<Int>, _ pages: UnsafeRawBufferPointer) throws -> Void
 
     /// The pages of one pass.
     package struct Row: Sendable {
         let count: Int
-        /// The highest number.
+        /// The highest page number.
         let last: UInt32
         let number: @Sendable (Int) -> UInt32
 
@@ -25,23 +25,23 @@ package final class PageReencryption: Sendable {
             Row(count: Int(count), last: count) { UInt32($0 + 1) }
         }
 
-        /// Single pages, none of them twice.
+        /// Single pages, without duplicates.
         package static func pages(_ numbers: [UInt32]) -> Row {
             Row(count: numbers.count, last: numbers.max() ?? 0) { numbers[$0] }
         }
     }
 
-    /// How a pass is run.
+    /// The options of a pass.
     package struct Flow: Sendable {
-        /// How many threads.
+        /// The number of threads.
         package var workers = 1
-        /// Told how many pages are done, on any thread and not strictly in order.
+        /// Called with the number of finished pages, on any thread and not strictly in order.
         package var progress: @Sendable (Int) -> Void = { _ in }
-        /// Asked before each batch.
+        /// Called before each batch.
         package var isCancelled: @Sendable () -> Bool = { false }
-        /// Called with the bytes of each batch before it is read; it may wait.
+        /// Called with the length of each batch, in bytes, before it is read; it may wait.
         package var pace: @Sendable (Int) -> Void = { _ in }
-        /// Waits a little before a page that fails is read again.
+        /// Pauses before a page that fails is read again.
         package var pause: @Sendable () -> Void = {}
         /// How often a page that fails is read again.
         package var rereads = 0
@@ -49,14 +49,14 @@ package final class PageReencryption: Sendable {
         package init() {}
     }
 
-    /// Pages are read and written in pieces of this size.
+    /// Pages are read and written in batches of this size.
     private static let batchBytes = 256 * 1024
 
     private let former: PageKeys
     private let next: PageKeys
     private let digestKey: SecretBytes
     private let digests = PageDigests()
-    /// Where the parts of a page lie, under both keys.
+    /// The layout of a page, under both keys.
     package let layout: PageLayout
 
     /// - Throws: ``PageFormatError`` when the two keys are for pages of different layout, or libcrypto refuses.
@@ -76,8 +76,8 @@ package final class PageReencryption: Sendable {
 
     /// Copies pages.
     ///
-    /// The page of the lock bytes is written as zeros. A page of zeros stays one where `acceptsZeroPages` says so, as
-    /// SQLCipher accepts them in auto-vacuum databases; elsewhere it is damaged.
+    /// The page of the lock bytes is written as zeros. A page of zeros is copied as one where `acceptsZeroPages` says
+    /// so, as SQLCipher accepts them in auto-vacuum databases; elsewhere it counts as damaged.
     ///
     /// - Returns: False when it was cancelled.
     /// - Throws: ``PageReencryptionError`` `damaged`, what `read` and `write` throw, and ``PageFormatError``.
@@ -98,7 +98,7 @@ package final class PageReencryption: Sendable {
         }
     }
 
-    /// Reads pages that were copied, and compares them with what they were made from.
+    /// Reads the copied pages, and compares them with the originals.
     ///
     /// - Returns: False when it was cancelled.
     /// - Throws: ``PageReencryptionError`` `differs`, what `read` throws, and ``PageFormatError``.
@@ -135,7 +135,7 @@ package final class PageReencryption: Sendable {
         return UnsafeRawBufferPointer(firstPage).bigEndian(at: largestRoot, as: UInt32.self) != 0
     }
 
-    /// What each thread has of its own.
+    /// The state of one thread.
     private struct Workbench: ~Copyable {
         var former: PageCodec
         var next: PageCodec
@@ -164,7 +164,7 @@ package final class PageReencryption: Sendable {
         }
     }
 
-    /// Takes one page to the new key, in place.
+    /// Re-encrypts one page under the new key, in place.
     ///
     /// - Returns: The fingerprint of its content.
     private func reencrypt(
@@ -200,10 +200,10 @@ package final class PageReencryption: Sendable {
     }
 }
 
-/// What a copy of pages met.
+/// Why pages could not be copied.
 package enum PageReencryptionError: Error, Hashable, Sendable {
     /// A page of the database fails its authentication, also when it is read again.
     case damaged(UInt32)
-    /// A page of the copy is not what was written there.
+    /// A page of the copy differs from what was written there.
     case differs(UInt32)
 }

@@ -1,41 +1,41 @@
 import StoreCrypto
 import Synchronization
 
-/// Verifies all pages of a main file, or all committed frames of a write-ahead log, on several threads.
+/// Verifies all pages of a main file, or all committed frames of a WAL, on several threads.
 package enum PageScan {
-    /// Reads from the file at an offset into a buffer, and returns how many bytes there were; called on all threads.
+    /// Reads from the file at an offset into a buffer, and returns the number of bytes read; called on all threads.
     package typealias Reader = @Sendable (_ offset: Int, _ buffer: UnsafeMutableRawBufferPointer) throws -> Int
 
-    /// What a scan found. Numbers are those of pages in a main file, of frames in a log; all in order.
+    /// The result of a scan. Numbers are those of pages in a main file, of frames in a WAL; all in order.
     package struct Report: Hashable, Sendable {
-        /// Fail their authentication: changed, moved, or written under another key or salt.
+        /// Pages that are not authentic: changed, moved, or written under another key or salt.
         package var damaged: [UInt32] = []
-        /// Hold nothing but zeros: not authentic either, though SQLCipher accepts them in auto-vacuum databases, where
+        /// Pages of zeros: not authentic either, though SQLCipher accepts them in auto-vacuum databases, where
         /// `integrity_check` may pass as well.
         package var zero: [UInt32] = []
-        /// Lie beyond the end of the file.
+        /// Pages after the end of the file.
         package var missing: [UInt32] = []
-        /// How many were read and checked.
+        /// The number of pages that were read and checked.
         package var checked = 0
         /// Whether the scan was cancelled before its end.
         package var wasCancelled = false
 
-        /// Whether every page was there and authentic.
+        /// Whether every page exists and is authentic.
         package var isClean: Bool { damaged.isEmpty && zero.isEmpty && missing.isEmpty && !wasCancelled }
     }
 
-    /// Pages are read in pieces of this size.
+    /// Pages are read in batches of this size.
     private static let batchBytes = 256 * 1024
 
     /// Verifies pages 1 to `pageCount` of a main file, except the page of the lock bytes.
     ///
-    /// Blocks until done. A page that a live checkpointer is just writing can fail: check those again before judging.
+    /// Blocks until done. A page that a checkpoint is just writing can fail: check such pages again.
     ///
     /// - Parameters:
-    ///   - skipped: Pages whose valid image is in the write-ahead log.
-    ///   - workers: How many threads.
-    ///   - progress: Told how many pages are done, on any thread and not strictly in order.
-    ///   - isCancelled: Asked before each batch.
+    ///   - skipped: Pages whose valid image is in the WAL.
+    ///   - workers: The number of threads.
+    ///   - progress: Called with the number of finished pages, on any thread and not strictly in order.
+    ///   - isCancelled: Called before each batch.
     /// - Throws: What `read` throws, and ``PageFormatError``.
     package static func verifyPages(
         keys: borrowing PageKeys,
@@ -56,7 +56,7 @@ package enum PageScan {
             row, keys: keys, workers: workers, read: read, progress: progress, isCancelled: isCancelled)
     }
 
-    /// Verifies every committed frame of a log.
+    /// Verifies every committed frame of a WAL.
     ///
     /// - Throws: What `read` throws, and ``PageFormatError``.
     /// - SeeAlso: ``verifyPages(keys:pageCount:skipping:workers:read:progress:isCancelled:)``
@@ -88,7 +88,7 @@ package enum PageScan {
         var strideBytes: Int
         var pageOffsetInStride: Int
         var count: Int
-        /// The page number at a place, which counts from 1; nil for places to pass over.
+        /// The page number at a position, which counts from 1; nil for positions to skip.
         var pageNumber: @Sendable (UInt32) -> UInt32?
     }
 
@@ -106,7 +106,7 @@ package enum PageScan {
                 byteCount: batch * row.strideBytes, alignment: 4096)
             defer { buffer.deallocate() }
             while let indexes = queue.take() {
-                // Where the log supersedes everything there is nothing to read.
+                // Where the WAL supersedes everything there is nothing to read.
                 if indexes.contains(where: { row.pageNumber(UInt32($0 + 1)) != nil }) {
                     let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<(indexes.count * row.strideBytes)])
                     let got = try read(row.firstOffset + indexes.lowerBound * row.strideBytes, piece)

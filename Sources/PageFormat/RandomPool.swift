@@ -1,6 +1,6 @@
 import StoreCrypto
 
-/// Random bytes drawn ahead in one call, because a call for each page costs more than the bytes.
+/// Random bytes drawn in advance in one call, because a call for each page costs more than the bytes.
 ///
 /// For values that become public with the page, never for keys.
 struct RandomPool: ~Copyable, Sendable {
@@ -9,7 +9,7 @@ struct RandomPool: ~Copyable, Sendable {
     private var bytes: [UInt8] = []
     private var used = 0
 
-    /// Fills `target`; no byte is handed out twice.
+    /// Fills `target`; no byte is used twice.
     mutating func take(into target: UnsafeMutableRawBufferPointer) throws(CryptoError) {
         if target.isEmpty { return }
         if bytes.count - used < target.count {

@@ -1,7 +1,8 @@
-/// Finds rows of SQLite's tables in decrypted pages, where no connection is wanted.
+/// Finds rows of SQLite's tables in decrypted pages, without a connection.
 ///
-/// Only the values that lie in a row's own page are read: of a long row the first ones. Pages of a tree that is damaged, or
-/// changes while it is read, can say anything: nothing is read beyond a page, and no more pages than there are.
+/// Only the values in a row's own page are read: of a long row the first ones. The pages of a tree that is damaged, or
+/// that changes while it is read, can contain anything: nothing is read beyond a page, and no more pages than there
+/// are.
 /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#b_tree_pages>
 package struct TableReader {
     /// A value of a row.
@@ -15,13 +16,13 @@ package struct TableReader {
         case text([UInt8])
     }
 
-    /// A row: its number, and its values from the first on, as far as they lie in its page.
+    /// A row: its rowid, and its first values, as far as they are in its page.
     package struct Row: Hashable, Sendable {
         package let number: Int64
         package let values: [Value]
     }
 
-    /// The page at which the tree of the schema begins.
+    /// The root page of the schema table.
     package static let schemaRoot: UInt32 = 1
 
     private let pageCount: UInt32
@@ -31,16 +32,16 @@ package struct TableReader {
     /// - Parameters:
     ///   - pageCount: Pages of the database.
     ///   - usableBytes: Bytes of a page that SQLite uses for itself.
-    ///   - readPage: Gives a page as SQLite sees it.
+    ///   - readPage: Returns a page as SQLite sees it.
     package init(pageCount: UInt32, usableBytes: Int, readPage: @escaping (UInt32) throws -> [UInt8]) {
         self.pageCount = pageCount
         self.usableBytes = usableBytes
         self.readPage = readPage
     }
 
-    /// What `match` gives for the first row for which that is something, in the order of the rows.
+    /// The first result of `match` that is not nil, in the order of the rows.
     ///
-    /// - Parameter root: The page at which the table's tree begins.
+    /// - Parameter root: The root page of the table.
     /// - Throws: ``PageFormatError/damagedTree(page:)``; what reading a page throws.
     package func first<Result>(inTree root: UInt32, _ match: (Row) throws -> Result?) throws -> Result? {
         var waiting = [root]
@@ -65,11 +66,11 @@ package struct TableReader {
     }
 }
 
-/// One page of a table's tree. Whatever does not fit the format gives nil.
+/// One page of a table's tree. Whatever violates the format returns nil.
 private struct TreePage {
     enum Content {
         case children([UInt32])
-        /// Where the rows begin.
+        /// The offsets of the rows.
         case rows([Int])
     }
 
@@ -77,7 +78,7 @@ private struct TreePage {
     private static let leaf: UInt8 = 13
 
     private let bytes: [UInt8]
-    /// Where the header of the tree's page begins.
+    /// The offset of the b-tree page header.
     private let start: Int
     private let usableBytes: Int
 
@@ -113,7 +114,7 @@ private struct TreePage {
         return TableReader.Row(number: rowID, values: values(place, end))
     }
 
-    /// How many bytes of a row lie in its page.
+    /// How many bytes of a row are in its page.
     private func localBytes(of length: Int) -> Int {
         let most = usableBytes - 35
         guard length > most else { return length }
@@ -122,7 +123,7 @@ private struct TreePage {
         return local <= most ? local : least
     }
 
-    /// The values of a record between two places, up to the first that goes beyond.
+    /// The values of a record between two offsets, up to the first that ends after them.
     private func values(_ start: Int, _ end: Int) -> [TableReader.Value] {
         var type = start
         guard let headerBytes = varint(&type), let first = Int(exactly: headerBytes),
@@ -161,7 +162,7 @@ private struct TreePage {
 
     // MARK: Numbers
 
-    /// A big-endian number without a sign.
+    /// An unsigned big-endian number.
     private func number(at offset: Int, bytes count: Int) -> Int64? {
         guard offset >= 0, offset + count <= usableBytes else { return nil }
         var value: UInt64 = 0
@@ -169,13 +170,13 @@ private struct TreePage {
         return Int64(bitPattern: value)
     }
 
-    /// The same number with the sign that its first bit is.
+    /// The same number as a signed one.
     private func signed(_ value: Int64, bytes count: Int) -> Int64 {
         let unused = 64 - 8 * count
         return (value << unused) >> unused
     }
 
-    /// SQLite's numbers of 1 to 9 bytes: seven bits each, all eight of the ninth.
+    /// SQLite's varint of 1 to 9 bytes: seven bits each, all eight of the ninth.
     private func varint(_ place: inout Int) -> Int64? {
         var value: UInt64 = 0
         for index in 0..<9 {

@@ -1,4 +1,4 @@
-/// The running checksum of a write-ahead log: it finds torn writes, and anybody can compute it.
+/// The running checksum of a WAL: it detects torn writes, and anybody can compute it.
 ///
 /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#checksum_algorithm>
 package struct WALChecksum: Hashable, Sendable {
@@ -12,16 +12,16 @@ package struct WALChecksum: Hashable, Sendable {
         second = bytes.bigEndian(at: offset + 4, as: UInt32.self)
     }
 
-    /// Goes on over `bytes`, whose length is a multiple of 8 and whose address is one of 4.
+    /// Continues the checksum over `bytes`, whose length is a multiple of 8 and whose address is a multiple of 4.
     package mutating func add(_ bytes: UnsafeRawBufferPointer, bigEndian: Bool) {
         let before = (first, second)
-        // Plain words and indices: in builds without optimization a rotation walks over the log sixteen times as fast as
-        // with strides and unaligned loads, and so does not stay behind its writers.
+        // Plain words and indices: in builds without optimization a rotation walks over the WAL sixteen times as fast
+        // as with strides and unaligned loads, and so keeps up with its writers.
         (first, second) = bytes.withMemoryRebound(to: UInt32.self) { words in
             var (first, second) = before
             let count = words.count / 2 * 2
             var index = 0
-            // Swapping is decided once, so that the loop stays tight.
+            // The byte order is tested once, so that the loop stays tight.
             if bigEndian == (1.bigEndian == 1) {
                 while index < count {
                     first &+= words[index] &+ second
@@ -39,7 +39,7 @@ package struct WALChecksum: Hashable, Sendable {
         }
     }
 
-    /// Goes on over a frame: the first 8 bytes of its header, then its page.
+    /// Continues the checksum over a frame: the first 8 bytes of its header, then its page.
     package mutating func add(frame: UnsafeRawBufferPointer, bigEndian: Bool) {
         add(UnsafeRawBufferPointer(rebasing: frame[..<WALFrameHeader.Offset.salt1]), bigEndian: bigEndian)
         add(UnsafeRawBufferPointer(rebasing: frame[WALFrameHeader.headerBytes...]), bigEndian: bigEndian)

@@ -1,4 +1,4 @@
-/// The 24 bytes before each page in a write-ahead log.
+/// The 24 bytes before each page in a WAL.
 package struct WALFrameHeader: Hashable, Sendable {
     /// Bytes of the header; the page follows.
     package static let headerBytes = 24
@@ -13,11 +13,11 @@ package struct WALFrameHeader: Hashable, Sendable {
         package static let checksum2 = 20
     }
 
-    /// Which page the frame holds; 0 in no valid frame.
+    /// The number of the page in the frame; 0 in no valid frame.
     package var pageNumber: UInt32
-    /// Pages of the database after the commit that this frame ends; 0 in a frame that ends none.
+    /// Pages of the database after the commit that this frame ends; 0 in a frame that does not end one.
     package var databasePages: UInt32
-    /// Must be those of the log's header.
+    /// Must be those of the WAL's header.
     package var salts: WALSalts
     /// Over all frames up to and including this one.
     package var checksum: WALChecksum

@@ -1,12 +1,12 @@
-/// The first 32 bytes of a write-ahead log.
+/// The first 32 bytes of a WAL.
 ///
 /// - SeeAlso: <https://www.sqlite.org/fileformat2.html#walformat>
 package struct WALHeader: Hashable, Sendable {
     /// Bytes of the header; the first frame follows.
     package static let headerBytes = 32
-    /// The magic number with the lowest bit clear; the bit tells in which byte order checksums are computed.
+    /// The magic number with the lowest bit clear; the bit says in which byte order checksums are computed.
     package static let magic: UInt32 = 0x377f_0682
-    /// The only format version there is.
+    /// The only format version.
     package static let formatVersion: UInt32 = 3_007_000
 
     /// Offsets of the fields; Docs/Formats/Pages.md tabulates them.
@@ -25,14 +25,14 @@ package struct WALHeader: Hashable, Sendable {
     package var checksumsAreBigEndian: Bool
     /// Bytes of the page in each frame.
     package var pageBytes: Int
-    /// Counts how often the log was restarted.
+    /// Counts how often the WAL was reset.
     package var checkpointSequence: UInt32
-    /// Frames belong to this log only while they carry the same two salts; SQLite's, not the cipher's.
+    /// Frames belong to this run of the WAL only while they have the same two salts; SQLite's, not the cipher's.
     package var salts: WALSalts
-    /// The checksum from which that of the first frame goes on.
+    /// The initial checksum, with which that of the first frame continues.
     package var checksum: WALChecksum
 
-    /// Reads a header; nil when SQLite would not use it and takes the log for empty.
+    /// Reads a header; nil when SQLite would not use it and treats the WAL as empty.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= WALHeader.headerBytes else { return nil }
         let magic = bytes.bigEndian(at: Offset.magic, as: UInt32.self)
@@ -54,16 +54,16 @@ package struct WALHeader: Hashable, Sendable {
     /// Bytes from one frame to the next.
     package var frameStrideBytes: Int { WALFrameHeader.headerBytes + pageBytes }
 
-    /// Where a frame begins; frames count from 1.
+    /// The offset of a frame; frames count from 1.
     package func frameOffset(_ frame: UInt32) -> Int {
         WALHeader.headerBytes + (Int(frame) - 1) * frameStrideBytes
     }
 
-    /// Where the page of a frame begins; frames count from 1.
+    /// The offset of a frame's page; frames count from 1.
     package func pageOffset(ofFrame frame: UInt32) -> Int { frameOffset(frame) + WALFrameHeader.headerBytes }
 }
 
-/// The pair of numbers that ties frames to the present run of a log.
+/// The pair of numbers that ties frames to the present run of a WAL.
 package struct WALSalts: Hashable, Sendable {
     package var first: UInt32
     package var second: UInt32

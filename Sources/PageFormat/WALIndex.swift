@@ -1,18 +1,18 @@
 import StoreSharing
 
-/// The head of a wal-index, the file `<database>-shm`: what all connections agree that the log holds, how much of it is
-/// in the database file already, and up to where readers use it.
+/// The header of a wal-index, the file `<database>-shm`: what the WAL contains, how much of it is already in the
+/// database file, and which part readers use. All connections share it.
 ///
 /// SQLite keeps it in shared memory, in the byte order of the machine.
 /// - SeeAlso: <https://www.sqlite.org/walformat.html#the_wal_index_file_format>
 package struct WALIndex: Hashable, Sendable {
-    /// Bytes of the head; page numbers and hash tables follow.
+    /// Bytes of the header; page numbers and hash tables follow.
     package static let headerBytes = 136
-    /// The only version there is.
+    /// The only version.
     package static let formatVersion: UInt32 = 3_007_000
-    /// Readers share this many marks.
+    /// The number of read marks that readers share.
     package static let readMarkCount = 5
-    /// The value of a mark that nobody uses.
+    /// The value of an unused read mark.
     static let unusedMark: UInt32 = .max
 
     /// Offsets of the fields; Docs/Formats/Pages.md tabulates them.
@@ -30,27 +30,27 @@ package struct WALIndex: Hashable, Sendable {
         package static let copy = 48
         package static let checkpointedFrames = 96
         package static let readMarks = 100
-        /// The first of the bytes that SQLite locks: writing, checkpointing, recovering, then one for each read mark.
+        /// The first of the bytes that SQLite locks: write, checkpoint, recover, then one for each read mark.
         package static let locks = Int(WALLockByte.all.lowerBound)
     }
 
-    /// Frames of the log that were committed: SQLite's mxFrame. What follows them in the file never happened.
+    /// The committed frames of the WAL: SQLite's mxFrame. Later frames in the file were never committed.
     package var frames: UInt32
     /// Pages of the database at the last commit.
     package var databasePages: UInt32
-    /// The salts of the log that these frames belong to.
+    /// The salts of the run of the WAL to which these frames belong.
     package var salts: WALSalts
-    /// Frames that are in the database file already.
+    /// Frames that are already in the database file.
     package var checkpointedFrames: UInt32
-    /// The last frame that the readers of each mark may see; nil for marks that nobody uses. Those of the first read
-    /// the database file alone. A mark counts only while its byte is locked.
+    /// The last frame that the readers of each mark may see; nil for unused marks. Readers of the first mark read the
+    /// database file alone. A mark counts only while its byte is locked.
     package var readMarks: [UInt32?]
 
-    /// Reads a head; nil while it is being written, and when it is of another version.
+    /// Reads a header; nil while it is being written, and when it has another version.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count >= WALIndex.headerBytes else { return nil }
         func number(_ offset: Int) -> UInt32 { bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self) }
-        // It is written twice, one copy after the other, so that a reader notices that it comes in between.
+        // It is written twice, one copy after the other, so that a reader can detect an unfinished write.
         let first = UnsafeRawBufferPointer(rebasing: bytes[..<Offset.copy])
         let second = UnsafeRawBufferPointer(rebasing: bytes[Offset.copy..<2 * Offset.copy])
         guard first.elementsEqual(second), number(Offset.formatVersion) == WALIndex.formatVersion,
@@ -71,9 +71,9 @@ package struct WALIndex: Hashable, Sendable {
         }
     }
 
-    /// Whether readers of a mark keep frames of the log from being copied into the database file.
+    /// Whether readers of a mark keep frames of the WAL from being copied into the database file.
     package func blocksCheckpoints(readMark index: Int) -> Bool {
-        // Readers of the first use no log: they read the file, which must stay as it is.
+        // Readers of the first mark do not use the WAL: they read the file, which must not change.
         if index == 0 { return checkpointedFrames < frames }
         guard let mark = readMarks[index] else { return false }
         return mark < frames

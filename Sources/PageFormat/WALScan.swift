@@ -1,44 +1,44 @@
-/// What a write-ahead log holds that is committed: found by walking its frames as SQLite's recovery does.
+/// The committed content of a WAL, found by walking its frames as SQLite's recovery does.
 ///
-/// A walk ends at the first frame that does not belong: other salts, a wrong checksum, page number 0, a cut frame.
-/// What follows the last commit never happened. A frame can also be complete without having been published: while
+/// A walk ends at the first frame that does not belong: other salts, a wrong checksum, page number 0, an incomplete
+/// frame. Frames after the last commit do not count. A frame can also be complete without having been published: while
 /// other processes are connected, bound the walk by the wal-index's mxFrame.
 package struct WALScan: Sendable {
-    /// Reads from the log at an offset into a buffer, and returns how many bytes there were.
+    /// Reads from the WAL at an offset into a buffer, and returns the number of bytes read.
     package typealias Reader = (_ offset: Int, _ buffer: UnsafeMutableRawBufferPointer) throws -> Int
 
     /// How frames are checked.
     package enum Checking: Sendable {
-        /// Salts and cumulative checksums, as SQLite does; reads the whole log.
+        /// Salts and cumulative checksums, as SQLite does; reads the whole WAL.
         case checksums
-        /// Salts only: reads frame headers only, and may take stale or torn frames for sound ones.
+        /// Salts only: reads only frame headers, and may accept stale or torn frames.
         case saltsOnly
     }
 
-    /// The header of the log.
+    /// The header of the WAL.
     package let header: WALHeader
-    /// Frames up to the last commit; frames count from 1.
+    /// The number of frames up to the last commit; frames count from 1.
     package let committedFrames: UInt32
     /// Pages of the database at the last commit; 0 when nothing is committed.
     package let databasePages: UInt32
-    /// The page number that each committed frame holds, beginning with frame 1.
+    /// The page number of each committed frame, beginning with frame 1.
     package let pageNumbers: [UInt32]
     /// The checksum at the last commit; the header's when nothing is committed.
     package let checksum: WALChecksum
-    /// Sound frames behind the last commit.
+    /// Valid frames after the last commit.
     package let uncommittedFrames: UInt32
 
     /// The last committed frame of each page, without pages beyond the end of the database.
     package let lastFrames: [UInt32: UInt32]
 
-    /// Walks a log.
+    /// Walks a WAL.
     ///
     /// - Parameters:
-    ///   - fileBytes: Length of the log.
+    ///   - fileBytes: Length of the WAL.
     ///   - maximumFrame: The last frame to consider, as the wal-index's mxFrame; nil for all.
     ///   - visit: Called for each committed frame in order, commit by commit, with the frame's number and header. When
     ///     it throws, the walk ends.
-    /// - Returns: Nil when the log is empty or its header is not one that SQLite would use: it then holds nothing.
+    /// - Returns: Nil when the WAL is empty or its header is not one that SQLite would use: it then contains nothing.
     /// - Throws: What `read` and `visit` throw.
     package static func scan(
         fileBytes: Int,
@@ -55,7 +55,7 @@ package struct WALScan: Sendable {
         return WALScan(walk)
     }
 
-    /// The offset of a frame's page in the log.
+    /// The offset of a frame's page in the WAL.
     package func pageOffset(ofFrame frame: UInt32) -> Int { header.pageOffset(ofFrame: frame) }
 
     private static func readHeader(fileBytes: Int, read: Reader) throws -> WALHeader? {

@@ -1,4 +1,4 @@
-/// The walk behind ``WALScan``: what is committed so far, and what waits for its commit.
+/// The walk of ``WALScan``: the committed frames so far, and those that wait for their commit.
 struct WALWalk {
     let header: WALHeader
     let checking: WALScan.Checking
@@ -10,7 +10,7 @@ struct WALWalk {
     private var pendingHeaders: [WALFrameHeader] = []
     private var checksum: WALChecksum
 
-    /// Read at once; a frame of the largest pages fits several times.
+    /// The bytes of one read; several frames of the largest pages fit.
     private static let batchBytes = 512 * 1024
 
     init(header: WALHeader, checking: WALScan.Checking) {
@@ -68,7 +68,7 @@ struct WALWalk {
         }
     }
 
-    /// The header of a frame that belongs to this log; nil for the frame that ends the walk.
+    /// The header of a frame that belongs to this WAL; nil for the frame that ends the walk.
     private mutating func accept(_ frame: UnsafeRawBufferPointer) -> WALFrameHeader? {
         guard let frameHeader = WALFrameHeader(frame), frameHeader.salts == header.salts, frameHeader.pageNumber > 0
         else { return nil }

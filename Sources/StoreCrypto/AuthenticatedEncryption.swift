@@ -31,10 +31,10 @@ package enum AuthenticatedEncryption {
         return sealed
     }
 
-    /// Decrypts what ``seal(_:key:nonce:additionalData:)`` made.
+    /// Decrypts the result of ``seal(_:key:nonce:additionalData:)``.
     ///
-    /// - Returns: The secret, or nil when key, nonce, ciphertext or additional data are not those of the sealing. Nothing
-    ///   of a secret that is not authentic is given out.
+    /// - Returns: The secret, or nil when key, nonce, ciphertext or additional data are not those of the sealing. A
+    ///   secret that is not authentic is never returned, not even a part of it.
     package static func open(
         _ sealed: [UInt8], key: borrowing SecretBytes, nonce: [UInt8], additionalData: [UInt8]
     ) throws(CryptoError) -> SecretBytes? {
@@ -55,14 +55,14 @@ package enum AuthenticatedEncryption {
         }
         try CryptoError.check(isProcessed, "EVP_DecryptUpdate")
         guard isAuthentic else {
-            // A tag that does not fit is an answer, not a failure of the library.
+            // A tag that does not match is a result, not a failure of the library.
             ERR_clear_error()
             return nil
         }
         return secret
     }
 
-    /// One message in libcrypto.
+    /// One libcrypto operation.
     private struct Context: ~Copyable {
         private let context: OpaquePointer
 
@@ -71,11 +71,11 @@ package enum AuthenticatedEncryption {
                 throw CryptoError("EVP_CipherInit_ex2", reason: "the key or nonce has the wrong length")
             }
             let cipher = EVP_CIPHER_fetch(nil, "AES-256-GCM", nil)
-            // The context keeps a reference of its own.
+            // The context keeps its own reference.
             defer { EVP_CIPHER_free(cipher) }
             try CryptoError.check(cipher != nil, "EVP_CIPHER_fetch")
             guard let context = EVP_CIPHER_CTX_new() else { throw CryptoError.last("EVP_CIPHER_CTX_new") }
-            // 12 bytes are the length of nonce that GCM has unless it is told otherwise.
+            // 12 bytes are GCM's default length of the nonce.
             let status = key.withBytes { EVP_CipherInit_ex2(context, cipher, $0.bytes, nonce, encrypts ? 1 : 0, nil) }
             guard status == 1 else {
                 EVP_CIPHER_CTX_free(context)
@@ -100,7 +100,7 @@ package enum AuthenticatedEncryption {
             return status == 1 && Int(written) == input.count
         }
 
-        /// Ends the message; when decrypting, false says that the tag does not fit.
+        /// Ends the message; when decrypting, false means that the tag does not match.
         borrowing func finish() -> Bool {
             var written: Int32 = 0
             var rest: UInt8 = 0

@@ -3,14 +3,14 @@ extension CipherSettings {
     package static let saltBytes = 16
     /// Bytes of the data key, and of the MAC key derived from it.
     package static let keyBytes = 32
-    /// SQLCipher derives the MAC key under the salt with each byte changed by this mask.
+    /// SQLCipher derives the MAC key under the salt with this mask XORed to each byte.
     private static let macSaltMask: UInt8 = 0x3a
     /// Rounds from data key to MAC key: the input is a full-strength key already.
     private static let macKeyRounds = 2
 
     /// Derives the data key that SQLCipher derives from the same passphrase and salt.
     ///
-    /// - Throws: ``CryptoError`` when the salt has not 16 bytes or libcrypto refuses.
+    /// - Throws: ``CryptoError`` when the salt is not 16 bytes long or libcrypto fails.
     package func deriveDataKey(
         passphrase: UnsafeRawBufferPointer, salt: [UInt8]
     ) throws(CryptoError) -> SecretBytes {
@@ -21,7 +21,7 @@ extension CipherSettings {
 
     /// Derives the key of the page authentication codes.
     ///
-    /// - Throws: ``CryptoError`` when the salt has not 16 bytes or libcrypto refuses.
+    /// - Throws: ``CryptoError`` when the salt is not 16 bytes long or libcrypto fails.
     package func deriveMacKey(
         dataKey: borrowing SecretBytes, salt: [UInt8]
     ) throws(CryptoError) -> SecretBytes {
@@ -34,7 +34,7 @@ extension CipherSettings {
     }
 
     private static func checkSalt(_ salt: [UInt8]) throws(CryptoError) {
-        // SQLCipher takes a malformed salt silently, and such a file opens nowhere else.
+        // SQLCipher accepts a malformed salt silently, and such a file opens nowhere else.
         if salt.count != saltBytes {
             throw CryptoError("key derivation", reason: "the salt has \(salt.count) bytes instead of \(saltBytes)")
         }

@@ -1,6 +1,6 @@
 /// The settings under which SQLCipher derives keys and lays out pages.
 ///
-/// They decide together with key and salt whether a file can be read, so a store records them in its sidecar.
+/// With key and salt they determine whether a file can be read, so a store records them in its sidecar.
 /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/>
 public struct CipherSettings: Hashable, Sendable {
     /// Bytes of one database page: a power of two from 512 to 65,536.
@@ -28,7 +28,7 @@ public struct CipherSettings: Hashable, Sendable {
         self.hmacHash = hmacHash
     }
 
-    /// SQLCipher 4's defaults: the salt stands in the first 16 bytes of the file.
+    /// SQLCipher 4's defaults: the salt is in the first 16 bytes of the file.
     public static let sqlCipher4 = CipherSettings()
     /// SQLCipher 4 with 32 readable header bytes: what CipherStore creates.
     public static let plaintextHeader = CipherSettings(plaintextHeaderBytes: 32)
@@ -44,7 +44,7 @@ public struct CipherSettings: Hashable, Sendable {
     }
 }
 
-/// A hash function that SQLCipher can be told to use.
+/// A hash function that SQLCipher supports.
 public enum HashAlgorithm: String, Hashable, Sendable, CaseIterable {
     case sha1
     case sha256

@@ -6,7 +6,7 @@ import COpenSSL
 public struct CryptoError: Error, Hashable, Sendable {
     /// The call that failed, as `PKCS5_PBKDF2_HMAC`.
     public let operation: String
-    /// The reason that the library or the check before the call gives.
+    /// The reason, from the library or from the check before the call.
     public let reason: String
 
     package init(_ operation: String, reason: String) {
@@ -17,7 +17,7 @@ public struct CryptoError: Error, Hashable, Sendable {
     /// Takes the reason from the error queue of this thread, and empties the queue.
     static func last(_ operation: String) -> CryptoError {
         let code = ERR_peek_last_error()
-        // Only the reason: the data that a call may attach to an error is not ours to print.
+        // Only the reason: the data that a call may attach to an error must not be printed.
         let reason = ERR_reason_error_string(code).map { String(cString: $0) }
         ERR_clear_error()
         return CryptoError(operation, reason: reason ?? "no reason given by libcrypto")

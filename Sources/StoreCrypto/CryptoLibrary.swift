@@ -1,11 +1,11 @@
 import COpenSSL
 
-/// libcrypto as a part of this process.
+/// The lifetime of libcrypto in this process.
 package enum CryptoLibrary {
-    /// Lets libcrypto live as long as the process; asked for before anything else of it is used.
+    /// Keeps libcrypto initialised until the process ends; evaluated before any other use of it.
     ///
-    /// By itself it frees what it works with when the process calls `exit`, while other threads go on: a store that opens
-    /// its connections anew at that moment, behind a rotation, would crash in it. A program that has used libcrypto before
-    /// has decided that already.
+    /// By default it frees its state when the process calls `exit`, while other threads still run: a store that opens
+    /// its connections again at that moment, after a rotation, would crash in it. Where the program has used libcrypto
+    /// before, this has no effect.
     package static let livesUntilTheEnd = OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) == 1
 }

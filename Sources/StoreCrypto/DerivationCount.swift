@@ -1,8 +1,8 @@
 import Synchronization
 
-/// How many slow derivations, from what people remember, this process has done; tests count them.
+/// The number of slow derivations, from passphrases, of this process; tests count them.
 ///
-/// Release builds have none of it.
+/// Release builds do not contain it.
 package enum DerivationCount {
     #if DEBUG
         private static let count = Atomic<Int>(0)

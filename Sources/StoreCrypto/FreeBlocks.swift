@@ -1,16 +1,16 @@
-/// Which blocks of a heap are free: a pure value that hands out runs of neighbouring blocks, lowest first.
+/// The free blocks of a heap: a pure value that allocates runs of adjacent blocks, lowest first.
 struct FreeBlocks: Equatable {
     /// Runs of free blocks, ascending; two runs never touch.
     private(set) var runs: [Range<Int>]
     private let count: Int
 
-    /// - Parameter count: How many blocks there are, all free.
+    /// - Parameter count: The number of blocks, all free.
     init(count: Int) {
         self.count = max(count, 0)
         runs = count > 0 ? [0..<count] : []
     }
 
-    /// Takes `wanted` neighbouring blocks.
+    /// Allocates `wanted` adjacent blocks.
     ///
     /// - Returns: The blocks; nil when no run is long enough.
     mutating func take(_ wanted: Int) -> Range<Int>? {

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Derivations from what people remember that need much memory, so that guessing on special hardware pays less.
+/// Memory-hard derivations from passphrases, which make guessing on special hardware expensive.
 extension KeyDerivation {
     /// Derives a key from a passphrase with scrypt.
     ///
@@ -9,8 +9,8 @@ extension KeyDerivation {
     /// - Parameters:
     ///   - log2Rounds: log2 N, 1 or more.
     ///   - blockSize: r, 1 or more.
-    ///   - lanes: p, 1 or more; computed one after another.
-    ///   - memoryLimitBytes: More than this is refused before anything is allocated.
+    ///   - lanes: p, 1 or more; computed one after the other.
+    ///   - memoryLimitBytes: A larger memory is refused before anything is allocated.
     /// - SeeAlso: RFC 7914.
     package static func scrypt(
         password: UnsafeRawBufferPointer, salt: [UInt8], log2Rounds: Int, blockSize: Int, lanes: Int,
@@ -23,7 +23,7 @@ extension KeyDerivation {
         DerivationCount.add()
         var status: Int32 = 0
         let key = SecretBytes(count: keyBytes) { output in
-            // libcrypto takes a nil password for "not given", which is not the same as an empty one.
+            // libcrypto takes a nil password for "not given", which differs from an empty one.
             let start = password.baseAddress ?? UnsafeRawPointer(output.baseAddress)
             status = EVP_PBE_scrypt(
                 start?.assumingMemoryBound(to: CChar.self), password.count, salt, salt.count, UInt64(1) << log2Rounds,
@@ -43,15 +43,15 @@ extension KeyDerivation {
 
     /// Derives a key from a passphrase with Argon2id.
     ///
-    /// libcrypto takes the memory from the process's secure heap where some other part of the program has set that up
-    /// (`CRYPTO_secure_malloc_init`), and fails when it is too small. This library does not set it up.
+    /// libcrypto allocates the memory from the process's secure heap where another part of the program has set that up
+    /// (`CRYPTO_secure_malloc_init`), and fails when the heap is too small. This library does not set it up.
     ///
     /// - Parameters:
-    ///   - pepper: A key that is stored apart from what is derived, RFC 9106's secret value K.
+    ///   - pepper: A key that is stored apart from the derived key, RFC 9106's secret value K.
     ///   - associatedData: RFC 9106's X.
     ///   - memoryKiB: Memory, at least 8 KiB for each lane.
     ///   - iterations: Passes over that memory, 1 or more.
-    ///   - lanes: Independent parts of the memory; computed one after another, by one thread.
+    ///   - lanes: Independent parts of the memory; computed one after the other, by one thread.
     /// - Throws: ``CryptoError``, also when the library has no Argon2id (``hasArgon2id``).
     /// - SeeAlso: RFC 9106.
     package static func argon2id(

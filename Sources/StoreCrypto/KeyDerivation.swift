@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Derives keys: from what people remember (PBKDF2) and from other keys (HKDF).
+/// Derives keys: from passphrases (PBKDF2) and from other keys (HKDF).
 package enum KeyDerivation {
     /// Derives a key from a passphrase with PBKDF2-HMAC.
     ///
@@ -23,7 +23,7 @@ package enum KeyDerivation {
         if rounds > 2 { DerivationCount.add() }
         var status: Int32 = 0
         let key = SecretBytes(count: keyBytes) { output in
-            // libcrypto takes a nil password for "not given", which is not the same as an empty one.
+            // libcrypto takes a nil password for "not given", which differs from an empty one.
             let start = password.baseAddress ?? UnsafeRawPointer(output.baseAddress)
             status = PKCS5_PBKDF2_HMAC(
                 start?.assumingMemoryBound(to: CChar.self), passwordCount, salt, saltCount, rounds,
@@ -33,7 +33,7 @@ package enum KeyDerivation {
         return key
     }
 
-    /// Derives a key from another key with HKDF-SHA256; each purpose has a label of its own.
+    /// Derives a key from another key with HKDF-SHA256; each purpose has its own label.
     ///
     /// - SeeAlso: RFC 5869.
     package static func hkdf(

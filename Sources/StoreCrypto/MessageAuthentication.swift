@@ -1,8 +1,8 @@
 import COpenSSL
 
-/// One-shot HMACs and the comparison that goes with them.
+/// One-shot HMACs and their comparison.
 package enum MessageAuthentication {
-    /// Authenticates a message; the result has as many bytes as the hash's digest.
+    /// Authenticates a message; the code is as long as the hash's digest.
     package static func hmac(
         _ hash: HashAlgorithm, key: borrowing SecretBytes, _ message: UnsafeRawBufferPointer
     ) throws(CryptoError) -> [UInt8] {
@@ -11,7 +11,7 @@ package enum MessageAuthentication {
         return code
     }
 
-    /// Authenticates a message; the result has as many bytes as the hash's digest.
+    /// Authenticates a message; the code is as long as the hash's digest.
     package static func hmac(
         _ hash: HashAlgorithm, key: borrowing SecretBytes, _ message: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
@@ -20,7 +20,7 @@ package enum MessageAuthentication {
         return code
     }
 
-    /// The code, or nothing at all when libcrypto failed.
+    /// The code; empty when libcrypto failed.
     private static func computeCode(
         _ hash: HashAlgorithm, key: UnsafeRawBufferPointer, _ message: UnsafeRawBufferPointer
     ) -> [UInt8] {

@@ -11,7 +11,7 @@ package struct PageAuthenticator: ~Copyable, @unchecked Sendable {
 
     package init(hash: HashAlgorithm, key: borrowing SecretBytes) throws(CryptoError) {
         let algorithm = EVP_MAC_fetch(nil, "HMAC", nil)
-        // The context keeps a reference of its own.
+        // The context keeps its own reference.
         defer { EVP_MAC_free(algorithm) }
         try CryptoError.check(algorithm != nil, "EVP_MAC_fetch")
         guard let context = EVP_MAC_CTX_new(algorithm) else { throw CryptoError.last("EVP_MAC_CTX_new") }
@@ -28,7 +28,7 @@ package struct PageAuthenticator: ~Copyable, @unchecked Sendable {
 
     /// Authenticates `message` followed by `number` as a little-endian 32-bit word.
     ///
-    /// - Parameter output: Room for at least ``codeBytes`` bytes.
+    /// - Parameter output: A buffer of at least ``codeBytes`` bytes.
     package mutating func authenticate(
         _ message: UnsafeRawBufferPointer, number: UInt32, into output: UnsafeMutableRawBufferPointer
     ) throws(CryptoError) {

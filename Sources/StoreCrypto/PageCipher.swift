@@ -14,7 +14,7 @@ package struct PageCipher: ~Copyable, @unchecked Sendable {
     private let encryptor: OpaquePointer
     private let decryptor: OpaquePointer
 
-    /// - Throws: ``CryptoError`` when the key has not 32 bytes or libcrypto refuses.
+    /// - Throws: ``CryptoError`` when the key is not 32 bytes long or libcrypto fails.
     package init(key: borrowing SecretBytes) throws(CryptoError) {
         let encryptor = try Self.makeContext(key: key, encrypts: true)
         do throws(CryptoError) {
@@ -52,7 +52,7 @@ package struct PageCipher: ~Copyable, @unchecked Sendable {
             throw CryptoError("EVP_CipherInit_ex2", reason: "the key has \(key.count) bytes instead of 32")
         }
         let cipher = EVP_CIPHER_fetch(nil, "AES-256-CBC", nil)
-        // The context keeps a reference of its own.
+        // The context keeps its own reference.
         defer { EVP_CIPHER_free(cipher) }
         try CryptoError.check(cipher != nil, "EVP_CIPHER_fetch")
         guard let context = EVP_CIPHER_CTX_new() else { throw CryptoError.last("EVP_CIPHER_CTX_new") }
@@ -74,7 +74,7 @@ package struct PageCipher: ~Copyable, @unchecked Sendable {
         }
         let vector = initializationVector.assumingMemoryBound(to: UInt8.self)
         var written: Int32 = 0
-        // No EVP_CipherFinal: without padding nothing is left over, and the next vector starts anew.
+        // No EVP_CipherFinal: without padding nothing is left over, and the next vector restarts the operation.
         guard EVP_CipherInit_ex2(context, nil, nil, vector, -1, nil) == 1,
             EVP_CipherUpdate(context, output.bytes, &written, input.bytes, count) == 1,
             written == count

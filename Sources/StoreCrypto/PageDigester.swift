@@ -1,11 +1,12 @@
 import COpenSSL
 
-/// A fast fingerprint of a page's content under a random key that lives as long as the comparison: GMAC, keyed once for
-/// many pages.
+/// A fast fingerprint of a page's content under a random key that exists only during the comparison: GMAC, keyed once
+/// for many pages.
 ///
-/// Equal pages of the same number have equal fingerprints, and others have not, also when somebody chose them who does not
-/// know the key. The page's number is the nonce, so one number may see several contents. That would give the key away to
-/// someone who reads the fingerprints; they never leave the memory of the process that made them.
+/// Equal pages of the same number have equal fingerprints. Different pages have different ones, even when an attacker
+/// who does not know the key has chosen them. The page's number is the nonce, so one number may be used with several
+/// contents. That would reveal the key to a reader of the fingerprints; they never leave the memory of the process that
+/// made them.
 /// - SeeAlso: NIST SP 800-38D.
 // Safe because: the context has one owner, and every use of it is mutating.
 package struct PageDigester: ~Copyable, @unchecked Sendable {
@@ -16,13 +17,13 @@ package struct PageDigester: ~Copyable, @unchecked Sendable {
 
     private let context: OpaquePointer
 
-    /// - Throws: ``CryptoError`` when the key has not 32 bytes or libcrypto refuses.
+    /// - Throws: ``CryptoError`` when the key is not 32 bytes long or libcrypto fails.
     package init(key: borrowing SecretBytes) throws(CryptoError) {
         guard key.count == Self.keyBytes else {
             throw CryptoError("EVP_CipherInit_ex2", reason: "the key has \(key.count) bytes instead of 32")
         }
         let cipher = EVP_CIPHER_fetch(nil, "AES-256-GCM", nil)
-        // The context keeps a reference of its own.
+        // The context keeps its own reference.
         defer { EVP_CIPHER_free(cipher) }
         try CryptoError.check(cipher != nil, "EVP_CIPHER_fetch")
         guard let context = EVP_CIPHER_CTX_new() else { throw CryptoError.last("EVP_CIPHER_CTX_new") }
@@ -42,7 +43,7 @@ package struct PageDigester: ~Copyable, @unchecked Sendable {
         guard let count = Int32(exactly: content.count) else {
             throw CryptoError("EVP_CipherUpdate", reason: "the page is too long")
         }
-        // Twelve of these bytes are the nonce, as GCM has it unless it is told otherwise.
+        // Twelve of these bytes are the nonce, GCM's default length.
         let nonce = SIMD4<UInt32>(number, 0, 0, 0)
         var digest = Digest.zero
         var written: Int32 = 0

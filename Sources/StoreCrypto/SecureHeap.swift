@@ -4,16 +4,16 @@ import Synchronization
 
 /// The heap for secrets: locked in memory, kept out of core dumps, between guard pages; one for each process.
 ///
-/// Where the limit on locked memory (RLIMIT_MEMLOCK) leaves no room, secrets live in ordinary memory and are wiped all
-/// the same.
+/// Where the limit on locked memory (RLIMIT_MEMLOCK) is too low, secrets are in ordinary memory and are wiped all the
+/// same.
 ///
-/// libcrypto has such a heap, too, and a library cannot use it: it is one for the whole program, and as soon as it is
-/// set up, libcrypto takes the memory of Argon2id (16 MiB and more) from there alone, and fails when it is smaller.
+/// libcrypto has such a heap too, but a library cannot use it: there is one for the whole program, and once it is set
+/// up, libcrypto allocates the memory of Argon2id (16 MiB and more) only there, and fails when the heap is smaller.
 /// <https://docs.openssl.org/3.5/man3/OPENSSL_secure_malloc/>
 struct SecureHeap: ~Copyable, Sendable {
-    /// Sizes to ask for, largest first: 1 MiB, and what fits below the 64 KiB limit of older systems.
+    /// Sizes to try, largest first; 32 KiB fits below the 64 KiB limit of older systems.
     private static let heapBytes = [1 << 20, 1 << 18, 1 << 15]
-    /// What is handed out begins at a multiple of this; a 32-byte key takes two blocks.
+    /// Allocations begin at a multiple of this; a 32-byte key takes two blocks.
     private static let blockBytes = 16
 
     private static let shared: SecureHeap? = {
@@ -24,7 +24,7 @@ struct SecureHeap: ~Copyable, Sendable {
     /// Whether the heap exists, which means that the kernel has locked it.
     static var isLocked: Bool { shared != nil }
 
-    /// Allocates `count` bytes for a secret, in the locked heap while it has room.
+    /// Allocates `count` bytes for a secret, in the locked heap while it has space.
     static func allocate(_ count: Int) -> UnsafeMutableRawPointer {
         let bytes = max(count, 1)
         if let locked = shared?.allocate(bytes) { return locked }
@@ -32,7 +32,7 @@ struct SecureHeap: ~Copyable, Sendable {
         return ordinary
     }
 
-    /// Wipes and frees what ``allocate(_:)`` returned for the same count.
+    /// Wipes and frees memory of ``allocate(_:)`` of the same length.
     static func wipeAndFree(_ address: UnsafeMutableRawPointer, _ count: Int) {
         let bytes = max(count, 1)
         if shared?.wipeAndFree(address, bytes) == true { return }
@@ -47,7 +47,7 @@ struct SecureHeap: ~Copyable, Sendable {
         free = Mutex(FreeBlocks(count: pages.byteCount / Self.blockBytes))
     }
 
-    /// - Returns: nil when no room is left.
+    /// - Returns: nil when there is not enough space.
     func allocate(_ bytes: Int) -> UnsafeMutableRawPointer? {
         let blocks = free.withLock { $0.take(Self.blocks(for: bytes)) }
         return blocks.map { pages.start + $0.lowerBound * Self.blockBytes }

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Random bytes that end up in public places: salts, initialization vectors, identifiers.
+/// Random bytes for public values: salts, initialization vectors, identifiers.
 ///
 /// Secrets come from ``SecretBytes/random(count:)`` instead.
 package enum SystemRandom {

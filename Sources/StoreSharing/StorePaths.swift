@@ -2,11 +2,11 @@ import StorePlatform
 
 /// The files of one database.
 package struct StorePaths: Sendable {
-    /// The database file, with every link on the way resolved: SQLite keeps its files beside the target of a link, so
-    /// all others belong there too.
+    /// The database file, with all links resolved: SQLite keeps its files beside the target of a link, so all other
+    /// files belong there too.
     package let database: String
 
-    /// A path that cannot be resolved is taken as it is; opening it says what is wrong.
+    /// Keeps a path that cannot be resolved; opening it reports the error.
     package init(_ path: String) { database = (try? Files.resolvingLinks(of: path)) ?? path }
 
     package var wal: String { database + "-wal" }

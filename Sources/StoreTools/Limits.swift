@@ -1,18 +1,18 @@
-/// Bounds of the tools, in one place.
+/// Every bound of this module.
 enum Limits {
-    /// How long a tool waits for other processes that open or make the store at its target.
+    /// How long a tool waits for other processes that open or create the store at its target.
     static let openingWait = Duration.seconds(30)
-    /// How long a page that does not authenticate is read again before it counts: a checkpoint may be writing it, or the WAL
-    /// be reset.
+    /// How long a page that is not authentic is read again before that counts: a checkpoint may be writing it, or the
+    /// WAL may be reset.
     static let recheckTime = Duration.milliseconds(100)
-    /// The pause between two of these readings.
+    /// The pause between two such reads.
     static let recheckPause = Duration.milliseconds(5)
     /// Messages of `integrity_check`.
     static let integrityMessages = 100
-    /// Bytes of a file that are copied at once.
+    /// Bytes of a file that are copied in one step.
     static let copiedBytes = 1 << 20
-    /// A WAL that is larger needs attention.
+    /// The size from which a WAL needs attention.
     static let largeWALBytes = 256 << 20
-    /// How far the clocks of machines may be apart before a time counts as one that is still to come, in seconds.
+    /// How far the clocks of machines may differ before a time counts as a future one, in seconds.
     static let clockTolerance: UInt64 = 300
 }

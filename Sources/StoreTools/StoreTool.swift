@@ -2,8 +2,8 @@ import Dispatch
 import StorePlatform
 import Synchronization
 
-/// What all tools have in common: a value that says what is to be done, and ``run(isCancelled:progress:onNotice:)``, which
-/// does it and returns what was found or made.
+/// The common form of all tools: a value that describes the work, and ``run(isCancelled:progress:onNotice:)``, which
+/// does it and returns the result.
 ///
 /// ```swift
 /// let verification = StoreVerification("app.db", unlockedBy: .keyFile(path: "app.key"))
@@ -11,15 +11,15 @@ import Synchronization
 /// if !report.isSound { print(report.problems) }
 /// ```
 ///
-/// Nothing is done before `run`, and each call of it does the work again. The store may be open in the same process and in
-/// others, unless the tool says that nobody may have it open.
+/// Nothing is done before `run`, and each call of it does the work again. The store may be open in the same process and
+/// in others, unless the tool says that no process may have it open.
 public protocol StoreTool: Sendable {
-    /// What was found or made.
+    /// The result of the work.
     associatedtype Report: Sendable
 
     /// Does the work. Programs call ``run(isCancelled:progress:onNotice:)`` instead.
     ///
-    /// - Parameter run: Is asked whether to go on, and takes progress and notices.
+    /// - Parameter run: Says whether to continue, and receives progress and notices.
     func perform(_ run: ToolRun) throws -> Report
 }
 
@@ -27,11 +27,11 @@ extension StoreTool {
     /// Does the work on this thread.
     ///
     /// - Parameters:
-    ///   - isCancelled: Asked often, on any thread; true ends the work with `CancellationError`, and what it had begun is
-    ///     removed. Asked no more once what was made is being put in place.
-    ///   - progress: Called on any thread, by one at a time; its values never go back.
-    ///   - onNotice: Called at once with what went well all the same but should be known: a sentence for a log. Without it
-    ///     notices are in the report alone.
+    ///   - isCancelled: Called often, on any thread; true ends the work with `CancellationError`, and what it had begun
+    ///     is removed. No longer called once the result is being put in place.
+    ///   - progress: Called on any thread, by one thread at a time; its values never decrease.
+    ///   - onNotice: Called at once with what did not fail but should be known: a sentence to be logged. Without it
+    ///     notices are only in the report.
     /// - Throws: What the tool's documentation names; `CancellationError`.
     @discardableResult
     public func run(
@@ -41,13 +41,13 @@ extension StoreTool {
         try perform(ToolRun(isCancelled: isCancelled, progress: progress, onNotice: onNotice))
     }
 
-    /// Does the work on this thread, and reports how far it is.
+    /// Does the work on this thread, and reports progress.
     @discardableResult
     public func run(progress: @escaping @Sendable (ToolProgress) -> Void) throws -> Report {
         try run(isCancelled: nil, progress: progress)
     }
 
-    /// Does the work on a thread of its own, and ends with `CancellationError` when the task is cancelled.
+    /// Does the work on another thread, and ends with `CancellationError` when the task is cancelled.
     ///
     /// - Parameters: As ``run(isCancelled:progress:onNotice:)``.
     @discardableResult
@@ -57,7 +57,7 @@ extension StoreTool {
         let run = ToolRun(progress: progress, onNotice: onNotice)
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                // It takes seconds to hours, and waits for locks: no work for the threads of tasks.
+                // It takes seconds to hours, and waits for locks: it must not block the threads of tasks.
                 DispatchQueue.global().async { continuation.resume(with: Result { try perform(run) }) }
             }
         } onCancel: {
@@ -66,9 +66,9 @@ extension StoreTool {
     }
 }
 
-/// How far a tool is. Phases come in the order in which they are listed, each at most once.
+/// The progress of a tool. Phases come in the order in which they are listed, each at most once.
 public struct ToolProgress: Hashable, Sendable {
-    /// What is being done.
+    /// The kind of work under way.
     public enum Phase: String, Hashable, Sendable, CaseIterable {
         /// The source is read and hashed; counted in rows.
         case readingSource
@@ -87,9 +87,9 @@ public struct ToolProgress: Hashable, Sendable {
     }
 
     public let phase: Phase
-    /// What of the phase is done, in its unit.
+    /// How much of the phase is done, in its unit.
     public let done: Int
-    /// What the phase has to do, in its unit; nil where that is not known.
+    /// The size of the phase, in its unit; nil where that is not known.
     public let total: Int?
     /// The table whose rows are copied; nil in other phases.
     public let table: String?
@@ -102,7 +102,7 @@ public struct ToolProgress: Hashable, Sendable {
     }
 }
 
-/// One run of a tool: whether it is to end, and where its progress and its notices go.
+/// One run of a tool: whether it must end, and the receivers of its progress and notices.
 public final class ToolRun: Sendable {
     private let isCancelledOutside: (@Sendable () -> Bool)?
     private let progress: (@Sendable (ToolProgress) -> Void)?
@@ -114,7 +114,7 @@ public final class ToolRun: Sendable {
         var notices: [String] = []
         var newest: ToolProgress?
         var reported: ToolProgress?
-        /// Whether a thread is calling `progress`, and reports what comes meanwhile.
+        /// Whether a thread is calling `progress`; it also reports values that arrive meanwhile.
         var isReporting = false
     }
 
@@ -128,16 +128,16 @@ public final class ToolRun: Sendable {
         self.onNotice = onNotice
     }
 
-    /// Ends the run as soon as it asks, with `CancellationError`.
+    /// Makes the run end at its next check, with `CancellationError`.
     public func cancel() { isEnded.store(true, ordering: .releasing) }
 
-    /// Whether the run is to end.
+    /// Whether the run must end.
     public var isCancelled: Bool { isEnded.load(ordering: .acquiring) || isCancelledOutside?() == true }
 
-    /// - Throws: `CancellationError` when the run is to end.
+    /// - Throws: `CancellationError` when the run must end.
     func check() throws { if isCancelled { throw CancellationError() } }
 
-    /// Reports progress unless a later value was reported already: several threads count the same phase.
+    /// Reports progress unless a later value was already reported: several threads count the same phase.
     func report(_ value: ToolProgress) {
         guard let progress else { return }
         let isReporter = state.withLock { state in

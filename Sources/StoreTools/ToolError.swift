@@ -1,38 +1,38 @@
 import CipherStore
 import StorePlatform
 
-/// Why a tool did not do what it was asked, where the reason is not that of a store (`StoreError`), of SQLite
-/// (`DatabaseError`) or of the system (`SystemError`).
+/// Why a tool failed, where the reason is not an error of a store (`StoreError`), of SQLite (`DatabaseError`) or of the
+/// system (`SystemError`).
 ///
 /// Errors compare by their ``code``: `catch let error as ToolError where error.code == .exists`.
 public struct ToolError: Error, Sendable {
-    /// What kind of error this is. The raw value is a stable name for programs.
+    /// The kind of the error. The raw value is a stable name for programs.
     public enum Code: String, Hashable, Sendable, CaseIterable {
-        /// There is no file at the path that is to be read.
+        /// The input file does not exist.
         case noSuchFile
-        /// There is no directory for the file that is to be made.
+        /// The directory of the file to be created does not exist.
         case noDirectory
-        /// The file that is to be made, or one that belongs to it, is there already.
+        /// The file to be created, or one that belongs to it, already exists.
         case exists
-        /// The file is no plain SQLite database.
+        /// The file is not a plain SQLite database.
         case notPlain
         /// The plain database cannot be read without writing: its journal or WAL needs recovery.
         case plainNeedsRecovery
-        /// The file is no SQLCipher database that can become a store.
+        /// The file is not an SQLCipher database that can become a store.
         case notAdoptable
-        /// The file that is to be adopted is a store.
+        /// The file to be adopted is a store already.
         case alreadyStore
         /// The key opens the file with the settings of another version of SQLCipher.
         case otherVersion
-        /// The store cannot be read without writing beside it, which this user may not.
+        /// The store cannot be read without creating files beside it, which this user may not.
         case needsWriting
-        /// What was made, read back, differs from its source. Nothing was put in place.
+        /// The result, read back, differs from its source. Nothing was put in place.
         case contentDiffers
         /// A store was made and verified, and a last step failed.
         case importInterrupted
         /// The file is converted, and a step after that failed.
         case adoptionInterrupted
-        /// The store is complete, and what was to be done with it then failed: see ``ToolError/cause``.
+        /// The store is complete, and a later step with it failed: see ``ToolError/cause``.
         case incomplete
     }
 
@@ -54,7 +54,7 @@ public struct ToolError: Error, Sendable {
         self.cause = cause
     }
 
-    /// What happened and why, of any error that a tool throws.
+    /// What happened and why, for any error that a tool throws.
     package static func explanation(of error: any Error) -> String {
         switch error {
         case let error as ToolError: "\(error.what) \(error.why)"

@@ -2,12 +2,12 @@ import CipherStore
 import StorePlatform
 import StoreTools
 
-/// What the program tells the shell when it ends; `Docs/Commands.md` has the table.
+/// The exit code of the program; `Docs/Commands.md` has the table.
 enum ExitCode: Int32, CaseIterable {
     case ok = 0
-    /// Failed for a reason that has no code of its own, as an SQL error.
+    /// Failed for a reason without its own code, such as an SQL error.
     case failed = 1
-    /// The command did its work and found something that somebody should look at.
+    /// The command did its work and found something that needs attention.
     case needsAttention = 2
     case usage = 64
     case damagedData = 65
@@ -15,13 +15,13 @@ enum ExitCode: Int32, CaseIterable {
     case storeInUse = 69
     case inputOutput = 74
     case tryAgain = 75
-    /// The wrong key, or no permission.
+    /// The wrong key, or missing permission.
     case notPermitted = 77
     case unsupported = 78
-    /// Ended by SIGINT, SIGTERM or SIGHUP; what was begun is taken back.
+    /// Ended by SIGINT, SIGTERM or SIGHUP; what was begun is undone.
     case interrupted = 130
 
-    /// What it means, in a few words.
+    /// Its meaning, in a few words.
     var meaning: String {
         switch self {
         case .ok: "done"
@@ -55,7 +55,7 @@ enum ExitCode: Int32, CaseIterable {
     }
 
     init(_ error: ToolError) {
-        // Behind an error that says what is there stands the one that says why.
+        // An error that describes the state is caused by one that says why.
         if let cause = error.cause {
             self = ExitCode(cause)
             return

@@ -14,14 +14,14 @@ enum Program {
         ProcessInspector.disableBacktraces()
         IgnoredSignals.begin()
         do {
-            // A core dump of a process that has a store open holds its key.
+            // A core dump of a process with an open store contains its key.
             try ProcessInspector.disableCoreDumps()
-            // A command that is stopped by Ctrl-Z must keep nobody from writing.
+            // A command that Ctrl-Z stops must not block writers.
             try JobControlSuspension.begin()
             let code = try dispatch(arguments, console)
             return try handOver(after: code, arguments, console)
         } catch {
-            // Rows that were read before the error are results all the same.
+            // Rows that were read before the error are results as well.
             try? console.output.flush()
             let report = ErrorReport(error)
             Console.talk(isJSON ? report.json.text + "\n" : report.text)
@@ -29,11 +29,11 @@ enum Program {
         }
     }
 
-    /// Writes what is left of the result.
+    /// Writes the rest of the result.
     ///
-    /// A command that changes files has done its work by then: its report goes to standard error where standard output
-    /// cannot take it, and it does not fail, since whoever repeats it would do the work twice. A program that asked for JSON
-    /// gets an error that says so.
+    /// A command that changes files has done its work by then. If standard output fails, its report goes to standard
+    /// error and the command does not fail: a user who repeated it would do the work twice. A program that asked for
+    /// JSON gets an error that says so.
     private static func handOver(
         after code: ExitCode, _ arguments: [String], _ console: Console
     ) throws -> ExitCode {

@@ -10,14 +10,14 @@ extension Database {
         case immediateError
         /// It waits for at most this many seconds, then fails with `SQLITE_BUSY`.
         case timeout(TimeInterval)
-        /// It asks a function, which returns whether to try again. The number counts the earlier tries.
+        /// It calls a function, which returns whether to try again. The number counts the earlier tries.
         case callback(BusyCallback)
     }
 
     /// Decides whether to try for a lock again; the number counts the earlier tries.
     public typealias BusyCallback = @Sendable (_ numberOfTries: Int) -> Bool
 
-    /// Makes the connection wait as its configuration says: for the write slot (``waitForWriteSlot(_:sql:)``) and for SQLite's
+    /// Installs the waits of the configuration: for the write slot (``waitForWriteSlot(_:sql:)``) and for SQLite's
     /// locks (the busy handler). An interruption, and so a cancellation, ends every wait.
     func installBusyMode() {
         switch configuration.busyMode {
@@ -32,8 +32,8 @@ extension Database {
         }
     }
 
-    /// Makes the connection wait while it is set up: that takes locks for a moment only, so it waits for others even
-    /// where the configuration would not.
+    /// Makes the connection wait while it is set up. The setup holds locks only for a moment, so it waits for others
+    /// even where the configuration would not.
     func installSetUpBusyMode() {
         if case .immediateError = configuration.busyMode {
             waitForLocks(seconds: Limits.setUpWait)
@@ -42,14 +42,14 @@ extension Database {
         }
     }
 
-    /// Runs a block in which the connection waits for no lock.
+    /// Runs a block in which the connection does not wait for locks.
     func withoutWaiting<T>(_ body: () throws -> T) rethrows -> T {
         failWhenBusy()
         defer { installBusyMode() }
         return try body()
     }
 
-    /// Runs a block in which the connection waits for locks so long, whatever its configuration says.
+    /// Runs a block in which the connection waits for locks up to a limit, whatever its configuration says.
     func waiting<T>(upTo limit: Duration, _ body: () throws -> T) rethrows -> T {
         waitForLocks(seconds: limit / .seconds(1))
         defer { installBusyMode() }
@@ -104,14 +104,14 @@ extension Database {
     }
 }
 
-/// How a connection waits for locks, as its busy mode says at the moment.
+/// How a connection waits for locks at the moment, according to its busy mode.
 enum LockWait {
     case never
     case upTo(Duration)
     case asking(Database.BusyCallback)
 }
 
-/// How long a wait for a lock rests between its tries: shortly at first, since most locks are held for a moment.
+/// How long a wait for a lock pauses between its tries: first briefly, since most locks are held for a moment.
 private enum BusyPauses {
     private static let milliseconds: [Int] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100]
 
@@ -120,12 +120,12 @@ private enum BusyPauses {
     }
 }
 
-/// Who decides how long the write lock is waited for, and is informed of a long wait.
+/// The callbacks of a wait for the write lock: one may end it, one is called when it is long.
 package struct LockWaitWatch: Sendable {
-    /// Called again and again while the lock is waited for; true ends the wait with `CancellationError`.
+    /// Called repeatedly during the wait; true ends it with `CancellationError`.
     let isCancelled: @Sendable () -> Bool
-    /// Called once, on the waiting thread, when the wait has lasted two seconds: with the process that holds the lock, or
-    /// nil where the system does not show it.
+    /// Called once, on the waiting thread, when the wait has lasted two seconds: with the process that holds the lock,
+    /// or nil where the system does not show it.
     let onLongWait: (@Sendable (StoreHolder?) -> Void)?
 
     package init(isCancelled: @escaping @Sendable () -> Bool, onLongWait: (@Sendable (StoreHolder?) -> Void)? = nil) {
@@ -146,7 +146,7 @@ final class WatchedLockWait {
         self.path = path
     }
 
-    /// Whether the wait is to end; reports it once it is long.
+    /// Whether the wait must end; reports the wait once it is long.
     func isOver() -> Bool {
         if watch.isCancelled() { return true }
         if !hasReported, ContinuousClock.now >= reportTime {
@@ -156,7 +156,7 @@ final class WatchedLockWait {
         return false
     }
 
-    /// Another process that has the lock: this one may have the write slot, and wait for SQLite's lock behind it.
+    /// Another process that holds the lock. This process may hold the write slot and wait for SQLite's lock.
     private var blocker: StoreHolder? {
         guard let holders = try? StoreHolders(of: path) else { return nil }
         let others = holders.filter { $0.process != ProcessInspector.currentProcess }
@@ -166,7 +166,7 @@ final class WatchedLockWait {
 }
 
 extension Database {
-    /// Runs a block whose waits for the write lock somebody watches.
+    /// Runs a block with a ``LockWaitWatch`` over its waits for the write lock.
     ///
     /// - Throws: `CancellationError` when the watch ended a wait; what `body` throws.
     func watchingLockWaits<T>(_ watch: LockWaitWatch?, _ body: () throws -> T) throws -> T {

@@ -2,45 +2,46 @@ import Foundation
 import StorePlatform
 import StoreSharing
 
-// The write slot of a connection, around its statements. Connections that do not write have none.
+// The write slot of a connection, around its statements. Connections that do not write have no write slot.
 extension Database {
     /// Acquires the write slot before a statement that may write.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` that names who has the write slot; `.SQLITE_INTERRUPT`, or
+    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` that names the holder of the write slot; `.SQLITE_INTERRUPT`, or
     ///   `CancellationError`, when the wait was ended.
     func acquireWriteSlot(_ writeSlot: WriteSlot, for statement: Statement) throws {
         if !writeSlot.isHeld {
             if statement.writesTemporaryTablesOnly || statement.asksForJournalMode { return }
             try acquireWriteSlot(writeSlot, sql: statement.sql)
         }
-        // A write is told by what it does, not by how its transaction begins.
+        // A write is labelled by its first statement that writes, not by the BEGIN of its transaction.
         if writeSlot.isHeld && !statement.effects.contains(.begin) { writeSlot.note(statement.sql) }
     }
 
     /// Acquires the write slot, waiting for it as the busy mode says.
     func acquireWriteSlot(_ writeSlot: WriteSlot, sql: @autoclosure () -> String) throws {
         if writeSlot.isHeld { return }
-        // Of an earlier wait, which may have been in vain.
+        // The deadline of an earlier wait, which may have failed.
         lockDeadline = nil
         if writeSlot.enterIfFree() { return }
         switch handle.mainTransactionState {
         case .writing:
-            // It has SQLite's lock already, by C code: whoever has the write slot waits for that.
+            // C code has acquired SQLite's lock already: the holder of the write slot waits for that.
             return
         case .reading:
-            // Waiting would be in vain: after the next commit of another, what was read here is no longer the latest.
+            // Waiting would be useless: after the next commit of another connection, this snapshot is not the latest.
             if !writeSlot.tryToEnter() { throw lockedOut(writeSlot, sql: sql()) }
         case .none:
             try waitForWriteSlot(writeSlot, sql: sql())
         }
     }
 
-    /// Acquires the write slot inside a bracketed call, which is left when that fails.
+    /// Acquires the write slot inside a bracketed call; leaves the call when that fails.
     func acquireWriteSlotInCall(sql: @autoclosure () -> String) throws {
         if let writeSlot { try leavingCallOnError { try acquireWriteSlot(writeSlot, sql: sql()) } }
     }
 
-    /// Acquires the write slot for the first step of a statement, inside a bracketed call, which is left when that fails.
+    /// Acquires the write slot for the first step of a statement, inside a bracketed call; leaves the call when that
+    /// fails.
     func acquireWriteSlotInCall(for statement: Statement) throws {
         if let writeSlot { try leavingCallOnError { try acquireWriteSlot(writeSlot, for: statement) } }
     }
@@ -56,7 +57,7 @@ extension Database {
 
     /// Releases the write slot when no transaction needs it any more.
     ///
-    /// - Parameter keeping: Whether a checkpoint that is due keeps it: it follows at once, in the same turn.
+    /// - Parameter keeping: Whether to keep it for a checkpoint that is due, which follows at once.
     @inline(__always)
     func releaseWriteSlotIfDone(keepingForCheckpoint keeping: Bool = true) {
         if let writeSlot, writeSlot.isHeld { releaseWriteSlotIfDone(writeSlot, keeping) }
@@ -70,14 +71,14 @@ extension Database {
         writeLabel = nil
     }
 
-    /// Releases the write slot and the place in the table of holders for good, once the connection is closed.
+    /// Releases the write slot and the slot in the table of holders for good, once the connection is closed.
     func closeWriteSlot() {
         guard let writeSlot else { return }
         writeSlot.leave(label: writeLabel)
         writeSlot.release()
     }
 
-    /// Waits for the write slot for a checkpoint, for a short time.
+    /// Waits a short time for the write slot for a checkpoint.
     func acquireWriteSlotForCheckpoint() {
         guard let writeSlot, !writeSlot.isHeld, !writeSlot.enterIfFree() else { return }
         _ = writeSlot.enter(within: Limits.checkpointSlotWait) { false }
@@ -94,7 +95,7 @@ extension Database {
         }
     }
 
-    /// The error of a write that did not get the write slot.
+    /// The error of a write that did not acquire the write slot.
     func lockedOut(_ writeSlot: WriteSlot, sql: String) -> any Error {
         writeSlot.recordTimeout()
         let holder = writeSlot.otherHolder.map { holder in
@@ -103,7 +104,7 @@ extension Database {
         return error(.SQLITE_BUSY, message: "database is locked" + (holder ?? ""), sql: sql)
     }
 
-    /// SQLite's message for a lock that was not had, with who holds it.
+    /// SQLite's message for a lock that was not acquired, with its holder.
     func busyMessage(_ message: String?) -> String? {
         guard writeSlot != nil, let message, let holders = try? StoreHolders(of: path),
             let holder = holders.first(where: { $0.uses.contains(.writeLock) })

@@ -2,8 +2,8 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// Takes down how the writes of a connection go. Nothing is allocated for a write, and nobody else holds its lock but
-/// who asks for the statistics.
+/// Records statistics of the writes of a connection. It allocates nothing for a write, and its lock is contended only
+/// by readers of the statistics.
 final class WriteRecorder: Sendable {
     private let state = Mutex(State())
     private let connection: String
@@ -27,9 +27,9 @@ final class WriteRecorder: Sendable {
         onWrite = configuration.onWrite
     }
 
-    /// Takes down a write that has ended.
+    /// Records a write that has ended.
     ///
-    /// - Returns: The sums of all writes so far.
+    /// - Returns: The totals of all writes so far.
     func record(held: UInt64, waited: UInt64, label: String) -> WriteFigures {
         state.withLock { state in
             state.holds.add(held)
@@ -46,7 +46,7 @@ final class WriteRecorder: Sendable {
         }
     }
 
-    /// Tells those who asked to be told, when the write is over and others may write.
+    /// Calls the callbacks for writes, after the write, when others may write.
     func report(held: UInt64, waited: UInt64, label: String) {
         guard onWrite != nil || held >= longNanoseconds else { return }
         let event = WriteEvent(label: label, held: .init(held), waited: .init(waited), connection: connection)
@@ -60,7 +60,7 @@ final class WriteRecorder: Sendable {
         state.withLock { state in
             var statistics = WriteStatistics()
             statistics.count = Int(state.figures.count)
-            // The bound of the last class lies beyond the longest write.
+            // The bound of the last class is greater than the longest write.
             let longest = state.figures.longestNanoseconds
             statistics.p50 = .init(min(state.holds.percentile(0.5), longest))
             statistics.p99 = .init(min(state.holds.percentile(0.99), longest))

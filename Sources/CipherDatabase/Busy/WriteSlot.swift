@@ -2,13 +2,13 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The write slot of one connection: taken before its first statement that writes, given back when its transaction
-/// has ended.
+/// The write slot of one connection: acquired before its first statement that writes, released when its transaction has
+/// ended.
 ///
-/// It is used by one thread at a time: the one that uses the connection, or a suspending one that has taken the gate of
-/// the connection. ``interrupt()``, ``setClosing(_:)`` and ``isOwner`` are for all.
-// Safe because: what changes is used inside bracketed calls or while the gate is off, by the thread of the access, or by
-// a thread that keeps it out of both; the rest is atomic.
+/// One thread at a time uses it: the one that uses the connection, or a suspending thread that has acquired the
+/// connection's gate. Any thread may call ``interrupt()``, ``setClosing(_:)`` and ``isOwner``.
+// Safe because: what changes is used inside bracketed calls or while the gate is off, by the thread of the access, or
+// by a thread that keeps it out of both; the rest is atomic.
 final class WriteSlot: @unchecked Sendable {
     /// How a wait for the write slot failed.
     enum Failure {
@@ -17,23 +17,23 @@ final class WriteSlot: @unchecked Sendable {
         case closed
     }
 
-    /// nil where no write slot can be had: SQLite's locks then keep writers apart.
+    /// nil where no write slot is available: SQLite's locks then keep writers apart.
     private let queue: WriterQueue?
     private let lockFile: String
     private let recorder: WriteRecorder
-    /// How often the wait of another thread was ended.
+    /// How often another thread ended a wait.
     private let interruptions = Atomic<Int>(0)
     private let isClosing = Atomic<Bool>(false)
 
-    // Unchecked, as the next ones: looked at before and behind each statement, by the one thread of the access.
+    // Unchecked, as the next ones: read before and after each statement, by the one thread of the access.
     @exclusivity(unchecked) private(set) var isHeld = false
     @exclusivity(unchecked) private var since: UInt64 = 0
     @exclusivity(unchecked) private var waited: UInt64 = 0
     @exclusivity(unchecked) private var statement: String?
 
     /// - Parameters:
-    ///   - paths: The files of the database; its lock file is made when there is none.
-    ///   - onNotice: Told when no write slot can be had.
+    ///   - paths: The files of the database; its lock file is created when there is none.
+    ///   - onNotice: Called when no write slot is available.
     init(for paths: StorePaths, label: String, configuration: Configuration, onNotice: (String) -> Void) {
         lockFile = paths.lock
         recorder = WriteRecorder(connection: label, configuration: configuration)
@@ -55,7 +55,7 @@ final class WriteSlot: @unchecked Sendable {
         }
     }
 
-    // MARK: Taking
+    // MARK: Acquiring
 
     /// Acquires the write slot if it is free.
     @inline(__always)
@@ -65,7 +65,7 @@ final class WriteSlot: @unchecked Sendable {
         return true
     }
 
-    /// Acquires the write slot if it is free, or if whoever has it is dead.
+    /// Acquires the write slot if it is free, or if its holder is dead.
     func tryToEnter() -> Bool {
         if let queue, !queue.tryToEnter() { return false }
         begin(waited: 0)
@@ -74,8 +74,8 @@ final class WriteSlot: @unchecked Sendable {
 
     /// Waits for the write slot.
     ///
-    /// - Parameter isCancelled: Asked before each sleep.
-    /// - Returns: nil when the connection has the write slot.
+    /// - Parameter isCancelled: Called before each sleep.
+    /// - Returns: nil when the connection has acquired the write slot.
     func enter(within limit: Duration, isCancelled: () -> Bool) -> Failure? {
         guard let queue else {
             begin(waited: 0)
@@ -99,7 +99,7 @@ final class WriteSlot: @unchecked Sendable {
     /// How often a wait was to be ended so far.
     var interruptionCount: Int { interruptions.load(ordering: .acquiring) }
 
-    /// Why a wait is to end; nil when it goes on.
+    /// Why a wait must end; nil while it may continue.
     func interruption(since count: Int) -> Failure? {
         if isClosing.load(ordering: .acquiring) { return .closed }
         return interruptionCount != count ? .interrupted : nil
@@ -113,22 +113,22 @@ final class WriteSlot: @unchecked Sendable {
         queue?.showBegin(at: since)
     }
 
-    /// Takes down the first statement that writes, for the statistics.
+    /// Records the first statement that writes, for the statistics.
     @inline(__always)
     func note(_ sql: String) {
         if statement == nil { statement = sql }
     }
 
-    /// Takes down that a write did not get the write slot.
+    /// Records that a write did not acquire the write slot.
     func recordTimeout() { recorder.recordTimeout() }
 
-    // MARK: Giving back
+    // MARK: Releasing
 
     /// Releases the write slot.
     ///
     /// - Parameters:
     ///   - label: What the write was, for the statistics; by default its first statement.
-    ///   - reporting: Whether those who asked to hear of writes are told.
+    ///   - reporting: Whether the callbacks for writes are called.
     func leave(label: String?, reporting: Bool = true) {
         guard isHeld else { return }
         isHeld = false
@@ -151,18 +151,18 @@ final class WriteSlot: @unchecked Sendable {
         queue?.call()
     }
 
-    /// Ends every wait for the write slot from now on, since the connection is about to close; false takes that back.
+    /// Ends every wait for the write slot from now on, since the connection is about to close; false undoes that.
     func setClosing(_ isClosing: Bool) {
         self.isClosing.store(isClosing, ordering: .releasing)
         if isClosing { queue?.call() }
     }
 
-    /// Gives the place in the table of holders back.
+    /// Releases the slot in the table of holders.
     func release() { queue?.slot.release() }
 
-    // MARK: What is told
+    // MARK: What is shared
 
-    /// The log at the last checkpoint of any process, as one word; 0 where none is known.
+    /// The WAL at the last checkpoint of any process, as one word; 0 where none is known.
     var checkpointed: UInt64 {
         get { queue?.checkpointed ?? 0 }
         set { queue?.checkpointed = newValue }
@@ -175,12 +175,12 @@ final class WriteSlot: @unchecked Sendable {
 
     var statistics: WriteStatistics { recorder.statistics(takesTurns: queue != nil) }
 
-    /// Tells others what the holder of this connection is.
+    /// Publishes a role of this connection in the table of holders.
     func setRole(_ role: HolderRoles, _ isOn: Bool) { queue?.slot.setRole(role, isOn) }
 
-    /// Whether the write slot is this connection's, as the shared table tells; for any thread.
+    /// Whether this connection holds the write slot, as the shared table shows; for any thread.
     var isOwner: Bool { queue?.isHeld ?? false }
 
-    /// Who else has the write slot.
+    /// The other holder of the write slot.
     var otherHolder: StoreHolder? { queue?.otherHolder(lockFile: lockFile) }
 }

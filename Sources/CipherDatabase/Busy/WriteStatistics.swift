@@ -1,10 +1,10 @@
-/// How the writes of one connection went since it was opened: how long they kept others from writing, and how long they
-/// waited for others.
+/// Statistics of the writes of one connection since it was opened: how long they kept others from writing, and how long
+/// they waited for others.
 ///
 /// A write lasts from its first statement that writes until its transaction has ended. Percentiles are exact within an
 /// eighth.
 public struct WriteStatistics: Sendable, Equatable {
-    /// How many writes have ended.
+    /// The number of writes that have ended.
     public var count = 0
     /// Half of the writes were shorter.
     public var p50 = Duration.zero
@@ -14,17 +14,18 @@ public struct WriteStatistics: Sendable, Equatable {
     public var longest = Duration.zero
     /// What the longest write was: its label, or else its first statement. No value that was bound is in it.
     public var longestLabel: String?
-    /// How many writes had to wait for another connection, and then began.
+    /// The number of writes that waited for another connection and then began.
     public var waitCount = 0
-    /// How long they waited, all together.
+    /// The total time for which they waited.
     public var timeWaited = Duration.zero
     /// All but one in a hundred of those that waited did so for a shorter time.
     public var waitP99 = Duration.zero
     /// The longest wait.
     public var longestWait = Duration.zero
-    /// How many writes waited in vain, and threw `SQLITE_BUSY`.
+    /// The number of writes whose wait failed with `SQLITE_BUSY`.
     public var timeoutCount = 0
-    /// Whether the writes take turns with those of other processes; otherwise SQLite's locks alone keep them apart.
+    /// Whether the connection waits in the writer queue of all processes; otherwise only SQLite's locks keep writers
+    /// apart.
     public var takesTurns = false
 
     public init() {}
@@ -34,7 +35,7 @@ public struct WriteStatistics: Sendable, Equatable {
 public struct WriteEvent: Sendable {
     /// ``Database/writeLabel``, or else the first statement, without bound values.
     public let label: String
-    /// How long others could not write.
+    /// How long other connections could not write.
     public let held: Duration
     /// How long the write had waited before.
     public let waited: Duration

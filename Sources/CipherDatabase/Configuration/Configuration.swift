@@ -12,41 +12,41 @@ import StorePlatform
 public struct Configuration: Sendable {
     // MARK: Files and keys
 
-    /// Whether the database is opened for reading alone. Default: false.
+    /// Whether the database is opened read-only. Default: false.
     public var readonly = false
 
-    /// Whether a file may be opened without a key, and so stand readable on disk. Default: false; then a file without
-    /// a key is refused with `StoreError.keyMissing`.
+    /// Whether a file may be opened without a key, and so be readable on disk. Default: false; then a file without a
+    /// key is refused with `StoreError.keyMissing`.
     public var allowsUnencrypted = false
 
-    /// Who may use the files of a database that is created, as the permissions of `chmod`: 0600, its owner alone, or 0640,
-    /// 0644, 0660 or 0664. Default: 0600.
+    /// The permissions of a database that is created, as for `chmod`: 0600, its owner alone, or 0640, 0644, 0660 or
+    /// 0664. Default: 0600.
     ///
-    /// The database gets exactly these permissions; the umask neither takes any away nor adds one. Every file beside it has
-    /// those of the database, for as long as there is one: where a database exists, its mode counts, not this.
+    /// The database gets exactly these permissions; the umask neither removes nor adds one. Every file beside it has
+    /// the permissions of the database while that exists: where a database exists, its mode counts, not this.
     public var fileMode = 0o600
 
-    /// What ``fileMode`` may be: the owner reads and writes, nobody executes, others do not write, and have no more than the
-    /// group.
+    /// The valid values of ``fileMode``: the owner reads and writes, nobody executes, others do not write, and have no
+    /// more than the group.
     package static let fileModes: Set = [0o600, 0o640, 0o644, 0o660, 0o664]
 
-    /// How a store keeps its key that `SharedStore.open` creates. Default: in key slots. A store that exists is opened by
-    /// the scheme that it has; a database that is made by hand, in ``prepareDatabase(_:)``, is direct whatever this says.
+    /// How a store that `SharedStore.open` creates keeps its key. Default: in keyslots. An existing store is opened by
+    /// the scheme that it has; a database whose key is set in ``prepareDatabase(_:)`` is direct whatever this says.
     public var keyScheme = KeyScheme.slots
 
-    /// Whether opening forbids core dumps of this process, and reading its memory by other processes of the same user, for
-    /// good. Default: false. The memory of an open store holds its keys. Debuggers and profilers cannot attach then, and
-    /// programs that write crash reports from another process cannot do so.
+    /// Whether opening permanently forbids core dumps of this process, and reading of its memory by other processes of
+    /// the same user. Default: false. The memory of an open store contains its keys. Debuggers and profilers cannot
+    /// attach then, nor can a crash reporter that runs in another process.
     public var disablesCoreDumps = false
 
-    /// The journal mode that opening sets. Default: WAL for pools, whatever the file has for queues.
+    /// The journal mode that opening sets. Default: WAL for pools; queues keep the mode of the file.
     public var journalMode: JournalModeConfiguration = .default
 
-    /// Whether the -wal and -shm files stay after the last close, emptied, so that a process that may not write the
+    /// Whether the -wal and -shm files stay after the last close, truncated, so that a process that may not write the
     /// directory can open the database. Default: false; `SharedStore` sets it.
     public var persistentWAL = false
 
-    /// Whether a shared store may lie on a filesystem whose locks several machines or kernels do not agree on, such as
+    /// Whether a shared store may be on a filesystem whose locks several machines or kernels do not agree on, such as
     /// NFS or SMB. Default: false. Setting it risks silent corruption and loss of committed data.
     public var risksCorruptionOnUnsafeFilesystem = false
 
@@ -63,12 +63,12 @@ public struct Configuration: Sendable {
 
     // MARK: Transactions and waiting
 
-    /// The kind of the transactions that are begun without naming one. Default: immediate for writers. Connections
-    /// that only read begin deferred ones whatever this says.
+    /// The kind of transactions that are begun without naming one. Default: immediate for writers. Read-only
+    /// connections begin deferred ones whatever this says.
     public var defaultTransactionKind: Database.TransactionKind = .immediate
 
-    /// Whether an access may end inside a transaction. Default: false; then the program traps. Readers of a pool never
-    /// may.
+    /// Whether an access may end inside a transaction. Default: false; then the program traps. Readers of a pool may
+    /// never do so.
     public var allowsUnsafeTransactions = false
 
     /// What a statement does while another connection holds the lock it needs; readers included. Default: it fails at
@@ -79,34 +79,34 @@ public struct Configuration: Sendable {
     }
 
     /// Whether the file is known not to change while it is open, so that it is read without locks, without a WAL and
-    /// without a file beside it. Needs ``readonly``.
+    /// without a file beside it. Requires ``readonly``.
     ///
     /// - SeeAlso: <https://www.sqlite.org/uri.html#uriimmutable>
     package var isImmutable = false
 
-    /// What was set; nil leaves the choice to the kind of database.
+    /// The busy mode that was set; nil leaves the choice to the kind of database.
     package var chosenBusyMode: Database.BusyMode?
 
-    /// What tells the dates of transactions. Default: the clock of the system.
+    /// The source of the dates of transactions. Default: the system clock.
     public var transactionClock: any TransactionClock = .default
 
-    /// How long a write may keep others from writing before ``onLongWrite`` is told. Default: nil, never.
+    /// How long a write may keep others from writing before ``onLongWrite`` is called. Default: nil, never.
     public var longWriteLimit: Duration?
 
-    /// What is told of writes that took as long as ``longWriteLimit``, on the thread of the write, when others may write
+    /// Called for writes that took at least ``longWriteLimit``, on the thread of the write, when others may write
     /// again. Default: nil.
     public var onLongWrite: (@Sendable (WriteEvent) -> Void)?
 
-    /// What is told of every write, for metrics, on the thread of the write, when others may write again. Default: nil.
+    /// Called for every write, for metrics, on the thread of the write, when others may write again. Default: nil.
     public var onWrite: (@Sendable (WriteEvent) -> Void)?
 
-    /// Whether writes wait in one queue with those of other connections and processes, where the file is encrypted. Only
-    /// measurements set it to false.
+    /// Whether writes wait in one writer queue with those of other connections and processes, where the file is
+    /// encrypted. Only measurements set it to false.
     package var usesWriterQueue = true
 
     // MARK: Schema
 
-    /// What tells of the schema beyond what SQLite knows, such as the primary keys of views. Default: nil.
+    /// Describes the schema beyond what SQLite knows, such as the primary keys of views. Default: nil.
     public var schemaSource: (any DatabaseSchemaSource)?
 
     // MARK: Connections and queues
@@ -117,24 +117,25 @@ public struct Configuration: Sendable {
     /// How many connections of a pool may read at the same time. Default: 5; at least 1.
     public var maximumReaderCount = 5
 
-    /// Whether memory is given back by itself: while the database is suspended, and when the system lacks it - on Apple
-    /// platforms when they warn, on Linux when tasks wait for memory by `/proc/pressure/memory`. Default: true.
+    /// Whether memory is released automatically: while the database is suspended, and under memory pressure - on Apple
+    /// platforms when they warn, on Linux when `/proc/pressure/memory` shows that tasks wait for memory. Default: true.
     public var automaticMemoryManagement = true
 
-    /// Whether readers stay open when memory is given back. Default: false.
+    /// Whether readers stay open when memory is released. Default: false.
     public var persistentReadOnlyConnections = false
 
     /// The quality of service of the queues. Default: user-initiated.
     public var qos: DispatchQoS = .userInitiated
 
-    /// The queue below the connections' own queues; a concurrent one, or readers wait for each other. Default: nil.
+    /// The target queue of the connections' own queues; it must be concurrent, or readers wait for each other. Default:
+    /// nil.
     public var targetQueue: DispatchQueue?
 
-    /// The queue below the writer's queue; nil takes ``targetQueue``, and so does a
-    /// read-only database. Default: nil.
+    /// The target queue of the writer's queue; nil uses ``targetQueue``, and so does a read-only database. Default:
+    /// nil.
     public var writeTargetQueue: DispatchQueue?
 
-    /// The queue below the writer's queue in the end: a database that is only read has no queue for writes.
+    /// The effective target queue of the writer's queue: a read-only database has no queue for writes.
     var queueOfWriter: DispatchQueue? { readonly ? targetQueue : writeTargetQueue ?? targetQueue }
 
     /// The quality of service of the reading queues.
@@ -149,7 +150,7 @@ public struct Configuration: Sendable {
     /// ``Database/resumeNotification``. Default: false.
     public var observesSuspensionNotifications = false
 
-    /// The early name of ``observesSuspensionNotifications``.
+    /// The former name of ``observesSuspensionNotifications``.
     public var suspendsOnBackgroundTimeExpiration: Bool {
         get { observesSuspensionNotifications }
         set { observesSuspensionNotifications = newValue }
@@ -157,47 +158,49 @@ public struct Configuration: Sendable {
 
     // MARK: Checkpoints
 
-    /// Frames in the write-ahead log, of one page each, after which a commit is followed by a checkpoint. Default: 1000.
+    /// The length of the WAL, in frames of one page each, after which a commit is followed by a checkpoint. Default:
+    /// 1000.
     ///
-    /// What another process has just checkpointed, or tried to, is left for another interval.
+    /// When another process has just checkpointed the WAL, or tried to, the next checkpoint follows after another
+    /// interval.
     public var checkpointFrames = 1000
 
-    /// For how long readers may keep the log from shrinking before ``onOldReader`` is told. Default: 60 seconds.
+    /// How long readers may keep the WAL from being reset before ``onOldReader`` is called. Default: 60 seconds.
     public var readerAgeLimit = Duration.seconds(60)
 
-    /// What is told, on a queue of its own, when readers have kept the log from shrinking for longer than
-    /// ``readerAgeLimit``, and again for each such time that follows. Default: nil; then ``onNotice`` is told.
+    /// Called, on a queue of its own, when readers have kept the WAL from being reset for longer than
+    /// ``readerAgeLimit``, and again after each further such time. Default: nil; then ``onNotice`` is called.
     ///
-    /// It is noticed at checkpoints, so only while this database is written.
+    /// It is detected at checkpoints, so only while this database is written.
     public var onOldReader: (@Sendable (LogBlockage) -> Void)?
 
     // MARK: Hooks
 
-    /// What is told when something was mended or is risky although an opening succeeds, such as a sidecar that was
-    /// restored from its second copy. Default: nil.
+    /// Called when something was repaired or is risky although an opening succeeds, such as a sidecar that was restored
+    /// from its second copy. Default: nil.
     public var onNotice: (@Sendable (String) -> Void)?
 
-    /// Whether SQL may not take the database out of WAL mode, as in a shared store.
+    /// Whether SQL must keep the database in WAL mode, as in a shared store.
     package var requiresWAL = false
-    /// Asked while an opening waits for other processes; true ends it with `CancellationError`.
+    /// Called while an opening waits for other processes; true ends it with `CancellationError`.
     package var isOpeningCancelled: (@Sendable () -> Bool)?
     var preparations: [@Sendable (Database) throws -> Void] = []
 
     public init() {}
 
-    /// Does what ``disablesCoreDumps`` says.
+    /// Applies ``disablesCoreDumps``.
     package func forbidDumpsIfAsked() throws {
         if disablesCoreDumps { try ProcessInspector.disableCoreDumps() }
     }
 
     /// Adds a function that prepares each new connection; functions run in the order in which they were added.
     ///
-    /// This is the place to give the key.
+    /// This is the place to set the key.
     public mutating func prepareDatabase(_ prepare: @escaping @Sendable (Database) throws -> Void) {
         preparations.append(prepare)
     }
 
-    /// All the functions that prepare a connection, as one. Setting it replaces them, nil removes them.
+    /// All functions that prepare a connection, as one. Setting it replaces them; nil removes them.
     public var prepareDatabase: (@Sendable (Database) throws -> Void)? {
         get {
             guard !preparations.isEmpty else { return nil }
@@ -208,7 +211,7 @@ public struct Configuration: Sendable {
 
     /// The journal mode that opening sets.
     public enum JournalModeConfiguration: Sendable {
-        /// WAL for pools, whatever the file has for queues.
+        /// WAL for pools; queues keep the mode of the file.
         case `default`
         /// WAL.
         case wal

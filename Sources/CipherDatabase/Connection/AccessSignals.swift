@@ -1,12 +1,12 @@
 import StorePlatform
 import Synchronization
 
-// What other threads signal to an access under way; asked before each of its statements.
+// What other threads signal to an access under way; checked before each of its statements.
 
-/// Whether the task behind an access was cancelled; set from any thread.
+/// Whether the task of an access was cancelled; set from any thread.
 final class CancellationFlag: Sendable {
     private let flag = Atomic<Bool>(false)
-    /// Ends the wait that the access is in.
+    /// The wait that the access is in, if any; a cancellation ends it.
     private let wait = Mutex<SingleWait<WaitOutcome>?>(nil)
 
     var isSet: Bool { flag.load(ordering: .acquiring) }
@@ -26,7 +26,7 @@ final class CancellationFlag: Sendable {
     }
 }
 
-/// Why an access is to end that somebody else has no time to wait for; set from any thread.
+/// Why an access must end that another process no longer waits for; set from any thread.
 final class AccessWithdrawal: Sendable {
     private let flag = Atomic<Bool>(false)
     private let error = Mutex<(any Error)?>(nil)
@@ -34,10 +34,10 @@ final class AccessWithdrawal: Sendable {
     @inline(__always)
     var isSet: Bool { flag.load(ordering: .relaxed) }
 
-    /// What the access throws; nil where it goes on.
+    /// The error that the access throws; nil where it continues.
     var reason: (any Error)? { isSet ? error.withLock { $0 } : nil }
 
-    /// Lets the access end with an error, or go on.
+    /// Lets the access end with an error, or continue.
     func set(_ reason: (any Error)?) {
         error.withLock { $0 = reason }
         flag.store(reason != nil, ordering: .releasing)

@@ -1,28 +1,28 @@
-/// How far a copy of a database has come.
+/// The progress of a copy of a database.
 public struct DatabaseBackupProgress: Sendable {
-    /// The pages that are still to be copied.
+    /// The number of pages still to be copied.
     public let remainingPageCount: Int
-    /// The pages of the source.
+    /// The number of pages of the source.
     public let totalPageCount: Int
-    /// Whether everything was copied.
+    /// Whether all pages were copied.
     public let isCompleted: Bool
-    /// The pages that were copied.
+    /// The number of pages that were copied.
     public var completedPageCount: Int { totalPageCount - remainingPageCount }
 }
 
 extension Database {
-    /// Copies everything into another database, in the place of what it holds. Both stay usable by others; the
+    /// Copies the whole database into another one and replaces the content there. Others may use both meanwhile; the
     /// destination keeps its own key and salt.
     ///
-    /// Both sides must be encrypted, or neither: SQLCipher copies pages, and cannot change what they are. Inside a
-    /// transaction of the source the copy is of that moment; otherwise a copy in steps begins anew when another
+    /// Both sides must be encrypted, or neither: SQLCipher copies pages and cannot change whether they are encrypted.
+    /// Inside a transaction of the source the copy is of that moment; otherwise a copy in steps restarts when another
     /// connection writes in between.
     ///
     /// - Parameters:
     ///   - destDb: A connection to the destination, outside of any transaction.
     ///   - pagesPerStep: How many pages are copied between two calls of `progress`; by default all at once.
-    ///   - progress: Called behind each step. An error that it throws before the end takes everything back, and is
-    ///     thrown on; one thrown at the end is too late and ignored.
+    ///   - progress: Called after each step. An error that it throws before the end rolls the copy back and is
+    ///     rethrown; one thrown at the end is too late and ignored.
     /// - Throws: ``DatabaseError``; the destination is then as it was before.
     public func backup(
         to destDb: Database, pagesPerStep: CInt = -1, progress: ((DatabaseBackupProgress) throws -> Void)? = nil
@@ -34,7 +34,7 @@ extension Database {
         try destDb.enterCall(.write, sql: Self.backupName)
         defer { destDb.leaveCall() }
         if let writeSlot = destDb.writeSlot { try destDb.acquireWriteSlot(writeSlot, sql: Self.backupName) }
-        // From a reader's view of one moment nothing has to be kept apart.
+        // A reader's snapshot is of one moment, so no gate is needed.
         let isGatedSource = isGated || gatesReads
         if isGatedSource { try enterCall(.read, sql: Self.backupName) }
         defer { if isGatedSource { leaveCall() } }
@@ -57,7 +57,7 @@ extension Database {
     ) -> (any Error)? {
         var left = pagesPerStep
         while true {
-            // In pieces, between which a suspension is noticed: SQLite itself does not look for an interruption.
+            // In pieces, between which a suspension is noticed: SQLite itself does not check for an interruption here.
             let piece = left < 0 ? Limits.backupPages : min(left, Limits.backupPages)
             let code = backup.copy(pages: piece)
             if gate.isWanted || destination.gate.isWanted, code == .SQLITE_OK {
@@ -75,7 +75,7 @@ extension Database {
                 isCompleted: code == .SQLITE_DONE)
             if code == .SQLITE_DONE {
                 try? progress?(state)
-                // SQLite does not report this commit, and the log may be longer than ever.
+                // SQLite does not report this commit, and the WAL may be longer than ever.
                 destination.logFrames += state.totalPageCount
                 return nil
             }
@@ -99,16 +99,16 @@ extension Database {
 }
 
 extension DatabaseReader {
-    /// Copies everything into another database, in the place of what it holds, as of one moment. The destination keeps
-    /// its own key and salt.
+    /// Copies the whole database, as of one moment, into another one and replaces the content there. The destination
+    /// keeps its own key and salt.
     ///
     /// Both sides must be encrypted, or neither.
     ///
     /// - Parameters:
-    ///   - writer: The destination. A pool lets its reads under way end as they began.
+    ///   - writer: The destination. Reads of a pool that are under way keep their snapshot.
     ///   - pagesPerStep: How many pages are copied between two calls of `progress`; by default all at once.
-    ///   - progress: Called behind each step. An error that it throws before the end takes everything back, and is
-    ///     thrown on; one thrown at the end is too late and ignored.
+    ///   - progress: Called after each step. An error that it throws before the end rolls the copy back and is
+    ///     rethrown; one thrown at the end is too late and ignored.
     /// - Throws: ``DatabaseError``; the destination is then as it was before.
     public func backup(
         to writer: some DatabaseWriter, pagesPerStep: CInt = -1,

@@ -1,16 +1,16 @@
 extension Database {
-    /// Copies the write-ahead log into the database file. Outside of transactions, on a connection that writes.
+    /// Copies the WAL into the database file. Outside of transactions, on a connection that writes.
     ///
     /// - Parameters:
-    ///   - mode: What is to be achieved.
-    ///   - name: The database; there is none but "main".
+    ///   - mode: The kind of checkpoint.
+    ///   - name: The database; "main" is the only one.
     /// - Returns: What was copied; zero frames without WAL.
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when another connection writes, or when `mode` asks for more than
     ///   readers allow; `.SQLITE_LOCKED` inside a transaction.
     @discardableResult
     public func checkpoint(_ mode: CheckpointMode = .passive, on name: String? = "main") throws -> CheckpointResult {
         if let name, name.lowercased() != "main" { throw DatabaseError(message: "unknown database: \(name)") }
-        // Asked first, since it fails where the connection cannot be used at all.
+        // First, since it fails where the connection cannot be used at all.
         let journalMode = try String.fetchOne(self, sql: "PRAGMA journal_mode")
         guard let checkpointer, !refusesWrites else {
             throw DatabaseError(resultCode: .SQLITE_READONLY, message: "a connection that only reads cannot checkpoint")

@@ -2,10 +2,10 @@ import KeyCustody
 import StorePlatform
 
 extension Database {
-    /// Copies everything into a file that does not exist yet, without free pages.
+    /// Copies the database into a file that does not exist yet, without free pages.
     ///
     /// - Parameters:
-    ///   - key: Where the key of this database came from; the copy gets it from there, too.
+    ///   - key: Where the key of this database came from; the copy gets its key from there too.
     ///   - scheme: How a copy that gets a sidecar keeps its key.
     func copy(into path: String, key: KeyProvision, scheme: KeyScheme) throws {
         guard try Files.byteCount(path) ?? 0 == 0 else { throw DatabaseError(message: "output file already exists") }
@@ -24,12 +24,12 @@ extension Database {
 }
 
 extension DatabaseQueue {
-    /// A copy of a database file in memory, which can be changed without any trace on disk.
+    /// A copy of a database file in memory. Changes of it leave no trace on disk.
     ///
     /// - Parameters:
-    ///   - path: The file; it is opened for reading alone.
-    ///   - configuration: Gives the key of the file, under which the copy is held, too. With `readonly` the copy cannot
-    ///     be changed.
+    ///   - path: The file; it is opened read-only.
+    ///   - configuration: Sets the key of the file, under which the copy is encrypted too. With `readonly` the copy
+    ///     cannot be changed.
     /// - Throws: As opening the file does, or ``DatabaseError``.
     public static func inMemoryCopy(
         fromPath path: String, configuration: Configuration = Configuration()
@@ -46,12 +46,12 @@ extension DatabaseQueue {
         return copy
     }
 
-    /// A copy of a database file that is gone when the queue is. It is held in memory: a temporary file would be one
-    /// more place on disk where the rows stand.
+    /// A copy of a database file that exists only as long as the queue. It is kept in memory: a temporary file would be
+    /// one more place on disk that contains the rows.
     ///
     /// - Parameters:
-    ///   - path: The file; it is opened for reading alone.
-    ///   - configuration: Gives the key of the file.
+    ///   - path: The file; it is opened read-only.
+    ///   - configuration: Sets the key of the file.
     /// - Throws: As opening the file does, or ``DatabaseError``.
     public static func temporaryCopy(
         fromPath path: String, configuration: Configuration = Configuration()

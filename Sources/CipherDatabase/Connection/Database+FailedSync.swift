@@ -1,16 +1,16 @@
-// What follows when the system could not make files durable.
+// What happens after the system could not sync a file to disk.
 //
-// A failed fsync is reported once. The system may then take the pages that it could not write for written, so that the
+// A failed fsync is reported once. The system may then treat the pages that it could not write as written, so that the
 // next fsync succeeds although they are lost: trying again would turn an error into silent damage. So the connection
 // writes nothing any more, its checkpoints included, until the database is closed and opened again.
 
 extension ResultCode {
-    /// Whether the system could not make a file durable.
+    /// Whether the system could not sync a file to disk.
     var isFailedSync: Bool { self == .SQLITE_IOERR_FSYNC || self == .SQLITE_IOERR_DIR_FSYNC }
 }
 
 extension Database {
-    /// Ends all writing of this connection, the checkpoint of the last close included. Reads go on.
+    /// Ends all writing of this connection, the checkpoint of the last close included. Reads continue.
     /// - SeeAlso: <https://wiki.postgresql.org/wiki/Fsync_Errors>
     func didFailToSync() {
         guard !hasFailedToSync else { return }

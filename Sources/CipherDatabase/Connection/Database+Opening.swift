@@ -6,9 +6,9 @@ import StorePlatform
 enum ConnectionRole {
     /// Reads and writes.
     case writer
-    /// Reads alone, beside a writer of the same pool.
+    /// Only reads, beside a writer of the same pool.
     case reader
-    /// Checkpoints alone, beside a writer of the same pool.
+    /// Only checkpoints, beside a writer of the same pool.
     case checkpointer
 }
 
@@ -16,20 +16,20 @@ enum ConnectionRole {
 package enum KeyProvision: Sendable {
     /// From the functions of ``Configuration/prepareDatabase(_:)``.
     case byHand
-    /// From a key source that was asked already; a store that does not exist is created with these settings.
+    /// From a key source that was read already; a store that does not exist is created with these settings.
     case material(KeyMaterialBox, creatingWith: CipherSettings)
-    /// From the keyring, which has the keys of a former opening (``Keyring/successor()``); nothing is created.
+    /// From the keyring, which has the keys of an earlier opening (``Keyring/successor()``); nothing is created.
     case held
-    /// A random one that nobody keeps, for a temporary file; what preparing functions give is not used.
+    /// A random one that is not stored, for a temporary file; keys that preparing functions set are not used.
     case throwaway
 
     fileprivate var isByHand: Bool { if case .byHand = self { true } else { false } }
 }
 
-/// Decides whether an opening that failed is repeated because the store was replaced meanwhile, as by a switch to a new key.
+/// Decides whether a failed opening is repeated because the store was replaced meanwhile, as by a switch to a new key.
 private struct OpeningRetry {
     private let keyring: Keyring
-    /// Whether a switch that is under way is waited for. A shared store has a lease, and so never meets one.
+    /// Whether to wait for a switch that is under way. A shared store has a lease, and so never meets one.
     private let waitsForSwitch: Bool
     private let deadline = ContinuousClock.now + Limits.switchWait
     private var replacements = Limits.replacementsWhileOpening
@@ -43,7 +43,7 @@ private struct OpeningRetry {
     mutating func isWorthwhile(after error: StoreError) -> Bool {
         switch error.code {
         case .storeMoved:
-            // Another file took the name between the opening and the first read: that one is meant.
+            // Another file took the name between the opening and the first read: open that one.
             replacements -= 1
             return replacements >= 0
         case .rotationPending where waitsForSwitch:
@@ -52,9 +52,8 @@ private struct OpeningRetry {
         }
     }
 
-    /// Waits while a process is alive that switches the store, until that process ends or has changed the sidecar: an
-    /// attempt before would fail again, and ask the functions of the program for a key each time. A switch that was
-    /// interrupted is not waited for.
+    /// Waits while the process that switches the store is alive and has not changed the sidecar: an earlier attempt
+    /// would fail again, and call the program's functions for a key each time. An interrupted switch is not waited for.
     private mutating func waitForSwitch() -> Bool {
         while true {
             guard ContinuousClock.now < deadline, !keyring.isOpeningEnded else { return false }
@@ -66,17 +65,18 @@ private struct OpeningRetry {
             hasSeenEnd = false
             Pause.sleep(for: Limits.switchLookTime)
         }
-        // The switch may have ended between the failure and this look: one more attempt shows it.
+        // The switch may have ended between the failure and this check: one more attempt shows it.
         defer { hasSeenEnd = true }
         return !hasSeenEnd
     }
 }
 
 extension Database {
-    /// Opens a connection and prepares it: from here on it is encrypted, checked and ready for an access.
+    /// Opens a connection and prepares it: after this it is encrypted, checked and ready for an access.
     ///
     /// The order is that of the whole library, the same for every connection: settings that touch no file, key,
-    /// the user's functions, check of the file, first read, age of the sidecar; then, for a writer, journal mode and page 1.
+    /// the user's functions, check of the file, first read, age of the sidecar; then, for a writer, journal mode and
+    /// page 1.
     static func open(
         path: String, label: String, configuration: Configuration, keyring: Keyring, role: ConnectionRole,
         key: KeyProvision = .byHand, wal: Bool = false
@@ -87,7 +87,7 @@ extension Database {
                 path: path, label: label, configuration: configuration, keyring: keyring, role: role, key: key, wal: wal
             )
         }
-        // Other connections of the same pool have the file that was moved.
+        // The other connections of the pool have the moved file open.
         guard keyring.settledKey == nil else { return try attempt() }
         var retry = OpeningRetry(keyring: keyring, waitsForSwitch: key.isByHand)
         while true {
@@ -118,7 +118,7 @@ extension Database {
             db.noteJournalMode()
             db.checksFile = db.keying.isKeyed && !keyring.isInMemory
         } catch {
-            // A store that is refused is left as it is, its log included.
+            // A store that is refused is left unchanged, its WAL included.
             db.handle.setCheckpointOnClose(false)
             let isMoved = db.isOfMovedFile(keyring) || keyring.isSuperseded(error)
             db.discard()
@@ -128,8 +128,8 @@ extension Database {
         return db
     }
 
-    /// Whether the file of a connection that was given a key lost its name before the first read, which in WAL mode
-    /// takes a lock for good: from then on nobody switches the store to a new key any more.
+    /// Whether the file of a connection with a key lost its name before the first read. In WAL mode the first read
+    /// takes a lock that lasts: from then on no process switches the store to a new key.
     private func isOfMovedFile(_ keyring: Keyring) -> Bool {
         keying.wasGivenKey && !keyring.isInMemory && handle.hasMoved
     }
@@ -140,13 +140,13 @@ extension Database {
         hooks.isInternal = { [keying] in keying.isInternal }
         hooks.didCommitToLog = { [unowned self] in logFrames = $0 }
         handle.installAuthorizer(hooks)
-        // Before the hook: SQLite makes its own checkpoints by the same hook, and takes it away with them.
+        // Before the hook: SQLite makes its own checkpoints by the same hook, and disabling them removes it.
         handle.disableAutomaticCheckpoints()
         handle.installLogHook(hooks)
         handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
         handle.setForeignKeys(configuration.foreignKeysEnabled)
         try addBuiltInFunctions()
-        // Sorts and temporary tables would otherwise reach the disk in readable form.
+        // Otherwise sorts and temporary tables would reach the disk in plaintext.
         try runInternally("PRAGMA temp_store = MEMORY")
         switch key {
         case .byHand: break
@@ -177,13 +177,13 @@ extension Database {
         if wal, !keyring.isInMemory { try switchToWAL() }
         CrashPoint.reach(.journalModeSet)
         if keyring.sidecar?.state == .creating && handle.fileBytes == 0 {
-            // Any write makes page 1; this one changes nothing.
+            // Any write creates page 1; this one changes nothing.
             let version = try Int.fetchOne(self, sql: "PRAGMA user_version") ?? 0
             try runInternally("PRAGMA user_version = \(version)")
         }
-        // Also while the sidecar says that the store is being created: it may have been put back to that state.
-        // For a new store it is the first read in WAL mode, which makes -wal and -shm: they stay, for users who may not
-        // make them.
+        // Also while the sidecar says that the store is being created: it may have been reset to that state. For a new
+        // store it is the first read in WAL mode, which creates -wal and -shm. They stay, for users who may not create
+        // them.
         try verifyLength(keyring: keyring)
         guard keyring.sidecar?.state == .creating else { return }
         CrashPoint.reach(.firstPageWritten)
@@ -192,7 +192,7 @@ extension Database {
     }
 
     private func switchToWAL() throws {
-        // Asking first: setting a mode that is set already would need locks that others hold.
+        // Read first: setting a mode that is set already would need locks that others hold.
         if try String.fetchOne(self, sql: "PRAGMA journal_mode") != "wal" {
             // To the end of the statement: its row comes before its commit, which may fail.
             let mode = try String.fetchAll(self, sql: "PRAGMA journal_mode = WAL").first
@@ -204,12 +204,12 @@ extension Database {
         try runInternally("PRAGMA journal_size_limit = \(Limits.keptLogBytes)")
     }
 
-    /// Compares the length of an existing file with what header and log promise.
+    /// Compares the length of an existing file with what header and WAL require.
     private func verifyLength(keyring: Keyring) throws {
         guard let paths = keyring.paths, handle.fileBytes != 0 else { return }
         try run(.beginDeferred)
         defer { rollbackIfNeeded() }
-        // A read gives the transaction its snapshot: from here on nobody can shorten the file or restart the log.
+        // A read starts the transaction's snapshot: from here on no process can shorten the file or reset the WAL.
         _ = try Int.fetchOne(self, sql: "SELECT COUNT(*) FROM sqlite_schema")
         guard let pages = try Int.fetchOne(self, sql: "PRAGMA page_count"),
             let pageBytes = try Int.fetchOne(self, sql: "PRAGMA page_size")
@@ -217,7 +217,7 @@ extension Database {
         try FileDiagnosis(handle, path: paths.database).verifyLength(pages: pages, pageBytes: pageBytes)
     }
 
-    /// Runs a statement of the library's own, past the authorizer.
+    /// Runs one of the library's own statements, without the authorizer.
     func runInternally(_ sql: String) throws {
         try check(keying.allowingInternalSQL { handle.runPragma(sql) }, sql: sql)
     }

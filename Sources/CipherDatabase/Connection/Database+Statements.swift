@@ -13,7 +13,7 @@ extension Database {
     /// It may still have the arguments of its last use.
     public func cachedStatement(sql: String) throws -> Statement { try statement(sql, in: &statementCache) }
 
-    /// A compiled statement for a fetch that is over when it returns. Nobody else sees it, so it may be used again.
+    /// A compiled statement for a fetch that is over when it returns. No other code sees it, so it may be reused.
     @usableFromInline
     func statement(forFetching sql: String) throws -> Statement { try statement(sql, in: &fetchCache) }
 
@@ -60,7 +60,8 @@ extension Database {
 
     /// The error of a text that does not compile.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` where its transaction is gone, and with it perhaps what it asks for.
+    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` where its transaction is gone, perhaps with objects that the text
+    ///   names.
     private func compilationError(_ code: ResultCode, sql: String) throws -> any Error {
         let failure = error(code, sql: sql)
         if wasRolledBack {
@@ -89,11 +90,11 @@ extension Database {
                     text += bytes
                     continue
                 }
-                // A statement may depend on the one before it, so each is compiled when it is its turn.
+                // A statement may depend on the one before it, so each is compiled right before it runs.
                 let (statement, tail) = try compile(text, sql: sql, persistent: false)
                 guard let statement else { break }
                 let values = queue.values(for: statement)
-                // Before the last statement runs: a program that gives too many values is wrong about what it does.
+                // Before the last statement runs: a program that passes too many values is wrong about what it does.
                 if tail.isEndOfSQL { try queue.requireEnd(sql: sql) }
                 try statement.execute(arguments: values)
                 text = tail
@@ -111,7 +112,7 @@ struct ArgumentQueue {
 
     init(_ arguments: StatementArguments) { self.arguments = arguments }
 
-    /// The arguments of the next statement. Named values are for all of them.
+    /// The arguments of the next statement. All statements share named values.
     mutating func values(for statement: Statement) -> StatementArguments {
         var values = StatementArguments()
         if !arguments.namedValues.isEmpty && statement.hasNamedParameters {
@@ -125,7 +126,7 @@ struct ArgumentQueue {
         return values
     }
 
-    /// Throws when values are left, and when there are names and no statement asks for any: see ``StatementArguments``.
+    /// Throws when values are left, and when there are names and no statement uses any: see ``StatementArguments``.
     func requireEnd(sql: String) throws {
         if !mayHaveTakenNames && !arguments.namedValues.isEmpty { throw arguments.unknownNames(sql: sql) }
         guard taken < arguments.values.count else { return }
@@ -136,7 +137,7 @@ struct ArgumentQueue {
 }
 
 extension UnsafePointer<CChar> {
-    /// Whether nothing but blanks and semicolons is left of a text. A comment counts as a statement.
+    /// Whether only blanks and semicolons are left of a text. A comment counts as a statement.
     fileprivate var isEndOfSQL: Bool {
         var position = self
         while position.pointee != 0 {

@@ -16,7 +16,7 @@ extension Database {
         public struct Statement {
             /// The SQL text with `?` for its parameters.
             public let sql: String
-            /// The SQL text with the values of its parameters: for a developer's own eyes, never for a log.
+            /// The SQL text with the values of its parameters: for debugging only, never for a log file.
             public let expandedSQL: String
             let showsArguments: Bool
         }
@@ -24,7 +24,7 @@ extension Database {
         case statement(Statement)
         case profile(statement: Statement, duration: Double)
 
-        /// The SQL text, behind the duration in seconds where the event has one. Values of parameters show only with
+        /// The SQL text, after the duration in seconds where the event has one. Values of parameters appear only with
         /// ``Configuration/publicStatementArguments``.
         public var description: String {
             switch self {
@@ -33,7 +33,7 @@ extension Database {
             }
         }
 
-        /// The same with the values of the parameters: for a developer's own eyes, never for a log.
+        /// The same with the values of the parameters: for debugging only, never for a log file.
         public var expandedDescription: String {
             switch self {
             case .statement(let statement): statement.expandedSQL

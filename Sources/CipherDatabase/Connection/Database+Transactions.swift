@@ -1,12 +1,12 @@
 import StorePlatform
 
 extension Database {
-    /// When a transaction takes its locks.
+    /// When a transaction acquires its locks.
     /// - SeeAlso: <https://www.sqlite.org/lang_transaction.html>
     public enum TransactionKind: Sendable {
         /// At its first statements: a read lock, then a write lock.
         case deferred
-        /// The write lock at once, so that it cannot be refused in the middle.
+        /// The write lock at once, so that the transaction cannot fail to get it later.
         case immediate
         /// As immediate; in journal modes other than WAL, readers wait too.
         case exclusive
@@ -23,7 +23,7 @@ extension Database {
     /// Runs a block in a transaction. An error rolls it back.
     ///
     /// - Parameters:
-    ///   - kind: When locks are taken; nil takes ``Configuration/defaultTransactionKind``.
+    ///   - kind: When locks are acquired; nil uses ``Configuration/defaultTransactionKind``.
     ///   - block: Returns whether to commit.
     /// - Throws: The block's error, or ``DatabaseError`` of the transaction itself.
     public func inTransaction(_ kind: TransactionKind? = nil, _ block: () throws -> TransactionCompletion) throws {
@@ -42,7 +42,7 @@ extension Database {
         }
     }
 
-    /// Runs a block in a deferred transaction unless one is under way, so that all it reads is of one moment.
+    /// Runs a block in a deferred transaction unless one is under way, so that all its reads see one moment.
     ///
     /// - Parameter readOnly: Whether statements of the block that write throw `SQLITE_READONLY`.
     public func isolated<T>(readOnly: Bool = false, _ block: () throws -> T) throws -> T {
@@ -62,7 +62,7 @@ extension Database {
     /// - SeeAlso: <https://www.sqlite.org/lang_savepoint.html>
     public func inSavepoint(_ block: () throws -> TransactionCompletion) throws {
         guard isInsideTransaction else { return try inTransaction(nil, block) }
-        // GRDB's name: it shows in traces, and programs compare those.
+        // GRDB's name: it appears in traces, and programs compare those.
         let name = "grdb"
         try execute(sql: "SAVEPOINT \(name)")
         let outer = expectsTransaction
@@ -77,12 +77,12 @@ extension Database {
         }
     }
 
-    /// Undoes a savepoint that failed. Where that is not possible the whole transaction goes, so that nothing of the
-    /// failed block is ever committed.
+    /// Rolls back a savepoint that failed. Where that is not possible the whole transaction is rolled back, so that
+    /// nothing of the failed block is ever committed.
     private func undoSavepoint(_ name: String) {
         expectsTransaction = false
         let isUndone = evenWhenInterrupted {
-            // After an error of SQLite the whole transaction may be gone already.
+            // After an error of SQLite the whole transaction may already be rolled back.
             guard isInsideTransaction else { return }
             try execute(sql: "ROLLBACK TRANSACTION TO SAVEPOINT \(name)")
             try execute(sql: "RELEASE SAVEPOINT \(name)")
@@ -98,12 +98,12 @@ extension Database {
         return try block()
     }
 
-    // MARK: By hand
+    // MARK: Without a block
 
     /// Begins a transaction.
     ///
-    /// - Parameter kind: When locks are taken; nil takes ``Configuration/defaultTransactionKind``, and deferred on
-    ///   connections that only read.
+    /// - Parameter kind: When locks are acquired; nil uses ``Configuration/defaultTransactionKind``, and deferred on
+    ///   read-only connections.
     public func beginTransaction(_ kind: TransactionKind? = nil) throws {
         switch kind ?? (configuration.readonly || refusesWrites ? .deferred : configuration.defaultTransactionKind) {
         case .deferred: try run(.beginDeferred)
@@ -127,20 +127,20 @@ extension Database {
         try run(.commit)
     }
 
-    /// Ends a transaction that only read. What was read counts, even when the task was cancelled since.
+    /// Ends a transaction that only read. Its results count, even when the task was cancelled since.
     func endReading() {
         guard !handle.isInAutocommit else { return }
         let isEnded = evenWhenInterrupted { try run(.commit) }
         if !isEnded { rollbackIfNeeded() }
     }
 
-    /// Rolls back what is left of a transaction.
+    /// Rolls back a transaction that is still open.
     func rollbackIfNeeded() {
         guard !isClosed, isInsideTransaction else { return }
         _ = evenWhenInterrupted { try run(.rollback) }
     }
 
-    /// Runs statements that end something, whatever was cancelled or interrupted before.
+    /// Runs statements that end a transaction, despite an earlier cancellation or interruption.
     ///
     /// - Returns: Whether they have run.
     private func evenWhenInterrupted(_ body: () throws -> Void) -> Bool {
@@ -148,7 +148,7 @@ extension Database {
         cancellation = nil
         defer { cancellation = cancelled }
         if (try? body()) != nil { return true }
-        // An interruption lasts while any statement is in the middle of its rows, such as one whose cursor still lives.
+        // An interruption lasts while any statement is between rows, such as one whose cursor still lives.
         gated { handle.resetAllStatements() }
         return (try? body()) != nil
     }
@@ -168,7 +168,7 @@ extension Database {
             return try finish(control, step(control), isSuspended: false)
         }
         guard try enterCall(control.call, sql: control.sql) else {
-            // A suspension has ended the transaction already, by rolling it back.
+            // A suspension has already rolled the transaction back.
             if control == .rollback { return didRun(control, succeeded: true) }
             throw DatabaseError.suspended(sql: control.sql)
         }
@@ -195,13 +195,13 @@ extension Database {
         throw failure
     }
 
-    /// Sees to what hangs on a transaction that began or ended.
+    /// Handles what depends on a transaction that began or ended.
     private func didRun(_ control: ControlStatements.Kind, succeeded: Bool) {
-        // What was compiled is known here; it must not pass for another statement's effect.
+        // The effects of these statements are known here; they must not be taken for another statement's.
         if !hooks.effects.isEmpty { hooks.effects = [] }
-        // The system's clock is asked only where the transaction means to write: most reads never want a date.
+        // The system clock is read only where the transaction means to write: most reads never use a date.
         let dates = control.isBegin && (!usesDefaultClock || control != .beginDeferred)
-        // Nearly every read ends here: each look at what follows costs as much as a tenth of its transaction.
+        // Nearly every read returns here: each check below costs as much as a tenth of its transaction.
         if errands.isEmpty && !dates { return }
         if errands.contains(.schema) { schemaCache.leaveTransaction(committing: control == .commit && succeeded) }
         if control.isBegin ? succeeded : handle.isInAutocommit {
@@ -221,7 +221,7 @@ struct ControlStatements {
         case beginExclusive
         case commit
         case rollback
-        /// Gives a deferred transaction its view of the database, which otherwise its first statement does.
+        /// Gives a deferred transaction its snapshot, which otherwise its first statement does.
         case view
 
         var sql: String {
@@ -231,7 +231,7 @@ struct ControlStatements {
             case .beginExclusive: "BEGIN EXCLUSIVE TRANSACTION"
             case .commit: "COMMIT TRANSACTION"
             case .rollback: "ROLLBACK TRANSACTION"
-            // Of all statements that read the file the one with the fewest steps.
+            // The statement with the fewest steps of all that read the file.
             case .view: "PRAGMA schema_version"
             }
         }
@@ -239,7 +239,7 @@ struct ControlStatements {
         var isBegin: Bool { rawValue <= Kind.beginExclusive.rawValue }
         var takesWriteLock: Bool { self == .beginImmediate || self == .beginExclusive }
 
-        /// What it is to the gate of its connection.
+        /// How the connection's gate treats it.
         var call: GatedCall {
             switch self {
             case .beginDeferred, .view: .read

@@ -1,8 +1,8 @@
 import KeyCustody
 
 extension SerialConnection {
-    /// A connection that stands for one which could not be opened, where nothing can be thrown: each statement throws
-    /// why. Only a process without any memory left traps here.
+    /// A placeholder for a connection that could not be opened, where nothing can be thrown: each of its statements
+    /// throws the reason. It traps only when the process has no memory left.
     static func unopened(because error: any Error, _ configuration: Configuration) -> SerialConnection {
         do {
             let db = try Database(

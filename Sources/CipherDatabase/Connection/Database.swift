@@ -4,8 +4,8 @@ import Synchronization
 
 /// A connection to an SQLite database.
 ///
-/// It comes as the argument of an access (`read`, `write`, ...) and is used only until that access ends, on the thread
-/// that runs it. Every other use traps.
+/// It is passed to the closure of an access (`read`, `write`, ...) and may be used only until that access ends, on the
+/// thread that runs it. Every other use traps.
 public final class Database {
     let handle: ConnectionHandle
     let hooks = ConnectionHooks()
@@ -15,41 +15,41 @@ public final class Database {
     let label: String
     /// The configuration with which the connection was opened.
     public let configuration: Configuration
-    /// The keys of this connection: what was given, what was settled, and what SQL may still change.
+    /// The keys of this connection: what was set, what was settled, and what SQL may still change.
     let keying: ConnectionKeying
-    /// The frames in the write-ahead log after the last commit of this connection.
+    /// The length of the WAL, in frames, after the last commit of this connection.
     var logFrames = 0
     var isClosed = false
-    /// Why a connection was never opened that stands for one all the same.
+    /// Why a placeholder's connection was not opened.
     var openingFailure: (any Error)?
-    /// Copies the log of a writing connection into its file.
+    /// Copies the WAL of a writing connection into its file.
     var checkpointer: Checkpointer?
     /// Statements of ``cachedStatement(sql:)``.
-    // Unchecked, as the next two: one thread at a time uses them, and Swift's runtime would look that up each time.
+    // Unchecked, as the next two: one thread at a time uses them, and Swift's runtime would check that each time.
     @exclusivity(unchecked) var statementCache = StatementCache()
-    /// Statements behind fetches from SQL text.
+    /// Statements of fetches from SQL text.
     @exclusivity(unchecked) var fetchCache = StatementCache()
     @exclusivity(unchecked) var controls = ControlStatements()
     /// Whether the access under way refuses statements that write.
     var refusesWrites = false
-    /// Whether a call that makes files durable has failed: nothing is written any more then.
+    /// Whether an fsync has failed: nothing is written any more then.
     var hasFailedToSync = false
-    /// Whether a transaction that a block of ours began is still to be ended by it.
+    /// Whether a block of the library's own has begun a transaction that it still must end.
     var expectsTransaction = false
-    /// Tells whether the task behind the access was cancelled.
+    /// Whether the task of the access was cancelled.
     var cancellation: CancellationFlag?
     var tracer: ((TraceEvent) -> Void)?
-    /// The transaction under way: its date, and who waits for its end.
+    /// The transaction under way: its date, and the callbacks for its end.
     var transaction = TransactionTracker()
-    /// What has to be seen to when statements run and transactions end.
+    /// What must be handled when statements run and transactions end.
     var errands: Errands = []
-    /// Whether transactions take their dates from the system's clock.
+    /// Whether transactions take their dates from the system clock.
     let usesDefaultClock: Bool
     /// What is known of tables, views, indexes and triggers.
     var schemaCache = SchemaCache()
-    /// What tells of the schema beyond what SQLite knows; nil during migrations.
+    /// Describes the schema beyond what SQLite knows; nil during migrations.
     public internal(set) var schemaSource: (any DatabaseSchemaSource)?
-    /// The write slot; nil for connections that do not write a file of ours.
+    /// The write slot; nil for connections that do not write a store's file.
     @exclusivity(unchecked) var writeSlot: WriteSlot?
     /// Whether the write slot outlives the connection, for the one that is opened in its place.
     var keepsWriteSlot = false
@@ -61,12 +61,12 @@ public final class Database {
     @exclusivity(unchecked) var watchedWait: WatchedLockWait?
     /// Whether the access under way ends with its transaction.
     @exclusivity(unchecked) var endsWithCommit = false
-    /// The length of the log, in frames, at which a checkpoint follows a commit.
+    /// The length of the WAL, in frames, at which a checkpoint follows a commit.
     @exclusivity(unchecked) var checkpointDueFrames = Int.max
-    /// What the write under way is, for ``WriteStatistics`` and ``WriteEvent``; nil takes its first statement. It is
-    /// forgotten when the write has ended.
+    /// The label of the write under way, for ``WriteStatistics`` and ``WriteEvent``; nil uses its first statement. It
+    /// is reset when the write has ended.
     @exclusivity(unchecked) public var writeLabel: String?
-    /// Why the access under way is to end, as another thread has said.
+    /// Why the access under way must end, as another thread has set it.
     let withdrawal = AccessWithdrawal()
     /// The thread of the access under way; 0 between accesses.
     let accessThread = Atomic<UInt>(0)
@@ -86,18 +86,18 @@ public final class Database {
     @exclusivity(unchecked) var callDepth = 0
     /// Where the gate rests between calls: `raw` once the program has SQLite's pointer.
     @exclusivity(unchecked) var gateRest = ConnectionGate.Position.idle
-    /// Whether a suspension has rolled back and no call was told of it yet.
+    /// Whether a suspension has rolled back and no call has reported it yet.
     @exclusivity(unchecked) var wasRolledBack = false
     /// The rollbacks by suspensions so far, so that no statement continues that was started before the last one.
     @exclusivity(unchecked) var suspensionRollbacks = 0
-    /// The process that opened the connection, told by the forks before it.
+    /// Identifies the process that opened the connection, by the number of forks before.
     let forkCount = ForkWatch.count
     /// Whether the file must still be at its path when a write transaction begins.
     @exclusivity(unchecked) var checksFile = false
 
     /// The pointer to the connection, for SQLite's C functions.
     ///
-    /// What these do is outside of the library's sight until the access ends: a suspension interrupts it, and refuses
+    /// The library does not see what C code does with it until the access ends: a suspension interrupts it, and refuses
     /// writes that are compiled afterwards, but rolls an open transaction back only at the library's next call.
     public var sqliteConnection: SQLiteConnection? {
         if isClosed { return nil }
@@ -143,13 +143,13 @@ public final class Database {
     /// SQLite's message for the last call.
     public var lastErrorMessage: String? { accessedHandle?.lastMessage }
 
-    // Outside of its access the connection may be in use on another thread; inside it may be closed.
+    // Outside of its access the connection may be in use on another thread; inside, it may be closed.
     private var accessedHandle: ConnectionHandle? {
         requireAccess()
         return isClosed ? nil : handle
     }
 
-    /// What the use of a closed connection throws.
+    /// The error of a use of a closed connection.
     var closedError: any Error { openingFailure ?? DatabaseError.connectionIsClosed() }
 
     /// The most parameters that one statement may have.
@@ -185,10 +185,10 @@ public final class Database {
         if !isAccessedHere { ProgrammerError.trap(ProgrammerError.wrongThread) }
     }
 
-    /// Asked before each statement runs.
+    /// Called before each statement runs.
     ///
     /// - Parameter needsWriteSlot: Whether it is stepped in the same call, for which it needs the write slot.
-    /// - Returns: Whether the statement runs inside a bracketed call, which is to be left behind it.
+    /// - Returns: Whether the statement runs inside a bracketed call, which must be left after it.
     func willRun(_ statement: Statement, needsWriteSlot: Bool = true) throws -> Bool {
         requireAccess()
         if isClosed { throw closedError }
@@ -224,13 +224,13 @@ public final class Database {
         }
     }
 
-    /// Told after each statement that ran to its end.
+    /// Called after each statement that ran to its end.
     func didRun(_ statement: Statement) {
         if !statement.effects.isEmpty { note(statement.effects) }
         if errands.contains(.completions) { completeTransactionIfEnded() }
     }
 
-    /// Told after each statement that failed.
+    /// Called after each statement that failed.
     func didFail(_ statement: Statement) {
         if hasFailedToSync { rollbackIfNeeded() }
         if errands.contains(.date) && handle.isInAutocommit { transaction.date = nil }
@@ -243,7 +243,7 @@ public final class Database {
     func error(
         _ code: ResultCode, message: String? = nil, sql: String? = nil, arguments: StatementArguments? = nil
     ) -> any Error {
-        // A refusal that nobody took, as behind C code that ignored it, must not pass for another error's reason.
+        // A refusal that C code ignored must not be taken for another error's reason.
         if let refusal = keying.takeRefusal(), code.primaryResultCode == .SQLITE_AUTH { return refusal }
         if code.primaryResultCode == .SQLITE_INTERRUPT {
             if let cancellation, cancellation.isSet { return CancellationError() }
@@ -262,7 +262,7 @@ public final class Database {
         _ code: ResultCode, message: String? = nil, sql: String, arguments: StatementArguments? = nil,
         isSuspended: Bool = false
     ) -> any Error {
-        // The wait for a lock was ended by the suspension, not by its own limit.
+        // The suspension ended the wait for a lock, not the wait's own limit.
         let hasWaited = hooks.hasWaited
         hooks.hasWaited = false
         let isWait =
@@ -286,7 +286,7 @@ public final class Database {
 
     /// Closes the connection.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while statements of it are alive; the connection stays open then.
+    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while its statements are alive; the connection stays open then.
     func close() throws {
         if isClosed || abandonAfterFork() { return }
         finalizeOwnStatements()
@@ -301,10 +301,10 @@ public final class Database {
         if usesGate { keying.suspension.remove(gate) }
     }
 
-    /// Lets go of the connection. Statements of the user that live on keep it open until they are gone.
+    /// Discards the connection. Statements of the user that are still alive keep it open until they are gone.
     func discard() {
         if isClosed || abandonAfterFork() { return }
-        // Cached statements hold their connection: together they would stay for ever, and with them the file's locks.
+        // Cached statements hold their connection: together they would stay forever, and with them the file's locks.
         finalizeOwnStatements()
         gate.disarm()
         handle.close()
@@ -313,7 +313,7 @@ public final class Database {
         if usesGate { keying.suspension.remove(gate) }
     }
 
-    /// Lets go of the connection without closing it in a process that was forked: the parent goes on with its file.
+    /// Discards the connection without closing it in a process that was forked: the parent continues to use its file.
     @discardableResult
     func abandonAfterFork() -> Bool {
         guard ForkWatch.count != forkCount else { return false }
@@ -323,7 +323,7 @@ public final class Database {
     }
 
     private func finalizeOwnStatements() {
-        // Closing rolls back; nobody waits for that any more.
+        // Closing rolls back; no code waits for that any more.
         handle.installTransactionHooks(nil)
         transaction = TransactionTracker()
         statementCache.removeAll()
@@ -331,7 +331,7 @@ public final class Database {
         controls.finalizeAll()
     }
 
-    /// Gives memory back that SQLite keeps for speed.
+    /// Releases memory that SQLite keeps for speed.
     public func releaseMemory() {
         if isClosed { return }
         clearSchemaCache()

@@ -1,7 +1,7 @@
 import Foundation
 import StorePlatform
 
-/// An error of SQLite: a statement that failed, a lock that was not had, a file that could not be read.
+/// An error of SQLite: a statement that failed, a lock that was not acquired, a file that could not be read.
 ///
 /// It names the code, SQLite's message and the SQL text, and leaves the statement's arguments out unless
 /// ``Configuration/publicStatementArguments`` is set. Errors of a store as a whole are `StoreError`.
@@ -42,8 +42,8 @@ public struct DatabaseError: Error, Sendable {
     }
 }
 
-/// Lets `catch DatabaseError.SQLITE_BUSY` match an error by its code, and a `StoreError` by the code that stands for it:
-/// see `StoreError.resultCode`.
+/// Lets `catch DatabaseError.SQLITE_BUSY` match an error by its code, and a `StoreError` by the code that stands for
+/// it: see `StoreError.resultCode`.
 public func ~= (code: ResultCode, error: any Error) -> Bool {
     if let error = error as? StoreError { return error.resultCode.map { code ~= $0 } ?? false }
     guard let error = error as? DatabaseError else { return false }
@@ -54,7 +54,7 @@ extension DatabaseError: CustomStringConvertible {
     /// The code, the message and the SQL; arguments only where they are public.
     public var description: String { text(with: arguments) }
 
-    /// The same with the statement's arguments: for a developer's own eyes, never for a log.
+    /// The same with the statement's arguments: for debugging only, never for a log file.
     public var expandedDescription: String { text(with: allArguments) }
 
     private func text(with arguments: StatementArguments?) -> String {

@@ -2,19 +2,19 @@ import Foundation
 
 /// The paths that stand for databases without a file.
 enum MemoryPath {
-    /// A database that one connection has for itself.
+    /// A database in memory that is private to one connection.
     static let own = ":memory:"
 
-    /// A database that all connections of the process share which name it.
+    /// A database in memory that all connections of the process with this name share.
     ///
     /// - SeeAlso: <https://www.sqlite.org/inmemorydb.html>
     static func shared(named name: String) -> String {
         "file:/\(name.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? name)?vfs=memdb"
     }
 
-    /// The address under which SQLite opens a file that cannot change.
+    /// The URI by which SQLite opens a file that cannot change.
     static func immutable(_ path: String) -> String {
-        // Each byte on its own: a path is bytes to SQLite, and `?`, `#` and `%` have a meaning in an address.
+        // Each byte on its own: a path is bytes to SQLite, and `?`, `#` and `%` have a meaning in a URI.
         let digits = Array("0123456789abcdef".utf8)
         var address = Array("file:".utf8)
         for byte in path.utf8 {
@@ -29,10 +29,10 @@ enum MemoryPath {
         return String(decoding: address, as: UTF8.self) + "?immutable=1"
     }
 
-    /// Whether a path names a database without a file; an empty path does, too.
+    /// Whether a path names a database without a file; an empty path does too.
     static func names(_ path: String) -> Bool { path.isEmpty || path == own || isURI(path) }
 
-    /// Whether a path is an address of a database in memory. Addresses of files are taken for their names.
+    /// Whether a path is the URI of a database in memory. URIs of files are taken as file names.
     static func isURI(_ path: String) -> Bool {
         guard path.hasPrefix("file:") else { return false }
         if path == "file::memory:" || path.hasPrefix("file::memory:?") { return true }

@@ -1,4 +1,4 @@
-/// The one place where this library ends the program: mistakes of the program that no error value could mend, each
+/// The one place where this library ends the program: errors of the program that no error value could repair, each
 /// documented where it can be made.
 @usableFromInline
 enum ProgrammerError {

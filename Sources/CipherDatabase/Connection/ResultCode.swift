@@ -30,7 +30,7 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
 }
 
 extension ResultCode: CustomStringConvertible {
-    /// The number and SQLite's own words for it, as in `19 (constraint failed)`.
+    /// The number and SQLite's own message for it, as in `19 (constraint failed)`.
     public var description: String { "\(rawValue) (\(SQLiteLibrary.message(of: self)))" }
 }
 

@@ -3,13 +3,13 @@ import Foundation
 /// Compiled statements by their SQL text, so that the same SQL is compiled once for a connection.
 struct StatementCache {
     private var statements: [String: Statement] = [:]
-    /// The statement asked for last. Programs mostly ask for the same one again, with the same string, and comparing a
-    /// string with itself costs much less than hashing it.
+    /// The statement of the last request. Programs mostly request the same one again, with the same string, and
+    /// comparing a string with itself costs much less than hashing it.
     private var latest: (sql: String, statement: Statement)?
 
     /// The statement of this text that is free to run.
     ///
-    /// One that is in the middle of its rows stays with its cursor: the caller then gets none, and compiles another.
+    /// A statement that is between rows stays with its cursor: the caller then gets nil, and compiles another.
     mutating func statement(for sql: String) -> Statement? {
         if let latest, latest.sql.hasSameBytes(as: sql) {
             return latest.statement.handle.isBusy ? nil : latest.statement
@@ -22,7 +22,7 @@ struct StatementCache {
     }
 
     mutating func insert(_ statement: Statement, for sql: String) {
-        // Programs that write values into SQL text would fill the cache for ever.
+        // Programs that write values into SQL text would fill the cache without limit.
         if statements.count >= Limits.cachedStatements { removeAll() }
         // A text of other bytes that is equal to this one would otherwise stay as the key.
         statements[sql] = nil

@@ -1,9 +1,10 @@
 import StorePlatform
 
 extension StoreError {
-    /// The code that SQLite or SQLCipher alone would have answered with; nil where they know nothing of the kind.
+    /// The code that SQLite or SQLCipher alone would have returned; nil where they have no such error.
     ///
-    /// By it `catch DatabaseError.SQLITE_NOTADB`, as programs write it around an opening, takes a wrong key here too.
+    /// With it `catch DatabaseError.SQLITE_NOTADB`, as programs write it around an opening, catches a wrong key here
+    /// too.
     public var resultCode: ResultCode? {
         switch code {
         case .wrongKey, .keyMissing, .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar,

@@ -1,16 +1,16 @@
 import Foundation
 
-/// Tells the date of transactions.
+/// Provides the date of transactions.
 ///
 /// ```swift
 /// config.transactionClock = .custom { db in Date() }
 /// ```
 public protocol TransactionClock: Sendable {
-    /// The date of the transaction that has just begun, or of a question outside of transactions.
+    /// The date of the transaction that has just begun, or the current date outside of transactions.
     func now(_ db: Database) throws -> Date
 }
 
-/// The clock of the system.
+/// The system clock.
 public struct DefaultTransactionClock: TransactionClock {
     public func now(_ db: Database) throws -> Date { Date() }
 }
@@ -23,12 +23,12 @@ public struct CustomTransactionClock: TransactionClock {
 }
 
 extension TransactionClock where Self == DefaultTransactionClock {
-    /// The clock of the system.
+    /// The system clock.
     public static var `default`: DefaultTransactionClock { DefaultTransactionClock() }
 }
 
 extension TransactionClock where Self == CustomTransactionClock {
-    /// A clock that calls a function each time a transaction begins, and for questions outside of transactions.
+    /// A clock that calls a function each time a transaction begins, and for each request outside of transactions.
     public static func custom(_ now: @escaping @Sendable (Database) throws -> Date) -> CustomTransactionClock {
         CustomTransactionClock(now)
     }

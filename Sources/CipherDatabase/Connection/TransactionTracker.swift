@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a connection remembers of its transaction: its date, and who wants to hear of its end.
+/// The state of a connection's transaction: its date, and the callbacks for its end.
 struct TransactionTracker {
     /// A pair of functions of ``Database/afterNextTransaction(onCommit:onRollback:)``.
     struct Completion {
@@ -8,9 +8,9 @@ struct TransactionTracker {
         let onRollback: (Database) -> Void
     }
 
-    /// The date of the transaction under way, or the error of its clock; nil while nobody has asked.
+    /// The date of the transaction under way, or the error of its clock; nil before the first request.
     var date: Result<Date, any Error>?
-    /// Told at the end of the transaction under way, or of the next one.
+    /// Called at the end of the transaction under way, or of the next one.
     var completions: [Completion] = []
     /// Whether a transaction was under way since the completions were added.
     var sawTransaction = false
@@ -18,38 +18,39 @@ struct TransactionTracker {
     var sawCommit = false
     var sawRollback = false
 
-    /// How the transaction ended, for the completions that wait; nil while it goes on or has not begun.
+    /// How the transaction ended, for the pending completions; nil while it is under way or has not begun.
     var ending: Database.TransactionCompletion? {
         if sawRollback { return .rollback }
         return sawTransaction || sawCommit ? .commit : nil
     }
 
-    /// Gives up the completions that wait, and begins anew.
+    /// Removes the pending completions and returns them.
     mutating func takeCompletions() -> [Completion] {
         defer { self = TransactionTracker() }
         return completions
     }
 }
 
-/// What hangs on the transaction of a connection. Without any, statements and transactions pass by it.
+/// What must be done for the transaction of a connection. Where the set is empty, statements and transactions skip the
+/// work.
 struct Errands: OptionSet {
     let rawValue: UInt8
-    /// The schema cache counts on the transaction under way.
+    /// The schema cache depends on the transaction under way.
     static let schema = Errands(rawValue: 1)
     /// The transaction has a date.
     static let date = Errands(rawValue: 2)
-    /// Somebody waits for the end of a transaction.
+    /// Completions wait for the end of a transaction.
     static let completions = Errands(rawValue: 4)
 }
 
 extension Database {
     // MARK: The date
 
-    /// The date of the transaction: the same for as long as it goes on, so that rows written together can carry one
-    /// date. Outside of transactions, the date of the question.
+    /// The date of the transaction: the same while it lasts, so that rows written together can have one date. Outside
+    /// of transactions, the date of the call.
     ///
-    /// ``Configuration/transactionClock`` tells it as a transaction begins. With the default clock, a transaction that
-    /// begins deferred has the date of the first question.
+    /// ``Configuration/transactionClock`` provides it as a transaction begins. With the default clock, a transaction
+    /// that begins deferred has the date of the first call.
     /// - Throws: The error of the clock.
     public var transactionDate: Date {
         get throws {
@@ -68,9 +69,9 @@ extension Database {
         return date
     }
 
-    /// Told when a transaction has begun.
+    /// Called when a transaction has begun.
     ///
-    /// - Parameter dates: Whether its date is told now; otherwise when it is asked for.
+    /// - Parameter dates: Whether its date is read now; otherwise at the first request.
     func didBeginTransaction(dates: Bool) {
         transaction.date = nil
         if dates { setTransactionDate() }
@@ -79,15 +80,15 @@ extension Database {
 
     // MARK: The end
 
-    /// Calls a function behind the end of the transaction that is under way, or else of the next one.
+    /// Calls a function after the end of the transaction that is under way, or else of the next one.
     ///
     /// Only one of the two functions is called, once, outside of any transaction, on this connection. Rolling back to a
-    /// savepoint does not count: the transaction decides. Closing the connection rolls back; a function that still waits
-    /// for a transaction to begin is then never called.
+    /// savepoint does not count: the transaction decides. Closing the connection rolls back; a function that still
+    /// waits for a transaction to begin is then never called.
     ///
     /// - Parameters:
     ///   - onCommit: Called when the transaction has been committed.
-    ///   - onRollback: Called when it has been rolled back, by whatever cause.
+    ///   - onRollback: Called when it has been rolled back, for whatever reason.
     public func afterNextTransaction(
         onCommit: @escaping (Database) -> Void, onRollback: @escaping (Database) -> Void = { _ in }
     ) {
@@ -116,7 +117,7 @@ extension Database {
         handle.installTransactionHooks(nil)
         let completions = transaction.takeCompletions()
         errands.subtract([.completions, .date])
-        // The functions run behind the transaction, so they may use the connection freely.
+        // The functions run after the transaction, so they may use the connection freely.
         let outer = (expectsTransaction, cancellation)
         (expectsTransaction, cancellation) = (false, nil)
         defer { (expectsTransaction, cancellation) = outer }

@@ -4,27 +4,30 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// The encrypted pages of a database as they were at one moment, while other connections of all processes go on writing.
+/// The encrypted pages of a database as they were at one moment, while other connections of all processes continue to
+/// write.
 ///
-/// A read transaction keeps the moment. While it lives, no frame behind the moment is copied into the database file, and
-/// the log is not begun anew under frames that the moment needs. So a page of that moment is the last frame of the log that
-/// holds it, and where there is none the page of the database file. Nobody is waited for, and nothing is decrypted.
+/// A read transaction keeps the moment. While it lives, no frame after the moment is copied into the database file, and
+/// the WAL is not reset while the moment needs its frames. So a page of that moment is the last frame of the WAL that
+/// contains it, and where there is none the page of the database file. Nothing waits, and nothing is decrypted.
 ///
-/// One case is special: when the database file held everything, the reader takes no mark of the log, and the next writer
-/// may begin it anew, once: with nothing to copy into a file that is being read, there is no second time.
+/// One case is special: when the database file contained everything, the reader takes no read mark of the WAL, and the
+/// next writer may reset it, once. A second reset needs a checkpoint into a file that is being read, which is
+/// impossible.
 ///
-/// It is made, asked for what came later, and closed by one thread; pages may be read by many at once. While it lives
-/// the log grows, as under any long read. Closing it never checkpoints.
-// Safe because: what changes belongs to the one thread that makes and closes the view; pages are read through constants.
+/// One thread makes the view, asks it for later commits and closes it; many threads may read pages at once. While it
+/// lives the WAL grows, as under any long read. Closing it never checkpoints.
+// Safe because: what changes belongs to the one thread that makes and closes the view; pages are read through
+// constants.
 package final class FrozenView: @unchecked Sendable {
     /// The data key of the pages, their salt, and how they were made.
     package typealias Key = (dataKey: DataKey, salt: Salt, settings: CipherSettings)
 
-    /// Bytes of a page.
+    /// The page size in bytes.
     package let pageBytes: Int
-    /// Pages of the database at the moment.
+    /// The number of pages of the database at the moment.
     package let databasePages: UInt32
-    /// The moment, in the log.
+    /// The moment, as a position in the WAL.
     package let cut: LogCut
     /// The keys of the pages.
     package let key: Key
@@ -34,21 +37,21 @@ package final class FrozenView: @unchecked Sendable {
     private let file: LiveFile
     private let log: LogFile
     private let path: String
-    /// The last frame of each page that the file does not hold as it was.
+    /// The last frame of each page that differs from the database file.
     private let lastFrames: [UInt32: UInt32]
-    /// Whether the database file held everything, so that the log may be begun anew.
+    /// Whether the database file contained everything, so that the WAL may be reset.
     private let allowsNewRun: Bool
 
-    /// Keeps the present moment. The write lock is taken for that, for microseconds.
+    /// Keeps the present moment. It holds the write lock for that, for microseconds.
     ///
     /// - Parameters:
     ///   - path: A database in WAL mode, or one that becomes so.
     ///   - configuration: How connections to it are prepared.
     ///   - keyring: The keys of the file.
     ///   - key: Where they come from.
-    ///   - deadline: Until when the write lock is waited for; nil waits for at most a minute.
-    ///   - watch: Who may end that wait earlier, and is informed of a long one.
-    /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not to be had, `CancellationError`
+    ///   - deadline: When the wait for the write lock ends; nil waits for at most a minute.
+    ///   - watch: The callbacks that may end that wait earlier and report a long one.
+    /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not available, `CancellationError`
     ///   when the watch ended the wait; ``StoreError`` `logDamaged`, `storeMoved`; ``SystemError``.
     package init(
         path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision,
@@ -76,13 +79,13 @@ package final class FrozenView: @unchecked Sendable {
         file = try LiveFiles.descriptor(of: paths.database)
         let log = try LogFile(paths, pageBytes: pageBytes)
         let reader = reader
-        // With the write lock held nobody commits, so what the reader sees is what the index tells.
+        // While the write lock is held nobody commits, so the reader sees exactly what the index describes.
         let (index, moment, pages) = try writer.sync { db in
             try db.inTransaction(holdingTurn: deadline ?? .now + Limits.openingWait, watch) {
                 let pages = try reader.sync { reading in
                     try reading.run(.beginDeferred)
                     _ = try Int.fetchOne(reading, sql: "SELECT COUNT(*) FROM sqlite_schema")
-                    // The index of a log without frames need not know the length of the database.
+                    // The index of a WAL without frames may not contain the length of the database.
                     return try Int.fetchOne(reading, sql: "PRAGMA page_count")
                 }
                 let index = try reader.sync { try $0.requireWALIndex() }
@@ -101,11 +104,11 @@ package final class FrozenView: @unchecked Sendable {
 
     /// Reads encrypted pages as they were at the moment; for any thread.
     ///
-    /// The page of SQLite's lock bytes is nothing but zeros where the file holds nothing for it.
+    /// The page of SQLite's lock bytes is all zeros where the file holds nothing for it.
     ///
     /// - Parameters:
     ///   - firstPage: Pages count from 1.
-    ///   - buffer: Takes `count` pages.
+    ///   - buffer: Receives `count` pages.
     /// - Throws: ``StoreError`` `truncated` when the file ends before them; ``SystemError``.
     package func read(firstPage: UInt32, count: Int, into buffer: UnsafeMutableRawBufferPointer) throws {
         let wanted = UnsafeMutableRawBufferPointer(rebasing: buffer[..<(count * pageBytes)])
@@ -123,7 +126,7 @@ package final class FrozenView: @unchecked Sendable {
         }
     }
 
-    // MARK: What came later
+    // MARK: Later commits
 
     /// What was committed since a moment, by any process.
     ///
@@ -132,7 +135,7 @@ package final class FrozenView: @unchecked Sendable {
     package func delta(since start: LogCut) throws -> LogDelta {
         let index = try reader.sync { try $0.requireWALIndex() }
         if start.salts != index.salts {
-            // With nothing in the log that the file lacks; a run without frames may be replaced by another one.
+            // The WAL held nothing that the file lacks. A run without frames may be replaced by another one.
             guard allowsNewRun, start == cut || start.frame == 0 else { throw begunAnew() }
         } else if index.frames < start.frame {
             throw begunAnew()
@@ -149,10 +152,10 @@ package final class FrozenView: @unchecked Sendable {
         try log.readPage(ofFrame: frame, into: UnsafeMutableRawBufferPointer(rebasing: page[..<pageBytes]))
     }
 
-    /// Keeps every writer out for the length of a block.
+    /// Excludes every writer while a block runs.
     ///
-    /// - Parameter deadline: Until when the write slot and SQLite's lock are waited for.
-    /// - Throws: `SQLITE_BUSY` when they are not to be had; `SQLITE_ABORT` when a suspension took them away; what `body`
+    /// - Parameter deadline: When the wait for the write slot and SQLite's lock ends.
+    /// - Throws: `SQLITE_BUSY` when they are not available; `SQLITE_ABORT` when a suspension released them; what `body`
     ///   throws.
     package func withWriteLock<T>(until deadline: ContinuousClock.Instant, _ body: () throws -> T) throws -> T {
         try writer.sync { try $0.inTransaction(holdingTurn: deadline) { try body() } }
@@ -160,10 +163,11 @@ package final class FrozenView: @unchecked Sendable {
 
     /// Commits a frame that changes nothing: page 1 as it is.
     ///
-    /// A log without frames tells nothing of what was: whoever opens the database first makes its index anew, without
-    /// salts, so it looks the same after somebody has committed, checkpointed and left. Behind a frame it never does.
+    /// A WAL without frames does not show what happened: the process that opens the database first recreates its index,
+    /// without salts, so it looks the same after another process has committed, checkpointed and closed. After a frame
+    /// it never does.
     ///
-    /// - Parameter deadline: Until when the write slot and SQLite's lock are waited for.
+    /// - Parameter deadline: When the wait for the write slot and SQLite's lock ends.
     /// - Throws: As ``withWriteLock(until:_:)``.
     package func commitFrame(until deadline: ContinuousClock.Instant) throws {
         try writer.sync { db in
@@ -179,7 +183,7 @@ package final class FrozenView: @unchecked Sendable {
         }
     }
 
-    /// Ends the view. The log stays as it is.
+    /// Ends the view. The WAL stays as it is.
     package func close() throws {
         try reader.close()
         try writer.close()
@@ -211,14 +215,14 @@ extension DatabasePool {
 }
 
 extension LogCut {
-    /// The moment before the first frame of the run that an index tells of.
+    /// The position before the first frame of the run that an index describes.
     fileprivate static func beginning(of index: WALIndex) -> LogCut {
         LogCut(salts: index.salts, frame: 0, checksum: WALChecksum())
     }
 }
 
 extension Database {
-    /// The head of the wal-index. Others write it at any moment, each time for less than a microsecond.
+    /// The header of the wal-index. Other processes may write it at any moment, each time for less than a microsecond.
     fileprivate func requireWALIndex() throws -> WALIndex {
         let deadline = ContinuousClock.now + .milliseconds(Limits.recheckMilliseconds)
         repeat {

@@ -2,9 +2,9 @@ import PageFormat
 import StorePlatform
 import StoreSharing
 
-/// The write-ahead log of a database in use, read by a descriptor of one's own: nobody locks anything there.
+/// The WAL of a database in use, read by a descriptor of its own: no process locks anything in that file.
 ///
-/// All threads may read.
+/// Any thread may read.
 final class LogFile: Sendable {
     private let file: FileDescriptor
     private let pageBytes: Int
@@ -20,7 +20,7 @@ final class LogFile: Sendable {
 
     private func offset(ofFrame frame: UInt32) -> Int { WALHeader.headerBytes + (Int(frame) - 1) * strideBytes }
 
-    /// Bytes of the log up to and including a frame.
+    /// The length of the WAL up to and including a frame, in bytes.
     func bytes(through frame: UInt32) -> Int { frame == 0 ? 0 : offset(ofFrame: frame + 1) }
 
     /// Reads the page of a frame.
@@ -29,7 +29,7 @@ final class LogFile: Sendable {
         if count < page.count { throw exchanged("frame \(frame) is not there") }
     }
 
-    /// The moment that a wal-index tells of, with the checksum that its last frame carries.
+    /// The position that a wal-index describes, with the checksum of its last frame.
     func cut(_ index: WALIndex) throws -> LogCut {
         guard index.frames > 0 else { return LogCut(salts: index.salts, frame: 0, checksum: WALChecksum()) }
         _ = try header(of: index.salts)
@@ -40,11 +40,12 @@ final class LogFile: Sendable {
         return LogCut(salts: index.salts, frame: index.frames, checksum: last.checksum)
     }
 
-    /// Walks the frames between two moments of a run, checks salts and checksums, and gives the last frame of each page.
+    /// Walks the frames between two positions of a run, verifies salts and checksums, and returns the last frame of
+    /// each page.
     ///
     /// - Parameters:
-    ///   - start: The earlier moment; one of another run stands for the beginning.
-    ///   - index: The later moment. What lies behind its last frame was never committed.
+    ///   - start: The earlier position; one of another run stands for the beginning.
+    ///   - index: The later position. Frames after its last frame were never committed.
     func frames(
         after start: LogCut, through index: WALIndex
     ) throws -> (lastFrames: [UInt32: UInt32], cut: LogCut) {
@@ -79,7 +80,7 @@ final class LogFile: Sendable {
         return (lastFrames, LogCut(salts: index.salts, frame: index.frames, checksum: checksum))
     }
 
-    /// Read at once.
+    /// The bytes of one read.
     private static let batchBytes = 512 * 1024
 
     private func header(of salts: WALSalts) throws -> WALHeader {

@@ -1,7 +1,7 @@
-// What is asked of a whole cursor. Every call reads elements, which are gone from the cursor then.
+// Operations over a whole cursor. Every call consumes the elements that it reads.
 
 extension Cursor {
-    /// Whether no element is left. Takes one element.
+    /// Whether no element is left. Consumes one element.
     @inlinable
     public func isEmpty() throws -> Bool { try next() == nil }
 
@@ -108,7 +108,7 @@ extension Cursor where Element: Comparable {
 }
 
 extension Cursor where Element: StringProtocol {
-    /// The texts one behind the other.
+    /// The concatenated texts.
     public func joined(separator: String = "") throws -> String {
         guard let first = try next() else { return "" }
         return try reduce(into: String(first)) { $0 += separator + String($1) }

@@ -10,7 +10,7 @@ extension Array {
 
     /// The elements of a cursor, all of them.
     ///
-    /// - Parameter minimumCapacity: For how many elements room is made at once.
+    /// - Parameter minimumCapacity: The number of elements for which space is reserved.
     @inlinable
     public init(_ cursor: some Cursor<Element>, minimumCapacity: Int) throws {
         self.init()
@@ -29,7 +29,7 @@ extension RangeReplaceableCollection {
 
     /// The elements of a cursor, all of them.
     ///
-    /// - Parameter minimumCapacity: For how many elements room is made at once.
+    /// - Parameter minimumCapacity: The number of elements for which space is reserved.
     @inlinable
     public init(_ cursor: some Cursor<Element>, minimumCapacity: Int) throws {
         self.init()
@@ -54,7 +54,7 @@ extension Set {
 
     /// The elements of a cursor, each once.
     ///
-    /// - Parameter minimumCapacity: For how many elements room is made at once.
+    /// - Parameter minimumCapacity: The number of elements for which space is reserved.
     @inlinable
     public init(_ cursor: some Cursor<Element>, minimumCapacity: Int) throws {
         self.init(minimumCapacity: minimumCapacity)
@@ -69,16 +69,16 @@ extension Set {
 }
 
 extension Dictionary {
-    /// The pairs of a cursor. Traps when a key comes twice.
+    /// The pairs of a cursor. Traps on a duplicate key.
     @inlinable
     public init(uniqueKeysWithValues pairs: some Cursor<(Key, Value)>) throws {
         self.init()
         try insertUnique(pairs)
     }
 
-    /// The pairs of a cursor. Traps when a key comes twice.
+    /// The pairs of a cursor. Traps on a duplicate key.
     ///
-    /// - Parameter minimumCapacity: For how many pairs room is made at once.
+    /// - Parameter minimumCapacity: The number of pairs for which space is reserved.
     @inlinable
     public init(minimumCapacity: Int, uniqueKeysWithValues pairs: some Cursor<(Key, Value)>) throws {
         self.init(minimumCapacity: minimumCapacity)
@@ -92,7 +92,7 @@ extension Dictionary {
         }
     }
 
-    /// The elements of a cursor, by a key of theirs.
+    /// The elements of a cursor, grouped by a key.
     @inlinable
     public init<Values: Cursor>(grouping values: Values, by key: (Values.Element) throws -> Key) throws
     where Value == [Values.Element] {
@@ -100,9 +100,9 @@ extension Dictionary {
         try values.forEach { self[try key($0), default: []].append($0) }
     }
 
-    /// The elements of a cursor, by a key of theirs.
+    /// The elements of a cursor, grouped by a key.
     ///
-    /// - Parameter minimumCapacity: For how many keys room is made at once.
+    /// - Parameter minimumCapacity: The number of keys for which space is reserved.
     @inlinable
     public init<Values: Cursor>(
         minimumCapacity: Int, grouping values: Values, by key: (Values.Element) throws -> Key

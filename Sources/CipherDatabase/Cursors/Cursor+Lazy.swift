@@ -1,4 +1,4 @@
-// Cursors made from cursors. None reads an element before it is asked for one.
+// Cursors made from cursors. None reads an element before it is requested.
 
 extension Cursor {
     /// The elements, transformed as they are read.
@@ -45,15 +45,15 @@ extension Cursor {
         PrefixWhileCursor(self, isWanted)
     }
 
-    /// The elements behind the first ones.
+    /// The elements after the first ones.
     ///
     /// - Parameter count: How many to leave out.
     public func dropFirst(_ count: Int) -> DropFirstCursor<Self> { DropFirstCursor(self, count: count) }
 
-    /// The elements behind the first one.
+    /// The elements after the first one.
     public func dropFirst() -> DropFirstCursor<Self> { dropFirst(1) }
 
-    /// The elements from the first on that `isUnwanted` refuses.
+    /// The elements from the first one that `isUnwanted` refuses.
     public func drop(while isUnwanted: @escaping (Element) throws -> Bool) -> DropWhileCursor<Self> {
         DropWhileCursor(self, isUnwanted)
     }
@@ -69,11 +69,11 @@ extension Sequence {
 }
 
 extension Cursor where Element: Cursor {
-    /// The elements of the cursors in this one, one cursor behind the other.
+    /// The elements of the cursors in this one, one cursor after the other.
     public func joined() -> FlattenCursor<Self> { FlattenCursor(self) }
 }
 
 extension Cursor where Element: Sequence {
-    /// The elements of the sequences in this cursor, one sequence behind the other.
+    /// The elements of the sequences in this cursor, one sequence after the other.
     public func joined() -> FlattenCursor<MapCursor<Self, AnyCursor<Element.Element>>> { flatMap { $0 } }
 }

@@ -1,14 +1,14 @@
 /// A sequence of elements that may throw while it is read, one element at a time.
 ///
-/// A cursor of the database reads rows as they are asked for, so it is used inside the access that made it, once.
+/// A cursor of the database reads rows on demand, so it is used inside the access that made it, once.
 public protocol Cursor<Element>: AnyObject {
     associatedtype Element
 
     /// The next element; nil at the end.
     func next() throws -> Element?
 
-    /// Calls `body` with every element that is left. Cursors and collections that are made of this cursor read it by
-    /// this call wherever they take all of it.
+    /// Calls `body` with every remaining element. Cursors and collections that are made of this cursor use this call
+    /// wherever they consume all of it.
     func forEach(_ body: (Element) throws -> Void) throws
 }
 
@@ -19,19 +19,19 @@ extension Cursor {
     }
 }
 
-/// A cursor that hides what makes its elements.
+/// A type-erased cursor.
 public final class AnyCursor<Element>: Cursor {
     private let body: () throws -> Element?
     /// The `forEach` of the cursor inside; nil where there is none.
     private let all: (((Element) throws -> Void) throws -> Void)?
 
-    /// A cursor of what a function gives, until it gives nil.
+    /// A cursor of what a function returns, until it returns nil.
     public init(_ next: @escaping () throws -> Element?) {
         body = next
         all = nil
     }
 
-    /// A cursor of the elements that are left in another one.
+    /// A cursor of the remaining elements of another one.
     public init(_ cursor: some Cursor<Element>) {
         body = cursor.next
         all = cursor.forEach

@@ -1,4 +1,4 @@
-// The cursors that the operations of ``Cursor`` make. None reads an element before it is asked for one.
+// The cursors that the operations of ``Cursor`` make. None reads an element before it is requested.
 
 /// The elements of a cursor, transformed as they are read.
 public final class MapCursor<Base: Cursor, Element>: Cursor {
@@ -132,7 +132,7 @@ public final class PrefixWhileCursor<Base: Cursor>: Cursor {
     }
 }
 
-/// The elements of a cursor behind its first ones.
+/// The elements of a cursor after its first ones.
 public final class DropFirstCursor<Base: Cursor>: Cursor {
     private let base: Base
     private var left: Int
@@ -162,7 +162,7 @@ public final class DropFirstCursor<Base: Cursor>: Cursor {
     }
 }
 
-/// The elements of a cursor from the first on that a function refuses.
+/// The elements of a cursor from the first one that a function refuses.
 public final class DropWhileCursor<Base: Cursor>: Cursor {
     private let base: Base
     private let isUnwanted: (Base.Element) throws -> Bool

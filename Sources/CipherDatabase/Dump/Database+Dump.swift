@@ -1,7 +1,7 @@
-// Printing rows and schemas for a developer's eyes.
+// Printing rows and schemas for debugging.
 
 extension Database {
-    /// Prints the rows of all statements of a text, which run one after another.
+    /// Prints the rows of all statements of a text, which run one after the other.
     ///
     /// - Parameter stream: Where to print; nil for standard output.
     public func dumpSQL(
@@ -26,8 +26,8 @@ extension Database {
     ///
     /// - Parameters:
     ///   - tableHeader: Whether the names of the tables are printed.
-    ///   - stableOrder: Whether the rows of views are sorted, by all of their columns, so that the same rows always
-    ///     print the same.
+    ///   - stableOrder: Whether the rows of views are sorted, by all of their columns, so that the output for the same
+    ///     rows is always the same.
     ///   - stream: Where to print; nil for standard output.
     public func dumpTables(
         _ tables: [String], format: some DumpFormat = .debug(), tableHeader: DumpTableHeaderOptions = .automatic,
@@ -97,7 +97,7 @@ extension Database {
         }
     }
 
-    /// What the rows of a table or a view are sorted by, as SQL.
+    /// The ORDER BY terms for the rows of a table or a view.
     private func dumpOrder(of table: String, stableOrder: Bool) throws -> [String] {
         if try tableExists(table) {
             let key = try primaryKey(table)
@@ -116,7 +116,7 @@ extension Database {
 }
 
 extension DatabaseReader {
-    /// Prints the rows of all statements of a text, which run one after another.
+    /// Prints the rows of all statements of a text, which run one after the other.
     ///
     /// - Parameter stream: Where to print; nil for standard output.
     public func dumpSQL(

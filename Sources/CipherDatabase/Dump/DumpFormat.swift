@@ -1,4 +1,4 @@
-/// A way to print rows, for a developer's eyes. What it prints is data: keep it out of logs.
+/// A way to print rows, for debugging. Its output is data: keep it out of log files.
 ///
 /// ```swift
 /// try db.dumpSQL("SELECT * FROM player", format: .json())
@@ -7,18 +7,18 @@ public protocol DumpFormat {
     /// Prints the current row of a statement.
     mutating func writeRow(_ db: Database, statement: Statement, to stream: inout DumpStream) throws
 
-    /// Prints what comes behind the last row of a statement; called once for each statement, also without rows.
+    /// Prints what follows the last row of a statement; called once for each statement, also without rows.
     mutating func finalize(_ db: Database, statement: Statement, to stream: inout DumpStream)
 }
 
-/// Where a dump goes: a text of the caller's, or standard output.
+/// The target of a dump: a string of the caller's, or standard output.
 public struct DumpStream: TextOutputStream {
     private var base: any TextOutputStream
     private var needsMargin = false
 
     init(_ base: (any TextOutputStream)?) { self.base = base ?? StandardOutput() }
 
-    /// Leaves an empty line before whatever is written next.
+    /// Prints an empty line before the next output.
     public mutating func margin() { needsMargin = true }
 
     public mutating func write(_ text: String) {
@@ -52,7 +52,7 @@ struct DumpedRow {
     let values: [DatabaseValue]
 
     init(_ statement: Statement) {
-        // The library's own columns are of no interest.
+        // The library's own columns are omitted.
         let shown = statement.columnNames.enumerated().filter { !Database.isGRDBInternalTable($0.element) }
         names = shown.map(\.element)
         values = shown.map { DatabaseValue(statement: statement.handle, index: CInt($0.offset)) }

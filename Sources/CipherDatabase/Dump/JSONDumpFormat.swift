@@ -13,7 +13,7 @@ public struct JSONDumpFormat: DumpFormat, Sendable {
         return encoder
     }
 
-    /// Encodes names and values, each by itself. With `.prettyPrinted`, each value stands on a line of its own.
+    /// Encodes names and values, each by itself. With `.prettyPrinted`, each value is on a line of its own.
     public var encoder: JSONEncoder
     private var isFirstRow = true
     private var isPretty: Bool { encoder.outputFormatting.contains(.prettyPrinted) }

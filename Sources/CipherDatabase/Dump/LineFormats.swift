@@ -2,9 +2,10 @@ import Foundation
 
 // The formats that print text lines.
 
-/// One line for each row. Blobs show as text where they are UTF-8, as UUIDs where they have 16 bytes, else as SQL.
+/// One line for each row. Blobs are printed as text where they are UTF-8, as UUIDs where they have 16 bytes, else as
+/// SQL.
 ///
-/// What it prints may change from version to version: it is for eyes, not for programs.
+/// The format may change between versions: it is for people, not for programs.
 public struct DebugDumpFormat: DumpFormat, Sendable {
     /// Whether the first line holds the names of the columns.
     public var header: Bool
@@ -38,7 +39,7 @@ public struct DebugDumpFormat: DumpFormat, Sendable {
     }
 }
 
-/// One line for each row. Blobs show as text.
+/// One line for each row. Blobs are printed as text.
 public struct ListDumpFormat: DumpFormat, Sendable {
     /// Whether the first line holds the names of the columns.
     public var header: Bool
@@ -66,7 +67,7 @@ public struct ListDumpFormat: DumpFormat, Sendable {
     }
 }
 
-/// One line for each value, with the name of its column. Blobs show as text.
+/// One line for each value, with the name of its column. Blobs are printed as text.
 public struct LineDumpFormat: DumpFormat, Sendable {
     /// The text for NULL.
     public var nullValue: String
@@ -135,7 +136,7 @@ extension DatabaseValue {
         switch storage {
         case .null: "NULL"
         case .int64(let value): String(value)
-        // As SQLite writes the values of parameters; SQL itself has no word for infinity.
+        // As SQLite writes the values of parameters; SQL itself has no literal for infinity.
         case .double(let value) where value.isInfinite: value < 0 ? "-Inf" : "Inf"
         case .double(let value): String(value)
         case .string(let value): "'" + value.replacing("'", with: "''") + "'"
@@ -145,7 +146,7 @@ extension DatabaseValue {
 }
 
 extension DumpFormat where Self == DebugDumpFormat {
-    /// One line for each row, for eyes.
+    /// One line for each row, for people.
     public static func debug(header: Bool = false, separator: String = "|", nullValue: String = "") -> Self {
         DebugDumpFormat(header: header, separator: separator, nullValue: nullValue)
     }

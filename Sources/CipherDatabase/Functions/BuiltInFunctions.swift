@@ -1,13 +1,13 @@
 import Foundation
 
-// The functions and collations that every connection has. Their SQL names are GRDB's: schemas of its users hold them.
+// The functions and collations that every connection has. Their SQL names are GRDB's: its users' schemas contain them.
 
 extension DatabaseFunction {
-    /// Each word with a capital letter at its beginning; NULL for what is no text.
+    /// The first letter of each word in upper case; NULL for a value that is not text.
     public static let capitalize = ofText("swiftCapitalizedString") { $0.capitalized }
-    /// In lower case, by Unicode; NULL for what is no text.
+    /// In lower case, by Unicode; NULL for a value that is not text.
     public static let lowercase = ofText("swiftLowercaseString") { $0.lowercased() }
-    /// In upper case, by Unicode; NULL for what is no text.
+    /// In upper case, by Unicode; NULL for a value that is not text.
     public static let uppercase = ofText("swiftUppercaseString") { $0.uppercased() }
     /// As ``capitalize``, by the rules of the user's language.
     public static let localizedCapitalize = ofText("swiftLocalizedCapitalizedString") { $0.localizedCapitalized }
@@ -30,7 +30,7 @@ extension DatabaseFunction {
 }
 
 extension DatabaseCollation {
-    /// The order of Swift's `<` and `==`, by Unicode and without any language.
+    /// The order of Swift's `<` and `==`, by Unicode and independent of any language.
     public static let unicodeCompare = DatabaseCollation("swiftCompare") { left, right in
         left == right ? .orderedSame : left < right ? .orderedAscending : .orderedDescending
     }
@@ -44,8 +44,7 @@ extension DatabaseCollation {
     }
     /// The order of `localizedCompare`: it differs from user to user, so never index by it.
     public static let localizedCompare = DatabaseCollation("swiftLocalizedCompare") { $0.localizedCompare($1) }
-    /// The order of `localizedStandardCompare`, as file lists have it: it differs from user to user, so never index by
-    /// it.
+    /// The order of `localizedStandardCompare`, as in file lists: it differs from user to user, so never index by it.
     public static let localizedStandardCompare = DatabaseCollation("swiftLocalizedStandardCompare") {
         $0.localizedStandardCompare($1)
     }

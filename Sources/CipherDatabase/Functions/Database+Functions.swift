@@ -1,7 +1,7 @@
 extension Database {
     // MARK: Functions
 
-    /// Adds a function to this connection, in the place of one of the same name and number of arguments.
+    /// Adds a function to this connection. It replaces one of the same name and number of arguments.
     ///
     /// Other connections do not have it: add functions in ``Configuration/prepareDatabase(_:)``. A name longer than 255
     /// bytes, more than 127 arguments, and replacing a function while a statement runs, trap.
@@ -22,7 +22,7 @@ extension Database {
 
     // MARK: Collations
 
-    /// Adds a collation to this connection, in the place of one of the same name.
+    /// Adds a collation to this connection. It replaces one of the same name.
     ///
     /// Other connections do not have it: add collations in ``Configuration/prepareDatabase(_:)``. Replacing one while a
     /// statement runs traps.
@@ -41,13 +41,13 @@ extension Database {
         require(collation.uninstall(from: handle), "the collation \(collation.name) cannot be removed")
     }
 
-    /// Builds all indexes anew that use a collation, as is needed when its order has changed.
+    /// Rebuilds all indexes that use a collation, as is needed when its order has changed.
     /// - SeeAlso: <https://www.sqlite.org/lang_reindex.html>
     public func reindex(collation: DatabaseCollation) throws {
         try reindex(collation: CollationName(rawValue: collation.name))
     }
 
-    /// Builds all indexes anew that use a collation, as is needed when its order has changed.
+    /// Rebuilds all indexes that use a collation, as is needed when its order has changed.
     /// - SeeAlso: <https://www.sqlite.org/lang_reindex.html>
     public func reindex(collation: CollationName) throws {
         try execute(sql: "REINDEX \(collation.rawValue.quotedDatabaseIdentifier)")
@@ -61,9 +61,9 @@ extension Database {
 
         /// The order of the bytes.
         public static let binary = CollationName(rawValue: "BINARY")
-        /// As binary, with the letters `A` to `Z` in any case.
+        /// As binary, ignoring the case of the letters `A` to `Z`.
         public static let nocase = CollationName(rawValue: "NOCASE")
-        /// As binary, without blanks at the end.
+        /// As binary, ignoring blanks at the end.
         public static let rtrim = CollationName(rawValue: "RTRIM")
     }
 

@@ -1,6 +1,6 @@
 import Foundation
 
-/// An order of texts that is written in Swift.
+/// An order of texts, implemented in Swift.
 ///
 /// ```swift
 /// let byLength = DatabaseCollation("by_length") { left, right in
@@ -10,12 +10,12 @@ import Foundation
 /// try db.execute(sql: "CREATE TABLE word (text TEXT COLLATE by_length)")
 /// ```
 ///
-/// The function cannot throw: SQLite has no way to tell that a comparison failed. It must be an order for ever, the
-/// same in every program that shares the database, or indexes that use it are wrong. Tables and indexes with a
-/// collation can be used only by connections that have it.
+/// The function cannot throw: SQLite has no way to report that a comparison failed. It must always be the same order,
+/// in every program that shares the database, or indexes that use it are wrong. Only connections that have a collation
+/// can use the tables and indexes with it.
 /// - SeeAlso: <https://www.sqlite.org/c3ref/create_collation.html>
 public final class DatabaseCollation: Identifiable, Sendable {
-    /// What tells collations apart; SQLite takes names in any case for the same.
+    /// The identity of a collation; SQLite ignores the case of names.
     public struct ID: Hashable, Sendable {
         /// The name, in lower case.
         let name: String
@@ -40,19 +40,19 @@ public final class DatabaseCollation: Identifiable, Sendable {
 }
 
 extension DatabaseCollation: Hashable {
-    /// Whether both have the same name, in any case.
+    /// Whether both have the same name, ignoring case.
     public static func == (left: DatabaseCollation, right: DatabaseCollation) -> Bool { left.id == right.id }
     public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 
 extension DatabaseFunction: Hashable {
-    /// Whether both have the same name, in any case, and number of arguments.
+    /// Whether both have the same name, ignoring case, and the same number of arguments.
     public static func == (left: DatabaseFunction, right: DatabaseFunction) -> Bool { left.id == right.id }
     public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 
 extension String {
-    /// The text with `A` to `Z` in lower case and all else as it is: how SQLite compares names.
+    /// The text with `A` to `Z` in lower case and the rest unchanged: how SQLite compares names.
     var lowercasedASCII: String {
         // Most names have no capital letter, and then nothing is copied.
         guard utf8.contains(where: { $0 >= 65 && $0 <= 90 }) else { return self }

@@ -1,4 +1,4 @@
-/// An SQL function or aggregate that is written in Swift.
+/// An SQL function or aggregate, implemented in Swift.
 ///
 /// ```swift
 /// let successor = DatabaseFunction("successor", argumentCount: 1, pure: true) { values in
@@ -8,13 +8,13 @@
 /// ```
 ///
 /// An error thrown by the function makes the statement fail: a ``DatabaseError`` with its own code and message, every
-/// other error as `SQLITE_ERROR` with the error's description as the message. A wrong number of arguments, and a
-/// function that was not added, make the compilation of the statement fail.
+/// other error as `SQLITE_ERROR` with the error's description as the message. Compiling a statement with a wrong number
+/// of arguments, or with a function that was not added, fails.
 ///
 /// A function may run statements on the connection that calls it, except statements that end its transaction.
 /// - SeeAlso: <https://www.sqlite.org/appfunc.html>
 public final class DatabaseFunction: Identifiable, Sendable {
-    /// What tells functions apart; SQLite takes names in any case for the same.
+    /// The identity of a function; SQLite ignores the case of names.
     public struct ID: Hashable, Sendable {
         /// The name, in lower case.
         let name: String
@@ -40,7 +40,7 @@ public final class DatabaseFunction: Identifiable, Sendable {
     /// - Parameters:
     ///   - name: The name in SQL, at most 255 bytes long.
     ///   - argumentCount: How many arguments it takes, at most 127 (1,000 since SQLite 3.48); nil for any number.
-    ///     Functions of one name and different numbers of arguments stand side by side.
+    ///     Functions of one name and different numbers of arguments are separate.
     ///   - pure: Whether the result depends on the arguments alone. SQLite calls pure functions less often, and allows
     ///     them in indexes.
     ///   - function: Computes the result; nil for NULL. It gets exactly `argumentCount` values.
@@ -54,13 +54,13 @@ public final class DatabaseFunction: Identifiable, Sendable {
         definition = .scalar(ScalarDefinition(function))
     }
 
-    /// An aggregate, which makes one value of the values of many rows.
+    /// An aggregate, which computes one value from the values of many rows.
     ///
     /// - Parameters:
     ///   - name: The name in SQL, at most 255 bytes long.
     ///   - argumentCount: How many arguments it takes, at most 127 (1,000 since SQLite 3.48); nil for any number.
     ///   - pure: Whether the result depends on the arguments alone.
-    ///   - aggregate: The type that aggregates; each aggregation makes one value of it.
+    ///   - aggregate: The type that aggregates; each aggregation creates one value of it.
     public init<Aggregate: DatabaseAggregate>(
         _ name: String, argumentCount: Int? = nil, pure: Bool = false, aggregate: Aggregate.Type
     ) {
@@ -84,7 +84,7 @@ public final class DatabaseFunction: Identifiable, Sendable {
     }
 }
 
-/// What an aggregate function does with the rows of its group.
+/// The implementation of an aggregate function over the rows of a group.
 ///
 /// ```swift
 /// struct LongestName: DatabaseAggregate {
@@ -100,11 +100,11 @@ public protocol DatabaseAggregate: SendableMetatype {
     /// Begins an aggregation.
     init()
 
-    /// Takes the arguments of one row.
+    /// Adds the arguments of one row.
     ///
     /// - Parameter dbValues: As many values as the SQL passes.
     mutating func step(_ dbValues: [DatabaseValue]) throws
 
-    /// Ends the aggregation; nil for NULL. Called without any step for an empty group, and never behind a failed one.
+    /// Ends the aggregation; nil for NULL. Called without any step for an empty group, and never after a failed step.
     mutating func finalize() throws -> (any DatabaseValueConvertible)?
 }

@@ -1,4 +1,5 @@
-/// The tables, views, indexes and triggers of a database, so that two schemas are equal when they say the same.
+/// The tables, views, indexes and triggers of a database in a form in which two schemas with the same meaning are
+/// equal.
 ///
 /// Data is erased where they differ, so a difference must be one of meaning. A definition that is not understood is
 /// compared token by token.
@@ -7,7 +8,7 @@ struct ComparableSchema: Equatable {
         case table(ComparableTable)
         case index(Index)
         case text(String)
-        /// Of SQLite's own making.
+        /// Created by SQLite itself.
         case none
     }
 
@@ -37,7 +38,7 @@ struct ComparableSchema: Equatable {
     private let objects: Set<Object>
 
     init(_ db: Database) throws {
-        // The definition of a virtual table says what its shadow tables are, as far as they depend on the migrations.
+        // The definition of a virtual table determines its shadow tables, as far as they depend on the migrations.
         self.init(try SchemaObject.ofUser(db).filter { !$0.isShadow })
     }
 
@@ -54,7 +55,7 @@ struct ComparableSchema: Equatable {
     }
 
     /// - Parameter table: The table of the object, or the object itself, where its definition is understood.
-    /// - Returns: Nil for what changes nothing.
+    /// - Returns: Nil for an object without effect.
     private static func comparable(_ object: SchemaObject, _ table: ComparableTable?) -> Object? {
         var name = object.name.lowercasedASCII
         let definition: Definition
@@ -65,8 +66,8 @@ struct ComparableSchema: Equatable {
         } else {
             definition = .none
         }
-        // An index that is named after its table and columns. The prefix was missing before where a reference had several
-        // columns, and a reference that was UNIQUE got an index beside the one that it has anyway.
+        // An index that is named after its table and columns. The prefix was missing before where a reference had
+        // several columns, and a reference that was UNIQUE got an index beside the one that it has anyway.
         if case .index(let index) = definition, let table, index.isPlain(in: table), name.contains("_on_") {
             if table.uniqueKeys.contains(where: { index.indexes($0.columns) }) { return nil }
             if name.hasPrefix("index_") { name.removeFirst("index_".count) }

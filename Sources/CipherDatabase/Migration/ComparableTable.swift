@@ -1,5 +1,5 @@
-/// What a `CREATE TABLE` statement says, whatever its spelling: constraints count wherever they are written, and those
-/// that change nothing do not count.
+/// The meaning of a `CREATE TABLE` statement, independent of its spelling: constraints count wherever they are written,
+/// and those without effect do not count.
 /// - SeeAlso: <https://www.sqlite.org/lang_createtable.html>
 struct ComparableTable: Hashable {
     struct Column: Hashable {
@@ -41,7 +41,7 @@ struct ComparableTable: Hashable {
     let name: String
     fileprivate(set) var columns: [Column] = []
     fileprivate(set) var primaryKey: PrimaryKey?
-    /// Sorted, as the following: their order means nothing.
+    /// Sorted, as the following: their order has no meaning.
     fileprivate(set) var uniqueKeys: [UniqueKey] = []
     fileprivate(set) var foreignKeys: [ForeignKey] = []
     fileprivate(set) var checks: [String] = []
@@ -51,7 +51,7 @@ struct ComparableTable: Hashable {
     /// What foreign keys that name no column of this table refer to.
     var keyColumns: [String] { primaryKey?.names ?? ["rowid"] }
 
-    /// What a name in double quotes can stand for in an expression of the table, in lower case.
+    /// What a name in double quotes can mean in an expression of the table, in lower case.
     var namesInExpressions: Set<String> { namesInExpressions(columns.map(\.name)) }
 
     private func namesInExpressions(_ columns: [String]) -> Set<String> {
@@ -69,7 +69,7 @@ struct ComparableTable: Hashable {
         name = try reader.takeQualifiedName()
         let items = try reader.takeParentheses().splitAtCommas()
         try readOptions(&reader)
-        // Every column first: checks and generated columns tell names from text by them.
+        // Every column first: checks and generated columns distinguish names from text by them.
         let names = namesInExpressions(items.compactMap { Self.isConstraint($0) ? nil : $0.first?.name })
         for item in items {
             var itemReader = DefinitionReader(item)
@@ -82,7 +82,7 @@ struct ComparableTable: Hashable {
         normalize()
     }
 
-    /// Writes out which columns foreign keys without columns refer to.
+    /// Resolves the columns to which foreign keys without columns refer.
     mutating func resolveForeignKeys(_ keyColumns: (_ table: String) -> [String]?) {
         for index in foreignKeys.indices where foreignKeys[index].destination == nil {
             foreignKeys[index].destination = keyColumns(foreignKeys[index].table)
@@ -102,7 +102,7 @@ struct ComparableTable: Hashable {
         }
     }
 
-    /// Takes out what changes nothing.
+    /// Removes what has no effect.
     private mutating func normalize() {
         if let key = primaryKey {
             let type = columns.first { $0.name == key.names.first }?.type
@@ -186,14 +186,14 @@ extension ComparableTable {
             _ = !isStored && reader.skip("virtual")
             column.generation = (isStored ? "stored " : "virtual ") + expression
         } else if let isDeferred = Self.readDeferral(&reader) {
-            // SQLite applies it to the last reference of the table, whatever stands between.
+            // SQLite applies it to the last reference of the table, whatever is between.
             if let last = foreignKeys.indices.last { foreignKeys[last].isDeferred = isDeferred }
         } else {
             throw DefinitionReader.Unknown()
         }
     }
 
-    /// A default value. A name that is no keyword is text here, in whatever quotes.
+    /// A default value. A name that is not a keyword is text here, in whatever quotes.
     private static func readDefault(_ reader: inout DefinitionReader) throws -> String {
         guard let token = reader.next else { throw DefinitionReader.Unknown() }
         if token.isSymbol("(") { return try reader.takeParentheses().normalized(columns: []) }
@@ -226,7 +226,7 @@ extension ComparableTable {
         return ["constraint", "primary", "unique", "check", "foreign"].contains(first.text.lowercasedASCII)
     }
 
-    /// Reads a constraint of the table, and those after it: SQLite takes them without commas too.
+    /// Reads a constraint of the table, and those after it: SQLite accepts them without commas too.
     private mutating func readConstraint(_ reader: inout DefinitionReader, _ names: Set<String>) throws {
         repeat {
             if reader.skip("constraint") {
@@ -294,7 +294,7 @@ extension ComparableTable {
             } else if reader.skip("on", "update") {
                 key.onUpdate = try readAction(&reader)
             } else if reader.skip("match") {
-                // SQLite reads it, and pays it no attention.
+                // SQLite reads it and ignores it.
                 _ = try reader.takeName()
             } else if let isDeferred = readDeferral(&reader) {
                 key.isDeferred = isDeferred

@@ -2,7 +2,7 @@ extension DatabaseWriter {
     /// Drops all tables, views, indexes and triggers with all their rows, in one transaction.
     ///
     /// Other connections may be open; their reads under way still see the rows. Key and salt stay, and the file keeps
-    /// its length: what follows reuses its pages.
+    /// its length: later writes reuse its pages.
     ///
     /// - Throws: ``DatabaseError``; nothing is lost then.
     public func erase() throws {
@@ -18,11 +18,11 @@ extension DatabaseWriter {
 }
 
 extension Database {
-    /// Drops every object that is not SQLite's or the library's own, with the memory of migrations. Inside a
+    /// Drops every object that is not SQLite's or the library's own, and the list of applied migrations. Inside a
     /// transaction, while foreign keys are not enforced.
     func dropAllObjects() throws {
         let objects = try SchemaObject.ofUser(self)
-        // Triggers and indexes go with their tables; shadow tables with the virtual tables that they belong to.
+        // Triggers and indexes are dropped with their tables, shadow tables with their virtual tables.
         for view in objects where view.type == "view" { try drop(view) }
         for table in objects where table.isVirtual { try drop(table) }
         for table in objects where table.type == "table" && !table.isVirtual && !table.isShadow { try drop(table) }

@@ -1,10 +1,10 @@
 import Dispatch
 
 extension DatabaseMigrator {
-    /// Runs the migrations that the database has not had, in the order of their registration.
+    /// Runs the migrations that were not applied to the database, in the order of their registration.
     ///
-    /// The write lock is taken for each migration that is due, and not at all where none is. A failed migration leaves
-    /// the ones before it done.
+    /// It acquires the write lock for each migration that is due, and not at all where none is. When a migration fails,
+    /// the ones before it stay applied.
     ///
     /// - Throws: The error of the first migration that fails; ``DatabaseError`` `.SQLITE_BUSY` when another process
     ///   holds the write lock for longer than ``Configuration/busyMode`` allows.
@@ -13,27 +13,27 @@ extension DatabaseMigrator {
         try migrate(writer, upTo: last.identifier)
     }
 
-    /// Runs the migrations that the database has not had, up to one of them and with it.
+    /// Runs the migrations that were not applied to the database, up to and including one of them.
     ///
-    /// - Parameter targetIdentifier: The last migration to run. Traps when it is not registered, and when the database
-    ///   has had a later one already: migrations do not run backwards.
+    /// - Parameter targetIdentifier: The last migration to run. Traps when it is not registered, and when a later one
+    ///   is already applied: migrations do not run backwards.
     /// - Throws: As ``migrate(_:)``.
     public func migrate(_ writer: any DatabaseWriter, upTo targetIdentifier: String) throws {
         let target = index(ofTarget: targetIdentifier)
         try writer.writeWithoutTransaction { try migrate($0, upTo: target) }
     }
 
-    /// Runs the migrations that the database has not had, without waiting for them.
+    /// Runs the migrations that were not applied to the database, without waiting for them.
     ///
     /// - Parameter completion: Called once, on another thread, with the migrated database inside its write access, or
-    ///   with the error that ended migrating.
+    ///   with the error that ended the migration.
     public func asyncMigrate(
         _ writer: any DatabaseWriter, completion: @escaping @Sendable (Result<Database, any Error>) -> Void
     ) {
         DispatchQueue.global().async {
             writer.writeWithoutTransaction { db in
                 let outcome = Result {
-                    // A closed database says so here where no migration is due.
+                    // A closed database throws here where no migration is due.
                     guard !db.isClosed else { throw db.closedError }
                     if let target = registered.indices.last { try migrate(db, upTo: target) }
                     return db
@@ -50,7 +50,7 @@ extension DatabaseMigrator {
         try run(on: db, upTo: target)
     }
 
-    /// Runs what is due of the first migrations, the one at `target` the last of them.
+    /// Runs those of the first migrations that are due, up to and including the one at `target`.
     func run(on db: Database, upTo target: Int) throws {
         let applied = try MigrationTable.identifiers(db)
         if registered[(target + 1)...].contains(where: { applied.contains($0.identifier) }) {

@@ -2,12 +2,12 @@ extension DatabaseMigrator {
     /// The names of the registered migrations, in the order of their registration.
     public var migrations: [String] { registered.map(\.identifier) }
 
-    /// The names of all migrations that the database has had, unregistered ones included.
+    /// The names of all migrations that were applied to the database, unregistered ones included.
     ///
     /// - Throws: ``DatabaseError``.
     public func appliedIdentifiers(_ db: Database) throws -> Set<String> { try MigrationTable.identifiers(db) }
 
-    /// The names of the registered migrations that the database has had, in the order of their registration.
+    /// The names of the registered migrations that were applied to the database, in the order of their registration.
     ///
     /// - Throws: ``DatabaseError``.
     public func appliedMigrations(_ db: Database) throws -> [String] {
@@ -15,7 +15,7 @@ extension DatabaseMigrator {
         return migrations.filter(applied.contains)
     }
 
-    /// The names of the registered migrations that the database has had together with all those before them.
+    /// The names of the registered migrations that were applied to the database together with all those before them.
     ///
     /// - Throws: ``DatabaseError``.
     public func completedMigrations(_ db: Database) throws -> [String] {
@@ -23,17 +23,17 @@ extension DatabaseMigrator {
         return Array(migrations.prefix(while: applied.contains))
     }
 
-    /// Whether the database has had every registered migration.
+    /// Whether every registered migration was applied to the database.
     ///
-    /// It may have had others as well: see ``hasBeenSuperseded(_:)``.
+    /// Others may have been applied as well: see ``hasBeenSuperseded(_:)``.
     /// - Throws: ``DatabaseError``.
     public func hasCompletedMigrations(_ db: Database) throws -> Bool {
         try completedMigrations(db).count == registered.count
     }
 
-    /// Whether the database has had migrations that this migrator does not know: a newer program has migrated it.
+    /// Whether migrations were applied that this migrator does not know: a newer program has migrated the database.
     ///
-    /// Migrations that a registered one stands for (`merging:`) are known.
+    /// Migrations that a registered one replaces (`merging:`) are known.
     /// - Throws: ``DatabaseError``.
     public func hasBeenSuperseded(_ db: Database) throws -> Bool { try !knows(appliedIdentifiers(db)) }
 

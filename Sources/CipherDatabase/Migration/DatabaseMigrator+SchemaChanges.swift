@@ -1,13 +1,13 @@
 extension DatabaseMigrator {
-    /// Whether the definition of migrations that the database has had was changed since.
+    /// Whether the definition of an applied migration has changed since.
     ///
-    /// It is when the database has had a migration that is not known, or when its tables, views, indexes and triggers
-    /// are not those that the migrations make in a database without rows: they run once more for that, in a temporary
-    /// file which is encrypted with a key that nobody keeps. Where a migration waits that stands for older ones
-    /// (`merging:`), only the names can be compared.
+    /// That is so when an unknown migration was applied, or when the tables, views, indexes and triggers of the
+    /// database are not those that the migrations create in a database without rows: they run again for that, in a
+    /// temporary file that is encrypted with a key that is not stored. Where a migration is due that replaces older
+    /// ones (`merging:`), only the names can be compared.
     ///
-    /// What definitions say is compared, not how they are written: whitespace, comments, quotes, the case of names, the
-    /// place of a constraint, and words that change nothing do not count, so a database that GRDB made is the same.
+    /// The meaning of definitions is compared, not their spelling: whitespace, comments, quotes, the case of names, the
+    /// place of a constraint, and words without effect do not count, so a database that GRDB made is the same.
     ///
     /// - Throws: ``DatabaseError``, or the error of a migration that cannot run without rows.
     public func hasSchemaChanges(_ db: Database) throws -> Bool {
@@ -20,15 +20,15 @@ extension DatabaseMigrator {
         }
     }
 
-    /// Whether the database has had a part of the migrations that one which it has not had stands for: it is in
-    /// between two states that migrations define.
+    /// Whether only a part of the migrations was applied that a pending migration replaces: the database is between two
+    /// states that migrations define.
     private func waitsForMerge(_ applied: Set<String>) -> Bool {
         registered.contains { migration in
             !applied.contains(migration.identifier) && !migration.mergedIdentifiers.isDisjoint(with: applied)
         }
     }
 
-    /// The schema that the first migrations make, the one at `last` the last of them.
+    /// The schema that the first migrations create, up to and including the one at `last`.
     private func comparableSchema(afterMigration last: Int, configuration: Configuration) throws -> ComparableSchema {
         try ScratchDatabase.use(configuration) { db in
             try run(on: db, upTo: last)
@@ -41,7 +41,7 @@ extension DatabaseMigrator {
         guard try hasSchemaChanges(db) else { return }
         try db.withForeignKeysSuspended {
             try db.inTransaction(.immediate) {
-                // Another process may have started over in the meantime; its new rows must not be lost.
+                // Another process may have erased the database in the meantime; its new rows must not be lost.
                 if try hasSchemaChanges(db) { try db.dropAllObjects() }
                 return .commit
             }

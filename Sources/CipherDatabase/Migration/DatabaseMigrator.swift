@@ -1,4 +1,4 @@
-/// The steps that bring the schema of a database up to date, each run once in the life of the database.
+/// The steps that bring the schema of a database up to date; each runs once for a database.
 ///
 /// ```swift
 /// var migrator = DatabaseMigrator()
@@ -8,22 +8,23 @@
 /// try migrator.migrate(pool)
 /// ```
 ///
-/// Which migrations a database has had stands in its table `grdb_migrations`, in the format of GRDB, so that databases
-/// made with either go on with the other. Several processes may migrate one file at the same time: each migration runs
-/// once, whoever comes first.
+/// The table `grdb_migrations` of a database lists its applied migrations, in the format of GRDB, so that databases
+/// made with either library can be used with the other. Several processes may migrate one file at the same time: each
+/// migration runs once, in the first process that gets to it.
 public struct DatabaseMigrator: Sendable {
     /// When the foreign keys of a migration are checked.
     public enum ForeignKeyChecks: Sendable {
         /// Once, right before the commit: tables may be rebuilt in between.
         case deferred
-        /// At each statement. Dropping a table then deletes what refers to it: not for migrations that rebuild tables.
+        /// At each statement. Dropping a table then deletes rows that refer to it: not for migrations that rebuild
+        /// tables.
         case immediate
     }
 
     /// Whether migrating starts over with an empty database when the definition of applied migrations has changed.
     /// Default: false.
     ///
-    /// For development alone, or for data that can be had again: **all rows of all tables are lost**, whenever
+    /// For development alone, or for data that can be restored: **all rows of all tables are lost**, whenever
     /// ``hasSchemaChanges(_:)`` holds.
     public var eraseDatabaseOnSchemaChange = false
 
@@ -35,12 +36,12 @@ public struct DatabaseMigrator: Sendable {
 
     // MARK: Registering
 
-    /// Adds a migration behind those that are registered already.
+    /// Adds a migration after those that are registered already.
     ///
-    /// It runs in a transaction: an error takes back all it did, ends migrating, and is thrown there.
+    /// It runs in a transaction: an error rolls it back, ends the migration, and is thrown there.
     ///
     /// - Parameters:
-    ///   - identifier: Its name for good. Traps when it is taken already.
+    ///   - identifier: Its permanent name. Traps when it is taken already.
     ///   - foreignKeyChecks: When foreign keys are checked; without meaning where the configuration turns them off.
     ///   - migrate: Changes schema and rows; it may run in any process that opens the database.
     public mutating func registerMigration(
@@ -51,7 +52,7 @@ public struct DatabaseMigrator: Sendable {
         registerMigration(identifier, foreignKeyChecks: foreignKeyChecks, merging: []) { db, _ in try migrate(db) }
     }
 
-    /// Adds a migration that stands for several older ones, which are registered no longer.
+    /// Adds a migration that replaces several older ones, which are no longer registered.
     ///
     /// ```swift
     /// migrator.registerMigration("v3", merging: ["v1", "v2"]) { db, appliedIdentifiers in
@@ -61,13 +62,14 @@ public struct DatabaseMigrator: Sendable {
     /// }
     /// ```
     ///
-    /// Where it has run, the database forgets the older ones. Do not give it the name of an older one but the last.
+    /// Where it has run, the database's list no longer contains the older ones. Of their names, it may have only the
+    /// last.
     ///
     /// - Parameters:
-    ///   - identifier: Its name for good. Traps when it is taken already.
+    ///   - identifier: Its permanent name. Traps when it is taken already.
     ///   - foreignKeyChecks: When foreign keys are checked; without meaning where the configuration turns them off.
     ///   - mergedIdentifiers: The names of the older migrations.
-    ///   - migrate: Is told which of the older migrations the database has had, and does what the others did.
+    ///   - migrate: Gets the names of the older migrations that were applied, and does what the others did.
     public mutating func registerMigration(
         _ identifier: String,
         foreignKeyChecks: ForeignKeyChecks = .deferred,
@@ -88,10 +90,10 @@ public struct DatabaseMigrator: Sendable {
                 foreignKeyChecks: checks, migrate: migrate))
     }
 
-    /// The same migrator, which leaves out the deferred checks of foreign keys in migrations registered from here on.
+    /// The same migrator without the deferred checks of foreign keys in migrations registered from here on.
     ///
-    /// The checks read every table with a foreign key, after every migration. Without them a migration has to see for
-    /// itself that it breaks none, as with ``Database/checkForeignKeys(in:in:)``; where no table is rebuilt,
+    /// The checks read every table with a foreign key, after every migration. Without them a migration must itself make
+    /// sure that it violates none, as with ``Database/checkForeignKeys(in:in:)``; where no table is rebuilt,
     /// ``ForeignKeyChecks/immediate`` costs nothing and stays safe.
     public func disablingDeferredForeignKeyChecks() -> DatabaseMigrator {
         var migrator = self

@@ -1,8 +1,8 @@
-// SQL text reduced to what it says: two spellings of one definition become the same.
+// SQL text reduced to its meaning: two spellings of one definition become the same.
 
 /// Reads the tokens of a definition one after another.
 struct DefinitionReader {
-    /// A definition that is not read here is compared by its tokens as they are.
+    /// Thrown for a definition that is not understood; its tokens are compared as they are.
     struct Unknown: Error {}
 
     private var tokens: ArraySlice<SQLToken>
@@ -18,7 +18,7 @@ struct DefinitionReader {
         tokens.count >= words.count && zip(tokens, words).allSatisfy { $0.isWord($1) }
     }
 
-    /// Passes over the words, if they are next.
+    /// Skips the words, if they are next.
     mutating func skip(_ words: String...) -> Bool {
         guard tokens.count >= words.count, zip(tokens, words).allSatisfy({ $0.isWord($1) }) else { return false }
         tokens.removeFirst(words.count)
@@ -48,13 +48,13 @@ struct DefinitionReader {
         return name.lowercasedASCII
     }
 
-    /// The last part of a name that may have that of its schema before it.
+    /// The last part of a name that may have the name of its schema before it.
     mutating func takeQualifiedName() throws -> String {
         let name = try takeName()
         return skip(symbol: ".") ? try takeName() : name
     }
 
-    /// What stands between the parentheses that are next, without them.
+    /// The content of the parentheses that are next.
     mutating func takeParentheses() throws -> [SQLToken] {
         try require(symbol: "(")
         var depth = 1
@@ -68,7 +68,7 @@ struct DefinitionReader {
         }
     }
 
-    /// Everything up to the end, a semicolon apart.
+    /// Everything up to the end, without a semicolon.
     mutating func takeRest() -> [SQLToken] {
         defer { tokens = [] }
         return tokens.filter { !$0.isSymbol(";") || $0.bytes != tokens.last?.bytes }
@@ -91,7 +91,7 @@ extension Collection where Element == SQLToken {
     /// The tokens as text that is the same for every spelling of an expression.
     ///
     /// - Parameter columns: The names of columns, in lower case, where the expression belongs to a table and sees no
-    ///   other. Nil where every name in double quotes is taken for a name.
+    ///   others. Nil where every name in double quotes is taken for a name.
     func normalized(columns: Set<String>? = nil) -> String {
         var tokens = Array(self)
         while let inner = tokens.insideParentheses { tokens = inner }
@@ -100,8 +100,8 @@ extension Collection where Element == SQLToken {
     }
 
     /// The tokens of an expression of a table, with quoted names and strings as SQLite reads them: a name in double
-    /// quotes is text where it can be text and no column has that name, and a string is a name where only a name may
-    /// stand. Names of columns lose the name of the table before them, which `ALTER TABLE RENAME` writes in quotes.
+    /// quotes is text where text is allowed and no column has that name, and a string is a name where only a name is
+    /// allowed. Names of columns lose the table name before them, which `ALTER TABLE RENAME` writes in quotes.
     private func withNames(of columns: Set<String>) -> [SQLToken] {
         let tokens = Array(self)
         var read: [SQLToken] = []
@@ -126,7 +126,7 @@ extension Collection where Element == SQLToken {
         return read
     }
 
-    /// What is inside of the parentheses that enclose all tokens; nil where none do.
+    /// The content of the parentheses that enclose all tokens; nil where none do.
     private var insideParentheses: [SQLToken]? {
         guard count > 2, first?.isSymbol("(") == true else { return nil }
         var depth = 0

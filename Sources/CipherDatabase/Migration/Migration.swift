@@ -1,6 +1,6 @@
 import StorePlatform
 
-/// One migration, and how it runs on a connection.
+/// One migration, with the code that runs it on a connection.
 struct Migration: Sendable {
     enum ForeignKeyChecks: Sendable {
         case deferred
@@ -9,17 +9,17 @@ struct Migration: Sendable {
     }
 
     let identifier: String
-    /// Older migrations that this one stands for.
+    /// Older migrations that this one replaces.
     let mergedIdentifiers: Set<String>
     let foreignKeyChecks: ForeignKeyChecks
     let migrate: @Sendable (_ db: Database, _ appliedIdentifiers: Set<String>) throws -> Void
 
-    /// Whether a database that has had these migrations still needs this one, or still lists ones that it stands for.
+    /// Whether a database with these applied migrations still needs this one, or still lists ones that it replaces.
     func isDue(after appliedIdentifiers: Set<String>) -> Bool {
         !appliedIdentifiers.contains(identifier) || !mergedIdentifiers.isDisjoint(with: appliedIdentifiers)
     }
 
-    /// Runs the migration in a transaction of its own, unless it turns out there that another process has run it.
+    /// Runs the migration in a transaction of its own, unless another process has run it in the meantime.
     func run(_ db: Database) throws {
         guard foreignKeyChecks != .immediate, try db.enforcesForeignKeys() else {
             return try runInTransaction(db, checksForeignKeys: false)
@@ -30,7 +30,7 @@ struct Migration: Sendable {
     private func runInTransaction(_ db: Database, checksForeignKeys: Bool) throws {
         try db.inTransaction(.immediate) {
             try MigrationTable.create(db)
-            // Read again: what was read before the write lock was had may be out of date.
+            // Read again: what was read before the write lock was acquired may be out of date.
             let applied = try MigrationTable.identifiers(db)
             guard isDue(after: applied) else { return .commit }
             let merged = mergedIdentifiers.intersection(applied)
@@ -47,7 +47,7 @@ struct Migration: Sendable {
     }
 }
 
-/// The table in which a database keeps the names of the migrations it has had. Name and columns are GRDB's.
+/// The table in which a database lists its applied migrations. Name and columns are GRDB's.
 enum MigrationTable {
     static func create(_ db: Database) throws {
         try db.execute(sql: "CREATE TABLE IF NOT EXISTS grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY)")

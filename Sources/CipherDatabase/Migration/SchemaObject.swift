@@ -4,13 +4,13 @@ struct SchemaObject: Hashable {
     let type: String
     let name: String
     let tableName: String
-    /// The statement that made it; nil for indexes that SQLite made for a constraint.
+    /// The statement that created it; nil for indexes that SQLite created for a constraint.
     let sql: String?
-    /// Whether it is a table that a virtual table keeps its rows in.
+    /// Whether it is a table in which a virtual table keeps its rows.
     let isShadow: Bool
     let isVirtual: Bool
 
-    /// The objects of the main database that belong to its user: none of SQLite's, of the migrator's, of the library's.
+    /// The objects of the main database that belong to its user: not SQLite's, the migrator's or the library's.
     ///
     /// - SeeAlso: <https://www.sqlite.org/schematab.html>
     static func ofUser(_ db: Database) throws -> [SchemaObject] {
@@ -20,7 +20,7 @@ struct SchemaObject: Hashable {
         }
     }
 
-    /// What the names of SQLite's, GRDB's and this library's own objects begin with.
+    /// The prefixes of the names of SQLite's, GRDB's and this library's own objects.
     private static let internalPrefixes = ["sqlite_", "grdb_", "cipherstore_"]
 
     private static func all(_ db: Database) throws -> [SchemaObject] {

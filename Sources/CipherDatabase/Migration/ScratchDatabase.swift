@@ -1,13 +1,13 @@
 import Foundation
 import StorePlatform
 
-/// A database of its own for one use.
+/// A temporary database for one use.
 ///
 /// It is a file, because preparing functions may need one: the usual one for shared databases sets a file control that
-/// SQLite refuses in memory. Rows that migrations insert must not reach the disk in readable form, so it is encrypted,
-/// with a random key that goes with the connection: whatever a crash leaves behind says nothing.
+/// SQLite refuses in memory. Rows that migrations insert must not reach the disk in plaintext, so it is encrypted with
+/// a random key that exists only in the connection: whatever a crash leaves behind reveals nothing.
 enum ScratchDatabase {
-    /// Runs a block on an empty database that is prepared by a configuration, and removes it.
+    /// Runs a block on an empty database that a configuration prepares, and removes it.
     static func use<T>(_ configuration: Configuration, _ body: (Database) throws -> T) throws -> T {
         let name = "cipherstore-\(UUID().uuidString)"
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent(name).path
@@ -15,11 +15,11 @@ enum ScratchDatabase {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         var configuration = configuration
         configuration.readonly = false
-        // The access under way may hold up the queues of the configuration.
+        // The access under way may block the queues of the configuration.
         configuration.targetQueue = nil
         configuration.writeTargetQueue = nil
         configuration.label = "CipherStore.DatabaseMigrator.comparison"
-        // Without sidecar, locks and log: to the keyring it is a database in memory.
+        // Without sidecar, locks and WAL: to the keyring it is a database in memory.
         let queue = try DatabaseQueue(
             path: folder + "/comparison.db", configuration: configuration,
             keyring: Keyring(path: MemoryPath.own, configuration: configuration), key: .throwaway)

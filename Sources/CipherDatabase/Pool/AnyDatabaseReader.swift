@@ -1,4 +1,4 @@
-/// A reader that hides which one it is.
+/// A type-erased reader.
 public final class AnyDatabaseReader: DatabaseReader {
     private let base: any DatabaseReader
 
@@ -32,7 +32,7 @@ public final class AnyDatabaseReader: DatabaseReader {
     }
 }
 
-/// A writer that hides which one it is.
+/// A type-erased writer.
 public final class AnyDatabaseWriter: DatabaseWriter {
     private let base: any DatabaseWriter
 

@@ -1,19 +1,19 @@
 import Dispatch
 import StorePlatform
 
-/// One access of a task: it waits for a connection and runs there as a part of the task, which therefore finds its
-/// task-local values in the block, and sees whether it was cancelled.
+/// One access of a task: it waits for a connection and runs there as a part of the task. So the block sees the task's
+/// task-local values and whether the task was cancelled.
 ///
-/// It is the executor of an actor that exists for this access alone. A task that goes to the actor is handed over as a
-/// job, and the queue of the connection runs the job when the connection is free: no thread waits meanwhile. Cancelling
-/// the task ends the wait at once. Once the access runs, its statement is interrupted instead, so that the connection is
-/// free and in order when the task goes on.
+/// It is the executor of an actor that exists for this access alone. A task that enters the actor is enqueued as a job,
+/// and the queue of the connection runs the job when the connection is free: no thread waits meanwhile. Cancelling the
+/// task ends the wait at once. Once the access runs, its statement is interrupted instead, so that the connection is
+/// free and in order when the task continues.
 final class AsyncAccess: SerialExecutor {
-    /// What a task was waiting for.
+    /// The outcome of the task's wait.
     private enum Arrival: Sendable {
-        /// The connection, on whose thread the access runs. The function is called when it is free again.
+        /// The connection, on whose thread the access runs. The function is called when the connection is free again.
         case connection(SerialConnection, release: @Sendable () -> Void)
-        /// There is none for it.
+        /// No connection is available.
         case failure(any Error)
     }
 
@@ -29,9 +29,9 @@ final class AsyncAccess: SerialExecutor {
         }
     }
 
-    /// What the connection asks before each statement.
+    /// The flag that the connection checks before each statement.
     let cancellation = CancellationFlag()
-    /// Whether the access counts although its task was cancelled while it ended, as a transaction does that is committed.
+    /// Whether the access counts although its task was cancelled as it ended, as a transaction does that is committed.
     private let countsOnceDone: Bool
     private let begin: @Sendable (AsyncAccess) -> Void
     /// The wait for a connection.
@@ -46,7 +46,7 @@ final class AsyncAccess: SerialExecutor {
     ///
     /// - Parameters:
     ///   - countsOnceDone: Whether a cancellation that comes after the last statement changes nothing.
-    ///   - begin: Sees to it that the access runs on a connection, sooner or later, or ends its wait.
+    ///   - begin: Makes the access run on a connection, sooner or later, or ends its wait.
     ///   - body: The access.
     /// - Throws: The error of the access; `CancellationError` when the task is cancelled before its end.
     static func run<Value: Sendable>(
@@ -64,12 +64,12 @@ final class AsyncAccess: SerialExecutor {
 
     // MARK: The task
 
-    /// Takes the task, which comes once.
+    /// Enqueues the task, which happens once.
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         let arrival = wait.whenEnded { [self] arrival in
             switch arrival {
-            // This thread has the connection.
+            // This thread holds the connection.
             case .connection: job.runSynchronously(on: asUnownedSerialExecutor())
             case .failure: resume(job)
             }
@@ -78,13 +78,13 @@ final class AsyncAccess: SerialExecutor {
         if arrival == nil { begin(self) } else { resume(job) }
     }
 
-    /// Lets the task continue that has no connection.
+    /// Resumes the task, which has no connection.
     private func resume(_ job: UnownedJob) {
-        // Not on this thread: it may be the one that cancels the task, or that has just given the task up.
+        // Not on this thread: it may be the one that cancels the task, or that has just suspended it.
         DispatchQueue.global().async { [self] in job.runSynchronously(on: asUnownedSerialExecutor()) }
     }
 
-    /// Runs the access, as a part of the task, on the thread that has the connection.
+    /// Runs the access, as a part of the task, on the thread that holds the connection.
     private func perform<Value>(_ body: (Database) throws -> Value) throws -> Value {
         let (connection, release) =
             switch wait.outcome {
@@ -92,8 +92,8 @@ final class AsyncAccess: SerialExecutor {
             case .failure(let error): throw error
             case nil: throw DatabaseError.withoutResult()
             }
-        // Before the task has its result: it may need a thread to continue that others of its kind hold while they wait for
-        // this connection.
+        // Before the task has its result: to continue it may need a thread of the pool whose threads are all blocked by
+        // tasks that wait for this connection.
         defer { release() }
         let value = try connection.cancellableAccess(cancellation, body)
         if !countsOnceDone && cancellation.isSet { throw CancellationError() }
@@ -102,20 +102,20 @@ final class AsyncAccess: SerialExecutor {
 
     // MARK: Connections
 
-    /// Runs the access on this thread, which has the connection, if its task still waits for it.
+    /// Runs the access on this thread, which holds the connection, if its task still waits for it.
     ///
     /// - Parameter release: Called when the access has ended, or at once where it does not run.
     func run(on connection: SerialConnection, release: @escaping @Sendable () -> Void) {
         if !wait.end(.connection(connection, release: release)) { release() }
     }
 
-    /// Ends the wait for a connection with an error; an access that runs already goes on.
+    /// Ends the wait for a connection with an error; an access that already runs continues.
     func endWait(_ error: any Error) { wait.end(.failure(error)) }
 
     private func cancel() {
         cancellation.set()
         if wait.end(.failure(CancellationError())) { return }
-        // A connection whose access is over runs another one by now, which this does not interrupt.
+        // A connection whose access is over may run another one by now, which must not be interrupted.
         if case .connection(let connection, _) = wait.outcome { connection.interrupt(only: cancellation) }
     }
 }

@@ -2,19 +2,19 @@ import Foundation
 import StorePlatform
 import Synchronization
 
-/// What the checkpoints of a database did since it was opened, and what keeps its write-ahead log from shrinking.
+/// What the checkpoints of a database did since it was opened, and what keeps its WAL from being reset.
 public struct CheckpointStatistics: Sendable, Equatable {
-    /// Checkpoints that ran, those that were asked for included.
+    /// Checkpoints that ran, explicit ones included.
     public var count = 0
-    /// Checkpoints that were due and had to be put off, because another connection wrote.
+    /// Checkpoints that were due and were postponed, because another connection wrote.
     public var postponed = 0
     /// Frames that were copied into the database file.
     public var copiedFrames = 0
-    /// How long the longest one took. Nobody writes meanwhile.
+    /// How long the longest one took. No connection writes meanwhile.
     public var longest = Duration.zero
-    /// Checkpoints that waited for readers to end, so that the log could be used anew.
+    /// Checkpoints that waited for readers to end, so that the WAL could be reset.
     public var waitCount = 0
-    /// Frames of the log at the last checkpoint.
+    /// The length of the WAL at the last checkpoint, in frames.
     public var logFrames = 0
     /// How many of them were in the database file then.
     public var checkpointedFrames = 0
@@ -22,8 +22,8 @@ public struct CheckpointStatistics: Sendable, Equatable {
     public var blockage: LogBlockage?
 }
 
-/// Readers that keep frames of the write-ahead log from being copied into the database file, and so the log from
-/// being used anew: it grows for as long as they read.
+/// Readers that keep frames of the WAL from being copied into the database file, and so the WAL from being reset: it
+/// grows while they read.
 public struct LogBlockage: Sendable, Equatable {
     /// The database file.
     public var path: String
@@ -31,19 +31,20 @@ public struct LogBlockage: Sendable, Equatable {
     public var frames: Int
     /// For how long checkpoints have been kept from completing; the readers are at least as old.
     public var age: Duration
-    /// The processes that read at an old moment, this one among them perhaps; empty where the system does not tell.
+    /// The processes that read an old snapshot, perhaps this one among them; empty where the system does not report
+    /// them.
     public var readers: [LogReader]
 }
 
-/// A process that reads a database at a moment that is past.
+/// A process that reads an old snapshot of a database.
 public struct LogReader: Sendable, Hashable {
     public var processID: Int32
-    /// The name of its program, where the system tells it.
+    /// The name of its program, where the system reports it.
     public var command: String?
 }
 
 extension LogBlockage: CustomStringConvertible {
-    /// A sentence for a log.
+    /// A sentence to be logged.
     public var description: String {
         let seconds = age.components.seconds
         let names = readers.map(\.description).joined(separator: ", ")
@@ -60,7 +61,7 @@ extension LogReader: CustomStringConvertible {
     }
 }
 
-/// Keeps count of checkpoints, and notices readers that last too long.
+/// Counts checkpoints, and detects readers that last too long.
 final class CheckpointRecorder: Sendable {
     private let path: String
     private let ageLimit: Duration
@@ -90,7 +91,7 @@ final class CheckpointRecorder: Sendable {
 
     /// - Parameters:
     ///   - copied: Frames that this checkpoint copied.
-    ///   - readers: Finds who reads at an old moment; asked only when the checkpoint is incomplete.
+    ///   - readers: Finds the readers of old snapshots; called only when the checkpoint is incomplete.
     func record(_ result: CheckpointResult, copied: Int, took duration: Duration, readers: () -> [LogReader]) {
         let left = result.walFrameCount - result.checkpointedFrameCount
         let found = left > 0 ? readers() : []

@@ -2,11 +2,11 @@ import PageFormat
 import StorePlatform
 import StoreSharing
 
-/// Copies the write-ahead log into the database file, in the one way that is safe among several processes.
+/// Copies the WAL into the database file, in the one way that is safe among several processes.
 ///
-/// SQLite before 3.51.3 can lose committed pages when a commit restarts the log while a checkpoint runs. So a
-/// checkpoint runs on a connection of its own while the writer holds the write lock: then no commit can come between,
-/// whatever program it belongs to. It waits for nobody; what readers still need stays in the log.
+/// SQLite before 3.51.3 can lose committed pages when a commit resets the WAL while a checkpoint runs. So a checkpoint
+/// runs on a connection of its own while the writer holds the write lock: then no program can commit in between. It
+/// waits for readers only for a moment, when the WAL is long; frames that they still need stay in the WAL.
 /// - SeeAlso: <https://www.sqlite.org/wal.html#checkpointing>
 final class Checkpointer {
     let recorder: CheckpointRecorder
@@ -14,21 +14,21 @@ final class Checkpointer {
     private let log: String
     private let sharedMemory: String
     private var second: Database?
-    /// Frames in the log after which a commit is followed by a checkpoint.
+    /// The length of the WAL, in frames, after which a commit is followed by a checkpoint.
     private let interval: Int
-    /// The length of the log, in frames, at which the next checkpoint is due.
+    /// The length of the WAL, in frames, at which the next checkpoint is due.
     private var dueFrames: Int
     private var lastFrames = 0
-    /// The length of the log, in frames, from which on a checkpoint waits for the readers of the log.
+    /// The length of the WAL, in frames, from which a checkpoint waits for the readers of the WAL.
     private var waitFrames: Int
-    /// What this connection told others of its last attempt.
+    /// What this connection published of its last attempt.
     private var published: UInt64 = 0
-    /// Frames until the next attempt after one that fails; twice as many after each further one.
+    /// Frames until the next attempt after a failed one; doubled after each further failure.
     private var retryFrames: Int
 
     /// - Parameters:
     ///   - paths: The files of the database.
-    ///   - recorder: Goes on counting; nil begins anew.
+    ///   - recorder: Continues to count; nil starts at zero.
     ///   - open: Opens the connection that checkpoints.
     init(
         paths: StorePaths, configuration: Configuration, recorder: CheckpointRecorder? = nil,
@@ -44,7 +44,7 @@ final class Checkpointer {
         self.recorder = recorder ?? CheckpointRecorder(path: paths.database, configuration: configuration)
     }
 
-    /// Checkpoints when the log has grown enough since the last time. A failure waits for the next commit.
+    /// Checkpoints when the WAL has grown enough since the last time. After a failure it waits for the next commit.
     func checkpointIfDue(holding writer: Database) {
         let frames = writer.logFrames
         if frames < lastFrames {
@@ -53,39 +53,39 @@ final class Checkpointer {
         }
         lastFrames = frames
         guard frames >= dueFrames, !writer.isClosed, !writer.isInsideTransaction else { return }
-        // The commit before kept the write slot for it, or it comes by soon; a checkpoint is never starved by other writers.
+        // The commit before kept the write slot for it, or acquires it soon; other writers never starve a checkpoint.
         writer.acquireWriteSlotForCheckpoint()
         if let others = framesAtOthersCheckpoint(writer), others + interval > frames {
             return setDueFrames(others + interval, writer)
         }
         let former = writer.writeSlot?.checkpointed
-        // Before its outcome is known: the others need not try at the same time.
+        // Before its outcome is known: other processes need not try at the same time.
         tellOthers(writer)
         writer.releaseWriteSlotIfDone(keepingForCheckpoint: false)
         do {
             _ = try writer.withoutWaiting {
-                // Nobody else waits while the connection is opened, once, and the log is brought to the medium.
+                // No other process waits while the connection is opened, once, and the WAL is synced.
                 _ = try secondConnection()
                 try synchronizeLog(writer)
                 writer.acquireWriteSlotForCheckpoint()
-                // For SQLite's lock it does not wait: it comes with one of the next commits.
+                // It does not wait for SQLite's lock: it is tried again after one of the next commits.
                 return try copyLog(holding: writer)
             }
         } catch {
             recorder.recordPostponed()
-            // Where others may succeed they try as soon as it is due for them.
+            // Where other processes may succeed they try as soon as it is due for them.
             if let former, !Self.isLasting(error) { writer.writeSlot?.replaceCheckpointed(published, with: former) }
             setDueFrames(frames + retryFrames, writer)
-            // Each attempt costs an fsync and a wait for the write slot on the thread that commits.
+            // Each attempt costs an fsync and a wait for the write slot, on the thread that commits.
             retryFrames = min(interval, 2 * retryFrames)
             return
         }
         retryFrames = min(interval, Limits.framesBeforeRetry)
-        // Where a reader keeps the log from being copied whole, trying at each commit would only cost time.
+        // Where a reader keeps the WAL from being copied completely, trying at each commit would only cost time.
         setDueFrames(frames + interval, writer)
     }
 
-    /// Whether every process is likely to fail as this one did: a full or failing disk, a damaged or replaced file.
+    /// Whether every process is likely to fail in the same way: a full or failing disk, a damaged or replaced file.
     private static func isLasting(_ error: any Error) -> Bool {
         guard let error = error as? DatabaseError else { return error is StoreError }
         return switch error.resultCode {
@@ -94,10 +94,11 @@ final class Checkpointer {
         }
     }
 
-    /// The length of the log when another process made or tried the last checkpoint of its present run; nil when none did.
+    /// The length of the WAL when another process made or tried the last checkpoint of its present run; nil when none
+    /// did.
     ///
-    /// Without it all processes would come to the same limit, and each would try what one has just done: that takes as
-    /// many times as long, and where a reader keeps the log from being used anew, it is in vain.
+    /// Without it all processes would reach the same limit, and each would repeat what one has just done. That takes as
+    /// many times as long, and is useless where a reader keeps the WAL from being reset.
     private func framesAtOthersCheckpoint(_ writer: Database) -> Int? {
         // This connection's own attempt, if it failed, is repeated by `retryFrames`.
         guard let word = writer.writeSlot?.checkpointed, word != published, let index = writer.handle.walIndex,
@@ -107,7 +108,7 @@ final class Checkpointer {
         return frames <= index.frames ? Int(frames) : nil
     }
 
-    /// Tells other processes of a checkpoint of this one.
+    /// Publishes a checkpoint of this process to the others.
     private func tellOthers(_ writer: Database) {
         guard let index = writer.handle.walIndex else { return }
         published = UInt64(index.salts.second) << 32 | UInt64(index.frames)
@@ -127,8 +128,8 @@ final class Checkpointer {
         return try copyLog(holding: writer)
     }
 
-    /// Brings the log to the medium while others go on writing. The checkpoint does so first thing while nobody writes;
-    /// after this there is little left of it, however long the log has grown behind a long read.
+    /// Syncs the WAL to disk while other processes continue to write. The checkpoint does so first while nobody writes;
+    /// after this there is little left to sync, however long the WAL has grown during a long read.
     private func synchronizeLog(_ writer: Database) throws {
         guard !writer.hasFailedToSync, try Int.fetchOne(writer, sql: "PRAGMA synchronous") != 0,
             let file = try? FileDescriptor(opening: log, .readOnly)
@@ -136,7 +137,7 @@ final class Checkpointer {
         do throws(SystemError) {
             try file.synchronizeContent()
         } catch {
-            // Not to be tried again: the second time may succeed and hide that frames were lost.
+            // Not to be tried again: the second attempt may succeed and hide that frames were lost.
             second?.didFailToSync()
             throw writer.error(.SQLITE_IOERR_FSYNC, message: "\(error)")
         }
@@ -145,8 +146,8 @@ final class Checkpointer {
 
     private func copyLog(holding writer: Database) throws -> CheckpointResult {
         let second = try secondConnection()
-        // One call from beginning to end: a suspension interrupts the checkpoint, but must not roll the writer back while
-        // it still runs.
+        // One bracketed call from beginning to end: a suspension interrupts the checkpoint, but must not roll the
+        // writer back while it still runs.
         try writer.enterCall(.write, sql: "PRAGMA wal_checkpoint")
         defer { writer.leaveCall() }
         try writer.run(.beginImmediate)
@@ -172,19 +173,19 @@ final class Checkpointer {
         let message = second.handle.lastMessage
         second.leaveCall()
         guard code == .SQLITE_OK else {
-            // Both connections are of no more use then: neither may try again what failed, not even as the last to close.
+            // Neither connection may write after that, nor repeat what failed, not even as the last to close.
             if code.isFailedSync { second.didFailToSync() }
             throw writer.error(code, message: message)
         }
         return CheckpointResult(walFrameCount: max(0, frames), checkpointedFrameCount: max(0, copied))
     }
 
-    /// Waits for the readers of the log to end, for a moment: SQLite uses a log anew only when nobody reads it, and
-    /// where reads overlap without a gap that never comes by itself.
+    /// Waits a moment for the readers of the WAL to end: SQLite resets a WAL only when nobody reads it, and where reads
+    /// overlap without a gap that never happens by itself.
     ///
-    /// Nobody can commit meanwhile. So whoever begins to read keeps nothing from being copied, and once everything is
-    /// copied reads the database file alone: what there is to wait for is the reads under way. Where they last longer,
-    /// the next wait comes when the log is twice as long.
+    /// Nobody can commit meanwhile. So new readers keep no frame from being copied, and once everything is copied they
+    /// read the database file alone: only the reads under way must end. Where they last longer, the next wait comes
+    /// when the WAL is twice as long.
     private func awaitRestart(
         _ first: CheckpointResult, on second: Database, holding writer: Database
     ) throws -> CheckpointResult {
@@ -196,7 +197,7 @@ final class Checkpointer {
             if !result.isComplete { result = try copyFrames(on: second, holding: writer) }
             if result.isComplete && readsLog {
                 guard leaveLog(writer) else { break }
-                // A program that does not use the writer queue may have come in between.
+                // A program that does not use the writer queue may have written in between.
                 let frames = result.walFrameCount
                 result = try copyFrames(on: second, holding: writer)
                 readsLog = result.walFrameCount != frames
@@ -209,10 +210,10 @@ final class Checkpointer {
         return result
     }
 
-    /// Begins the transaction of the writer anew: the one that it began before the log was copied holds a read mark, and
-    /// would be waited for in vain. The new one reads the database file alone.
+    /// Restarts the transaction of the writer: the one that it began before the WAL was copied holds a read mark, so
+    /// the wait would never succeed. The new one reads the database file alone.
     ///
-    /// - Returns: Whether it has the write lock again.
+    /// - Returns: Whether it holds the write lock again.
     private func leaveLog(_ writer: Database) -> Bool {
         writer.withoutWaiting { (try? writer.run(.rollback)) != nil && (try? writer.run(.beginImmediate)) != nil }
     }
@@ -234,7 +235,7 @@ final class Checkpointer {
 
 /// What a checkpoint did.
 public struct CheckpointResult: Sendable, Equatable {
-    /// Frames in the write-ahead log; 0 without WAL.
+    /// The length of the WAL in frames; 0 without WAL.
     public let walFrameCount: Int
     /// How many of them are in the database file now.
     public let checkpointedFrameCount: Int
@@ -243,15 +244,16 @@ public struct CheckpointResult: Sendable, Equatable {
 }
 
 extension Database {
-    /// What a checkpoint is to achieve.
+    /// The kind of a checkpoint.
     public enum CheckpointMode: Sendable {
-        /// Copies what readers no longer need, and waits for nobody.
+        /// Copies what readers no longer need, without waiting.
         case passive
         /// Fails with `SQLITE_BUSY` unless everything was copied.
         case full
-        /// As full: the log starts anew with the next commit.
+        /// As full: the next commit resets the WAL.
         case restart
-        /// As full. The log keeps its length while others are connected: SQLite would cut it without the write lock.
+        /// As full. The WAL file keeps its length while others are connected: SQLite would truncate it without the
+        /// write lock.
         case truncate
     }
 }

@@ -1,10 +1,10 @@
 // The transactions around an access.
 
 extension Database {
-    /// Runs a read in a deferred transaction, so that all it sees is of one moment.
+    /// Runs a read in a deferred transaction, so that it sees one snapshot.
     ///
-    /// - Parameter beginsNow: Whether that is the moment at which the transaction begins; otherwise it is that of its
-    ///   first statement.
+    /// - Parameter beginsNow: Whether the snapshot is taken at the beginning of the transaction; otherwise by its first
+    ///   statement.
     func inReadTransaction<T>(beginsNow: Bool = false, _ body: (Database) throws -> T) throws -> T {
         try run(.beginDeferred)
         let outer = expectsTransaction
@@ -22,7 +22,7 @@ extension Database {
         return result
     }
 
-    /// Runs a read of what was committed last, on the writing connection itself.
+    /// Runs a read of the last commit, on the writing connection itself.
     func readOnlyConcurrently(_ value: (Result<Database, any Error>) -> Void) throws {
         requireNoTransaction()
         try readOnly { try inReadTransaction { value(.success($0)) } }
@@ -37,7 +37,7 @@ extension Database {
 
     /// Runs a write in a transaction of the default kind.
     func inWriteTransaction<T>(_ body: (Database) throws -> T) throws -> T {
-        // The access is over with this transaction.
+        // The access ends with this transaction.
         endsWithCommit = true
         var result: T?
         try inTransaction(nil) {
@@ -50,7 +50,7 @@ extension Database {
 }
 
 extension DatabaseError {
-    /// The result of an access that ended well, which always has one.
+    /// The result of an access that did not throw, which always exists.
     @inlinable
     static func require<T>(_ result: T?) throws -> T {
         guard let result else { throw withoutResult() }

@@ -1,15 +1,15 @@
 import StorePlatform
 import StoreSharing
 
-// What a shared store needs of its pool: to look into it from outside of accesses, to end what runs, and to put another one
-// in its place.
+// What a shared store needs of its pool: to query it outside of accesses, to end what runs, and to replace it by
+// another one.
 
 extension DatabasePool {
-    /// What a pool takes over that is opened in the place of this one: its place in the table of holders with its writes so
-    /// far, and the count of its checkpoints.
+    /// What a pool takes over when it is opened in place of this one: its slot in the table of holders with the
+    /// statistics of its writes, and those of its checkpoints.
     package var heritage: PoolHeritage { writer.heritage }
 
-    /// Keeps an object until every connection of the pool, its snapshots included, has been closed.
+    /// Keeps an object alive until every connection of the pool, its snapshots included, has been closed.
     package func keep(_ object: any AnyObject & Sendable) { dependency.keep(object) }
 
     /// Calls a function when the reads that are under way now have ended.
@@ -26,15 +26,15 @@ extension DatabasePool {
         writer.connection.isAccessedHere || readers.connectionAccessedHere != nil
     }
 
-    /// Makes the accesses under way end with an error as soon as they can, or, with nil, lets them go on. To be called
-    /// again while there are any: a statement may begin behind an interruption.
+    /// Makes the accesses under way end with an error as soon as they can, or, with nil, lets them continue. To be
+    /// called repeatedly while there are any: a statement may begin after an interruption.
     package func withdrawAccesses(because reason: (any Error)?) {
         writer.connection.withdraw(because: reason)
         readers.withdraw(because: reason)
     }
 
-    /// Runs an access that cannot throw by itself on a connection that stands for one which cannot be had: each statement
-    /// throws why.
+    /// Runs an access that cannot throw by itself on a placeholder for a connection that is not available: each
+    /// statement throws the reason.
     package static func refuse<T>(
         because reason: any Error, _ configuration: Configuration, _ body: (Database) throws -> T
     ) rethrows -> T {
@@ -42,23 +42,23 @@ extension DatabasePool {
     }
 }
 
-/// What of a pool outlives it, when another one is opened in its place.
+/// The state of a pool that outlives it, for another one that is opened in its place.
 package struct PoolHeritage: Sendable {
     let writeSlot: WriteSlot?
     let checkpoints: CheckpointRecorder
 
-    /// How the writes went, of all pools with this heritage.
+    /// Statistics of the writes, over all pools that shared this state.
     package var writeStatistics: WriteStatistics { writeSlot?.statistics ?? WriteStatistics() }
 
-    /// What checkpoints did, of all pools with this heritage.
+    /// Statistics of the checkpoints, over all pools that shared this state.
     package var checkpointStatistics: CheckpointStatistics { checkpoints.statistics }
 
-    /// Whether the write slot is held, as the table of holders tells.
+    /// Whether the write slot is held, as the table of holders shows.
     package var ownsWriteSlot: Bool { writeSlot?.isOwner ?? false }
 
-    /// Tells others, by way of the table of holders, what the store is.
+    /// Publishes a role of the store in the table of holders.
     package func setHolderRole(_ role: HolderRoles, _ isOn: Bool) { writeSlot?.setRole(role, isOn) }
 
-    /// Gives the place in the table of holders back, where no pool does it.
+    /// Releases the slot in the table of holders, where no pool does it.
     package func release() { writeSlot?.release() }
 }

@@ -1,11 +1,11 @@
 import StorePlatform
 
-// Reads of one moment that outlive the call that began them.
+// Reads of one snapshot that outlive the call that began them.
 
 extension DatabasePool {
-    /// A view of the last commit that stays as it is.
+    /// A snapshot of the last commit, which does not change.
     ///
-    /// Made from inside a write access it must be asked for outside of the access's transactions.
+    /// Inside a write access it must be made outside of the access's transactions.
     public func makeSnapshot() throws -> DatabaseSnapshot {
         if writer.connection.isAccessedHere { writer.connection.requireAccessHere().requireNoTransaction() }
         return try openSnapshot()
@@ -15,7 +15,7 @@ extension DatabasePool {
         asyncConcurrentRead(value)
     }
 
-    /// Reads what was committed last beside the writes that follow: see ``spawnConcurrentRead(_:)``.
+    /// Reads the last commit concurrently with the writes that follow: see ``spawnConcurrentRead(_:)``.
     public func asyncConcurrentRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
         writer.connection.requireAccessHere().requireNoTransaction()
         let reader: SerialConnection
@@ -28,7 +28,7 @@ extension DatabasePool {
         reader.async { db in
             do {
                 try db.inReadTransaction { db in
-                    // The transaction has no view of its own until it reads; the writer waits for that alone.
+                    // The transaction has no snapshot until its first read; the writer waits only for that.
                     try db.run(.view)
                     view.end(())
                     value(.success(db))

@@ -13,21 +13,21 @@ public final class DatabasePool: DatabaseWriter {
     public let path: String
     let writer: WritingConnection
     let readers: ReaderPool
-    /// Gives memory back when the system lacks it.
+    /// Releases memory under memory pressure.
     private let relief = Mutex<MemoryRelief?>(nil)
     let dependency = ConnectionDependency()
     let openSnapshot: @Sendable () throws -> DatabaseSnapshot
 
     /// Opens a database file, creating it when it does not exist.
     ///
-    /// - Parameter path: A file: databases in memory have one connection, and so are for ``DatabaseQueue``.
-    /// - Throws: `StoreError` for keys, salts and damaged files, ``DatabaseError`` for all else.
+    /// - Parameter path: A file. For a database in memory, which has one connection, use ``DatabaseQueue``.
+    /// - Throws: `StoreError` for keys, salts and damaged files; ``DatabaseError`` for all other errors.
     public convenience init(path: String, configuration: Configuration = Configuration()) throws {
         let keyring = Keyring(path: path, configuration: configuration)
         try self.init(path: path, configuration: configuration, keyring: keyring, key: .byHand)
     }
 
-    /// - Parameter heritage: What a pool had that was closed for a pause, and in whose place this one is opened.
+    /// - Parameter heritage: The state of a pool that was closed for a pause, in whose place this one is opened.
     package init(
         path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, heritage: PoolHeritage? = nil
     ) throws {
@@ -69,7 +69,7 @@ public final class DatabasePool: DatabaseWriter {
 
     @inlinable
     public func read<T>(_ value: (Database) throws -> T) throws -> T {
-        // The result stays here, where its type is known: passing on one of any type takes many more steps.
+        // The result stays here, where its type is known: passing on one of any type takes many more instructions.
         var result: T?
         try performRead { result = try value($0) }
         return try DatabaseError.require(result)
@@ -217,17 +217,17 @@ public final class DatabasePool: DatabaseWriter {
         }
     }
 
-    /// Runs a block in a transaction, which an error rolls back.
+    /// Runs a block in a transaction. An error rolls it back.
     public func writeInTransaction(
         _ kind: Database.TransactionKind? = nil, _ updates: (Database) throws -> Database.TransactionCompletion
     ) throws {
         try writer.syncWrite { db in try db.inTransaction(kind) { try updates(db) } }
     }
 
-    /// How the writes went since the database was opened; nothing is counted for files that are not encrypted.
+    /// Statistics of the writes since the database was opened; files that are not encrypted have none.
     public var writeStatistics: WriteStatistics { writer.writeSlot?.statistics ?? WriteStatistics() }
 
-    /// The suspension of the file, for what a shared store adds to it.
+    /// The suspension of the file, to which a shared store adds its locks.
     var suspension: DatabaseSuspension { writer.keyring.suspension }
 
     // MARK: Upkeep
@@ -239,7 +239,7 @@ public final class DatabasePool: DatabaseWriter {
 
     public func vacuum(into path: String) throws { try writer.vacuum(into: path) }
 
-    /// What checkpoints did since the database was opened, and what keeps the log from shrinking.
+    /// What checkpoints did since the database was opened, and what keeps the WAL from being reset.
     public var checkpointStatistics: CheckpointStatistics { writer.checkpointStatistics }
 
     public func interrupt() {
@@ -247,26 +247,26 @@ public final class DatabasePool: DatabaseWriter {
         readers.interrupt()
     }
 
-    /// Gives memory back that connections keep for speed; readers that are free are closed.
+    /// Releases memory that connections keep for speed; idle readers are closed.
     public func releaseMemory() {
         writer.reentrantSync { $0.releaseMemory() }
         if !configuration.persistentReadOnlyConnections { readers.closeIdle() } else { readers.releaseMemory() }
     }
 
-    /// Gives memory back without waiting for accesses under way.
+    /// Releases memory without waiting for accesses under way.
     public func releaseMemoryEventually() {
         writer.async { $0.releaseMemory() }
         if !configuration.persistentReadOnlyConnections { return readers.closeIdle() }
         DispatchQueue.global().async { [readers] in readers.releaseMemory() }
     }
 
-    /// Closes the readers that are free, so that the next reads open new ones.
+    /// Closes the idle readers, so that the next reads open new ones.
     public func invalidateReadOnlyConnections() { readers.closeIdle() }
 
     public func close() throws { try close(isPause: false) }
 
-    /// - Parameter isPause: Whether the database is opened again soon, by a pool that takes over the heritage of this one:
-    ///   the log is left as it is, and the place in the table of holders is kept.
+    /// - Parameter isPause: Whether the database is opened again soon, by a pool that takes over the state of this one:
+    ///   the WAL is left as it is, and the slot in the table of holders is kept.
     package func close(isPause: Bool) throws {
         try readers.close()
         CrashPoint.reach(.closingReadersClosed)

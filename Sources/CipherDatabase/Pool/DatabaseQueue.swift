@@ -1,21 +1,21 @@
 import KeyCustody
 import Synchronization
 
-/// A database with one connection: all accesses run one after another.
+/// A database with one connection: all accesses run one after the other.
 ///
-/// Use it for databases in memory and for simple programs; ``DatabasePool`` lets reads go on beside writes.
+/// Use it for databases in memory and for simple programs; in a ``DatabasePool`` reads run concurrently with writes.
 public final class DatabaseQueue: DatabaseWriter {
     /// The configuration with which the database was opened.
     public let configuration: Configuration
     /// The path of the database file; ":memory:" for a database in memory.
     public let path: String
     private let opening: Result<WritingConnection, any Error>
-    /// Gives memory back when the system lacks it.
+    /// Releases memory under memory pressure.
     private let relief = Mutex<MemoryRelief?>(nil)
 
     /// Opens a database file, creating it when it does not exist.
     ///
-    /// - Throws: `StoreError` for keys, salts and damaged files, ``DatabaseError`` for all else.
+    /// - Throws: `StoreError` for keys, salts and damaged files; ``DatabaseError`` for all other errors.
     public init(path: String, configuration: Configuration = Configuration()) throws {
         self.configuration = configuration
         self.path = path
@@ -39,10 +39,10 @@ public final class DatabaseQueue: DatabaseWriter {
         manageMemory()
     }
 
-    /// Opens a database in memory that all queues of this name in the process share, as long as one of them is open.
-    /// An error of opening surfaces at the first access.
+    /// Opens a database in memory that all queues of this name in the process share, while at least one of them is
+    /// open. An error of opening surfaces at the first access.
     ///
-    /// - Parameter name: Any text; nil for a database of its own.
+    /// - Parameter name: Any text; nil for a private database.
     public init(named name: String?, configuration: Configuration = Configuration()) {
         self.configuration = configuration
         let path = name.map(MemoryPath.shared) ?? MemoryPath.own
@@ -103,7 +103,7 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) rethrows -> T {
-        // Inside an access it is a part of that one, which may write.
+        // Inside an access it is a part of that access, which may write.
         if isAccessedHere { return try access(reentrant: true, value) }
         return try unsafeRead(value)
     }
@@ -187,11 +187,11 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     public func asyncWriteWithoutTransaction(_ updates: @escaping @Sendable (Database) -> Void) {
-        // A database in memory that could not be opened says so at accesses that can throw.
+        // For a database in memory that could not be opened, accesses that can throw report the error.
         asyncAccess(updates) { _ in }
     }
 
-    /// Reads at once: with one connection, nothing can be written meanwhile.
+    /// Reads at once: with one connection, no write can run meanwhile.
     public func spawnConcurrentRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
         do {
             try writer.connection.requireAccessHere().readOnlyConcurrently(value)
@@ -200,21 +200,21 @@ public final class DatabaseQueue: DatabaseWriter {
         }
     }
 
-    /// Gives memory back that the connection keeps for speed.
+    /// Releases memory that the connection keeps for speed.
     public func releaseMemory() { access(reentrant: true) { $0.releaseMemory() } }
 
     /// Runs an access without a transaction around it. On a closed database `block` runs all the same, and its
     /// statements throw `SQLITE_MISUSE`.
     public func inDatabase<T>(_ block: (Database) throws -> T) rethrows -> T { try access(block) }
 
-    /// Runs a block in a transaction, which an error rolls back.
+    /// Runs a block in a transaction. An error rolls it back.
     public func inTransaction(
         _ kind: Database.TransactionKind? = nil, _ updates: (Database) throws -> Database.TransactionCompletion
     ) throws {
         try writer.syncWrite { db in try db.inTransaction(kind) { try updates(db) } }
     }
 
-    /// How the writes went since the database was opened; nothing is counted for files that are not encrypted.
+    /// Statistics of the writes since the database was opened; files that are not encrypted have none.
     public var writeStatistics: WriteStatistics { (try? writer)?.writeSlot?.statistics ?? WriteStatistics() }
 
     // MARK: Upkeep
@@ -226,7 +226,7 @@ public final class DatabaseQueue: DatabaseWriter {
 
     public func vacuum(into path: String) throws { try writer.vacuum(into: path) }
 
-    /// What checkpoints did since the database was opened, and what keeps the log from shrinking.
+    /// What checkpoints did since the database was opened, and what keeps the WAL from being reset.
     public var checkpointStatistics: CheckpointStatistics {
         (try? writer.checkpointStatistics) ?? CheckpointStatistics()
     }

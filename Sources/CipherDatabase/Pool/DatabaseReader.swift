@@ -1,4 +1,4 @@
-/// What reads a database: a queue, a pool, a shared store.
+/// An object that reads a database: a queue, a pool, a shared store.
 public protocol DatabaseReader: AnyObject, Sendable {
     /// The configuration with which the database was opened.
     var configuration: Configuration { get }
@@ -15,7 +15,7 @@ public protocol DatabaseReader: AnyObject, Sendable {
     /// Interrupts the statements under way: they throw `SQLITE_INTERRUPT`, and their transactions roll back.
     func interrupt()
 
-    /// Reads: all that `value` sees is of one moment. Writing throws `SQLITE_READONLY`.
+    /// Reads: `value` sees one snapshot. Writing throws `SQLITE_READONLY`.
     ///
     /// Must not be called from inside another access of the same database; that traps.
     /// - Throws: The error of `value`, or ``DatabaseError``.
@@ -36,14 +36,14 @@ public protocol DatabaseReader: AnyObject, Sendable {
     /// Reads without a transaction, also from inside another access of the same database.
     func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T
 
-    /// Reads later, in a transaction, without waiting for it. A failure to get a connection is handed to `value`.
+    /// Reads later, in a transaction, without waiting for it. A failure to get a connection is passed to `value`.
     func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void)
 
     /// Reads later, without a transaction and without waiting for it.
     func asyncUnsafeRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void)
 }
 
-/// What reads and writes a database: a queue, a pool, a shared store.
+/// An object that reads and writes a database: a queue, a pool, a shared store.
 public protocol DatabaseWriter: DatabaseReader {
     /// Writes in a transaction, which an error rolls back.
     ///
@@ -66,15 +66,15 @@ public protocol DatabaseWriter: DatabaseReader {
 
     /// Writes without a transaction around it and without blocking the thread.
     ///
-    /// - Throws: The error of `updates`, ``DatabaseError``, or `CancellationError`, also when the task was cancelled after
-    ///   the last statement: what was committed before stays.
+    /// - Throws: The error of `updates`, ``DatabaseError``, or `CancellationError`, also when the task was cancelled
+    ///   after the last statement: what was committed before stays.
     func writeWithoutTransaction<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T
 
     /// Writes without a transaction around it, also from inside another access of the same database. What it throws is
     /// as for `writeWithoutTransaction`.
     func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T
 
-    /// Writes while nothing reads: waits for the reads under way, and lets new ones wait.
+    /// Writes while nothing reads: waits for the reads under way, and makes new ones wait.
     func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T
 
     /// Writes while nothing reads, without blocking the thread. Cancelling the task ends the wait for the reads.
@@ -90,13 +90,13 @@ public protocol DatabaseWriter: DatabaseReader {
     /// Writes later, without a transaction around it and without waiting for it; in the order of the calls.
     func asyncWriteWithoutTransaction(_ updates: @escaping @Sendable (Database) -> Void)
 
-    /// Reads what was committed last, from inside a write access and outside of its transactions.
+    /// Reads the last commit, from inside a write access and outside of its transactions.
     ///
-    /// It returns when the read has its view of the database: what is written from then on, `value` does not see, and
-    /// what was committed before, it sees. `value` runs beside the writes that follow.
+    /// It returns when the read has its snapshot: `value` sees what was committed before, and not what is written
+    /// later. `value` runs concurrently with the writes that follow.
     func spawnConcurrentRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void)
 
-    /// Copies the write-ahead log into the database file.
+    /// Copies the WAL into the database file.
     ///
     /// - Returns: What was copied; zero frames without WAL.
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` when another connection writes, or when `mode` asks for more than
@@ -104,11 +104,11 @@ public protocol DatabaseWriter: DatabaseReader {
     @discardableResult
     func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult
 
-    /// Copies everything into a new file without free pages, encrypted as this one: under the same key, given by the
-    /// same configuration, with a salt (and where the configuration asks for one, a sidecar) of its own.
+    /// Copies the database into a new file without free pages, encrypted like this one: under the same key, set by the
+    /// same configuration, with its own salt (and where the configuration asks for one, its own sidecar).
     ///
     /// `VACUUM INTO` as SQL is refused: SQLCipher writes a file that does not open with the settings of this one.
-    /// - Parameter path: A file that does not exist, or is empty. After an error it may hold nothing.
+    /// - Parameter path: A file that does not exist, or is empty. After an error it may be incomplete.
     /// - Throws: ``DatabaseError``, or the errors of opening.
     func vacuum(into path: String) throws
 }
@@ -116,7 +116,7 @@ public protocol DatabaseWriter: DatabaseReader {
 extension DatabaseWriter {
     /// Writes later in a transaction, without waiting for it; in the order of the calls.
     ///
-    /// - Parameter completion: Called behind the transaction, with the result of `updates` or the error.
+    /// - Parameter completion: Called after the transaction, with the result of `updates` or the error.
     public func asyncWrite<T>(
         _ updates: @escaping @Sendable (Database) throws -> T,
         completion: @escaping @Sendable (Database, Result<T, any Error>) -> Void
@@ -126,7 +126,7 @@ extension DatabaseWriter {
         }
     }
 
-    /// Copies what it can of the write-ahead log into the database file.
+    /// Copies as much of the WAL as possible into the database file.
     @discardableResult
     public func checkpoint() throws -> CheckpointResult { try checkpoint(.passive) }
 

@@ -1,11 +1,11 @@
 import KeyCustody
 
-/// The database as it was at one moment, for as long as the snapshot lives.
+/// The database as it was at one moment, while the snapshot lives.
 ///
-/// It holds a connection of its own inside one read transaction. Writers go on; what they change stays in the
-/// write-ahead log until the snapshot is gone, so do not keep one longer than it is needed.
+/// It holds a connection of its own inside one read transaction. Writers continue; their changes stay in the WAL until
+/// the snapshot is gone, so do not keep one longer than it is needed.
 public final class DatabaseSnapshot: DatabaseReader {
-    /// The configuration of the pool behind it, for reading alone.
+    /// The configuration of the pool, as read-only.
     public let configuration: Configuration
     /// The path of the database file.
     public let path: String
@@ -25,7 +25,7 @@ public final class DatabaseSnapshot: DatabaseReader {
             dependency: dependency)
         try connection.sync { db in
             try db.run(.beginDeferred)
-            // The transaction has no moment of its own until it reads.
+            // The transaction has no snapshot until its first read.
             try db.run(.view)
         }
     }
@@ -56,13 +56,13 @@ public final class DatabaseSnapshot: DatabaseReader {
 
     public func interrupt() { connection.interrupt() }
 
-    /// Says what is called when the snapshot was closed, at the latest when nobody has it any more.
+    /// Sets the function that is called when the snapshot was closed, at the latest when it is deallocated.
     package func whenClosed(_ tell: @escaping @Sendable () -> Void) { connection.whenClosed(tell) }
 
     /// Whether this thread is inside an access of the snapshot.
     package var isAccessedHere: Bool { connection.isAccessedHere }
 
-    /// Makes the access under way end with an error as soon as it can. To be called again while it lasts.
+    /// Makes the access under way end with an error as soon as it can. To be called repeatedly while it lasts.
     package func withdraw(because reason: any Error) { connection.withdraw(because: reason) }
 
     /// Closes the snapshot after the access under way, so that every later one throws an error.

@@ -3,12 +3,12 @@ import StorePlatform
 import StoreSharing
 
 extension LogReader {
-    /// The processes that keep frames of a log from being copied: they hold the lock of a read mark that lies behind.
+    /// The processes that keep frames of a WAL from being copied: they hold the lock of a read mark before its end.
     ///
     /// - Parameters:
-    ///   - index: The head of the wal-index.
+    ///   - index: The header of the wal-index.
     ///   - sharedMemory: The path of the -shm file.
-    /// - Returns: One for each process; none where the system does not tell who holds locks.
+    /// - Returns: One for each process; none where the system does not report the holders of locks.
     package static func blocking(_ index: WALIndex, sharedMemory: String) -> [LogReader] {
         let locks = (try? SystemLocks.posixLocks(on: sharedMemory)) ?? nil
         let bytes = (0..<WALIndex.readMarkCount).filter(index.blocksCheckpoints).map(WALLockByte.readMark)

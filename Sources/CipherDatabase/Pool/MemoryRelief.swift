@@ -1,18 +1,18 @@
 import Dispatch
 import StorePlatform
 
-/// Gives memory back when the system lacks it, for as long as the object lives.
+/// Releases memory under memory pressure, while the object lives.
 ///
-/// Apple's systems tell of themselves. Linux is asked now and then, where it tells at all.
+/// Apple's systems send notifications. Linux is polled, where it reports the pressure at all.
 // Safe because: the source is made in `init` and cancelled in `deinit`; both may happen on any thread.
 package final class MemoryRelief: @unchecked Sendable {
     private let source: any DispatchSourceProtocol
 
     /// - Parameters:
-    ///   - interval: How often Linux is asked; nil for ``Limits/pressureInterval``.
-    ///   - pressure: In how much of the time tasks wait for memory, in percent; nil where nothing tells.
-    ///   - release: Gives the memory back; called on a queue of the system.
-    /// - Returns: nil where nothing tells.
+    ///   - interval: How often Linux is polled; nil for ``Limits/pressureInterval``.
+    ///   - pressure: The share of time in which tasks wait for memory, in percent; nil where it is not reported.
+    ///   - release: Releases the memory; called on a queue of the system.
+    /// - Returns: nil where the pressure is not reported.
     package init?(
         every interval: DispatchTimeInterval? = nil,
         pressure: @escaping @Sendable () -> Double? = { MemoryPressure.current() },
@@ -26,7 +26,7 @@ package final class MemoryRelief: @unchecked Sendable {
             guard pressure() != nil else { return nil }
             let interval = interval ?? Limits.pressureInterval
             let timer = DispatchSource.makeTimerSource(queue: queue)
-            // The moment does not matter, so the system may wake for several things at once.
+            // The exact time does not matter, so the system may combine wake-ups.
             timer.schedule(deadline: .now() + interval, repeating: interval, leeway: interval)
             timer.setEventHandler { if let now = pressure(), now >= Limits.pressurePercent { release() } }
             source = timer

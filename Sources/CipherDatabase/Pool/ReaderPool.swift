@@ -4,19 +4,19 @@ import Synchronization
 
 /// The reading connections of a pool: opened when first needed, kept, and lent to one access at a time.
 ///
-/// A connection is opened outside of the pool's lock, so readers open side by side and one that opens slowly stalls
-/// nobody.
+/// A connection is opened outside of the pool's lock, so readers open concurrently, and a slow opening does not block
+/// others.
 final class ReaderPool: Sendable {
     private let maximumCount: Int
     private let open: @Sendable (_ number: Int) throws -> SerialConnection
     private let state = Mutex(State())
     private let forkCount = ForkWatch.count
 
-    /// Takes a connection, or nil when a place became free without a connection for it.
+    /// Receives a connection, or nil when a place became free without a connection for it.
     private typealias Receiver = @Sendable (Result<SerialConnection?, any Error>) -> Void
 
     private struct Waiter {
-        /// Whether it goes on while a barrier is waited for: a read from inside a write, for which the barrier waits.
+        /// Whether it may continue while a barrier waits: a read from inside a write, for which the barrier waits.
         let passesBarriers: Bool
         let tell: Receiver
     }
@@ -25,7 +25,7 @@ final class ReaderPool: Sendable {
         let tell: @Sendable () -> Void
     }
 
-    /// Those who are opening a connection now.
+    /// The openings of connections under way.
     private let openers = DispatchGroup()
 
     private struct State {
@@ -33,20 +33,21 @@ final class ReaderPool: Sendable {
         var lent: [SerialConnection] = []
         /// Connections that are being opened now.
         var opening = 0
-        /// Connections opened so far; the next one takes the next number.
+        /// Connections opened so far; the next one gets the next number.
         var opened = 0
         var waiters: [Waiter] = []
         var isClosed = false
-        /// Whether closing failed once: connections that were closed by then may still come back.
+        /// Whether closing failed once: connections that were closed by then may still be returned.
         var wasReopened = false
-        /// Barriers that are waited for or under way; nothing is lent while there is one.
+        /// Barriers that wait or are under way; nothing is lent while there is one.
         var barriers = 0
-        /// Reads that somebody waits for, and what he does when they have ended.
+        /// The functions that wait for the end of certain reads.
         var departures: [Departure] = []
-        /// Called when the last connection has come back.
+        /// Called when the last connection has been returned.
         var whenAllAreBack: [@Sendable () -> Void] = []
 
-        /// Those who waited for the read of this connection, and for no other any more.
+        /// Removes the functions that waited for the read of this connection and for no other any more, and returns
+        /// them.
         mutating func takeDepartures(_ connection: SerialConnection) -> [@Sendable () -> Void] {
             for index in departures.indices { departures[index].reads.remove(ObjectIdentifier(connection)) }
             defer { departures.removeAll { $0.reads.isEmpty } }
@@ -55,14 +56,14 @@ final class ReaderPool: Sendable {
 
         var allAreBack: Bool { lent.isEmpty && opening == 0 }
 
-        /// The next of those who wait, unless a barrier keeps them waiting.
+        /// Removes and returns the next waiter, unless a barrier makes it wait.
         mutating func takeWaiter() -> Receiver? {
             if waiters.isEmpty { return nil }
             guard let index = waiters.firstIndex(where: { barriers == 0 || $0.passesBarriers }) else { return nil }
             return waiters.remove(at: index).tell
         }
 
-        /// Those who wait for all connections, when all are back.
+        /// Removes and returns the functions that wait for all connections, when all have been returned.
         mutating func takeArrivals() -> [@Sendable () -> Void] {
             guard !whenAllAreBack.isEmpty, allAreBack else { return [] }
             defer { whenAllAreBack.removeAll() }
@@ -84,13 +85,13 @@ final class ReaderPool: Sendable {
         case wait
         case closed
         case reentrant
-        /// The pool belongs to the process that forked this one.
+        /// The pool belongs to the parent of this forked process.
         case foreign
     }
 
-    /// Lends a connection, waiting for one when all are lent. Traps when this thread uses one already.
+    /// Lends a connection, waiting for one when all are lent. Traps when this thread already uses one.
     ///
-    /// - Parameter isInsideWrite: Whether it is asked for from inside a write access of the same pool.
+    /// - Parameter isInsideWrite: Whether the call is made inside a write access of the same pool.
     func acquire(isInsideWrite: Bool = false) throws -> SerialConnection {
         switch state.withLock({ grant(&$0, isWaitedFor: true, passesBarriers: isInsideWrite) }) {
         case .connection(let connection): return connection
@@ -113,7 +114,7 @@ final class ReaderPool: Sendable {
         case .foreign: receive(.failure(DatabaseError.connectionOfParent()))
         case .reentrant: ProgrammerError.trap(ProgrammerError.reentrant)
         case .open(let number):
-            // Opening reads files, and may derive a key: no work for the threads of tasks.
+            // Opening reads files, and may derive a key: it must not block the threads of tasks.
             DispatchQueue.global().async { [self] in receive(Result { try openConnection(number) }) }
         case .wait:
             enqueue(passesBarriers: false) { [self] outcome in
@@ -126,7 +127,7 @@ final class ReaderPool: Sendable {
         }
     }
 
-    /// Takes a connection back.
+    /// Returns a connection to the pool.
     func release(_ connection: SerialConnection) {
         let (waiter, next, arrivals) = state.withLock {
             state -> (Receiver?, SerialConnection?, [@Sendable () -> Void]) in
@@ -150,7 +151,7 @@ final class ReaderPool: Sendable {
     private func grant(_ state: inout State, isWaitedFor: Bool, passesBarriers: Bool) -> Grant {
         if state.isClosed { return .closed }
         if ForkWatch.count != forkCount { return .foreign }
-        // Waiting for a second connection of the same pool inside of an access could wait for ever.
+        // Inside an access, waiting for a second connection of the same pool could deadlock.
         if isWaitedFor && state.lent.contains(where: \.isAccessedHere) { return .reentrant }
         if state.barriers > 0 && !passesBarriers { return .wait }
         if let connection = state.idle.popLast() {
@@ -165,7 +166,7 @@ final class ReaderPool: Sendable {
     }
 
     private func enqueue(passesBarriers: Bool, _ receiver: @escaping Receiver) {
-        // Between the refusal and this call a connection may have come back.
+        // A connection may have been returned between the refusal and this call.
         let outcome: Result<SerialConnection?, any Error>? = state.withLock { state in
             if state.isClosed { return .failure(DatabaseError.connectionIsClosed()) }
             if state.barriers == 0 || passesBarriers {
@@ -206,10 +207,10 @@ final class ReaderPool: Sendable {
 
     /// Runs `body` as a barrier: newcomers wait until it ends.
     ///
-    /// Reads from inside a write pass it, because it waits for the writer. So `body` takes the writer first, and then
-    /// ``waitUntilAllAreBack(endedBy:)`` for what such a write has left behind.
+    /// Reads from inside a write pass it, because it waits for the writer. So `body` acquires the writer first, and
+    /// then calls ``waitUntilAllAreBack(endedBy:)`` for the reads that such a write has left.
     ///
-    /// - Parameter wait: What may end the wait for the reads under way early.
+    /// - Parameter wait: Waits for the reads under way; it may end early.
     /// - Throws: What `wait` throws then, and `body`.
     func barrier<T>(endedBy wait: (SingleWait<WaitOutcome>) throws -> Void, _ body: () throws -> T) throws -> T {
         beginBarrier()
@@ -219,7 +220,7 @@ final class ReaderPool: Sendable {
         return try body()
     }
 
-    /// Keeps newcomers waiting until ``endBarrier()``; reads from inside a write pass.
+    /// Makes newcomers wait until ``endBarrier()``; reads from inside a write pass.
     func beginBarrier() { state.withLock { $0.barriers += 1 } }
 
     /// Waits until no connection is lent.
@@ -230,7 +231,7 @@ final class ReaderPool: Sendable {
 
     /// Waits until no connection is lent.
     ///
-    /// - Parameter wait: Waits for the arrival; what may end it early.
+    /// - Parameter wait: Waits for the event; it may end early.
     /// - Throws: What `wait` throws.
     func waitUntilAllAreBack(endedBy wait: (SingleWait<WaitOutcome>) throws -> Void) throws {
         let arrival = SingleWait<WaitOutcome>()
@@ -264,7 +265,7 @@ final class ReaderPool: Sendable {
     /// Whether a connection is lent.
     var areLent: Bool { state.withLock { !$0.lent.isEmpty } }
 
-    /// Lets those in that a barrier has kept waiting.
+    /// Admits the accesses that a barrier made wait.
     func endBarrier() {
         let served = state.withLock { state -> [(Receiver, SerialConnection?)] in
             state.barriers -= 1
@@ -281,14 +282,14 @@ final class ReaderPool: Sendable {
         for (waiter, connection) in served { waiter(.success(connection)) }
     }
 
-    /// Whether a barrier is waited for or under way.
+    /// Whether a barrier waits or is under way.
     var hasBarrier: Bool { state.withLock { $0.barriers > 0 } }
 
     // MARK: All at once
 
-    /// Gives memory back that idle connections keep for speed.
+    /// Releases memory that idle connections keep for speed.
     func releaseMemory() {
-        // Lent meanwhile: nobody else may use them.
+        // Lent meanwhile, so that no other access uses them.
         let connections = state.withLock { state in
             defer { state.idle.removeAll() }
             state.lent += state.idle
@@ -300,7 +301,7 @@ final class ReaderPool: Sendable {
         }
     }
 
-    /// Makes the reads under way end with an error, or lets them go on.
+    /// Makes the reads under way end with an error, or lets them continue.
     func withdraw(because reason: (any Error)?) {
         let connections = state.withLock { $0.lent + (reason == nil ? $0.idle : []) }
         for connection in connections { connection.withdraw(because: reason) }
@@ -309,7 +310,7 @@ final class ReaderPool: Sendable {
     /// Interrupts every reader.
     func interrupt() { for connection in state.withLock({ $0.lent }) { connection.interrupt() } }
 
-    /// Closes the readers that are free; the next reads open new ones.
+    /// Closes the idle readers; the next reads open new ones.
     func closeIdle() {
         let connections = state.withLock { state in
             defer { state.idle.removeAll() }
@@ -332,7 +333,7 @@ final class ReaderPool: Sendable {
             return (state.idle + state.lent, state.waiters)
         }
         for waiter in waiters { waiter.tell(.failure(DatabaseError.connectionIsClosed())) }
-        // Whoever is opening a connection now closes it when it is open.
+        // An access that is opening a connection now closes it when it is open.
         openers.wait()
         waitUntilAllAreBack()
         var unclosed: [SerialConnection] = []
@@ -355,7 +356,7 @@ final class ReaderPool: Sendable {
         state.withLock { state in
             state.isClosed = false
             state.wasReopened = true
-            // Those that are still lent come back by themselves.
+            // Those that are still lent are returned by their accesses.
             state.idle += connections.filter { connection in !state.lent.contains { $0 === connection } }
         }
     }

@@ -2,20 +2,20 @@ import Dispatch
 import StorePlatform
 import Synchronization
 
-/// A connection and the queue on which all of its accesses run, one after another.
+/// A connection and the queue on which all of its accesses run, one after the other.
 // Safe because: the database is used only inside accesses, which the queue runs one at a time; interruption goes
 // through `life`, which knows whether the connection is still open.
 final class SerialConnection: @unchecked Sendable {
     private let queue: DispatchQueue
     private let db: Database
     private let life: Mutex<Life>
-    /// Those who wait for the connection; nil where no suspension may end their wait.
+    /// The waiters for the connection; nil where no suspension may end their wait.
     private let line: WaitingLine?
     /// Whether accesses may end inside a transaction.
     private let allowsOpenTransaction: Bool
-    /// Whether the program gave a queue of its own below this one.
+    /// Whether the configuration has a target queue for this one.
     private let hasTarget: Bool
-    /// Goes after the connection, which its deinitializer closes.
+    /// Released after the connection, which its deinitializer closes.
     private let dependency: ConnectionDependency?
 
     private struct Life {
@@ -60,7 +60,7 @@ final class SerialConnection: @unchecked Sendable {
 
     // MARK: Accesses
 
-    /// Runs an access and waits for it. Traps when this thread is inside one already.
+    /// Runs an access and waits for it. Traps when this thread is already inside one.
     ///
     /// On a connection that was closed `body` runs too: every statement of it throws.
     func sync<T>(_ body: (Database) throws -> T) rethrows -> T {
@@ -70,14 +70,15 @@ final class SerialConnection: @unchecked Sendable {
         return try queue.sync { try access(body) }
     }
 
-    /// Runs an access for a caller to whom the connection is lent: nobody else uses it, so there is no write slot to wait for.
+    /// Runs an access for a caller to whom the connection is lent: no other access uses it, so there is nothing to wait
+    /// for.
     func syncAlone<T>(_ body: (Database) throws -> T) throws -> T {
         try requireOwnProcess()
         return try hasTarget ? sync(body) : access(body)
     }
 
     private func syncFree<T>(_ body: (Database) throws -> T) throws -> T {
-        // The queue takes many more steps for a block that returns or throws something.
+        // The queue takes many more instructions for a block that returns or throws something.
         var outcome: Result<T, any Error>?
         queue.sync { outcome = Result { try access(body) } }
         return try DatabaseError.require(outcome).get()
@@ -87,14 +88,14 @@ final class SerialConnection: @unchecked Sendable {
         if ForkWatch.count != db.forkCount { throw DatabaseError.connectionOfParent() }
     }
 
-    /// Runs an access, and waits for it, however long others write before it and whatever is suspended meanwhile.
+    /// Runs an access and waits for it, however long others write before it and despite any suspension.
     func syncPatiently<T>(_ body: (Database) throws -> T) rethrows -> T {
         _ = line?.enter()
         defer { line?.leave() }
         return try sync(body)
     }
 
-    /// Runs an access that may write, and waits for it. Traps when this thread is inside one already.
+    /// Runs an access that may write, and waits for it. Traps when this thread is already inside one.
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension ends the wait for the connection.
     func syncWrite<T>(_ body: (Database) throws -> T) throws -> T {
@@ -107,9 +108,9 @@ final class SerialConnection: @unchecked Sendable {
         let suspension = db.keying.suspension
         let (arrival, departure) = (SingleWait<WaitOutcome>(), SingleWait<Void>())
         let ticket = line.add { arrival.end(.ended) }
-        // After the addition: a suspension from here on finds the wait.
+        // After the registration: a suspension from here on finds the wait.
         if suspension.isSuspended { arrival.end(.ended) }
-        // The queue lends this thread the connection, and waits until it comes back. It skips a wait that was ended.
+        // The queue lends this thread the connection, and waits until it is returned. It skips a wait that was ended.
         queue.async { if arrival.end(.arrived) { departure.wait() } }
         let outcome = arrival.wait()
         line.remove(ticket)
@@ -125,12 +126,12 @@ final class SerialConnection: @unchecked Sendable {
         let suspension = db.keying.suspension
         let ticket = line?.add { wait.end(.ended) }
         defer { if let ticket { line?.remove(ticket) } }
-        // After the addition: a suspension from here on finds the wait.
+        // After the registration: a suspension from here on finds the wait.
         if suspension.isSuspended { wait.end(.ended) }
         if wait.wait() == .ended { throw suspension.refusal }
     }
 
-    /// Runs an access, or runs `body` at once when this thread is inside one already.
+    /// Runs an access, or runs `body` at once when this thread is already inside one.
     func reentrantSync<T>(_ body: (Database) throws -> T) rethrows -> T {
         if db.isAccessedHere { return try body(db) }
         return try sync(body)
@@ -138,7 +139,7 @@ final class SerialConnection: @unchecked Sendable {
 
     /// Runs an access later, without waiting for it.
     ///
-    /// - Parameter finally: Called behind the access, when the connection is free.
+    /// - Parameter finally: Called after the access, when the connection is free.
     func async(_ body: @escaping @Sendable (Database) -> Void, finally: @escaping @Sendable () -> Void = {}) {
         _ = line?.enter()
         queue.async { [self] in
@@ -173,13 +174,13 @@ final class SerialConnection: @unchecked Sendable {
 
     /// Lets a suspension end the wait of a task for the connection, or for what comes before it.
     ///
-    /// - Parameter now: Whether one that is under way ends it, too.
-    /// - Returns: What to cancel when the wait is over; nil where no suspension ends waits.
+    /// - Parameter now: Whether a suspension under way ends it too.
+    /// - Returns: The registration, to be cancelled when the wait is over; nil where no suspension ends waits.
     func endWhenSuspended(_ access: AsyncAccess, now: Bool = false) -> WaitingLine.Ticket? {
         guard let line else { return nil }
         let suspension = db.keying.suspension
         let ticket = WaitingLine.Ticket(line) { access.endWait(suspension.refusal) }
-        // Behind the addition: a suspension from here on finds the wait.
+        // After the registration: a suspension from here on finds the wait.
         if now && suspension.isSuspended { access.endWait(suspension.refusal) }
         return ticket
     }
@@ -190,7 +191,7 @@ final class SerialConnection: @unchecked Sendable {
         return try body(db)
     }
 
-    /// Runs an access of a task on this thread, which has the connection.
+    /// Runs an access of a task on this thread, which holds the connection.
     func cancellableAccess<T>(_ cancellation: CancellationFlag, _ body: (Database) throws -> T) throws -> T {
         if cancellation.isSet { throw CancellationError() }
         if db.isClosed { throw DatabaseError.connectionIsClosed() }
@@ -211,8 +212,8 @@ final class SerialConnection: @unchecked Sendable {
         db.gate.wake()
     }
 
-    /// Interrupts the statement under way, if it still belongs to this access: a late cancellation must not hit the
-    /// access that came after.
+    /// Interrupts the statement under way, if it still belongs to this access: a late cancellation must not interrupt
+    /// the next access.
     func interrupt(only cancellation: CancellationFlag) {
         life.withLock { life in
             guard life.isOpen, life.running === cancellation else { return }
@@ -221,7 +222,7 @@ final class SerialConnection: @unchecked Sendable {
         }
     }
 
-    /// Makes the access under way end with an error as soon as it can, or, with nil, lets it go on.
+    /// Makes the access under way end with an error as soon as it can, or, with nil, lets it continue.
     func withdraw(because reason: (any Error)?) {
         life.withLock { life in
             guard life.isOpen else { return }
@@ -236,7 +237,7 @@ final class SerialConnection: @unchecked Sendable {
         try close { [db] in db.openingFailure = reason }
     }
 
-    /// Says what is called when the connection is closed, at the latest when nobody has it any more.
+    /// Sets the function that is called when the connection is closed, at the latest when it is deallocated.
     func whenClosed(_ tell: @escaping @Sendable () -> Void) { life.withLock { $0.whenClosed = tell } }
 
     /// Whether an access is under way, on any thread.
@@ -248,21 +249,21 @@ final class SerialConnection: @unchecked Sendable {
     /// Closes the connection after the accesses under way. Closing twice does nothing. Traps inside an access.
     ///
     /// - Parameters:
-    ///   - isPause: Whether the connection is opened again soon: the log is left as it is, and the place in the table of
+    ///   - isPause: Whether the connection is opened again soon: the WAL is left as it is, and the slot in the table of
     ///     holders is kept.
     ///   - willClose: Runs right before, as part of the last access.
-    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while statements of it are alive; it stays open then.
+    /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while its statements are alive; it stays open then.
     func close(isPause: Bool = false, willClose: () -> Void = {}) throws {
         if db.isAccessedHere { ProgrammerError.trap(ProgrammerError.reentrant) }
         if (try? requireOwnProcess()) == nil { return try db.close() }
-        // Who waits for the write slot need not wait for it any more.
+        // Waits for the write slot need not continue.
         db.writeSlot?.setClosing(true)
         try queue.sync {
             db.beginAccess()
             defer { db.endAccess(allowsOpenTransaction: true) }
             db.rollbackIfNeeded()
             willClose()
-            // First, so that nobody interrupts a connection that is going away.
+            // First, so that no thread interrupts a connection that is being closed.
             life.withLock { $0.isOpen = false }
             if isPause && !db.isClosed { db.handle.setCheckpointOnClose(false) }
             db.keepsWriteSlot = isPause
@@ -279,7 +280,7 @@ final class SerialConnection: @unchecked Sendable {
     }
 }
 
-/// Keeps an object for as long as there are connections that need it: the lease of a store, without which its file may be
+/// Keeps an object while there are connections that need it: the lease of a store, without which its file may be
 /// replaced.
 final class ConnectionDependency: Sendable {
     private let object = Mutex<(any AnyObject & Sendable)?>(nil)

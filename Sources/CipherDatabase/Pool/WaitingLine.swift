@@ -2,20 +2,20 @@ import Synchronization
 
 /// How a wait for a connection, or for what comes before it, ended.
 enum WaitOutcome: Sendable {
-    /// What was waited for is there.
+    /// The awaited event has happened.
     case arrived
     /// A suspension or a cancellation ended the wait.
     case ended
 }
 
-/// Those who wait for one connection, so that a suspension can end their waits.
+/// The waits for one connection, so that a suspension can end them.
 final class WaitingLine: Sendable {
     /// The registration of a wait, until it is cancelled.
     struct Ticket: Sendable {
         private let line: WaitingLine
         private let number: Int
 
-        /// - Parameter end: Called when the wait is to end.
+        /// - Parameter end: Called when the wait must end.
         init(_ line: WaitingLine, _ end: @escaping @Sendable () -> Void) {
             self.line = line
             number = line.add(end)
@@ -39,7 +39,7 @@ final class WaitingLine: Sendable {
 
     func leave() { count.wrappingSubtract(1, ordering: .relaxed) }
 
-    /// Adds one who waits; `end` is called when the wait is to end.
+    /// Registers a wait; `end` is called when the wait must end.
     func add(_ end: @escaping @Sendable () -> Void) -> Int {
         waits.withLock { waits in
             waits.lastTicket += 1

@@ -11,7 +11,7 @@ final class WritingConnection: @unchecked Sendable {
     /// The write slot; nil where the file is not encrypted, or not written.
     let writeSlot: WriteSlot?
 
-    /// Opens the connection; a new file is created and its salt recorded by exactly one process.
+    /// Opens the connection; exactly one process creates a new file and records its salt.
     init(
         path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, wal: Bool,
         heritage: PoolHeritage? = nil, dependency: ConnectionDependency? = nil
@@ -50,9 +50,9 @@ final class WritingConnection: @unchecked Sendable {
 
     deinit { checkpointer.close() }
 
-    /// Runs a write access, and a checkpoint behind it when one is due.
+    /// Runs a write access, and a checkpoint after it when one is due.
     ///
-    /// It waits for the connection even when a suspension comes; then its statements that write throw.
+    /// It waits for the connection even during a suspension; then its statements that write throw.
     func sync<T>(_ body: (Database) throws -> T) rethrows -> T {
         try connection.syncPatiently { db in
             defer { checkpointer.checkpointIfDue(holding: db) }
@@ -60,7 +60,7 @@ final class WritingConnection: @unchecked Sendable {
         }
     }
 
-    /// Runs a write access, and a checkpoint behind it when one is due.
+    /// Runs a write access, and a checkpoint after it when one is due.
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension ends the wait for the connection.
     func syncWrite<T>(_ body: (Database) throws -> T) throws -> T {
@@ -78,7 +78,7 @@ final class WritingConnection: @unchecked Sendable {
     /// - Parameters:
     ///   - isWrite: Whether a suspension ends the wait for the connection.
     ///   - commits: Whether the access ends with the commit of its transaction, which no cancellation undoes.
-    ///   - wait: What comes before the access: it is given the function to go on with.
+    ///   - wait: Runs before the access, and calls the given function to continue.
     func asyncAccess<T: Sendable>(
         isWrite: Bool = true, commits: Bool = false,
         after wait: (@Sendable (@escaping @Sendable () -> Void) -> Void)? = nil,
@@ -106,7 +106,7 @@ final class WritingConnection: @unchecked Sendable {
         }
     }
 
-    /// Runs a write access, or `body` at once when this thread is inside one already.
+    /// Runs a write access, or `body` at once when this thread is already inside one.
     func reentrantSync<T>(_ body: (Database) throws -> T) rethrows -> T {
         connection.isAccessedHere ? try connection.reentrantSync(body) : try sync(body)
     }
@@ -115,8 +115,8 @@ final class WritingConnection: @unchecked Sendable {
         try connection.syncWrite { try $0.checkpoint(mode) }
     }
 
-    /// Copies everything into a file that does not exist yet, without free pages. The same secret opens it; of the slots
-    /// of a store the copy has the one with which this was opened.
+    /// Copies the database into a file that does not exist yet, without free pages. The same secret opens it; of the
+    /// keyslots of a store the copy has the one with which this was opened.
     func vacuum(into path: String) throws {
         let scheme: KeyScheme = keyring.sidecar?.slotted == nil ? .direct : .slots
         try sync { try $0.copy(into: path, key: keyring.provisionOfCopies(key), scheme: scheme) }
@@ -129,6 +129,6 @@ final class WritingConnection: @unchecked Sendable {
         try connection.close(isPause: isPause, willClose: checkpointer.close)
     }
 
-    /// What a connection takes over that is opened in the place of this one.
+    /// The state that a connection opened in place of this one takes over.
     var heritage: PoolHeritage { PoolHeritage(writeSlot: writeSlot, checkpoints: checkpointer.recorder) }
 }

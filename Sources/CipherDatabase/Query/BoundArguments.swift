@@ -1,17 +1,17 @@
-// Arguments that go to SQLite straight: integers, and the values of a literal. They become ``StatementArguments`` only
-// where someone asks for those, as errors do.
+// Arguments that are bound directly: integers, and the values of a literal. They become ``StatementArguments`` only on
+// demand, as for errors.
 
-/// What the parameters of a statement were set to, as the program gave it.
+/// The values of a statement's parameters, as the program passed them.
 enum BoundArguments {
     case arguments(StatementArguments)
-    /// One alone, as keys mostly are: no array of it has to be made.
+    /// A single one, as keys mostly are: it needs no array.
     case integer(Int64)
     case integers([Int])
     case longIntegers([Int64])
     case values([(any DatabaseValueConvertible)?])
     /// Their number and names are not checked: a parameter without one is NULL.
     case unchecked(StatementArguments)
-    /// Values that did not come as arguments.
+    /// Values that were bound without arguments.
     case elsewhere
 
     var statementArguments: StatementArguments {
@@ -28,11 +28,11 @@ enum BoundArguments {
 }
 
 extension Statement {
-    /// Sets integers as all arguments, by position. As `setArguments(_:)` of ``StatementArguments``, and faster: row ids
-    /// and numbers are what most statements take.
+    /// Sets integers as all arguments, by position. As `setArguments(_:)` of ``StatementArguments``, but faster: row
+    /// ids and numbers are the most frequent arguments.
     @inlinable
     public func setArguments<Number: FixedWidthInteger & StatementBinding>(_ numbers: [Number]) throws {
-        // Number of elements and types are compared when this is compiled.
+        // The number of elements and the types are compared at compile time.
         if numbers.count == 1 {
             try setInteger(Int64(numbers[0]))
         } else if Number.self == Int.self, let numbers = numbers as? [Int] {

@@ -1,4 +1,4 @@
-// Compiling and running SQL that comes with its values, and the statements of a text one after another.
+// Compiling and running SQL that contains its values, and the statements of a text one after the other.
 
 extension Database {
     /// Runs one or several statements and drops their rows.
@@ -6,7 +6,7 @@ extension Database {
     /// - Throws: ``DatabaseError``; statements before the failing one have run.
     public func execute(literal: SQL) throws { try execute(sql: literal.text, arguments: literal.arguments) }
 
-    /// Compiles one statement and sets its arguments. A literal without any leaves them to later.
+    /// Compiles one statement and sets its arguments. A literal without any does not set them.
     ///
     /// - Throws: ``DatabaseError``; `.SQLITE_MISUSE` when the text holds no statement, or several.
     public func makeStatement(literal: SQL) throws -> Statement {
@@ -16,14 +16,14 @@ extension Database {
     }
 
     /// The compiled statement of this SQL text, kept by the connection for the next time, with its arguments set. A
-    /// literal without any leaves them to later: the statement may still have those of its last use.
+    /// literal without any does not set them: the statement may still have those of its last use.
     public func cachedStatement(literal: SQL) throws -> Statement {
         let statement = try cachedStatement(sql: literal.text)
         if !literal.arguments.isEmpty { try statement.setArguments(literal.arguments) }
         return statement
     }
 
-    /// The statements of a text, each compiled when it is asked for: it may depend on the one before it.
+    /// The statements of a text, each compiled on demand: it may depend on the one before it.
     ///
     /// ```swift
     /// let statements = try db.allStatements(sql: "CREATE TABLE t(a); INSERT INTO t VALUES (?)", arguments: [1])
@@ -36,14 +36,14 @@ extension Database {
         SQLStatementCursor(database: self, sql: sql, arguments: arguments)
     }
 
-    /// The statements of a text with their arguments, each compiled when it is asked for. A literal without any leaves
-    /// the statements without arguments.
+    /// The statements of a text with their arguments, each compiled on demand. A literal without any leaves the
+    /// statements without arguments.
     public func allStatements(literal: SQL) throws -> SQLStatementCursor {
         try allStatements(sql: literal.text, arguments: literal.arguments.isEmpty ? nil : literal.arguments)
     }
 }
 
-/// The statements of an SQL text, one after another.
+/// The statements of an SQL text, one after the other.
 public final class SQLStatementCursor: Cursor {
     private let database: Database
     private let sql: String

@@ -1,7 +1,7 @@
-// Running a text of several statements one after another, with their rows.
+// Running a text of several statements one after the other, with their rows.
 extension Database {
-    /// Compiles the statements of a text one after another and hands each over before the next is compiled: it may
-    /// depend on the one before it.
+    /// Compiles the statements of a text one after the other and passes each to `body` before the next is compiled: it
+    /// may depend on the one before it.
     ///
     /// - Throws: ``DatabaseError``, or the error of `body`, which ends the run; statements before have run.
     package func forEachStatement(in sql: String, _ body: (Statement) throws -> Void) throws {

@@ -1,6 +1,6 @@
-/// A request that knows how to make its statement, and what its rows are to be read as.
+/// A request that can make its statement, and whose rows have a type.
 public protocol FetchRequest<RowDecoder> {
-    /// What rows are read as: ``Row``, or a value.
+    /// The type of the rows: ``Row``, or a value.
     associatedtype RowDecoder
 
     /// Compiles the statement and sets its arguments.
@@ -18,13 +18,13 @@ extension FetchRequest {
         try makePreparedRequest(db, forSingleResult: false)
     }
 
-    /// The request with its rows shown by an adapter, which may depend on the database.
+    /// The request with its rows converted by an adapter, which may depend on the database.
     public func adapted(_ adapter: @escaping (Database) throws -> any RowAdapter) -> AdaptedFetchRequest<Self> {
         AdaptedFetchRequest(base: self, adapter: adapter)
     }
 }
 
-/// A statement that is ready to run, and how its rows are to be shown.
+/// A statement that is ready to run, with the adapter of its rows.
 public struct PreparedRequest {
     public var statement: Statement
     public var adapter: (any RowAdapter)?
@@ -35,7 +35,7 @@ public struct PreparedRequest {
     }
 }
 
-/// A request whose rows an adapter shows, behind the adapter that the request may have.
+/// A request whose rows are converted by an adapter, after the adapter that the request may have.
 public struct AdaptedFetchRequest<Base: FetchRequest>: FetchRequest {
     public typealias RowDecoder = Base.RowDecoder
     let base: Base
@@ -51,7 +51,7 @@ public struct AdaptedFetchRequest<Base: FetchRequest>: FetchRequest {
     public func fetchCount(_ db: Database) throws -> Int { try base.fetchCount(db) }
 }
 
-/// A request that hides how it makes its statement.
+/// A type-erased request.
 public struct AnyFetchRequest<RowDecoder>: FetchRequest {
     private let prepare: (Database, Bool) throws -> PreparedRequest
     private let count: (Database) throws -> Int

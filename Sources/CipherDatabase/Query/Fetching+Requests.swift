@@ -1,7 +1,7 @@
-// Fetching what a request asks for: from the request itself, or by the type to read.
+// Fetching the rows of a request: by the request itself, or by the type of its rows.
 
 extension FetchRequest where RowDecoder == Row {
-    /// The rows, one after another.
+    /// The rows, one after the other.
     public func fetchCursor(_ db: Database) throws -> RowCursor { try Row.fetchCursor(db, self) }
 
     /// All rows.
@@ -10,12 +10,12 @@ extension FetchRequest where RowDecoder == Row {
     /// The first row; nil when there is none.
     public func fetchOne(_ db: Database) throws -> Row? { try Row.fetchOne(db, self) }
 
-    /// The different rows.
+    /// The distinct rows.
     public func fetchSet(_ db: Database) throws -> Set<Row> { try Row.fetchSet(db, self) }
 }
 
 extension FetchRequest where RowDecoder: DatabaseValueConvertible {
-    /// The values, one after another.
+    /// The values, one after the other.
     public func fetchCursor(_ db: Database) throws -> DatabaseValueCursor<RowDecoder> {
         try RowDecoder.fetchCursor(db, self)
     }
@@ -28,12 +28,12 @@ extension FetchRequest where RowDecoder: DatabaseValueConvertible {
 }
 
 extension FetchRequest where RowDecoder: DatabaseValueConvertible & Hashable {
-    /// The different values.
+    /// The distinct values.
     public func fetchSet(_ db: Database) throws -> Set<RowDecoder> { try RowDecoder.fetchSet(db, self) }
 }
 
 extension FetchRequest where RowDecoder: DatabaseValueConvertible & StatementColumnConvertible {
-    /// The values, one after another.
+    /// The values, one after the other.
     public func fetchCursor(_ db: Database) throws -> FastDatabaseValueCursor<RowDecoder> {
         try RowDecoder.fetchCursor(db, self)
     }
@@ -46,12 +46,12 @@ extension FetchRequest where RowDecoder: DatabaseValueConvertible & StatementCol
 }
 
 extension FetchRequest where RowDecoder: DatabaseValueConvertible & StatementColumnConvertible & Hashable {
-    /// The different values.
+    /// The distinct values.
     public func fetchSet(_ db: Database) throws -> Set<RowDecoder> { try RowDecoder.fetchSet(db, self) }
 }
 
 extension Row {
-    /// The rows of a request, one after another.
+    /// The rows of a request, one after the other.
     public static func fetchCursor(_ db: Database, _ request: some FetchRequest) throws -> RowCursor {
         let request = try request.makePreparedRequest(db, forSingleResult: false)
         return try fetchCursor(request.statement, adapter: request.adapter)
@@ -69,14 +69,14 @@ extension Row {
         return try fetchOne(request.statement, adapter: request.adapter)
     }
 
-    /// The different rows of a request.
+    /// The distinct rows of a request.
     public static func fetchSet(_ db: Database, _ request: some FetchRequest) throws -> Set<Row> {
         Set(try fetchAll(db, request))
     }
 }
 
 extension DatabaseValueConvertible {
-    /// The values of a request, one after another.
+    /// The values of a request, one after the other.
     public static func fetchCursor(_ db: Database, _ request: some FetchRequest) throws -> DatabaseValueCursor<Self> {
         let request = try request.makePreparedRequest(db, forSingleResult: false)
         return try fetchCursor(request.statement, adapter: request.adapter)
@@ -96,7 +96,7 @@ extension DatabaseValueConvertible {
 }
 
 extension DatabaseValueConvertible where Self: Hashable {
-    /// The different values of a request.
+    /// The distinct values of a request.
     public static func fetchSet(_ db: Database, _ request: some FetchRequest) throws -> Set<Self> {
         let request = try request.makePreparedRequest(db, forSingleResult: false)
         return try fetchSet(request.statement, adapter: request.adapter)
@@ -104,7 +104,7 @@ extension DatabaseValueConvertible where Self: Hashable {
 }
 
 extension DatabaseValueConvertible where Self: StatementColumnConvertible {
-    /// The values of a request, one after another.
+    /// The values of a request, one after the other.
     public static func fetchCursor(
         _ db: Database, _ request: some FetchRequest
     ) throws -> FastDatabaseValueCursor<Self> {
@@ -126,7 +126,7 @@ extension DatabaseValueConvertible where Self: StatementColumnConvertible {
 }
 
 extension DatabaseValueConvertible where Self: StatementColumnConvertible & Hashable {
-    /// The different values of a request.
+    /// The distinct values of a request.
     public static func fetchSet(_ db: Database, _ request: some FetchRequest) throws -> Set<Self> {
         let request = try request.makePreparedRequest(db, forSingleResult: false)
         return try fetchSet(request.statement, adapter: request.adapter)

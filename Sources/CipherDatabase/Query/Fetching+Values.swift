@@ -1,8 +1,8 @@
-// Fetching values of one column, the first: a cursor, all, one, a set; from a statement or from SQL text. With an adapter
-// it is the column that the adapter shows first.
+// Fetching values of one column, the first: a cursor, all, one, a set; from a statement or from SQL text. With an
+// adapter it is the adapter's first column.
 
 extension DatabaseValueConvertible {
-    /// The values of a statement's first column, one after another.
+    /// The values of a statement's first column, one after the other.
     public static func fetchCursor(
         _ statement: Statement, arguments: StatementArguments? = nil, adapter: (any RowAdapter)? = nil
     ) throws -> DatabaseValueCursor<Self> {
@@ -29,7 +29,7 @@ extension DatabaseValueConvertible {
         return value
     }
 
-    /// The values of a query's first column, one after another.
+    /// The values of a query's first column, one after the other.
     public static func fetchCursor(
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil
@@ -55,14 +55,14 @@ extension DatabaseValueConvertible {
 }
 
 extension DatabaseValueConvertible where Self: Hashable {
-    /// The different values of a statement's first column.
+    /// The distinct values of a statement's first column.
     public static func fetchSet(
         _ statement: Statement, arguments: StatementArguments? = nil, adapter: (any RowAdapter)? = nil
     ) throws -> Set<Self> {
         try Set(fetchCursor(statement, arguments: arguments, adapter: adapter))
     }
 
-    /// The different values of a query's first column.
+    /// The distinct values of a query's first column.
     public static func fetchSet(
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil
@@ -72,7 +72,7 @@ extension DatabaseValueConvertible where Self: Hashable {
 }
 
 extension DatabaseValueConvertible where Self: StatementColumnConvertible {
-    /// The values of a statement's first column, one after another.
+    /// The values of a statement's first column, one after the other.
     @inlinable
     public static func fetchCursor(
         _ statement: Statement, arguments: StatementArguments? = nil, adapter: (any RowAdapter)? = nil
@@ -109,7 +109,7 @@ extension DatabaseValueConvertible where Self: StatementColumnConvertible {
         return value
     }
 
-    /// The values of a query's first column, one after another.
+    /// The values of a query's first column, one after the other.
     @inlinable
     public static func fetchCursor(
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
@@ -138,14 +138,14 @@ extension DatabaseValueConvertible where Self: StatementColumnConvertible {
 }
 
 extension DatabaseValueConvertible where Self: StatementColumnConvertible & Hashable {
-    /// The different values of a statement's first column.
+    /// The distinct values of a statement's first column.
     public static func fetchSet(
         _ statement: Statement, arguments: StatementArguments? = nil, adapter: (any RowAdapter)? = nil
     ) throws -> Set<Self> {
         try Set(fetchCursor(statement, arguments: arguments, adapter: adapter))
     }
 
-    /// The different values of a query's first column.
+    /// The distinct values of a query's first column.
     public static func fetchSet(
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil

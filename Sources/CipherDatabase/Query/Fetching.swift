@@ -1,7 +1,7 @@
-// Fetching rows: a cursor, all, one, a set; from a statement or from SQL text. `adapter` shows them in another way.
+// Fetching rows: a cursor, all, one, a set; from a statement or from SQL text. `adapter` converts them.
 
 extension Row {
-    /// The rows of a statement, one after another.
+    /// The rows of a statement, one after the other.
     public static func fetchCursor(
         _ statement: Statement, arguments: StatementArguments? = nil, adapter: (any RowAdapter)? = nil
     ) throws -> RowCursor {
@@ -21,7 +21,7 @@ extension Row {
     private static func copies(of statement: Statement, arguments: StatementArguments?) throws -> [Row] {
         var steps = try StatementSteps(statement, arguments: arguments)
         guard try steps.advance() else { return [] }
-        // Asked behind the first step, which compiles the statement anew after a schema change.
+        // Read after the first step, which compiles the statement again after a schema change.
         var keeper = RowKeeper(columns: statement.columns)
         return try keeper.keepAll(&steps)
     }
@@ -37,14 +37,14 @@ extension Row {
         return try adapter.map { adapting(row, to: try statement.layout(of: $0)) } ?? row
     }
 
-    /// The different rows of a statement.
+    /// The distinct rows of a statement.
     public static func fetchSet(
         _ statement: Statement, arguments: StatementArguments? = nil, adapter: (any RowAdapter)? = nil
     ) throws -> Set<Row> {
         Set(try fetchAll(statement, arguments: arguments, adapter: adapter))
     }
 
-    /// The rows of a query, one after another.
+    /// The rows of a query, one after the other.
     public static func fetchCursor(
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil
@@ -68,7 +68,7 @@ extension Row {
         try fetchOne(db.statement(forFetching: sql), arguments: arguments, adapter: adapter)
     }
 
-    /// The different rows of a query.
+    /// The distinct rows of a query.
     public static func fetchSet(
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil

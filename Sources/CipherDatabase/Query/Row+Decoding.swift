@@ -1,4 +1,4 @@
-// Reading values that throw where subscripts trap, and the rare ways of subscripts.
+// Reading values with errors where subscripts trap, and the slow paths of subscripts.
 
 extension Row {
     // MARK: Throwing
@@ -26,7 +26,7 @@ extension Row {
         return hasNull(atIndex: index) ? Value.fromDatabaseValue(.null) : try decode(Value.self, atIndex: index)
     }
 
-    /// The value of the leftmost column of a name, in any case.
+    /// The value of the leftmost column of a name, ignoring case.
     ///
     /// - Throws: ``RowDecodingError`` for NULL, for values that do not fit, and where there is no such column.
     public func decode<Value: DatabaseValueConvertible>(
@@ -37,7 +37,7 @@ extension Row {
         return value
     }
 
-    /// The value of the leftmost column of a name, in any case; nil for NULL and where there is no such column.
+    /// The value of the leftmost column of a name, ignoring case; nil for NULL and where there is no such column.
     ///
     /// - Throws: ``RowDecodingError`` for values that do not fit.
     public func decodeIfPresent<Value: DatabaseValueConvertible>(
@@ -49,7 +49,7 @@ extension Row {
 
     private func indices(contain index: Int) -> Bool { index >= 0 && index < count }
 
-    // The row of a result that is shown right now.
+    // The position of the current row in its result.
     private var rowIndex: Int? { run.map { $0.steps.rowCount - 1 } }
 
     private func missingColumn(_ name: String, wanted: Any.Type) -> RowDecodingError {
@@ -70,7 +70,7 @@ extension Row {
         return nil
     }
 
-    // MARK: The rare ways of subscripts
+    // MARK: The slow paths of subscripts
 
     @usableFromInline
     func slowValue<Value: DatabaseValueConvertible>(at index: Int) -> Value {

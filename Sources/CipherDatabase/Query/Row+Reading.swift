@@ -3,8 +3,7 @@
 extension Row {
     // MARK: By position
 
-    /// The value of a column, counted from 0. Traps when the value does not fit; NULL fits optional
-    /// types alone.
+    /// The value of a column, counted from 0. Traps when the value does not fit; only optional types accept NULL.
     @inlinable
     public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ index: Int) -> Value {
         requireColumn(index)
@@ -16,8 +15,7 @@ extension Row {
         return slowValue(at: index)
     }
 
-    /// The value of a column, counted from 0. Traps when the value does not fit; NULL fits optional
-    /// types alone.
+    /// The value of a column, counted from 0. Traps when the value does not fit; only optional types accept NULL.
     public subscript<Value: DatabaseValueConvertible>(_ index: Int) -> Value { slowValue(at: index) }
 
     /// The stored value of a column, counted from 0, as a Swift value; nil for NULL.
@@ -25,16 +23,16 @@ extension Row {
 
     // MARK: By name
 
-    /// The value of the leftmost column of a name, in any case. Traps when there is no such column, or the value does not
-    /// fit; optional types are nil then, or take NULL.
+    /// The value of the leftmost column of a name, ignoring case. Traps when there is no such column, or the value does
+    /// not fit; for an optional type a missing column and NULL are nil.
     @inlinable
     public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ name: String) -> Value {
         guard let index = index(of: name) else { return missingValue(name) }
         return self[index]
     }
 
-    /// The value of the leftmost column of a name, in any case. Traps when there is no such column, or the value does not
-    /// fit; optional types are nil then, or take NULL.
+    /// The value of the leftmost column of a name, ignoring case. Traps when there is no such column, or the value does
+    /// not fit; for an optional type a missing column and NULL are nil.
     public subscript<Value: DatabaseValueConvertible>(_ name: String) -> Value {
         guard let index = index(of: name) else { return missingValue(name) }
         return slowValue(at: index)

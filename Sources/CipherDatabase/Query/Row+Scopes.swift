@@ -1,7 +1,7 @@
 // The rows within a row that adapters define.
 
 extension Row {
-    /// The scopes of the row: what adapters such as ``ScopeAdapter`` define.
+    /// The scopes of the row, which adapters such as ``ScopeAdapter`` define.
     public var scopes: ScopesView { ScopesView(base: adaptation?.base, layouts: adaptation?.layout.scopes ?? [:]) }
 
     /// The scopes of the row, their scopes, and so on.
@@ -13,7 +13,7 @@ extension Row {
         return Row.adapting(adaptation.base, to: adaptation.layout.withoutScopes)
     }
 
-    /// The row as the statement made it, with all of its columns.
+    /// The row as the statement returned it, with all of its columns.
     public var unadapted: Row { adaptation?.base ?? self }
 
     /// The scopes of a row, by name.

@@ -1,26 +1,27 @@
 /// One row of a statement's result.
 ///
-/// A row from a cursor shows the statement's current row and changes with it; ``copy()`` keeps its values. It is good
-/// until the cursor goes on or ends. Rows of `fetchAll` and `fetchOne` are copies already.
+/// A row from a cursor shows the statement's current row and changes with it; ``copy()`` keeps its values. It is valid
+/// until the cursor advances or ends. Rows of `fetchAll` and `fetchOne` are copies already.
 ///
-/// Reading a NULL, or a value of another type, into a type that cannot hold it is a mistake of the program and traps
-/// with the name of the column; ``decode(_:atIndex:)`` throws instead, and optional types take NULL.
+/// Reading a NULL, or a value of another type, into a type that cannot hold it is an error of the program and traps
+/// with the name of the column; ``decode(_:atIndex:)`` throws instead, and optional types accept NULL.
 ///
-/// A text whose bytes are not UTF-8 reads with the replacement character U+FFFD in their places. `Data` read from a row
-/// of a cursor takes a text's bytes as they are stored.
+/// A text whose bytes are not UTF-8 is read with the replacement character U+FFFD in their places. `Data` read from a
+/// row of a cursor contains a text's bytes as they are stored.
 public final class Row {
-    // An object of 40 bytes: memory is what costs most about the rows of a large result.
+    // An object of 40 bytes: memory is the main cost of the rows of a large result.
 
-    /// The statement whose current row is shown, or where the values of a kept row begin.
+    /// The statement whose current row is shown, or the address of the values of a kept row.
     @usableFromInline let address: UnsafeRawPointer
-    /// What the row shows. It keeps the values where they are.
+    /// What the row shows. It keeps the values in memory.
     @usableFromInline let source: RowSource
     @usableFromInline let columnCount: Int32
-    /// The column that is likely read next by name, in rows that show a statement: programs read the columns of every row
-    /// in one order.
-    // Unchecked: such a row is used by the one thread of its access, and the runtime's check costs as much as the column.
+    /// The column that is likely read next by name, in rows that show a statement: programs read the columns of every
+    /// row in one order.
+    // Unchecked: such a row is used by the one thread of its access, and the runtime's check costs as much as the
+    // column.
     @exclusivity(unchecked) @usableFromInline var likelyColumn: UInt16 = 0
-    /// The column of the statement that is this row's first: 0 but for rows of an adapter. -1 for kept rows.
+    /// The column of the statement that is this row's first: 0 except for rows of an adapter. -1 for kept rows.
     @usableFromInline let firstColumn: Int16
 
     /// A row that shows the current row of a statement.
@@ -28,7 +29,7 @@ public final class Row {
         self.init(UnsafeRawPointer(run.steps.handle.pointer), source: RunningSource(run), firstColumn: 0)
     }
 
-    /// A row that shows neighboring columns of a row.
+    /// A row that shows adjacent columns of a row.
     convenience init(showing base: Row, from firstColumn: Int, layout: RowLayout) {
         let source = AdaptedSource(base: base, layout: layout)
         if base.statement == nil {
@@ -44,20 +45,20 @@ public final class Row {
         self.init(values, source: block, firstColumn: -1)
     }
 
-    /// A row of values that stand in another order than in the statement.
+    /// A row of values in another order than in the statement.
     convenience init(_ reordered: RowBlock, base: Row, layout: RowLayout) {
         self.init(
             reordered.firstRow, source: AdaptedSource(base: base, layout: layout, reordered: reordered), firstColumn: -1
         )
     }
 
-    /// A row of its own values.
+    /// A row with its own values.
     convenience init(values: [DatabaseValue], columns: RowColumns) {
         let block = RowBlock(values, columns: columns)
         self.init(block.firstRow, of: block)
     }
 
-    // Of SQLite's columns there are no more than 32,767. https://www.sqlite.org/limits.html
+    // SQLite has at most 32,767 columns. https://www.sqlite.org/limits.html
     @inline(__always)
     private init(_ address: UnsafeRawPointer, source: RowSource, firstColumn: Int16) {
         self.address = address
@@ -74,7 +75,7 @@ public final class Row {
     @inlinable
     var statement: StatementHandle? { firstColumn < 0 ? nil : StatementHandle(SQLiteStatement(address)) }
 
-    /// The column of the statement that a column of this row is.
+    /// The column of the statement for a column of this row.
     @inlinable
     func statementColumn(_ index: Int) -> CInt { CInt(truncatingIfNeeded: index) &+ CInt(firstColumn) }
 
@@ -88,7 +89,7 @@ public final class Row {
             values: sorted.map { $0.value?.databaseValue ?? .null }, columns: RowColumns(names: sorted.map(\.key)))
     }
 
-    /// A row of the given columns, sorted by name; nil when a key is no text, or a value no database value.
+    /// A row of the given columns, sorted by name; nil when a key is not a text, or a value not a database value.
     public convenience init?(_ values: [AnyHashable: Any]) {
         var named: [String: (any DatabaseValueConvertible)?] = [:]
         for (key, value) in values {
@@ -98,23 +99,23 @@ public final class Row {
         self.init(named)
     }
 
-    /// The row with values of its own, which stay when the statement goes on.
+    /// The row with its own values, which stay when the statement advances.
     public func copy() -> Row {
         guard let statement else { return self }
         if let adaptation { return Row.adapting(adaptation.base.copy(), to: adaptation.layout) }
         return Row.copy(of: statement, columns: columns)
     }
 
-    /// A row of its own with the values of a statement's current row.
+    /// A row with its own copy of the values of a statement's current row.
     static func copy(of statement: StatementHandle, columns: RowColumns) -> Row {
         var keeper = RowKeeper(columns: columns)
         return keeper.keep(statement)
     }
 
-    /// What an adapter made this row from; nil for a plain row.
+    /// The source of a row that an adapter made; nil for a plain row.
     var adaptation: AdaptedSource? { source as? AdaptedSource }
 
-    /// The statement's run behind a row that shows one.
+    /// The statement's run of a row that shows one.
     var run: StatementRun? { (unadapted.source as? RunningSource)?.run }
 
     // MARK: Names
@@ -125,10 +126,10 @@ public final class Row {
     @inlinable
     var columns: RowColumns { source.columns }
 
-    /// Whether there is a column of this name, in any case.
+    /// Whether there is a column of this name, ignoring case.
     public func hasColumn(_ name: String) -> Bool { columns.index(of: name) != nil }
 
-    /// The leftmost column of a name, in any case; nil when there is none.
+    /// The leftmost column of a name, ignoring case; nil when there is none.
     @inlinable
     func index(of name: String) -> Int? {
         let columns = columns
@@ -206,14 +207,14 @@ extension Row: Hashable {
 }
 
 extension Row: CustomStringConvertible, CustomDebugStringConvertible {
-    /// Names and values, as in `[id:1 name:"Ann"]`. Values are data: keep it out of logs.
+    /// Names and values, as in `[id:1 name:"Ann"]`. Values are data: keep it out of log files.
     public var description: String {
         let pairs = zip(columnNames, databaseValues).map { name, value in "\(name):\(value.summary)" }
         return "[" + pairs.joined(separator: " ") + "]"
     }
 
-    /// The same; of a row that an adapter made also the row that it was made from, and its scopes at every depth, each
-    /// on a line of its own.
+    /// The same; for a row that an adapter made also the row that it was made from, and its scopes at every depth, each
+    /// on its own line.
     public var debugDescription: String {
         let base = unadapted
         guard self != base else { return description }
@@ -254,7 +255,7 @@ final class RowColumns: Sendable {
     @usableFromInline let count: Int
     // The leftmost column of a name wins. Made at once: rows of one statement may be read on several threads.
     private let indexes: [String: Int]
-    /// Whether two names differ in case alone, or not at all.
+    /// Whether two names are equal, or differ only in case.
     @usableFromInline let hasTwins: Bool
 
     init(names: [String]) {
@@ -268,7 +269,7 @@ final class RowColumns: Sendable {
     /// The leftmost column of a name, whatever its case.
     @usableFromInline
     func index(of name: String) -> Int? {
-        // Code mostly asks in the spelling of the query: no lower-casing then.
+        // Code mostly uses the spelling of the query: no lower-casing then.
         if !hasTwins, let index = names.firstIndex(of: name) { return index }
         return indexes[name.lowercased()]
     }

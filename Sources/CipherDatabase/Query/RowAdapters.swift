@@ -5,11 +5,11 @@ public struct EmptyRowAdapter: RowAdapter {
     public func layout(of base: RowLayout) throws -> RowLayout { RowLayout(columns: []) }
 }
 
-/// Shows some columns under names of its own, in the order of the statement.
+/// Shows some columns under other names, in the order of the statement.
 public struct ColumnMapping: RowAdapter {
     private let baseNames: [String: String]
 
-    /// - Parameter mapping: From the names to show to the names in the statement, which may be in any case.
+    /// - Parameter mapping: From the names to show to the names in the statement, whose case is ignored.
     public init(_ mapping: [String: String]) { baseNames = mapping }
 
     public func layout(of base: RowLayout) throws -> RowLayout {
@@ -26,7 +26,7 @@ public struct ColumnMapping: RowAdapter {
     }
 }
 
-/// Shows the columns from one on.
+/// Shows the columns from a given one on.
 public struct SuffixRowAdapter: RowAdapter {
     private let index: Int
 
@@ -65,7 +65,7 @@ public struct RenameColumnAdapter: RowAdapter {
     }
 }
 
-/// Adds scopes to a row: rows of their own over columns of the same statement.
+/// Adds scopes to a row: rows over columns of the same statement.
 public struct ScopeAdapter: RowAdapter {
     private let base: (any RowAdapter)?
     private let scopes: [String: any RowAdapter]
@@ -88,7 +88,7 @@ public struct ScopeAdapter: RowAdapter {
     }
 }
 
-/// One adapter after another.
+/// One adapter applied after another.
 struct ChainedAdapter: RowAdapter {
     let first: any RowAdapter
     let second: any RowAdapter
@@ -96,7 +96,7 @@ struct ChainedAdapter: RowAdapter {
     func layout(of base: RowLayout) throws -> RowLayout { try second.layout(of: first.layout(of: base)) }
 }
 
-/// Adapters that cut a row into pieces: one for each count, and a last one for the columns behind them.
+/// Adapters that split a row into pieces: one for each count, and a last one for the columns after them.
 ///
 /// - Parameter columnCounts: How many columns each piece has.
 public func splittingRowAdapters(columnCounts: [Int]) -> [any RowAdapter] {

@@ -1,19 +1,19 @@
 import Foundation
 
-/// The values of some kept rows, one row after another, in memory of their own.
+/// The values of some kept rows, one row after the other, in their own memory.
 ///
-/// Rows of one result share blocks, so that a row costs no more than its object and a few bytes. A block goes with the
-/// last of its rows; ``Limits/rowBlockBytes`` bounds what a row that is kept alone keeps with it. Nothing changes in a
-/// block once its rows are there: they may be read on several threads.
+/// Rows of one result share blocks, so that a row costs no more than its object and a few bytes. A block is freed with
+/// the last of its rows; ``Limits/rowBlockBytes`` bounds the memory that a single kept row keeps alive. A block does
+/// not change once its rows are stored: they may be read on several threads.
 final class RowBlock: RowSource {
-    /// Rows stand at the beginning, and what is too long for them at the end.
+    /// Rows are at the beginning, and what is too long for them at the end.
     private let memory: UnsafeMutableRawPointer
-    /// Where the values of the next row go, counted from the beginning.
+    /// The position of the next row's values, counted from the beginning.
     // Unchecked: one thread fills a block, and the runtime's check of each value would cost more than the value.
     @exclusivity(unchecked) private var nextRow = 0
-    /// Where the row ends that is being stored.
+    /// The end of the row that is being stored.
     @exclusivity(unchecked) private var rowEnd = 0
-    /// Where that begins which stands at the end.
+    /// The beginning of what is stored at the end.
     @exclusivity(unchecked) private var farStart: Int
     private var boxes: [UnsafeMutablePointer<DatabaseValue>] = []
 
@@ -27,7 +27,7 @@ final class RowBlock: RowSource {
     convenience init(_ values: [DatabaseValue], columns: RowColumns) {
         self.init(columns: columns, byteCount: values.count * (StoredValue.byteCount + 8))
         rowEnd = values.count * StoredValue.byteCount
-        // There is room: nothing of this takes more than 8 bytes elsewhere.
+        // There is space: none of these takes more than 8 bytes elsewhere.
         for (index, value) in values.enumerated() {
             _ = store(value, at: memory + index * StoredValue.byteCount)
         }
@@ -44,11 +44,11 @@ final class RowBlock: RowSource {
 
     var isEmpty: Bool { nextRow == 0 }
 
-    /// Where the values of the first row begin.
+    /// The address of the first row's values.
     var firstRow: UnsafeRawPointer { UnsafeRawPointer(memory) }
 
     /// Adds the current row of a statement.
-    /// - Returns: The row; nil when there is no room for it.
+    /// - Returns: The row; nil when there is no space for it.
     @inline(__always)
     func append(_ statement: StatementHandle) -> Row? {
         let place = memory + nextRow
@@ -58,8 +58,8 @@ final class RowBlock: RowSource {
         return Row(UnsafeRawPointer(place), of: self)
     }
 
-    /// Adds the current row and those that follow, as long as there is room.
-    /// - Returns: Whether these were the last rows; otherwise the current one found no room.
+    /// Adds the current row and those that follow, while there is space.
+    /// - Returns: Whether these were the last rows; otherwise there was no space for the current one.
     func append(_ steps: inout StatementSteps, to rows: inout [Row]) throws -> Bool {
         repeat {
             guard let row = append(steps.handle) else { return false }
@@ -73,7 +73,7 @@ final class RowBlock: RowSource {
     @inline(__always)
     func store(small number: Int32, at place: UnsafeMutableRawPointer) { _ = store(.small, number, at: place) }
 
-    // Each of these returns false when there is no room.
+    // Each of these returns false when there is no space.
 
     func storeNull(at place: UnsafeMutableRawPointer) -> Bool { store(.null, 0, at: place) }
 
@@ -84,7 +84,7 @@ final class RowBlock: RowSource {
     func store(_ number: Double, at place: UnsafeMutableRawPointer) -> Bool { store(.real, far: number, at: place) }
 
     func store(text bytes: UnsafeRawBufferPointer, at place: UnsafeMutableRawPointer) -> Bool {
-        // Long ones become Swift's values at once, which are not copied each time they are read.
+        // Long ones become Swift values at once, which are not copied each time they are read.
         bytes.count > Limits.sharedValueBytes
             ? store(box: .string(String(decoding: bytes, as: UTF8.self)), at: place)
             : store(.text, bytes, at: place)
@@ -148,10 +148,10 @@ struct RowKeeper {
     private var byteCount: Int
     private var block: RowBlock
 
-    /// - Parameter columns: Those of the statement behind its first step.
+    /// - Parameter columns: Those of the statement after its first step.
     init(columns: RowColumns) {
         self.columns = columns
-        // Few results have more than a row or two: the first block is for that.
+        // Few results have more than one or two rows: the first block is for those.
         byteCount = max(64, columns.count * 4 * StoredValue.byteCount)
         block = RowBlock(columns: columns, byteCount: byteCount)
     }
@@ -172,7 +172,7 @@ struct RowKeeper {
     }
 
     private mutating func addBlock() {
-        // Beyond the bound only where a single row needs it.
+        // Larger than the bound only where a single row needs it.
         byteCount = block.isEmpty ? byteCount * 4 : min(byteCount * 4, max(byteCount, Limits.rowBlockBytes))
         block = RowBlock(columns: columns, byteCount: byteCount)
     }

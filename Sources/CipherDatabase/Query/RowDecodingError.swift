@@ -1,14 +1,14 @@
-/// A column that cannot be read as the type asked for. Names column, row and types, never the value.
+/// A column that cannot be read as the requested type. Names column, row and types, never the value.
 public struct RowDecodingError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The name of the column.
     public let columnName: String
     /// The position of the column in its row, counted from 0; nil when the row has no such column.
     public let columnIndex: Int?
-    /// The position of the row in its result, counted from 0; nil when the row was kept apart from its result.
+    /// The position of the row in its result, counted from 0; nil for a copied row.
     public let rowIndex: Int?
     /// What the column holds; nil when the row has no such column.
     public let storageClass: StorageClass?
-    /// The type that was asked for.
+    /// The requested type.
     public let typeName: String
 
     @usableFromInline

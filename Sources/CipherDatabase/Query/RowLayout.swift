@@ -16,7 +16,7 @@ public struct RowLayout: Sendable {
     /// The layouts of the scopes.
     public let scopes: [String: RowLayout]
     let rowColumns: RowColumns
-    /// The first of columns that stand side by side in the statement; nil for scattered columns.
+    /// The first of columns that are adjacent in the statement; nil for scattered columns.
     let firstOfNeighbors: Int?
 
     public init(columns: [Column], scopes: [String: RowLayout] = [:]) {
@@ -40,7 +40,7 @@ public struct RowLayout: Sendable {
     /// The leftmost column of a name, whatever its case.
     public func column(named name: String) -> Column? { rowColumns.index(of: name).map { columns[$0] } }
 
-    /// The same columns with scopes added; an added one takes the place of one of the same name.
+    /// The same columns with scopes added; an added one replaces one of the same name.
     public func addingScopes(_ added: [String: RowLayout]) -> RowLayout {
         RowLayout(columns: columns, scopes: scopes.merging(added) { $1 }, rowColumns: rowColumns)
     }
@@ -49,9 +49,9 @@ public struct RowLayout: Sendable {
     var withoutScopes: RowLayout { RowLayout(columns: columns, scopes: [:], rowColumns: rowColumns) }
 }
 
-/// Shows rows in another way than the statement made them: some of the columns, other names, groups of columns.
+/// Converts the rows of a statement: to some of the columns, other names, groups of columns.
 ///
-/// Give one to a fetch:
+/// Pass one to a fetch:
 ///
 /// ```swift
 /// let adapter = ScopeAdapter(["team": SuffixRowAdapter(fromIndex: 2)])
@@ -61,12 +61,12 @@ public struct RowLayout: Sendable {
 public protocol RowAdapter: Sendable {
     /// How the adapter shows the rows of a layout.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when the columns it needs are not there.
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when the columns it needs do not exist.
     func layout(of base: RowLayout) throws -> RowLayout
 }
 
 extension RowAdapter {
-    /// This adapter with scopes added; an added one takes the place of one of the same name.
+    /// This adapter with scopes added; an added one replaces one of the same name.
     public func addingScopes(_ scopes: [String: any RowAdapter]) -> any RowAdapter {
         scopes.isEmpty ? self : ScopeAdapter(base: self, scopes: scopes)
     }

@@ -1,6 +1,6 @@
-// What rows show. A row is one small object with one reference to what it shows, because a result has many of them.
+// The sources of rows. A row is one small object with one reference to its source, because a result has many of them.
 
-/// What a row shows: its columns, and whatever keeps its values where they are.
+/// The source of a row: its columns, and the owner of its values.
 @usableFromInline
 class RowSource {
     @usableFromInline final let columns: RowColumns
@@ -10,7 +10,7 @@ class RowSource {
 
 /// The current row of a statement.
 final class RunningSource: RowSource {
-    /// Keeps the statement at its row: a row may live longer than its cursor.
+    /// Keeps the statement at its row: a row may outlive its cursor.
     let run: StatementRun
 
     init(_ run: StatementRun) {
@@ -21,10 +21,10 @@ final class RunningSource: RowSource {
 
 /// A row as an adapter shows it.
 final class AdaptedSource: RowSource {
-    /// The row as the statement made it, which keeps its values where they are.
+    /// The row as the statement returned it, which keeps its values in memory.
     let base: Row
     let layout: RowLayout
-    /// The values in the order of the adapter, where that is not the order of the statement.
+    /// The values in the order of the adapter, where it differs from the order of the statement.
     let reordered: RowBlock?
 
     init(base: Row, layout: RowLayout, reordered: RowBlock? = nil) {

@@ -10,7 +10,7 @@ public struct SQL: Sendable {
     private(set) var text: String
     private(set) var arguments: StatementArguments
 
-    /// SQL text as it is, with the values of its parameters.
+    /// SQL text, used unchanged, with the values of its parameters.
     public init(sql: String, arguments: StatementArguments = StatementArguments()) {
         text = sql
         self.arguments = arguments
@@ -32,10 +32,10 @@ public struct SQL: Sendable {
 
     public static func += (left: inout SQL, right: SQL) { left.append(sql: right.text, arguments: right.arguments) }
 
-    /// Adds text with values behind this one.
+    /// Appends text with values.
     public mutating func append(literal: SQL) { self += literal }
 
-    /// Adds SQL text as it is behind this one, with the values of its parameters.
+    /// Appends SQL text, used unchanged, with the values of its parameters.
     public mutating func append(sql: String, arguments: StatementArguments = StatementArguments()) {
         text += sql
         self.arguments += arguments
@@ -43,7 +43,7 @@ public struct SQL: Sendable {
 }
 
 extension Sequence where Element == SQL {
-    /// The texts one behind the other, with their values.
+    /// The concatenated texts, with their values.
     ///
     /// - Parameter separator: SQL text between each two of them.
     public func joined(separator: String = "") -> SQL {
@@ -59,7 +59,7 @@ extension Sequence where Element == SQL {
 }
 
 extension Collection where Element == SQL {
-    /// The texts one behind the other, with their values.
+    /// The concatenated texts, with their values.
     ///
     /// - Parameter separator: SQL text between each two of them.
     // Collections of text literals have a `joined(separator:)` of the standard library too, which would make both fit.
@@ -72,7 +72,7 @@ extension SQL: ExpressibleByStringInterpolation {
     public init(stringInterpolation interpolation: SQLInterpolation) { self = interpolation.sql }
 }
 
-/// Builds ``SQL`` out of a string literal with interpolations.
+/// Builds ``SQL`` from a string literal with interpolations.
 public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     fileprivate var sql = SQL(sql: "")
 
@@ -80,7 +80,7 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
 
     public mutating func appendLiteral(_ text: String) { sql.append(sql: text) }
 
-    /// Text as it is: `\(sql: "ORDER BY name")`. Never give it text from outside of the program.
+    /// Text, used unchanged: `\(sql: "ORDER BY name")`. Never pass it text from outside of the program.
     public mutating func appendInterpolation(sql text: String, arguments: StatementArguments = StatementArguments()) {
         sql.append(sql: text, arguments: arguments)
     }
@@ -151,9 +151,9 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     }
 }
 
-/// Places for parameters in SQL text: `?,?,?`.
+/// Placeholders for parameters in SQL text: `?,?,?`.
 ///
-/// - Parameter count: How many.
+/// - Parameter count: The number of placeholders.
 public func databaseQuestionMarks(count: Int) -> String {
     Array(repeating: "?", count: count).joined(separator: ",")
 }

@@ -1,11 +1,11 @@
-/// A query with its arguments, and what its rows are to be read as.
+/// A query with its arguments and the type of its rows.
 ///
 /// ```swift
 /// let request: SQLRequest<String> = "SELECT name FROM player WHERE score > \(score)"
 /// let names = try request.fetchAll(db)
 /// ```
 public struct SQLRequest<RowDecoder>: Sendable {
-    /// Shows the rows in another way.
+    /// Converts the rows.
     public var adapter: (any RowAdapter)?
     let literal: SQL
     private let isCached: Bool
@@ -13,7 +13,7 @@ public struct SQLRequest<RowDecoder>: Sendable {
     /// - Parameters:
     ///   - sql: A query.
     ///   - arguments: Values of its parameters.
-    ///   - adapter: Shows the rows in another way.
+    ///   - adapter: Converts the rows.
     ///   - cached: Whether the compiled statement is kept by the connection for the next time.
     public init(
         sql: String, arguments: StatementArguments = StatementArguments(), adapter: (any RowAdapter)? = nil,
@@ -24,7 +24,7 @@ public struct SQLRequest<RowDecoder>: Sendable {
 
     /// - Parameters:
     ///   - literal: A query with the values of its parameters.
-    ///   - adapter: Shows the rows in another way.
+    ///   - adapter: Converts the rows.
     ///   - cached: Whether the compiled statement is kept by the connection for the next time.
     public init(literal: SQL, adapter: (any RowAdapter)? = nil, cached: Bool = false) {
         self.init(literal: literal, adapter: adapter, cached: cached, for: RowDecoder.self)
@@ -37,7 +37,7 @@ public struct SQLRequest<RowDecoder>: Sendable {
     }
 }
 
-// A request that does not say what it reads, reads rows.
+// A request without a type for its rows reads ``Row``.
 extension SQLRequest where RowDecoder == Row {
     public init(
         sql: String, arguments: StatementArguments = StatementArguments(), adapter: (any RowAdapter)? = nil,
@@ -54,7 +54,7 @@ extension SQLRequest where RowDecoder == Row {
 extension SQLRequest: FetchRequest {
     public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
         let statement = try isCached ? db.cachedStatement(sql: literal.text) : db.makeStatement(sql: literal.text)
-        // Always, none at all too: a cached statement may have those of another request.
+        // Always, even none at all: a cached statement may have those of another request.
         try statement.setArguments(literal.arguments)
         return PreparedRequest(statement: statement, adapter: adapter)
     }

@@ -1,6 +1,6 @@
-// Going through many rows without making Swift values of them: for copies and digests of whole tables.
+// Reading many rows without making Swift values: for copies and digests of whole tables.
 
-/// A stored value as SQLite lends it, valid until the statement goes on.
+/// A stored value in SQLite's memory, valid until the statement advances.
 package enum LentValue {
     case null
     case integer(Int64)
@@ -10,7 +10,7 @@ package enum LentValue {
     case blob(UnsafeRawBufferPointer)
 }
 
-/// The current row of a statement, valid until the statement goes on.
+/// The current row of a statement, valid until the statement advances.
 package struct LentRow {
     fileprivate let handle: StatementHandle
 
@@ -39,9 +39,9 @@ extension Statement {
     }
 
     /// Runs this statement once for each row of `source`, a statement of any connection, with the row's values as its
-    /// parameters in order. Values are taken over as they are stored: type, bytes and precision.
+    /// parameters in order. Values are copied as they are stored: type, bytes and precision.
     ///
-    /// - Parameter progress: Told after each row; an error ends the copy.
+    /// - Parameter progress: Called after each row; an error ends the copy.
     /// - Returns: How many rows there were.
     /// - Throws: ``DatabaseError``, or the error of `progress`.
     @discardableResult

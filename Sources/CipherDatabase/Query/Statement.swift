@@ -1,40 +1,40 @@
 /// A compiled SQL statement of one connection.
 ///
 /// Make it with ``Database/makeStatement(sql:)``, or with ``Database/cachedStatement(sql:)`` when the same SQL runs
-/// again and again. Use it only inside the access that gave the ``Database``.
+/// repeatedly. Use it only inside the access that provided the ``Database``.
 public final class Statement {
     @usableFromInline let handle: StatementHandle
     @usableFromInline let database: Database
     /// The SQL text of this one statement.
     public let sql: String
-    /// The statement for SQLite's C functions. As with ``Database/sqliteConnection``, what these do is outside of the
-    /// library's sight.
+    /// The statement for SQLite's C functions. As with ``Database/sqliteConnection``, the library does not see what
+    /// these do.
     public var sqliteStatement: SQLiteStatement {
         database.noteRawUse()
         mayBeMidway = true
         isShared = true
         return handle.pointer
     }
-    /// Whether the statement leaves the database file as it is. `BEGIN IMMEDIATE`, which takes a lock, does not, and
-    /// neither do `PRAGMA optimize` and `SELECT sqlcipher_export(...)`, which SQLite calls read-only.
+    /// Whether the statement does not change the database file. False for `BEGIN IMMEDIATE`, which acquires a lock, and
+    /// for `PRAGMA optimize` and `SELECT sqlcipher_export(...)`, which SQLite calls read-only.
     public let isReadonly: Bool
     let parameterCount: Int
     /// What the statement does beyond reading and writing rows.
     let effects: StatementEffects
-    /// Whether it changes temporary tables and nothing else, so that it needs no lock.
+    /// Whether it changes only temporary tables, so that it needs no lock.
     let writesTemporaryTablesOnly: Bool
-    /// What the statement is to the gate of its connection.
+    /// How the connection's gate treats it.
     let call: GatedCall
     /// Whether its steps pass the gate even while nothing is written.
     @usableFromInline let isGatedAlways: Bool
-    /// Whether it may be in the middle of its rows: asking SQLite, and resetting what is reset, costs as much as a column.
+    /// Whether it may be between rows: asking SQLite, and resetting what is reset, costs as much as a column.
     @exclusivity(unchecked) private var mayBeMidway = false
-    /// Whether the program has SQLite's pointer to it, and may step it by itself.
+    /// Whether the program has SQLite's pointer to it, and may step it directly.
     @exclusivity(unchecked) private var isShared = false
     /// Whether it runs inside a bracketed call.
     @exclusivity(unchecked) private var isInCall = false
     private var bound = BoundArguments.arguments(StatementArguments())
-    /// Whether the parameters have the values of `bound`. Where they have not, the next run binds them first.
+    /// Whether the parameters have the values of `bound`. Otherwise the next run binds them first.
     private var isBound: Bool
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
@@ -82,7 +82,7 @@ public final class Statement {
         return columns
     }
 
-    /// Whether this is the pragma that tells the journal mode; SQLite counts it as one that writes.
+    /// Whether this is the pragma that reads the journal mode; SQLite counts it as one that writes.
     private(set) lazy var asksForJournalMode = parameterCount == 0 && Self.asksForJournalMode(sql)
 
     private static func asksForJournalMode(_ sql: String) -> Bool {
@@ -103,7 +103,7 @@ public final class Statement {
         }
     }
 
-    /// Sets all arguments. Those set before stay when it throws.
+    /// Sets all arguments. The former ones stay when it throws.
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when their number or names do not fit the statement,
     ///   `.SQLITE_TOOBIG` for a text or blob that is longer than SQLite takes.
@@ -115,10 +115,10 @@ public final class Statement {
         }
     }
 
-    /// Sets all arguments. Those set before stay when it throws.
+    /// Sets all arguments. The former ones stay when it throws.
     ///
     /// - Parameters:
-    ///   - arguments: The arguments as they were given.
+    ///   - arguments: The arguments as the program passed them.
     ///   - count: How many there are.
     ///   - bind: Binds each of them.
     func bindAll(_ arguments: BoundArguments, count: Int, _ bind: () throws -> Void) throws {
@@ -126,7 +126,7 @@ public final class Statement {
         rewind()
         if count != parameterCount { throw wrongArgumentCount(count) }
         let former = bound
-        // For the error of a value that SQLite does not take.
+        // For the error of a value that SQLite rejects.
         bound = arguments
         isBound = false
         do {
@@ -144,11 +144,11 @@ public final class Statement {
         database.requireAccess()
         bound = .unchecked(arguments)
         rewind()
-        // The next run tries again what SQLite does not take, and throws.
+        // The next run tries again to bind a value that SQLite rejects, and throws.
         isBound = bindUnchecked(arguments) == ResultCode.SQLITE_OK.rawValue
     }
 
-    /// - Returns: The code of the first value that SQLite does not take.
+    /// - Returns: The code of the first value that SQLite rejects.
     private func bindUnchecked(_ arguments: StatementArguments) -> CInt {
         handle.clearBindings()
         var positional = arguments.values[...]
@@ -160,7 +160,7 @@ public final class Statement {
         return ResultCode.SQLITE_OK.rawValue
     }
 
-    /// Binds the parameters by other means.
+    /// Binds the parameters directly.
     func bindElsewhere(_ bind: () throws -> Void) throws {
         bound = .elsewhere
         isBound = false
@@ -168,7 +168,7 @@ public final class Statement {
         isBound = true
     }
 
-    /// Binds the arguments set last, behind others of which some could be bound.
+    /// Binds the arguments set last, after others of which some may be bound.
     private func bindAgain() throws {
         switch bound {
         case .unchecked(let arguments):
@@ -201,8 +201,8 @@ public final class Statement {
         for (index, value) in try valuesInOrder(arguments).enumerated() { try bind(value, at: index) }
     }
 
-    // Named parameters take the value of their name; the others take the positional values in turn. A dictionary may
-    // hold more than the statement asks for: a row's values, say. One that holds nothing for it is a mistake.
+    // Named parameters use the value of their name; the others use the positional values in order. A dictionary may
+    // hold more than the statement needs, as a row's values do. One that holds nothing for it is an error.
     private func valuesInOrder(_ arguments: StatementArguments) throws -> [DatabaseValue] {
         var positional = arguments.values[...]
         let values = try parameterNames.map { name -> DatabaseValue in
@@ -265,7 +265,7 @@ public final class Statement {
         if !isBound { try bindAgain() }
         isInCall = try database.willRun(self, needsWriteSlot: needsWriteSlot)
         formerRollbacks = database.suspensionRollbacks
-        // Only a run that a cursor has not ended is left to be reset.
+        // Only a run that a cursor has not ended must be reset.
         if mayBeMidway && handle.isBusy { resetHandle() }
         mayBeMidway = true
         useCount &+= 1
@@ -278,20 +278,20 @@ public final class Statement {
         useCount &+= 1
     }
 
-    /// Takes the statement out of the middle of its rows.
+    /// Resets the statement if it is between rows.
     func reset() { database.gated { resetHandle() } }
 
     // MARK: Step by step
 
     /// Makes the statement ready for the steps of a cursor, each of which is a call of its own.
     func startSteps() throws {
-        // The first step acquires the write slot: a cursor that is never stepped keeps nobody waiting.
+        // The first step acquires the write slot: a cursor that is never stepped blocks nobody.
         try start(needsWriteSlot: false)
         guard isInCall else { return }
         if leaveCall() { throw DatabaseError.suspended(sql: sql) }
     }
 
-    /// Whether a step passes the gate of the connection: asked before each.
+    /// Whether a step passes the gate of the connection: checked before each.
     @usableFromInline
     var stepsPassGate: Bool { database.isGated || isGatedAlways || wasInterruptedByRollback }
 
@@ -304,9 +304,9 @@ public final class Statement {
     /// - Returns: The code; nil when there are no more rows, and the statement has ended.
     @usableFromInline
     func stepThroughGate() throws -> CInt {
-        // Another statement of the transaction was the first to find it.
+        // Another statement of the transaction was the first to detect it.
         if wasInterruptedByRollback { throw DatabaseError.suspended(sql: sql) }
-        // In the middle of its rows it may hold locks, and only going on gives them back.
+        // Between rows it may hold locks, and only further steps release them.
         let begins = !handle.isBusy
         guard try database.enterCall(begins ? call : .ending, sql: sql) else {
             throw DatabaseError.suspended(sql: sql)
@@ -331,7 +331,7 @@ public final class Statement {
 
     /// Ends a run that came to its end.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has undone it meanwhile.
+    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has rolled it back meanwhile.
     @usableFromInline
     func didEnd() throws {
         let isUndone = leaveCall()
@@ -345,8 +345,8 @@ public final class Statement {
         return database.leaveCall()
     }
 
-    /// The error of a failed step, after which the statement is reset: a statement left in the middle of a step would
-    /// keep its locks.
+    /// The error of a failed step, after which the statement is reset: a statement that stays in the middle of a step
+    /// would keep its locks.
     @usableFromInline
     func failure(_ code: CInt) -> any Error {
         let message = database.handle.lastMessage

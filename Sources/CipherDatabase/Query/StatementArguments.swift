@@ -6,8 +6,8 @@
 /// ```
 ///
 /// Every parameter needs a value, and every value by position a parameter. A dictionary may have more names than the
-/// SQL asks for, as the values of a row often do; one with no name that the SQL knows is refused. Where arguments do not
-/// fit, ``DatabaseError`` `.SQLITE_MISUSE` is thrown, which names what is missing or unknown and never a value.
+/// SQL, as the values of a row often do; one without any name of the SQL is refused. Where arguments do not fit,
+/// ``DatabaseError`` `.SQLITE_MISUSE` is thrown, which names what is missing or unknown and never a value.
 public struct StatementArguments: Sendable {
     var values: [DatabaseValue]
     var namedValues: [String: DatabaseValue]
@@ -29,7 +29,7 @@ public struct StatementArguments: Sendable {
         namedValues = [:]
     }
 
-    /// Arguments by position; nil when an element is no database value.
+    /// Arguments by position; nil when an element is not a database value.
     // Disfavored: it would win over the typed forms wherever an optional is expected, and cast every element.
     @_disfavoredOverload
     public init?(_ values: [Any]) {
@@ -48,13 +48,13 @@ public struct StatementArguments: Sendable {
         namedValues = values.mapValues { $0?.databaseValue ?? .null }
     }
 
-    /// Arguments by name, written without the prefix that SQL gives them; of several of one name the last one counts.
+    /// Arguments by name, written without the prefix that SQL gives them; the last of several values of a name counts.
     public init(_ values: some Sequence<(String, (any DatabaseValueConvertible)?)>) {
         self.init()
         for (name, value) in values { namedValues[name] = value?.databaseValue ?? .null }
     }
 
-    /// Arguments by name; nil when a key is no text, or a value no database value.
+    /// Arguments by name; nil when a key is not a text, or a value not a database value.
     // Disfavored as above.
     @_disfavoredOverload
     public init?(_ values: [AnyHashable: Any]) {
@@ -100,7 +100,7 @@ extension StatementArguments: CustomStringConvertible {
 }
 
 extension StatementArguments {
-    /// Adds arguments behind these.
+    /// Appends arguments.
     ///
     /// - Returns: The values that were replaced: those of names that both have.
     @discardableResult
@@ -113,17 +113,17 @@ extension StatementArguments {
         return replaced
     }
 
-    /// Arguments of both sides; a name that stands on both takes the value of the right one.
+    /// Arguments of both sides; a name on both sides has the value of the right one.
     public static func + (left: StatementArguments, right: StatementArguments) -> StatementArguments { left &+ right }
 
-    /// Arguments of both sides; a name that stands on both takes the value of the right one.
+    /// Arguments of both sides; a name on both sides has the value of the right one.
     public static func &+ (left: StatementArguments, right: StatementArguments) -> StatementArguments {
         var sum = left
         sum.append(contentsOf: right)
         return sum
     }
 
-    /// Adds arguments behind these; a name that stands on both sides takes the value of the right one.
+    /// Appends arguments; a name on both sides has the value of the right one.
     public static func += (left: inout StatementArguments, right: StatementArguments) {
         left.append(contentsOf: right)
     }

@@ -6,11 +6,11 @@ struct StatementSteps {
     @usableFromInline let statement: Statement
     @usableFromInline let handle: StatementHandle
     @usableFromInline var isDone = false
-    /// The error that ended the steps: thrown again by each further one, so that an end is never taken for it.
+    /// The error that ended the steps: thrown again by each further one, so that it is never taken for the end.
     @usableFromInline var failure: (any Error)?
     /// The use of the statement that these steps belong to.
     @usableFromInline let use: Int
-    /// How many rows there were so far.
+    /// The number of rows so far.
     @usableFromInline var rowCount = 0
 
     @usableFromInline
@@ -22,7 +22,7 @@ struct StatementSteps {
         use = statement.useCount
     }
 
-    /// Goes to the next row.
+    /// Advances to the next row.
     /// - Returns: Whether there is one.
     @inlinable
     mutating func advance() throws -> Bool {
@@ -77,11 +77,11 @@ struct StatementSteps {
         return error
     }
 
-    /// Gives the statement back before its end, unless it has another use by now.
+    /// Resets the statement before its end, unless it has another use by now.
     func abandon() { if !isDone && statement.useCount == use { statement.reset() } }
 }
 
-/// The steps that a cursor of rows shares with the row it shows: whoever lives longer gives the statement back.
+/// The steps that a cursor of rows shares with the row it shows: the last owner resets the statement.
 @usableFromInline
 final class StatementRun {
     // Unchecked in this file: the check of each access by Swift's runtime would cost more than a column does, and a
@@ -112,7 +112,7 @@ extension DatabaseCursor {
     public var columnNames: [String] { statement.columnNames }
 }
 
-/// The rows of a statement, one after another, each shown by the same ``Row``.
+/// The rows of a statement, one after the other, each shown by the same ``Row``.
 public final class RowCursor: DatabaseCursor {
     @usableFromInline let run: StatementRun
     @exclusivity(unchecked) @usableFromInline var row: Row?
@@ -121,7 +121,7 @@ public final class RowCursor: DatabaseCursor {
 
     init(_ statement: Statement, arguments: StatementArguments?, adapter: (any RowAdapter)?) throws {
         self.adapter = adapter
-        // An adapter that does not fit shows before the statement runs, and where there are no rows.
+        // An adapter that does not fit is reported before the statement runs, and where there are no rows.
         if let adapter { _ = try statement.layout(of: adapter) }
         run = try StatementRun(statement, arguments: arguments)
     }
@@ -133,7 +133,7 @@ public final class RowCursor: DatabaseCursor {
         return try row ?? makeRow()
     }
 
-    /// Made behind the first step, which compiles the statement anew after a schema change.
+    /// Made after the first step, which compiles the statement again after a schema change.
     @usableFromInline
     func makeRow() throws -> Row {
         let shown = Row(showing: run)
@@ -167,7 +167,7 @@ public final class DatabaseValueCursor<Value: DatabaseValueConvertible>: Databas
     }
 }
 
-/// The values of one column of a statement, read straight from the statement.
+/// The values of one column of a statement, read directly from the statement.
 public final class FastDatabaseValueCursor<Value: DatabaseValueConvertible & StatementColumnConvertible>:
     DatabaseCursor
 {
@@ -194,7 +194,8 @@ public final class FastDatabaseValueCursor<Value: DatabaseValueConvertible & Sta
 extension StatementSteps {
     /// The value of a column of the current row.
     ///
-    /// - Parameter type: Named by every caller: where an optional is expected, it would be taken for one, and NULL fit.
+    /// - Parameter type: Named by every caller: where an optional is expected, it would be inferred as one, and accept
+    ///   NULL.
     /// - Throws: ``RowDecodingError``, which ends the steps.
     @usableFromInline
     mutating func value<Value: DatabaseValueConvertible>(_ type: Value.Type, at index: CInt) throws -> Value {
@@ -216,10 +217,10 @@ extension Statement {
             sql: sql)
     }
 
-    /// How an adapter shows the rows of this statement.
+    /// The layout of this statement's rows by an adapter.
     func layout(of adapter: any RowAdapter) throws -> RowLayout { try adapter.layout(of: RowLayout(columns)) }
 
-    /// The column that values are read from: the first one, or the one that an adapter shows first.
+    /// The column that values are read from: the first one, or the adapter's first one.
     @usableFromInline
     func valueColumn(_ adapter: (any RowAdapter)?) throws -> CInt {
         // A statement without columns has no rows to read from.

@@ -1,15 +1,15 @@
 import Foundation
 
-/// A value of a kept row, where it stands in the memory of a ``RowBlock``.
+/// A value of a kept row in the memory of a ``RowBlock``.
 ///
-/// It takes five bytes: one that tells what it is, and four of value. What does not fit stands elsewhere in the block,
-/// and the four bytes tell how far behind. So a result takes little memory, which costs less time to get than anything
-/// else about a row.
+/// It takes five bytes: one for its kind, and four of value. A longer value is stored elsewhere in the block, and the
+/// four bytes are its distance. So a result takes little memory; allocating memory costs more time than anything else
+/// about a row.
 @usableFromInline
 struct StoredValue {
     static let byteCount = 5
 
-    /// What the four bytes are.
+    /// The meaning of the four bytes.
     @usableFromInline
     enum Kind {
         case null
@@ -19,9 +19,9 @@ struct StoredValue {
         case integer
         /// The distance of a floating-point number.
         case real
-        /// The distance of a length in four bytes, with UTF-8 behind it.
+        /// The distance of a length in four bytes, followed by UTF-8.
         case text
-        /// The distance of a length in four bytes, with the bytes behind it.
+        /// The distance of a length in four bytes, followed by the bytes.
         case blob
         /// The distance of the address of a ``DatabaseValue``.
         case boxed
@@ -32,7 +32,7 @@ struct StoredValue {
     /// A value of a kept row.
     ///
     /// - Parameters:
-    ///   - row: Where the values of the row begin.
+    ///   - row: The address of the row's values.
     ///   - index: The column, counted from 0.
     @inlinable
     init(in row: UnsafeRawPointer, at index: Int) { address = row + index &* 5 }
@@ -44,7 +44,7 @@ struct StoredValue {
     @inlinable
     var word: Int32 { address.loadUnaligned(fromByteOffset: 1, as: Int32.self) }
 
-    /// What stands elsewhere.
+    /// The value that is stored elsewhere.
     private var far: UnsafeRawPointer { address + Int(word) }
 
     /// The bytes of a text or blob.
@@ -74,7 +74,7 @@ extension DatabaseValueConvertible {
     /// The value of a kept row's column.
     @inlinable
     init?(kept stored: StoredValue) {
-        // The types are compared when this is compiled for one of them.
+        // The types are compared at compile time.
         if Self.self == Int64.self, stored.kind == .small, let number = Int64(stored.word) as? Self {
             self = number
         } else if Self.self == Int.self, stored.kind == .small, let number = Int(stored.word) as? Self {

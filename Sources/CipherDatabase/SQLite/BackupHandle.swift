@@ -13,13 +13,13 @@ struct BackupHandle: ~Copyable {
 
     private init(pointer: OpaquePointer) { self.pointer = pointer }
 
-    /// Copies pages; all that are left when the number is negative.
+    /// Copies pages; all remaining ones when the number is negative.
     /// - Returns: `SQLITE_OK` when pages are left, `SQLITE_DONE` when there are none.
     func copy(pages: CInt) -> ResultCode { ResultCode(rawValue: sqlite3_backup_step(pointer, pages)) }
 
     var remainingPageCount: Int { Int(sqlite3_backup_remaining(pointer)) }
     var totalPageCount: Int { Int(sqlite3_backup_pagecount(pointer)) }
 
-    /// Ends the copy. One that is not complete is taken back.
+    /// Ends the copy. An incomplete copy is rolled back.
     consuming func finish() -> ResultCode { ResultCode(rawValue: sqlite3_backup_finish(pointer)) }
 }

@@ -2,10 +2,10 @@ import CSQLCipher
 import PageFormat
 import StoreSharing
 
-// The files below a connection, by the descriptors and the mapping that SQLite has: a descriptor of one's own would drop
-// every lock of the process on the file when it is closed.
+// The files of a connection, by the descriptors and the mapping that SQLite has: closing another descriptor would drop
+// every lock of the process on the file.
 extension ConnectionHandle {
-    /// Whether another file now has the database's name.
+    /// Whether the database's path names another file now.
     var hasMoved: Bool {
         var moved: CInt = 0
         let code = sqlite3_file_control(pointer, "main", SQLITE_FCNTL_HAS_MOVED, &moved)
@@ -19,7 +19,7 @@ extension ConnectionHandle {
         return version
     }
 
-    /// Size of the main database file in bytes; nil when it cannot be asked.
+    /// Size of the main database file in bytes; nil when it cannot be read.
     var fileBytes: Int? {
         withFile { file, methods in
             var size: sqlite3_int64 = 0
@@ -29,7 +29,7 @@ extension ConnectionHandle {
 
     /// Raw bytes of the main database file, read through the connection's own descriptor.
     ///
-    /// A second descriptor would drop every lock of the process on the file when it is closed.
+    /// Closing a second descriptor would drop every lock of the process on the file.
     /// - Returns: The bytes, fewer than `count` at the end of the file; nil when they cannot be read.
     func readFile(_ count: Int, at offset: Int) -> [UInt8]? {
         guard let size = fileBytes else { return nil }
@@ -38,7 +38,7 @@ extension ConnectionHandle {
         return withFile { file, methods in
             var bytes = [UInt8](repeating: 0, count: available)
             let code = methods.xRead?(file, &bytes, CInt(available), sqlite3_int64(offset))
-            // A file that shrank in between leaves zeros behind what was read.
+            // If the file shrank in between, zeros follow what was read.
             return code == SQLITE_OK || code == ResultCode.SQLITE_IOERR_SHORT_READ.rawValue ? bytes : nil
         }
     }
@@ -55,7 +55,7 @@ extension ConnectionHandle {
 
     // MARK: The wal-index
 
-    /// The head of the wal-index; nil when there is none, or while it is being written.
+    /// The header of the wal-index; nil when there is none, or while it is being written.
     var walIndex: WALIndex? {
         for _ in 0..<10 {
             if let index = sharedMemory({ WALIndex($0) }) { return index }
@@ -63,7 +63,7 @@ extension ConnectionHandle {
         return nil
     }
 
-    /// Whether nobody reads the log, so that the next commit may use it anew. For a connection outside of transactions.
+    /// Whether no reader uses the WAL, so that the next commit may reset it. For a connection outside of transactions.
     var isLogUnread: Bool {
         let first = CInt(WALLockByte.readMark(1) - WALLockByte.all.lowerBound)
         let count = CInt(WALIndex.readMarkCount - 1)
@@ -77,7 +77,7 @@ extension ConnectionHandle {
 
     private func sharedMemory<T>(_ body: (UnsafeRawBufferPointer) -> T?) -> T? {
         withFile { file, methods in
-            // The size of a region is fixed in SQLite; 0: what is not there is not made.
+            // The size of a region is fixed in SQLite; 0: a region that does not exist is not created.
             let regionBytes: CInt = 32 * 1024
             var region: UnsafeMutableRawPointer?
             let code = withUnsafeMutablePointer(to: &region) { methods.xShmMap?(file, 0, regionBytes, 0, $0) }

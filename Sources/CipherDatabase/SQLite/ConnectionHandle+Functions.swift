@@ -4,7 +4,7 @@ import Foundation
 extension ConnectionHandle {
     // MARK: Functions
 
-    /// Adds a function, in the place of an earlier one of this name and number of arguments.
+    /// Adds a function. It replaces an earlier one of this name and number of arguments.
     ///
     /// SQLite keeps the definition alive until the function is removed or replaced, or the connection is gone.
     /// - Parameter argumentCount: -1 for any number.
@@ -15,7 +15,7 @@ extension ConnectionHandle {
                 release))
     }
 
-    /// Adds an aggregate; all else is as for functions.
+    /// Adds an aggregate; otherwise as for functions.
     func add(_ aggregate: AggregateDefinition, name: String, argumentCount: CInt, isPure: Bool) -> ResultCode {
         ResultCode(
             rawValue: sqlite3_create_function_v2(
@@ -23,7 +23,8 @@ extension ConnectionHandle {
                 finishAggregate, release))
     }
 
-    /// Removes a function or an aggregate. SQLite's own of the same name shows again on connections opened later.
+    /// Removes a function or an aggregate. SQLite's own one of the same name is available again on connections opened
+    /// later.
     func removeFunction(name: String, argumentCount: CInt) -> ResultCode {
         ResultCode(
             rawValue: sqlite3_create_function_v2(
@@ -34,7 +35,7 @@ extension ConnectionHandle {
 
     // MARK: Collations
 
-    /// Adds a collation, in the place of an earlier one of this name.
+    /// Adds a collation. It replaces an earlier one of this name.
     func add(_ collation: CollationDefinition, name: String) -> ResultCode {
         let context = retained(collation)
         let code = sqlite3_create_collation_v2(pointer, name, SQLITE_UTF8, context, compareTexts, release)
@@ -52,22 +53,22 @@ extension ConnectionHandle {
     }
 }
 
-// MARK: - What SQLite keeps
+// MARK: - Objects that SQLite keeps
 
-/// How to compute a function.
+/// The implementation of a function.
 final class ScalarDefinition: Sendable {
     typealias Body = @Sendable ([DatabaseValue]) throws -> (any DatabaseValueConvertible)?
     let body: Body
     init(_ body: @escaping Body) { self.body = body }
 }
 
-/// How to begin an aggregate.
+/// The implementation of an aggregate.
 final class AggregateDefinition: Sendable {
     let begin: @Sendable () -> any DatabaseAggregate
     init(_ begin: @escaping @Sendable () -> any DatabaseAggregate) { self.begin = begin }
 }
 
-/// How to compare texts.
+/// The implementation of a collation.
 final class CollationDefinition: Sendable {
     let compare: @Sendable (String, String) -> ComparisonResult
     init(_ compare: @escaping @Sendable (String, String) -> ComparisonResult) { self.compare = compare }
@@ -98,7 +99,7 @@ private func callScalar(context: OpaquePointer?, count: CInt, values: UnsafeMuta
     }
 }
 
-/// The aggregate that belongs to a call; begun when this is its first.
+/// The aggregate of a call; created by its first call.
 private func runningAggregate(in context: FunctionContext) -> RunningAggregate? {
     guard let state = context.aggregateState, let definition = context.definition(as: AggregateDefinition.self)
     else { return nil }
@@ -142,7 +143,7 @@ private func compareTexts(
 ) -> CInt {
     guard let context else { return 0 }
     let definition = Unmanaged<CollationDefinition>.fromOpaque(context).takeUnretainedValue()
-    // The texts have no NUL at their end. Bytes that are not UTF-8 become replacement characters.
+    // The texts are not NUL-terminated. Bytes that are not UTF-8 become replacement characters.
     let left = String(decoding: UnsafeRawBufferPointer(start: left, count: Int(leftBytes)), as: UTF8.self)
     let right = String(decoding: UnsafeRawBufferPointer(start: right, count: Int(rightBytes)), as: UTF8.self)
     return CInt(definition.compare(left, right).rawValue)

@@ -1,7 +1,7 @@
 import CSQLCipher
 import StoreCrypto
 
-/// The C functions of a connection, one wrapper each. It does not own the connection; `Database` does.
+/// The C functions of a connection, one wrapper each. `Database` owns the connection.
 struct ConnectionHandle {
     let pointer: SQLiteConnection
 
@@ -9,17 +9,17 @@ struct ConnectionHandle {
 
     /// Opens a file, a database in memory, or a temporary one.
     ///
-    /// The connection is in multi-thread mode: its one thread at a time is seen to by `SerialConnection`.
+    /// The connection is in multi-thread mode: `SerialConnection` ensures that one thread at a time uses it.
     ///
-    /// - Parameter immutable: Whether the file cannot change while it is open: SQLite then takes no lock, reads no WAL and
-    ///   makes no file.
+    /// - Parameter immutable: Whether the file cannot change while it is open: SQLite then acquires no lock, reads no
+    ///   WAL and creates no file.
     static func open(
         _ path: String, readonly: Bool, immutable: Bool = false
     ) throws(DatabaseError) -> ConnectionHandle {
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         flags |= readonly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
         if MemoryPath.isURI(path) || immutable { flags |= SQLITE_OPEN_URI }
-        // A library may be built to take every address for one: then keys and locks would be looked for elsewhere.
+        // A library may be built to take every path for a URI: then keys and locks would be looked for elsewhere.
         var name = path.hasPrefix("file:") && !MemoryPath.isURI(path) ? "./" + path : path
         if immutable { name = MemoryPath.immutable(name) }
         var connection: SQLiteConnection?
@@ -32,10 +32,11 @@ struct ConnectionHandle {
         return ConnectionHandle(pointer: connection)
     }
 
-    /// Closes the connection; statements that still live keep its memory, not its use.
+    /// Closes the connection; statements that are still alive keep its memory, but it cannot be used.
     func close() { sqlite3_close_v2(pointer) }
 
-    /// Closes the connection, or returns the code that says why it stays open, and logs the statements that keep it so.
+    /// Closes the connection, or returns the code that says why it stays open, and logs the statements that keep it
+    /// open.
     func closeStrictly() -> ResultCode {
         let code = ResultCode(rawValue: sqlite3_close(pointer))
         if code != .SQLITE_OK { logUnfinalizedStatements(code) }
@@ -50,7 +51,7 @@ struct ConnectionHandle {
     var totalChangeCount: Int { Int(sqlite3_total_changes64(pointer)) }
     var lastInsertedRowID: Int64 { sqlite3_last_insert_rowid(pointer) }
     /// Whether the main database has a table with this column, by the schema as it was last read.
-    /// What goes wrong otherwise counts as yes: asking for its rows says what it was.
+    /// A failure counts as yes: reading its rows reports the error.
     func hasTable(_ table: String, column: String) -> Bool {
         sqlite3_table_column_metadata(pointer, "main", table, column, nil, nil, nil, nil, nil) != SQLITE_ERROR
     }
@@ -61,7 +62,7 @@ struct ConnectionHandle {
     func interrupt() { sqlite3_interrupt(pointer) }
     func releaseMemory() { sqlite3_db_release_memory(pointer) }
 
-    /// Takes every statement of the connection out of the middle of its rows.
+    /// Resets every statement of the connection that is between rows.
     func resetAllStatements() {
         var statement = sqlite3_next_stmt(pointer, nil)
         while let current = statement {
@@ -81,11 +82,11 @@ struct ConnectionHandle {
         _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_ENABLE_FKEY, enforced ? 1 : 0, nil)
     }
 
-    /// SQLite itself must never checkpoint on its own account.
-    // A commit that restarts the log during another process's checkpoint can lose pages before SQLite 3.51.3.
+    /// Disables SQLite's own checkpoints.
+    // A commit that resets the WAL during another process's checkpoint can lose pages before SQLite 3.51.3.
     func disableAutomaticCheckpoints() { sqlite3_wal_autocheckpoint(pointer, 0) }
 
-    /// Whether closing copies the write-ahead log, or leaves it as it is.
+    /// Sets whether closing copies the WAL, or leaves it as it is.
     func setCheckpointOnClose(_ checkpoints: Bool) {
         _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, checkpoints ? 0 : 1, nil)
     }
@@ -98,15 +99,16 @@ struct ConnectionHandle {
 
     // MARK: Keys
 
-    /// Hands a passphrase, or a raw keyspec `x'<64 hex><32 hex>'`, to SQLCipher: never as SQL text, which traces print.
+    /// Passes a passphrase, or a raw keyspec `x'<64 hex><32 hex>'`, to SQLCipher: never as SQL text, which traces
+    /// print.
     func setKey(_ key: UnsafeRawBufferPointer) -> ResultCode {
         ResultCode(rawValue: sqlite3_key_v2(pointer, "main", key.baseAddress, CInt(key.count)))
     }
 
     // MARK: Checkpoints
 
-    /// Copies committed frames into the database file without waiting for anyone.
-    /// - Returns: The code, the frames in the log, and how many of them are in the database file.
+    /// Copies committed frames into the database file without waiting.
+    /// - Returns: The code, the length of the WAL in frames, and how many of them are in the database file.
     func checkpointPassively() -> (code: ResultCode, logFrames: Int, checkpointedFrames: Int) {
         var log: CInt = 0
         var done: CInt = 0

@@ -1,41 +1,41 @@
 import CSQLCipher
 
-/// What the hooks of one connection call back. SQLite keeps an unretained pointer to it: it lives as long as the
-/// connection does.
+/// The callbacks of one connection's hooks. SQLite keeps an unretained pointer to it: it lives as long as the
+/// connection.
 final class ConnectionHooks {
     /// Decides on each action while a statement is compiled.
     var authorize: ((AuthorizerRequest) -> AuthorizerDecision)?
-    /// Whether a statement of the library's own is being compiled, which passes every check.
+    /// Whether one of the library's own statements is being compiled, which passes every check.
     var isInternal: (() -> Bool)?
-    /// Tells of a suspension, during which the program's own calls into SQLite must not write.
+    /// The gate, which says whether the database is suspended: then the program's own calls into SQLite must not write.
     var gate: ConnectionGate?
     /// Whether the statement that runs has waited for a lock.
     @exclusivity(unchecked) var hasWaited = false
-    /// Whether the library is compiling a statement, and will ask before it runs.
+    /// Whether the library is compiling a statement, and will check it before it runs.
     @exclusivity(unchecked) var isCompiling = false
-    /// Asked while a lock is held elsewhere; returns whether to try again. The number counts earlier tries.
+    /// Called while another connection holds a lock; returns whether to try again. The number counts earlier tries.
     var isBusy: ((Int) -> Bool)?
-    /// Told of each commit in WAL mode; the number is the frames in the log.
+    /// Called after each commit in WAL mode; the number is the length of the WAL in frames.
     var didCommitToLog: ((Int) -> Void)?
     /// What the statement that was compiled last does beyond reading and writing rows.
     var effects: StatementEffects = []
-    /// Told before each commit, which may still fail.
+    /// Called before each commit, which may still fail.
     var willCommit: (() -> Void)?
-    /// Told of each rollback of a whole transaction.
+    /// Called after each rollback of a whole transaction.
     var didRollback: (() -> Void)?
-    /// Told of each statement as it starts. For what a trigger runs, the text is a comment that names the trigger, and
-    /// the statement is the one that fired it.
+    /// Called for each statement as it starts. For what a trigger runs, the text is a comment that names the trigger,
+    /// and the statement is the one that fired it.
     var willRun: ((SQLiteStatement, _ text: String) -> Void)?
-    /// Told of each statement when it has ended; the number is nanoseconds.
+    /// Called for each statement when it has ended; the number is nanoseconds.
     var didRun: ((SQLiteStatement, Int64) -> Void)?
 }
 
-/// One action that SQLite asks about while it compiles a statement.
+/// One action that SQLite passes to the authorizer while it compiles a statement.
 /// - SeeAlso: <https://www.sqlite.org/c3ref/c_alter_table.html>
 enum AuthorizerRequest {
     /// A pragma by its name; `value` is nil where it only reads.
     case pragma(name: String, value: String?)
-    /// A file to attach; empty for the temporary database that VACUUM makes, nil where only running will tell.
+    /// A file to attach; empty for the temporary database that VACUUM makes, nil where it is known only at run time.
     case attach(file: String?)
     /// Everything else.
     case other
@@ -51,7 +51,7 @@ enum AuthorizerDecision {
 extension ConnectionHandle {
     // MARK: Installing
 
-    // Installing an authorizer expires every compiled statement: it is done once, when the connection is new.
+    // Installing an authorizer expires every compiled statement: this is done once, when the connection is new.
     func installAuthorizer(_ hooks: ConnectionHooks) {
         sqlite3_set_authorizer(pointer, authorizerCallback, context(of: hooks))
     }

@@ -2,14 +2,14 @@ import CSQLCipher
 import Synchronization
 
 extension Database {
-    /// What is called with each message of SQLite's error log: the code, and the message.
+    /// The function that is called with each message of SQLite's error log: the code, and the message.
     public typealias LogErrorFunction = @Sendable (_ resultCode: ResultCode, _ message: String) -> Void
 
     /// Receives SQLite's error log, that of all connections of the process; nil, as at first, drops it.
     ///
-    /// Set it before the first database is opened: SQLite before 3.42 takes no log later. It is called on any thread,
-    /// inside of SQLite, and must not use a database. Messages name SQL text, and so the values that stand in it; those
-    /// that could show a key are hidden.
+    /// Set it before the first database is opened: SQLite before 3.42 accepts no log function later. It is called on
+    /// any thread, inside of SQLite, and must not use a database. Messages contain SQL text, and so the values in it;
+    /// messages that could show a key are hidden.
     /// - SeeAlso: <https://www.sqlite.org/errlog.html>
     public static var logError: LogErrorFunction? {
         get { ErrorLog.receiver.withLock { $0 } }
@@ -33,11 +33,11 @@ extension ConnectionHandle {
     }
 }
 
-/// SQLite's error log. It is one for the process.
+/// SQLite's error log, which is one for the process.
 private enum ErrorLog {
     static let receiver = Mutex<Database.LogErrorFunction?>(nil)
 
-    /// Installs the log, once: from then on the receiver alone changes.
+    /// Installs the log function, once: from then on only the receiver changes.
     static let install: Void = {
         _ = csqlcipher_config_log { _, code, message in
             guard let message, let receiver = receiver.withLock({ $0 }) else { return }

@@ -1,12 +1,12 @@
 import CSQLCipher
 import Foundation
 
-/// One call of an SQL function: where its result or its error goes.
+/// One call of an SQL function, which receives its result or its error.
 /// - SeeAlso: <https://www.sqlite.org/c3ref/context.html>
 struct FunctionContext {
     let pointer: OpaquePointer
 
-    /// What was registered with the function.
+    /// The object that was registered with the function.
     func definition<Definition: AnyObject>(as type: Definition.Type) -> Definition? {
         sqlite3_user_data(pointer).map { Unmanaged<Definition>.fromOpaque($0).takeUnretainedValue() }
     }
@@ -53,7 +53,7 @@ struct FunctionContext {
     func setError(_ error: any Error) {
         guard let error = error as? DatabaseError else { return setError("\(error)", code: .SQLITE_ERROR) }
         let code = error.extendedResultCode
-        // These say that all went well, and would make SQLite go on with a call that failed.
+        // These codes mean success, and SQLite would continue a call that failed.
         let isSuccess = [.SQLITE_OK, .SQLITE_ROW, .SQLITE_DONE].contains(code.primaryResultCode)
         setError(error.message ?? "\(error)", code: isSuccess ? .SQLITE_ERROR : code)
     }
@@ -67,7 +67,7 @@ struct FunctionContext {
 
     // MARK: Aggregates
 
-    /// The place in which SQLite keeps one pointer for an aggregate under way; empty before its first row.
+    /// The memory in which SQLite keeps one pointer for an aggregate under way; empty before its first row.
     var aggregateState: UnsafeMutablePointer<UnsafeMutableRawPointer?>? {
         sqlite3_aggregate_context(pointer, CInt(MemoryLayout<UnsafeMutableRawPointer?>.size))?
             .assumingMemoryBound(to: UnsafeMutableRawPointer?.self)
@@ -85,7 +85,7 @@ extension DatabaseValue {
         case SQLITE_INTEGER: self.init(.int64(sqlite3_value_int64(value)))
         case SQLITE_FLOAT: self.init(.double(sqlite3_value_double(value)))
         case SQLITE_TEXT:
-            // The length is asked for afterwards: the conversion to UTF-8 decides it.
+            // The length is read afterwards: the conversion to UTF-8 determines it.
             let text = sqlite3_value_text(value)
             let bytes = UnsafeBufferPointer(start: text, count: text == nil ? 0 : Int(sqlite3_value_bytes(value)))
             self.init(.string(String(decoding: bytes, as: UTF8.self)))

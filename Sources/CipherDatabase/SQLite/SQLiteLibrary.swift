@@ -7,10 +7,10 @@ public typealias SQLiteConnection = OpaquePointer
 /// The pointer to a compiled statement, as the C functions of SQLite take it.
 public typealias SQLiteStatement = OpaquePointer
 
-/// The SQLCipher library that this process really runs with.
+/// The SQLCipher library with which this process runs.
 ///
-/// What a build saw says nothing: another SQLite in the process can take the symbols' place, and version 3 answers OK
-/// to pragmas that it ignores. So the first opening asks the library itself.
+/// The version at build time proves nothing: another SQLite in the process can replace the symbols, and version 3
+/// returns OK for pragmas that it ignores. So the first opening queries the library itself.
 package enum SQLiteLibrary {
     /// Version of SQLite, as in `3.46.1`.
     package static var sqliteVersion: String { String(cString: sqlite3_libversion()) }
@@ -20,10 +20,10 @@ package enum SQLiteLibrary {
         if case .success(let version) = verdict { version } else { nil }
     }
 
-    /// SQLite's own words for a code.
+    /// SQLite's own message for a code.
     static func message(of code: ResultCode) -> String { String(cString: sqlite3_errstr(code.rawValue)) }
 
-    /// Throws `StoreError.unsupportedLibrary` unless the library is SQLCipher 4 or later. Asked once in a process.
+    /// Throws `StoreError.unsupportedLibrary` unless the library is SQLCipher 4 or later. Checked once in a process.
     package static func requireCipher() throws(StoreError) {
         _ = try verdict.get()
     }
@@ -44,7 +44,7 @@ package enum SQLiteLibrary {
         guard let major = version.split(separator: ".").first.flatMap({ Int($0) }), major >= 4 else {
             return .failure(unsupported(found: version.isEmpty ? "no SQLCipher" : "SQLCipher \(version)"))
         }
-        // The first key resets the log level, so a throw-away database is keyed before it is lowered.
+        // The first key resets the log level, so a temporary database is keyed before it is lowered.
         _ = sqlite3_key_v2(memory, "main", "none", 4)
         _ = firstText(of: "PRAGMA cipher_log_level = NONE", on: memory)
         return .success(version)

@@ -1,10 +1,10 @@
 import CSQLCipher
 
-/// What a statement does beyond reading and writing rows, as SQLite tells while it compiles the statement.
+/// What a statement does beyond reading and writing rows, as SQLite reports it while it compiles the statement.
 struct StatementEffects: OptionSet {
     let rawValue: UInt8
 
-    /// It makes, changes or drops tables, views, indexes or triggers, or attaches a database.
+    /// It creates, changes or drops tables, views, indexes or triggers, or attaches a database.
     static let schema = StatementEffects(rawValue: 1)
     /// It begins, ends or rolls back a transaction or a savepoint.
     static let transaction = StatementEffects(rawValue: 2)
@@ -18,21 +18,21 @@ struct StatementEffects: OptionSet {
     static let journalMode = StatementEffects(rawValue: 32)
     /// It is a pragma that may write.
     static let pragma = StatementEffects(rawValue: 64)
-    /// It writes by statements of its own that it compiles as it runs, so that SQLite takes it for one that reads.
+    /// It writes by statements that it compiles as it runs, so that SQLite treats it as one that reads.
     static let hiddenWrites = StatementEffects(rawValue: 128)
-    /// What only the write slot asks about.
+    /// The effects that only the write slot uses.
     static let changes: StatementEffects = [.temporaryRows, .rows]
 
-    /// Whether the statement changes temporary tables and nothing else, so that it needs no lock.
+    /// Whether the statement changes only temporary tables, so that it needs no lock.
     var writesTemporaryTablesOnly: Bool { intersection(.changes) == .temporaryRows }
 
     init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// - Parameters:
-    ///   - action: What SQLite asks the authorizer about.
+    ///   - action: The authorizer's action code.
     ///   - operation: Its first argument.
     ///   - detail: Its second argument.
-    ///   - schema: The name of the database it is about: `main`, `temp` or an attached one.
+    ///   - schema: The name of the database: `main`, `temp` or an attached one.
     /// - SeeAlso: <https://www.sqlite.org/c3ref/c_alter_table.html>
     init(
         action: CInt, operation: UnsafePointer<CChar>?, detail: UnsafePointer<CChar>?, schema: UnsafePointer<CChar>?
@@ -66,7 +66,7 @@ struct StatementEffects: OptionSet {
         }
     }
 
-    /// Pragmas, pragmas as tables, and functions that write by statements of their own.
+    /// Pragmas, pragmas as tables, and functions that write by statements that they compile.
     private static let hiddenWriters: Set<String> = [
         "optimize", "pragma_optimize", "incremental_vacuum", "sqlcipher_export",
     ]
@@ -74,12 +74,12 @@ struct StatementEffects: OptionSet {
     private static let firstLetters: [UInt8] = [UInt8(ascii: "p"), UInt8(ascii: "s")]
 
     private static func isHiddenWriter(_ name: UnsafePointer<CChar>?) -> Bool {
-        // Asked about each column that a statement reads: most names end here.
+        // Called for each column that a statement reads: most names return here.
         guard let name, firstLetters.contains(UInt8(bitPattern: name.pointee) | 0x20) else { return false }
         return hiddenWriters.contains(String(cString: name).lowercased())
     }
 
-    /// Pragmas that write without being given a value.
+    /// Pragmas that write without a value.
     private static let writingPragmas: Set<String> = ["optimize", "incremental_vacuum", "wal_checkpoint"]
 
     /// Whether a statement with these effects may take the write lock.
@@ -96,7 +96,7 @@ struct StatementEffects: OptionSet {
 enum TransactionState {
     /// Nothing, or there is none.
     case none
-    /// It has read, and sees the database as of one moment.
+    /// It has read, and has a snapshot.
     case reading
     /// It holds the write lock.
     case writing
@@ -104,7 +104,7 @@ enum TransactionState {
 
 extension ConnectionHandle {
     /// Reports commits and rollbacks to `hooks`; nil ends the reports.
-    // Not a part of opening: while nobody asks, transactions run without these calls.
+    // Not a part of opening: while no code needs them, transactions run without these calls.
     func installTransactionHooks(_ hooks: ConnectionHooks?) {
         let context = hooks.map(context(of:))
         _ = sqlite3_commit_hook(pointer, hooks == nil ? nil : commitCallback, context)

@@ -1,10 +1,10 @@
 import CSQLCipher
 
-// Reading and copying values without making Swift values of them.
+// Reading and copying values without making Swift values.
 extension StatementHandle {
     /// The bytes of a text in UTF-8, whatever the encoding of the database, valid until the next step or conversion.
     func utf8(at index: CInt) -> UnsafeRawBufferPointer {
-        // The length is asked for afterwards: the conversion decides it.
+        // The length is read afterwards: the conversion determines it.
         guard let start = sqlite3_column_text(pointer, index) else {
             return UnsafeRawBufferPointer(start: nil, count: 0)
         }

@@ -4,18 +4,19 @@ extension StatementHandle {
     /// Stores the columns of the current row.
     ///
     /// - Parameters:
-    ///   - count: How many columns there are.
-    ///   - place: Where the values go, with room for as many.
-    ///   - block: The block of that place; it takes what is too long.
-    /// - Returns: Whether there was room for everything.
+    ///   - count: The number of columns.
+    ///   - place: The memory for the values, with space for as many.
+    ///   - block: The block of that memory; it also stores what is too long.
+    /// - Returns: Whether there was space for everything.
     @inline(__always)
     func storeColumns(_ count: Int, at place: UnsafeMutableRawPointer, in block: RowBlock) -> Bool {
         var place = place
         for column in 0..<CInt(truncatingIfNeeded: count) {
-            // Type and number are asked of the value, which takes fewer steps than asking the statement twice. SQLite
-            // allows it on the one thread that uses the connection. https://www.sqlite.org/c3ref/column_blob.html
+            // Type and number are read from the value, which takes fewer instructions than calling the statement twice.
+            // SQLite allows it on the one thread that uses the connection.
+            // https://www.sqlite.org/c3ref/column_blob.html
             let value = sqlite3_column_value(pointer, column)
-            // Numbers that most columns hold are done here, and all else apart from them, so that this stays short.
+            // Numbers that most columns hold are handled here, and all else separately, so that this stays short.
             if sqlite3_value_type(value) == SQLITE_INTEGER, let number = Int32(exactly: sqlite3_value_int64(value)) {
                 block.store(small: number, at: place)
             } else if !store(column: column, at: place, in: block) {

@@ -21,12 +21,12 @@ import CSQLCipher
     func clearBindings() { sqlite3_clear_bindings(pointer) }
     var isBusy: Bool { sqlite3_stmt_busy(pointer) != 0 }
     var isReadonly: Bool { sqlite3_stmt_readonly(pointer) != 0 }
-    /// How often SQLite has compiled the statement anew on its own, since the schema had changed.
+    /// How often SQLite has recompiled the statement after a change of the schema.
     var recompilationCount: CInt { sqlite3_stmt_status(pointer, SQLITE_STMTSTATUS_REPREPARE, 0) }
     var isExplain: Bool { sqlite3_stmt_isexplain(pointer) != 0 }
     var sql: String { sqlite3_sql(pointer).map { String(cString: $0) } ?? "" }
 
-    /// The SQL text with the values of the parameters in their places; nil when there is no memory for it.
+    /// The SQL text with the values of the parameters; nil when there is no memory for it.
     var expandedSQL: String? {
         guard let text = sqlite3_expanded_sql(pointer) else { return nil }
         defer { sqlite3_free(text) }
@@ -87,8 +87,8 @@ import CSQLCipher
     @inlinable
     func double(at index: CInt) -> Double { sqlite3_column_double(pointer, index) }
 
-    /// An integer, or nil for NULL and for numbers beyond an Int64. NULL reads as 0 and those as the ends of the range,
-    /// so only 0 and the ends need the second question.
+    /// An integer, or nil for NULL and for numbers outside of Int64. NULL is read as 0 and those as the ends of the
+    /// range, so only 0 and the ends need the second call.
     @inlinable
     func int64OrNil(at index: CInt) -> Int64? {
         let value = sqlite3_column_int64(pointer, index)

@@ -5,7 +5,7 @@ public struct ColumnInfo: Hashable, Sendable {
     let position: Int
     /// The name.
     public let name: String
-    /// The declared type, in the case that the schema has; empty where none is declared.
+    /// The declared type, in the case of the schema; empty where none is declared.
     public let type: String
     /// Whether the column was declared NOT NULL.
     public let isNotNull: Bool
@@ -51,7 +51,7 @@ public struct PrimaryKeyInfo: Hashable, Sendable {
 /// An index on columns of a table.
 /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_index_list>
 public struct IndexInfo: Hashable, Sendable {
-    /// What made an index.
+    /// What created an index.
     public struct Origin: RawRepresentable, Hashable, Sendable, DatabaseValueConvertible {
         public var rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
@@ -70,22 +70,22 @@ public struct IndexInfo: Hashable, Sendable {
     public let columns: [String]
     /// Whether no two rows may have the same values.
     public let isUnique: Bool
-    /// What made the index.
+    /// What created the index.
     public let origin: Origin
 }
 
 /// A foreign key of a table.
 /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_foreign_key_list>
 public struct ForeignKeyInfo: Sendable {
-    /// Tells the foreign keys of a table apart.
+    /// Identifies a foreign key within its table.
     public var id: Int
-    /// The table that is referred to.
+    /// The referenced table.
     public let destinationTable: String
-    /// The columns that refer, each with the column it refers to.
+    /// The referring columns, each with the column it refers to.
     public let mapping: [(origin: String, destination: String)]
 
-    /// The columns that refer.
+    /// The referring columns.
     public var originColumns: [String] { mapping.map(\.origin) }
-    /// The columns that are referred to.
+    /// The referenced columns.
     public var destinationColumns: [String] { mapping.map(\.destination) }
 }

@@ -1,7 +1,7 @@
 extension Database {
     // MARK: What exists
 
-    /// Whether there is a table of this name, in any case.
+    /// Whether there is a table of this name, ignoring case.
     ///
     /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil for any of them.
     /// - Throws: ``DatabaseError`` when there is no such schema.
@@ -9,7 +9,7 @@ extension Database {
         try exists("table", name, in: schemaName)
     }
 
-    /// Whether there is a view of this name, in any case.
+    /// Whether there is a view of this name, ignoring case.
     ///
     /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil for any of them.
     /// - Throws: ``DatabaseError`` when there is no such schema.
@@ -17,7 +17,7 @@ extension Database {
         try exists("view", name, in: schemaName)
     }
 
-    /// Whether there is a trigger of this name, in any case.
+    /// Whether there is a trigger of this name, ignoring case.
     ///
     /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil for any of them.
     /// - Throws: ``DatabaseError`` when there is no such schema.
@@ -30,8 +30,8 @@ extension Database {
         tableName.hasPrefix("sqlite_") || tableName.hasPrefix("pragma_")
     }
 
-    /// Whether a name is one of the tables that hold the migrations that have run. The name of the function is GRDB's,
-    /// and so is that of the table, so that either library finds what the other one has migrated.
+    /// Whether a name is one of the tables that list applied migrations. The name of the function is GRDB's, and so is
+    /// that of the table, so that either library finds what the other one has migrated.
     public static func isGRDBInternalTable(_ tableName: String) -> Bool { tableName.hasPrefix("grdb_") }
 
     private func exists(_ type: String, _ name: String, in schemaName: String?) throws -> Bool {
@@ -41,7 +41,7 @@ extension Database {
         }
     }
 
-    /// Whether an object exists, by the cache.
+    /// Whether an object exists, according to the cache.
     func exists(_ type: String, _ object: DatabaseObjectID) throws -> Bool {
         try objects(of: object.schemaID).contains(
             SchemaCache.Object(type: type, name: object.name.lowercasedASCII))
@@ -57,7 +57,7 @@ extension Database {
 
     // MARK: Schemas
 
-    /// The schemas to look into, in SQLite's order: the temporary one hides the others.
+    /// The schemas to search, in SQLite's order: the temporary one hides the others.
     func schemaIDs(named name: String?) throws -> [DatabaseSchemaID] {
         let all = try allSchemaIDs()
         guard let name else { return all }

@@ -9,7 +9,7 @@ extension Database {
 
     /// The rows of one table that refer to rows that do not exist.
     ///
-    /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil takes the first that has the
+    /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil for the first that has the
     ///   table.
     /// - Throws: ``DatabaseError`` when there is no such table, or no such schema.
     public func foreignKeyViolations(
@@ -27,8 +27,8 @@ extension Database {
 
     /// Checks the foreign keys of all tables.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first row
-    ///   that refers to nothing.
+    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first
+    ///   row with a broken reference.
     public func checkForeignKeys() throws {
         if let violation = try foreignKeyViolations().next() { throw violation.databaseError(self) }
     }
@@ -37,9 +37,9 @@ extension Database {
     ///
     /// - Parameters:
     ///   - tableName: The table that refers to others.
-    ///   - schemaName: `main`, `temp` or the name of an attached database; nil takes the first that has the table.
-    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first row
-    ///   that refers to nothing; ``DatabaseError`` when there is no such table, or no such schema.
+    ///   - schemaName: `main`, `temp` or the name of an attached database; nil for the first that has the table.
+    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first
+    ///   row with a broken reference; ``DatabaseError`` when there is no such table, or no such schema.
     public func checkForeignKeys(in tableName: String, in schemaName: String? = nil) throws {
         if let violation = try foreignKeyViolations(in: tableName, in: schemaName).next() {
             throw violation.databaseError(self)

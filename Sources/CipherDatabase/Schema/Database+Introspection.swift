@@ -1,7 +1,7 @@
 extension Database {
     // MARK: Tables
     //
-    // Of each function: a schema name is `main`, `temp` or that of an attached database; without one, the first schema
+    // For each function: a schema name is `main`, `temp` or that of an attached database; without one, the first schema
     // that has the table counts, as in SQL.
 
     /// The columns of a table or a view, generated ones included, hidden ones not.
@@ -32,7 +32,7 @@ extension Database {
         try first(tableName, schemaName, foreignKeys(on:))
     }
 
-    /// Whether columns tell the rows of a table apart: among them are those of the primary key, or of a unique index. A
+    /// Whether columns identify the rows of a table: they include those of the primary key, or of a unique index. A
     /// view has the key that the schema source names, and no other.
     ///
     /// - Throws: ``DatabaseError`` when there is no such table, and for a view without a key.
@@ -53,12 +53,12 @@ extension Database {
         return indexes.first { $0.isUnique && given.isSuperset(of: $0.columns.map(\.lowercasedASCII)) }?.columns
     }
 
-    /// What the first schema that has the table tells of it.
+    /// The information from the first schema that has the table.
     private func first<Info>(
         _ tableName: String, _ schemaName: String?, _ info: (DatabaseObjectID) throws -> Info?
     ) throws -> Info {
         try compareSchema()
-        // SQLite would read the name up to the NUL, and tell of another table.
+        // SQLite would read the name up to the NUL, and describe another table.
         let schemaIDs = try schemaIDs(named: schemaName)
         for schemaID in schemaIDs where !tableName.utf8.contains(0) {
             if let info = try info(DatabaseObjectID(schemaID: schemaID, name: tableName)) { return info }
@@ -67,7 +67,7 @@ extension Database {
     }
 }
 
-// What the cache holds of one table: nil where there is none.
+// What the cache contains about one table: nil where there is none.
 extension Database {
     private func columns(in table: DatabaseObjectID) throws -> [ColumnInfo]? {
         try cached(\.columns, of: table) {
@@ -152,7 +152,7 @@ extension Database {
         }
     }
 
-    /// The columns of a foreign key. One that names no columns of the other table means its primary key.
+    /// The columns of a foreign key. One that names no columns of the other table refers to its primary key.
     private func mapping(of rows: [Row], to destination: String) throws -> [(origin: String, destination: String)] {
         let named = rows.map { (origin: $0[2] as String, destination: $0[3] as String?) }
         let key = named.contains { $0.destination == nil } ? try primaryKey(destination).columns : []

@@ -29,7 +29,7 @@ public enum DatabaseSchemaID: Hashable, Sendable {
     var schemaTable: String { "\(name.quotedDatabaseIdentifier).sqlite_schema" }
 }
 
-/// Names a table or a view for good, whatever else has its name in another schema.
+/// Identifies a table or a view, even if another schema has one of the same name.
 public struct DatabaseObjectID: Hashable, Sendable {
     public var schemaID: DatabaseSchemaID
     public var name: String

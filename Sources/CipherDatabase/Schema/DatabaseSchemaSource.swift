@@ -1,17 +1,17 @@
-/// Tells what SQLite cannot know of a schema.
+/// Describes what SQLite cannot know of a schema.
 ///
 /// Views have no primary key of their own. A source that names one lets records be read from a view by their key.
 public protocol DatabaseSchemaSource: Sendable {
-    /// The columns that tell the rows of a view apart.
+    /// The columns that identify the rows of a view.
     ///
-    /// - Returns: nil when this source has nothing to say of the view; no columns when the view has no key.
+    /// - Returns: nil when this source does not know the view; no columns when the view has no key.
     func columnsForPrimaryKey(_ db: Database, inView view: DatabaseObjectID) throws -> [String]?
 }
 
 extension DatabaseSchemaSource {
     public func columnsForPrimaryKey(_ db: Database, inView view: DatabaseObjectID) throws -> [String]? { nil }
 
-    /// A source that asks this one first, and the other one where this one has nothing to say.
+    /// A source that uses this one first, and the other one where this one does not know the view.
     public func then(_ other: some DatabaseSchemaSource) -> some DatabaseSchemaSource {
         ChainedSchemaSource(first: self, second: other)
     }
@@ -27,10 +27,10 @@ private struct ChainedSchemaSource<First: DatabaseSchemaSource, Second: Database
 }
 
 extension Database {
-    /// Runs a block while another schema source is in force; nil for none.
+    /// Runs a block with another schema source; nil for none.
     ///
-    /// Migrations run without a schema source, so that they go on meaning the same; one that needs a source names it
-    /// so.
+    /// Migrations run without a schema source, so that their meaning does not change; one that needs a source sets it
+    /// with this function.
     public func withSchemaSource<T>(
         _ schemaSource: (any DatabaseSchemaSource)?, execute block: () throws -> T
     ) rethrows -> T {

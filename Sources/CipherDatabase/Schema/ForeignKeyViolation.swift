@@ -1,11 +1,11 @@
 /// A row that refers to a row that does not exist.
 /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_foreign_key_check>
 public struct ForeignKeyViolation: Hashable, Sendable {
-    /// The table that refers.
+    /// The referring table.
     public var originTable: String
-    /// The row that refers; nil in tables without rowids.
+    /// The referring row; nil in tables without rowids.
     public var originRowID: Int64?
-    /// The table that is referred to.
+    /// The referenced table.
     public var destinationTable: String
     /// Which foreign key of the table it is; see ``ForeignKeyInfo/id``.
     public var foreignKeyId: Int
@@ -19,7 +19,7 @@ public struct ForeignKeyViolation: Hashable, Sendable {
     }
 
     /// The tables, columns and values that do not fit, as in `FOREIGN KEY constraint violation - from book(authorId) to
-    /// author(id), in [id:1 authorId:2]`. Values are data: keep it out of logs.
+    /// author(id), in [id:1 authorId:2]`. Values are data: keep it out of log files.
     public func failureDescription(_ db: Database) throws -> String {
         let row = try originRowID.flatMap { rowID in
             try Row.fetchOne(

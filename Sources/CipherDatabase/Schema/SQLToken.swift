@@ -1,4 +1,4 @@
-/// A token of SQL text, as SQLite's tokenizer reads it. Whitespace and comments are no tokens.
+/// A token of SQL text, as SQLite's tokenizer reads it, without whitespace and comments.
 /// - SeeAlso: <https://www.sqlite.org/lang_expr.html#literal_values_constants_>
 struct SQLToken {
     enum Kind {
@@ -13,17 +13,17 @@ struct SQLToken {
         case number
         /// `?`, `?1`, `:name`, `@name` or `$name`.
         case parameter
-        /// An operator, a bracket, a comma, or a byte that SQL has no use for.
+        /// An operator, a bracket, a comma, or a byte without meaning in SQL.
         case symbol
     }
 
     let kind: Kind
-    /// Names and strings without their quotes; all else as it is written.
+    /// Names and strings without their quotes; the others as they are written.
     let text: String
-    /// Where it is written, in bytes of UTF-8.
+    /// Its position, in bytes of UTF-8.
     let bytes: Range<Int>
 
-    /// Whether it is this keyword, in any case.
+    /// Whether it is this keyword, ignoring case.
     func isWord(_ word: String) -> Bool { kind == .word && text.lowercasedASCII == word }
 
     func isSymbol(_ symbol: String) -> Bool { kind == .symbol && text == symbol }
@@ -46,7 +46,7 @@ struct SQLToken {
     }
 }
 
-/// Cuts SQL text into tokens.
+/// Splits SQL text into tokens.
 private struct SQLScanner {
     private let bytes: [UInt8]
     private var position = 0
@@ -131,7 +131,7 @@ private struct SQLScanner {
         while let byte = peek(0) {
             let isSign = byte == ascii("+") || byte == ascii("-")
             if isSign {
-                // Only behind the letter of an exponent.
+                // Only after the letter of an exponent.
                 guard position > start, bytes[position - 1] | 32 == ascii("e") else { break }
             } else if byte != ascii("."), !Self.isNamePart(byte) {
                 break

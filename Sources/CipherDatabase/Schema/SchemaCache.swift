@@ -1,8 +1,8 @@
-/// What a connection knows of its schema, for as long as the schema stays the same.
+/// What a connection knows of its schema, while the schema stays the same.
 ///
-/// It is compared with the database when it is asked, not at the beginning of an access: an access that asks nothing
-/// pays nothing. Inside a transaction one comparison is enough, because nobody else can change what the transaction
-/// sees, and changes of its own pass through ``Database/didRun(_:)``.
+/// It is compared with the database when it is used, not at the beginning of an access: an access that does not use it
+/// pays nothing. Inside a transaction one comparison is enough, because no other connection can change what the
+/// transaction sees, and its own changes pass through ``Database/didRun(_:)``.
 struct SchemaCache {
     /// The schema version that belongs to the entries.
     private(set) var version: Int32?
@@ -14,7 +14,7 @@ struct SchemaCache {
     var schemaIDs: [DatabaseSchemaID]?
     var schemas: [DatabaseSchemaID: Entries] = [:]
 
-    /// What is known of one schema. Tables stand under their names in lower case, with nil where there is no such table.
+    /// The cache of one schema. Tables are keyed by their names in lower case, with nil where there is no such table.
     struct Entries {
         var objects: Set<Object>?
         var columns: [String: [ColumnInfo]?] = [:]
@@ -30,13 +30,13 @@ struct SchemaCache {
         let name: String
     }
 
-    /// Takes in the version of this moment, and forgets everything when it is another one.
+    /// Records the present version, and clears the cache when the version has changed.
     mutating func compare(_ current: Int32) {
         if isProvisional || version != current { clear() }
         version = current
     }
 
-    /// Counts on no transaction any more. What was not committed is forgotten at the next comparison.
+    /// Ends the dependence on a transaction. What was not committed is cleared at the next comparison.
     mutating func leaveTransaction(committing: Bool) {
         isCompared = false
         if committing { isProvisional = false }
@@ -48,13 +48,13 @@ struct SchemaCache {
 extension Database {
     // MARK: Keeping the cache true
 
-    /// The number that every change of the schema raises, by whatever process.
+    /// The number that every change of the schema increments, in any process.
     /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_schema_version>
     public func schemaVersion() throws -> Int32 {
         try Int32.fetchOne(statement(forFetching: "PRAGMA main.schema_version")) ?? 0
     }
 
-    /// Forgets what the connection knows of the schema, and its compiled statements.
+    /// Clears the cache of the schema, and the compiled statements.
     ///
     /// There is no need to call it: changes by other connections and processes are noticed.
     public func clearSchemaCache() {
@@ -71,13 +71,13 @@ extension Database {
         let isInsideTransaction = isInsideTransaction
         if schemaCache.isCompared && isInsideTransaction { return }
         schemaCache.compare(try schemaVersion())
-        // Reading the version has given the transaction its view of the database.
+        // Reading the version has given the transaction its snapshot.
         schemaCache.isCompared = isInsideTransaction
         schemaCache.isProvisional = isInsideTransaction && handle.isWriting
         if isInsideTransaction { errands.insert(.schema) }
     }
 
-    /// An entry of the cache, made when it is missing.
+    /// An entry of the cache, read from the database when it is missing.
     func cached<Info>(
         _ entries: WritableKeyPath<SchemaCache.Entries, [String: Info?]>, of table: DatabaseObjectID,
         make: () throws -> Info?
@@ -92,7 +92,7 @@ extension Database {
 
     // MARK: Effects of statements
 
-    /// Compiles the first statement of a text, and notes apart what it does beyond reading and writing rows.
+    /// Compiles the first statement of a text, and returns separately what it does beyond reading and writing rows.
     func prepare(
         _ text: UnsafePointer<CChar>, persistent: Bool
     ) -> (code: ResultCode, statement: SQLiteStatement?, tail: UnsafePointer<CChar>?) {
@@ -102,20 +102,20 @@ extension Database {
         return gated { handle.prepare(text, persistent: persistent) }
     }
 
-    /// Takes in what C code has compiled, and most likely run, past this library.
+    /// Records the effects of what C code has compiled, and most likely run, outside of this library.
     private func takeForeignEffects() {
         let effects = hooks.effects
         if effects.isEmpty { return }
         hooks.effects = []
         if effects.contains(.schema) { schemaCache.clear() }
         schemaCache.isCompared = false
-        // The date is made when it is asked for: no function of the user's may run while a statement is compiled.
+        // The date is made on demand: no function of the user's may run while a statement is compiled.
         if effects.contains(.begin) || handle.isInAutocommit { transaction.date = nil }
     }
 
-    /// Called behind a statement that did more than read and write rows.
+    /// Called after a statement that did more than read and write rows.
     func note(_ effects: StatementEffects) {
-        // SQLite compiles a statement anew while it runs when the schema has changed: its effects are noted here.
+        // SQLite recompiles a statement while it runs when the schema has changed: its effects are recorded here.
         hooks.effects = []
         if effects.contains(.schema) { schemaCache.clear() }
         if effects.contains(.journalMode) { noteJournalMode() }

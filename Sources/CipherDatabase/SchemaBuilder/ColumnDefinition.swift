@@ -1,4 +1,4 @@
-/// A column of a table that is being defined. Its methods add constraints, and return it.
+/// A column of a table that is being defined. Its methods add constraints and return the column.
 ///
 /// ```swift
 /// t.column("email", .text).notNull().unique().collate(.nocase)
@@ -29,12 +29,12 @@ public final class ColumnDefinition {
     }
 
     var isPrimaryKey: Bool { primaryKey != nil }
-    /// Whether an index has to be made beside the table.
+    /// Whether an index must be created in addition to the table.
     var needsIndex: Bool { isIndexed && uniqueness == nil }
 
-    /// The definition as SQL; its clauses stand in GRDB's order, whatever the order of the calls.
+    /// The definition as SQL; its clauses are in GRDB's order, whatever the order of the calls.
     ///
-    /// - Parameter keyColumns: Finds the columns of primary keys that are referred to.
+    /// - Parameter keyColumns: Finds the columns of referenced primary keys.
     func sql(_ keyColumns: KeyColumns) throws -> String {
         var words = [name.quotedDatabaseIdentifier, type?.rawValue, primaryKey, notNull, uniqueness].compactMap { $0 }
         words += checks
@@ -54,14 +54,14 @@ public final class ColumnDefinition {
         return self
     }
 
-    /// Refuses two rows of one value.
+    /// Refuses a second row with the same value.
     @discardableResult
     public func unique(onConflict conflictResolution: Database.ConflictResolution? = nil) -> Self {
         uniqueness = "UNIQUE" + (conflictResolution?.clauseUnlessDefault ?? "")
         return self
     }
 
-    /// Adds an index on the column; a unique one has it already.
+    /// Adds an index on the column; a unique column already has one.
     @discardableResult
     public func indexed() -> Self {
         isIndexed = true
@@ -99,14 +99,14 @@ public final class ColumnDefinition {
         return self
     }
 
-    /// Gives rows without a value this one.
+    /// Sets the default value of the column.
     @discardableResult
     public func defaults(to value: some DatabaseValueConvertible) -> Self {
         defaultValue = "DEFAULT \(value.databaseValue.literal)"
         return self
     }
 
-    /// Gives rows without a value that of an SQL expression, such as `CURRENT_TIMESTAMP`.
+    /// Sets the default value of the column to an SQL expression, such as `CURRENT_TIMESTAMP`.
     @discardableResult
     public func defaults(sql: String) -> Self {
         defaultValue = "DEFAULT \(sql.standsAfterDefault ? sql : "(\(sql))")"
@@ -137,8 +137,8 @@ public final class ColumnDefinition {
 }
 
 extension String {
-    /// Whether SQL takes the text after `DEFAULT` as it is: a literal with or without a sign, a word, or an expression
-    /// in parentheses.
+    /// Whether SQL accepts the text after `DEFAULT` without parentheses: a literal with or without a sign, a word, or
+    /// an expression in parentheses.
     /// - SeeAlso: <https://www.sqlite.org/lang_createtable.html#the_default_clause>
     fileprivate var standsAfterDefault: Bool {
         var tokens = SQLToken.tokens(of: self)[...]

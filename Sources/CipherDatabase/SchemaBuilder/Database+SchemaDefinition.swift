@@ -1,9 +1,9 @@
-// Making, changing and dropping tables, indexes and views.
+// Creating, changing and dropping tables, indexes and views.
 
 extension Database {
     // MARK: Tables
 
-    /// Makes a table.
+    /// Creates a table.
     ///
     /// ```swift
     /// try db.create(table: "player") { t in
@@ -25,7 +25,7 @@ extension Database {
         }
     }
 
-    /// Makes a table: the earlier spelling of ``create(table:options:body:)``.
+    /// Creates a table: the former spelling of ``create(table:options:body:)``.
     @_disfavoredOverload
     public func create(
         table name: String, temporary: Bool = false, ifNotExists: Bool = false, withoutRowID: Bool = false,
@@ -57,9 +57,9 @@ extension Database {
 
     // MARK: Indexes
 
-    /// Makes an index.
+    /// Creates an index.
     ///
-    /// - Parameter condition: Which rows it holds, as an SQL condition; nil for all. Values become SQL literals.
+    /// - Parameter condition: The rows that it contains, as an SQL condition; nil for all. Values become SQL literals.
     /// - SeeAlso: <https://www.sqlite.org/lang_createindex.html>
     public func create(
         index name: String, on table: String, columns: [String], options: IndexOptions = [], condition: SQL? = nil
@@ -69,12 +69,12 @@ extension Database {
         try execute(sql: index.sql)
     }
 
-    /// Makes an index on expressions, or on columns in another order or collation:
+    /// Creates an index on expressions, or on columns in another order or collation:
     /// `db.create(index: "byName", on: "player", expressions: ["name COLLATE NOCASE", "score DESC"])`.
     ///
     /// - Parameters:
-    ///   - expressions: What is indexed, as SQL; values become SQL literals.
-    ///   - condition: Which rows it holds, as an SQL condition; nil for all. Values become SQL literals.
+    ///   - expressions: The indexed expressions, as SQL; values become SQL literals.
+    ///   - condition: The rows that it contains, as an SQL condition; nil for all. Values become SQL literals.
     /// - SeeAlso: <https://www.sqlite.org/expridx.html>
     public func create(
         index name: String, on table: String, expressions: [SQL], options: IndexOptions = [], condition: SQL? = nil
@@ -85,7 +85,7 @@ extension Database {
         try execute(sql: index.sql)
     }
 
-    /// Makes an index: the earlier spelling of ``create(index:on:columns:options:condition:)``.
+    /// Creates an index: the former spelling of ``create(index:on:columns:options:condition:)``.
     @_disfavoredOverload
     public func create(
         index name: String, on table: String, columns: [String], unique: Bool = false, ifNotExists: Bool = false,
@@ -97,7 +97,7 @@ extension Database {
         try create(index: name, on: table, columns: columns, options: options, condition: condition)
     }
 
-    /// Makes an index that is named after its table and columns, as in `index_player_on_team_name`.
+    /// Creates an index that is named after its table and columns, as in `index_player_on_team_name`.
     public func create(
         indexOn table: String, columns: [String], options: IndexOptions = [], condition: SQL? = nil
     ) throws {
@@ -114,13 +114,13 @@ extension Database {
     public func drop(indexOn table: String, columns: [String]) throws {
         let wanted = columns.map(\.lowercasedASCII)
         let found = try indexes(on: table).filter { $0.columns.map(\.lowercasedASCII) == wanted }
-        // SQLite says why it keeps the index of a constraint.
+        // SQLite reports why it keeps the index of a constraint.
         if let index = found.first(where: { $0.origin == .createIndex }) ?? found.first { try drop(index: index.name) }
     }
 
     // MARK: Views
 
-    /// Makes a view of what a request selects; its arguments become SQL literals.
+    /// Creates a view of what a request selects; its arguments become SQL literals.
     ///
     /// - SeeAlso: <https://www.sqlite.org/lang_createview.html>
     public func create<RowDecoder>(
@@ -129,7 +129,7 @@ extension Database {
         try create(view: name, options: options, columns: columns, asLiteral: request.literal)
     }
 
-    /// Makes a view of what a query selects.
+    /// Creates a view of what a query selects.
     ///
     /// - Parameter literal: The query; values become SQL literals.
     /// - SeeAlso: <https://www.sqlite.org/lang_createview.html>
@@ -147,11 +147,11 @@ extension Database {
     public func drop(view name: String) throws { try execute(sql: "DROP VIEW \(name.quotedDatabaseIdentifier)") }
 }
 
-/// An index that is being made.
+/// An index to be created.
 struct IndexDefinition {
     var name: String
     var table: String
-    /// What is indexed, as SQL.
+    /// The indexed expressions, as SQL.
     var items: [String]
     var options: IndexOptions
     var condition: String?
@@ -164,7 +164,7 @@ struct IndexDefinition {
         self.condition = condition
     }
 
-    /// The index of a column that asks for one.
+    /// The index of a column that needs one.
     init(on table: String, column: String, options: IndexOptions = []) {
         self.init(name: "\(table)_on_\(column)", table: table, columns: [column], options: options)
     }

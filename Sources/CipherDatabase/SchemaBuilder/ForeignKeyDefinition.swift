@@ -1,5 +1,5 @@
 /// A row's reference to one of another table: one column for each column of that table's primary key. Its methods add
-/// constraints to all of them, and return it.
+/// constraints to all of them and return the reference.
 ///
 /// ```swift
 /// t.belongsTo("team", onDelete: .cascade).notNull()
@@ -11,7 +11,7 @@ public final class ForeignKeyDefinition {
     }
 
     let name: String
-    /// The other table; nil for one that the name tells.
+    /// The other table; nil when it follows from the name.
     let table: String?
     private let deleting: Database.ForeignKeyAction?
     private let updating: Database.ForeignKeyAction?
@@ -40,14 +40,14 @@ public final class ForeignKeyDefinition {
         return self
     }
 
-    /// Refuses two rows that refer to the same one.
+    /// Refuses a second row with the same reference.
     @discardableResult
     public func unique() -> Self {
         indexing = .unique
         return self
     }
 
-    /// Inside a primary key, whose index serves the reference too.
+    /// For a reference inside a primary key, whose index serves the reference too.
     func becomePrimaryKey() {
         indexing = nil
         notNull()
@@ -60,12 +60,12 @@ public final class ForeignKeyDefinition {
         var columns: [ColumnDefinition]
         /// Where the key has several columns.
         var constraint: ForeignKeyConstraint?
-        /// Where the key has several columns; that of a single one is asked for by the column.
+        /// Where the key has several columns; for a single one the column requests the index.
         var index: [String]?
         var indexIsUnique = false
     }
 
-    /// The columns, with names and types after the key that they refer to.
+    /// The columns, with names and types from the key that they refer to.
     func parts(referringTo key: ReferencedKey) -> Parts {
         let columns = key.namedColumns.map { column in
             let definition = ColumnDefinition(
@@ -100,13 +100,13 @@ struct ReferencedKey {
     var table: String
     /// Nil for a rowid without a column of its own, and where the key is not known.
     let columns: [Column]?
-    /// Whether the key may be written as SQL in the definition of the table, where only SQLite finds it: a reference to
-    /// `rowid` fails then, one that names no columns does not.
+    /// Whether the key may be written as SQL in the definition of the table, where only SQLite finds it: then a
+    /// reference to `rowid` fails, and one that names no columns works.
     var isLeftToSQLite = false
 
     var columnNames: [String]? { columns?.map(\.name) ?? (isLeftToSQLite ? nil : ["rowid"]) }
 
-    /// The columns by the names that references take; a rowid, or a key that is not known, is called `id` there.
+    /// The columns by the names that references use; a rowid, or an unknown key, is called `id` there.
     var namedColumns: [Column] { columns ?? [("id", .integer)] }
 }
 

@@ -8,18 +8,18 @@ import Synchronization
 public struct Inflections: Sendable {
     private static let shared = Mutex(Inflections())
 
-    /// The inflections in force. Words of a program are added before its migrations run.
+    /// The inflections in use. A program adds its words before its migrations run.
     public static var `default`: Inflections {
         get { shared.withLock { $0 } }
         set { shared.withLock { $0 = newValue } }
     }
 
-    /// How a word ends, and how it ends afterwards.
+    /// The ending of a word, and the new one.
     private struct Rule {
         enum Place {
             case ending
             case wholeWord
-            /// Behind none of these letters, and behind one at least.
+            /// After a letter that is none of these.
             case endingNotAfter(String)
         }
 
@@ -27,7 +27,7 @@ public struct Inflections: Sendable {
         let new: String
         var place = Place.ending
 
-        /// The word with its new ending, in the case that it has; nil when the rule does not apply.
+        /// The word with its new ending, in its case; nil when the rule does not apply.
         func apply(to word: String) -> String? {
             guard word.lowercased().hasSuffix(old) else { return nil }
             let stem = word.dropLast(old.count)
@@ -37,7 +37,7 @@ public struct Inflections: Sendable {
             case .endingNotAfter(let letters):
                 guard let last = stem.last?.lowercased(), !letters.contains(last) else { return nil }
             }
-            // What both endings begin with keeps its case.
+            // The common prefix of both endings keeps its case.
             let kept = zip(old, new).prefix { $0 == $1 }.count
             return String(word.prefix(stem.count + kept)) + new.dropFirst(kept)
         }
@@ -47,7 +47,7 @@ public struct Inflections: Sendable {
         "advice", "corps", "dice", "equipment", "fish", "information", "jeans", "kudos", "money", "offspring", "police",
         "rice", "series", "sheep", "species",
     ]
-    /// The first that fits counts: `specimen` stands before `man`, of which it looks like a plural.
+    /// The first that fits counts: `specimen` is before `man`, of which it looks like a plural.
     private var irregulars: [(singular: String, plural: String)] = [
         ("specimen", "specimens"), ("bias", "biases"), ("canvas", "canvases"), ("child", "children"),
         ("focus", "focuses"), ("foot", "feet"), ("gas", "gases"), ("hero", "heroes"), ("human", "humans"),
@@ -57,14 +57,14 @@ public struct Inflections: Sendable {
 
     init() {}
 
-    // MARK: Words of one's own
+    // MARK: A program's own words
 
     /// Adds words that are the same in the plural.
     public mutating func uncountableWords(_ words: [String]) {
         uncountables.formUnion(words.map { $0.lowercased() })
     }
 
-    /// Adds a word whose plural follows no rule. Words that end with it follow it: `person` is for `salesperson` too.
+    /// Adds a word with an irregular plural. It applies to words that end with it: `person` is for `salesperson` too.
     public mutating func irregularSuffix(_ singular: String, _ plural: String) {
         irregulars.insert((singular.lowercased(), plural.lowercased()), at: 0)
     }
@@ -101,8 +101,8 @@ public struct Inflections: Sendable {
         return radical[..<start] + word(last) + name.dropFirst(radical.count)
     }
 
-    /// Where the last word begins: after a character that is no letter and no digit, or at a capital letter after
-    /// another one.
+    /// The start of the last word: after a character that is not a letter or digit, or at a capital letter after
+    /// another character.
     static func startIndexOfLastWord(_ name: String) -> String.Index {
         var start = name.endIndex
         while start > name.startIndex {
@@ -180,9 +180,9 @@ public struct Inflections: Sendable {
 }
 
 extension String {
-    /// The name in the plural, by the inflections in force.
+    /// The name in the plural, by the inflections in use.
     var pluralized: String { Inflections.default.pluralize(self) }
-    /// The name in the singular, by the inflections in force.
+    /// The name in the singular, by the inflections in use.
     var singularized: String { Inflections.default.singularize(self) }
     /// The name without the digits at its end.
     var digitlessRadical: String {

@@ -1,6 +1,6 @@
 import Foundation
 
-// Values within definitions: SQLite keeps a definition as text and binds nothing in it.
+// Values within definitions: SQLite keeps a definition as text and binds no parameters in it.
 
 extension SQL {
     /// The text with its values written as SQL literals, in place of its parameters.
@@ -41,7 +41,7 @@ private struct ParameterValues {
     private let arguments: StatementArguments
     private var numbers: [String: Int] = [:]
     private var lastNumber = 0
-    /// The values of named parameters that took one by position.
+    /// The values of named parameters that used one by position.
     private var taken: [Int: DatabaseValue] = [:]
     private var usedNames: Set<String> = []
     private var usedPositions = 0
@@ -61,7 +61,7 @@ private struct ParameterValues {
             return value
         }
         if let value = taken[number] { return value }
-        // Named parameters that have a value by name take no position.
+        // Named parameters that have a value by name use no position.
         let position = parameter.hasPrefix("?") && parameter.utf8.count > 1 ? number - 1 : usedPositions
         guard arguments.values.indices.contains(position) else { return nil }
         usedPositions = max(usedPositions, position + 1)

@@ -1,4 +1,4 @@
-// The words of `CREATE TABLE` and its kin.
+// The keywords of `CREATE TABLE` and related statements.
 
 extension Database {
     /// The declared type of a column.
@@ -48,14 +48,14 @@ extension Database {
     }
 }
 
-/// How a table is made.
+/// Options of a table that is created.
 public struct TableOptions: OptionSet, Sendable {
     public let rawValue: Int
     public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// Nothing is done when there is such a table.
+    /// Nothing is done when the table exists.
     public static let ifNotExists = TableOptions(rawValue: 1)
-    /// The table belongs to the connection, and goes with it.
+    /// The table belongs to the connection, and is dropped with it.
     public static let temporary = TableOptions(rawValue: 2)
     /// The primary key is the only order of the rows.
     /// - SeeAlso: <https://www.sqlite.org/withoutrowid.html>
@@ -65,25 +65,25 @@ public struct TableOptions: OptionSet, Sendable {
     public static let strict = TableOptions(rawValue: 8)
 }
 
-/// How an index is made.
+/// Options of an index that is created.
 public struct IndexOptions: OptionSet, Sendable {
     public let rawValue: Int
     public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// Nothing is done when there is such an index.
+    /// Nothing is done when the index exists.
     public static let ifNotExists = IndexOptions(rawValue: 1)
     /// No two rows have the same values.
     public static let unique = IndexOptions(rawValue: 2)
 }
 
-/// How a view is made.
+/// Options of a view that is created.
 public struct ViewOptions: OptionSet, Sendable {
     public let rawValue: Int
     public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// Nothing is done when there is such a view.
+    /// Nothing is done when the view exists.
     public static let ifNotExists = ViewOptions(rawValue: 1)
-    /// The view belongs to the connection, and goes with it.
+    /// The view belongs to the connection, and is dropped with it.
     public static let temporary = ViewOptions(rawValue: 2)
 }
 
@@ -93,7 +93,7 @@ typealias KeyColumns = (_ table: String) throws -> [String]?
 /// The clause of a foreign key after its columns.
 struct ForeignKeyClause {
     var table: String
-    /// The columns referred to; nil stands for the primary key.
+    /// The referenced columns; nil for the primary key.
     var columns: [String]?
     var deleting: Database.ForeignKeyAction?
     var updating: Database.ForeignKeyAction?

@@ -1,4 +1,4 @@
-/// A table that is being changed: what ``Database/alter(table:body:)`` hands to its closure.
+/// A table that is being changed: ``Database/alter(table:body:)`` passes it to its closure.
 /// - SeeAlso: <https://www.sqlite.org/lang_altertable.html>
 public final class TableAlteration {
     private enum Step {

@@ -1,4 +1,4 @@
-/// A table that is being defined: what ``Database/create(table:options:body:)`` hands to its closure.
+/// A table that is being defined: ``Database/create(table:options:body:)`` passes it to its closure.
 /// - SeeAlso: <https://www.sqlite.org/lang_createtable.html>
 public final class TableDefinition {
     enum Component {
@@ -8,7 +8,7 @@ public final class TableDefinition {
         case foreignKey(ForeignKeyConstraint)
     }
 
-    /// What a primary key is made of.
+    /// A part of a primary key.
     enum KeyMember {
         case named(String)
         case column(ColumnDefinition)
@@ -22,7 +22,7 @@ public final class TableDefinition {
 
     let name: String
     private(set) var components: [Component] = []
-    /// One, or more by mistake: SQLite refuses those.
+    /// One; more are an error, which SQLite reports.
     private(set) var primaryKeys: [PrimaryKey] = []
     private(set) var uniqueKeys: [String] = []
     private(set) var checks: [String] = []
@@ -52,7 +52,7 @@ public final class TableDefinition {
     /// Adds a column by its definition as SQL; values become SQL literals: `t.column(literal: "a DEFAULT \(name)")`.
     public func column(literal: SQL) { components.append(.columnText(literal)) }
 
-    /// Adds the column of a primary key that counts by itself, and never gives a number twice.
+    /// Adds a primary key column with automatic numbers, none of which is used twice.
     /// - SeeAlso: <https://www.sqlite.org/autoinc.html>
     @discardableResult
     public func autoIncrementedPrimaryKey(
@@ -63,7 +63,7 @@ public final class TableDefinition {
 
     // MARK: Keys
 
-    /// Adds the column of the primary key, which refuses NULL; one of type `.integer` counts by itself instead.
+    /// Adds the column of the primary key, which refuses NULL; one of type `.integer` has automatic numbers instead.
     @discardableResult
     public func primaryKey(
         _ name: String, _ type: Database.ColumnType, onConflict conflictResolution: Database.ConflictResolution? = nil
@@ -89,7 +89,7 @@ public final class TableDefinition {
 
     private func addToPrimaryKey(_ member: KeyMember) { primaryKeys[primaryKeys.count - 1].members.append(member) }
 
-    /// Refuses two rows that have the same values in several columns.
+    /// Refuses a second row with the same values in several columns.
     public func uniqueKey(_ columns: [String], onConflict conflictResolution: Database.ConflictResolution? = nil) {
         uniqueKeys.append("UNIQUE (\(columns.quotedList))" + (conflictResolution?.clause ?? ""))
     }
@@ -112,9 +112,9 @@ public final class TableDefinition {
     /// to the `id` of table `team` or `teams`, with an index. Where the primary key of that table has several columns,
     /// so has the reference.
     ///
-    /// ``Database/create(table:options:body:)`` throws ``DatabaseError`` when there is no such table. A table without a
-    /// primary key is referred to by its rowid, as GRDB does; SQLite then refuses rows while it enforces foreign keys.
-    /// A reference of a table to itself, where its primary key is written as SQL, takes that for one integer `id`.
+    /// ``Database/create(table:options:body:)`` throws ``DatabaseError`` when there is no such table. A reference to a
+    /// table without a primary key uses its rowid, as in GRDB; SQLite then refuses rows while it enforces foreign keys.
+    /// A reference of a table to itself, where its primary key is written as SQL, assumes one integer column `id`.
     ///
     /// - Parameters:
     ///   - name: The name of the relation, before that of the key.

@@ -1,6 +1,6 @@
-/// Makes the statements of a table definition: `CREATE TABLE`, and `CREATE INDEX` for each index that it asks for.
+/// Makes the statements of a table definition: `CREATE TABLE`, and `CREATE INDEX` for each index that it needs.
 ///
-/// The text is what GRDB writes for the same definition, so that the migrations of a program see no change in a
+/// The text is the same as GRDB's for the same definition, so that the migrations of a program see no change in a
 /// database that either library made.
 struct TableStatements {
     private let definition: TableDefinition
@@ -113,15 +113,15 @@ struct TableStatements {
                 return [(name, column?.type)]
             case .column(let column): return [(column.name, column.type)]
             case .belongsTo(let reference):
-                // A key that refers to itself has no columns: the table is looked for, and is not there.
+                // A key that refers to itself has no columns: the table is searched for, and does not exist.
                 let parts = try reference.parts(referringTo: key(of: reference, definition, nil, database))
                 return parts.columns.map { ($0.name, $0.type) }
             }
         }
     }
 
-    /// The key that a reference means: of the table that it names, of the table being defined where both have the same
-    /// name in the singular, of the table called as the reference, or of its plural.
+    /// The key to which a reference refers: of the table that it names, of the table being defined where both have the
+    /// same name in the singular, of the table named like the reference, or of its plural.
     private static func key(
         of reference: ForeignKeyDefinition, _ definition: TableDefinition, _ ownKey: ReferencedKey?,
         _ database: Database
@@ -149,7 +149,7 @@ extension TableDefinition {
         components.compactMap { if case .column(let column) = $0 { column } else { nil } }
     }
 
-    /// Whether parts of it are SQL, which is not read: the primary key may be among them.
+    /// Whether parts of it are SQL, which is not parsed: the primary key may be among them.
     fileprivate var containsText: Bool {
         !constraintTexts.isEmpty || components.contains { if case .columnText = $0 { true } else { false } }
     }

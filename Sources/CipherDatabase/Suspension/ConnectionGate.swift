@@ -4,20 +4,22 @@ import Synchronization
 
 /// Keeps two threads apart on one connection: the one whose access it is, and one that suspends.
 ///
-/// While a connection writes, each C call of its thread is bracketed by this gate: two atomic operations, no system call.
-/// Between two calls a suspending thread may take the gate and roll the transaction back, although the program's block is
-/// in the middle of its own code. Reads in WAL mode hold no lock that others wait for, so they pass the gate by.
+/// While a connection writes, this gate brackets each C call of its thread: two atomic operations, no system call.
+/// Between two calls a suspending thread may acquire the gate and roll the transaction back, although the program's
+/// block is in the middle of its own code. Reads in WAL mode hold no lock that others wait for, so they bypass the
+/// gate.
 ///
-/// Only the access's own thread goes from and to `off`, `calling`, `idle` and `raw`; only a suspending one asks and takes.
+/// A suspending thread moves from `calling` to `wanted`, from `idle` to `taken`, and from `taken` to `rolledBack` or to
+/// `idle` again. Only the access's own thread makes all other moves.
 @usableFromInline
 final class ConnectionGate: Sendable {
-    /// Who is where.
+    /// Where the two threads are.
     enum Position: UInt32, CaseIterable {
         /// The connection does not write.
         case off
         /// Its thread is inside a C call.
         case calling
-        /// Its thread is inside a C call, and a suspending one waits for the end of it.
+        /// Its thread is inside a C call, and a suspending one waits for its end.
         case wanted
         /// It may hold locks; its thread is in the program's own code.
         case idle
@@ -31,24 +33,24 @@ final class ConnectionGate: Sendable {
 
     /// What a suspending thread has achieved on a connection.
     enum Release: Equatable {
-        /// There was nothing to give back.
+        /// There was nothing to release.
         case nothingHeld
-        /// What ran was interrupted.
+        /// A running statement was interrupted.
         case interrupted
         /// An open transaction was rolled back.
         case rolledBack
-        /// The connection's thread gives its locks back at its next step.
+        /// The connection's thread releases its locks at its next step.
         case stillHeld
     }
 
     private let position = Atomic<UInt32>(Position.off.rawValue)
-    /// Whether whatever needs a lock is to be refused.
+    /// Whether calls that need a lock are refused.
     private let suspended = Atomic<Bool>(false)
     private let connection: Mutex<Connection>
     /// Ends the pause of a wait for a lock.
     private let alarm = DispatchSemaphore(value: 0)
     private let isPausing = Atomic<Bool>(false)
-    /// The connection's turn to write, which goes with its locks.
+    /// The connection's write slot, which is released with its locks.
     private let writeSlot = Mutex<WriteSlot?>(nil)
 
     // Safe because: the handle is used only under the mutex that holds it, or by the connection's own thread.
@@ -62,16 +64,16 @@ final class ConnectionGate: Sendable {
 
     // MARK: The connection's own thread
 
-    /// Whether whatever needs a lock is to be refused.
+    /// Whether calls that need a lock are refused.
     var isSuspended: Bool { suspended.load(ordering: .relaxed) }
 
     /// Whether a suspending thread waits for the call under way.
     var isWanted: Bool { position.load(ordering: .relaxed) == Position.wanted.rawValue }
 
-    /// Goes from one position to another, unless a suspending thread has changed it.
+    /// Moves from one position to another, unless a suspending thread has changed it.
     @inline(__always)
     func move(from old: Position, to new: Position) -> Bool {
-        // Sequentially consistent: whoever suspends raises the flag first and looks here then.
+        // Sequentially consistent: a suspending thread first sets the flag and then reads the position.
         position.compareExchange(
             expected: old.rawValue, desired: new.rawValue, ordering: .sequentiallyConsistent
         ).exchanged
@@ -83,9 +85,9 @@ final class ConnectionGate: Sendable {
         return position == Position.calling.rawValue || position == Position.wanted.rawValue
     }
 
-    /// Begins a call from where the gate rests, behind a suspending thread that is at work.
+    /// Begins a call from the gate's resting position. Waits for a suspending thread that is at work.
     ///
-    /// - Returns: False when that one has rolled back; the gate is off then.
+    /// - Returns: False when that thread has rolled back; the gate is off then.
     func enter(from rest: Position) -> Bool {
         while !move(from: rest, to: .calling) {
             switch Position(rawValue: position.load(ordering: .acquiring)) {
@@ -98,7 +100,7 @@ final class ConnectionGate: Sendable {
         return true
     }
 
-    /// Goes to a position when no suspending thread is at work on the connection any more.
+    /// Moves to a position once no suspending thread is at work on the connection.
     func settle(at new: Position) {
         while true {
             let old = position.load(ordering: .acquiring)
@@ -112,7 +114,7 @@ final class ConnectionGate: Sendable {
         }
     }
 
-    /// Lets the thread rest while it waits for a lock, until the time is over or somebody wakes it.
+    /// Pauses the thread while it waits for a lock, until the time has passed or another thread wakes it.
     func pause(for duration: Duration) {
         isPausing.store(true, ordering: .sequentiallyConsistent)
         defer { isPausing.store(false, ordering: .relaxed) }
@@ -121,15 +123,15 @@ final class ConnectionGate: Sendable {
         _ = alarm.wait(timeout: .now() + .nanoseconds(Int(max(0, nanoseconds))))
     }
 
-    /// Acquires the write slot that goes with the connection's locks.
+    /// Sets the write slot that is released with the connection's locks.
     func connect(_ writeSlot: WriteSlot) { self.writeSlot.withLock { $0 = writeSlot } }
 
-    /// Takes what a suspending thread will roll back with.
+    /// Sets the handle and the statement with which a suspending thread rolls back.
     func arm(_ handle: ConnectionHandle, rollback: StatementHandle?) {
         connection.withLock { $0 = Connection(handle: handle, rollback: rollback) }
     }
 
-    /// Lets go of the connection, which is about to be closed. A suspending thread is waited for.
+    /// Detaches the connection, which is about to be closed. Waits for a suspending thread.
     func disarm() {
         let rollback = connection.withLock { connection in
             defer { connection = Connection() }
@@ -140,20 +142,20 @@ final class ConnectionGate: Sendable {
 
     // MARK: Other threads
 
-    /// Ends whatever wait the connection's thread is in.
+    /// Ends any wait of the connection's thread.
     func wake() {
         if isPausing.load(ordering: .sequentiallyConsistent) { alarm.signal() }
         writeSlot.withLock { $0 }?.interrupt()
     }
 
-    /// Refuses whatever needs a lock, or allows it again.
+    /// Refuses calls that need a lock, or allows them again.
     func set(suspended isSuspended: Bool) { suspended.store(isSuspended, ordering: .sequentiallyConsistent) }
 
-    /// Makes the connection give its locks back.
+    /// Makes the connection release its locks.
     ///
     /// - Parameters:
     ///   - deadline: When to stop waiting for the connection's thread.
-    ///   - isOwnThread: Whether this is that very thread, inside its own access: it cannot wait for itself.
+    ///   - isOwnThread: Whether this is that thread, inside its own access: it cannot wait for itself.
     func release(until deadline: ContinuousClock.Instant, isOwnThread: Bool) -> Release {
         var didInterrupt = false
         while true {
@@ -189,7 +191,7 @@ final class ConnectionGate: Sendable {
                 }
                 return .wait
             case .wanted, .raw:
-                // Again and again: the call may have begun another statement since.
+                // Repeatedly: the call may have begun another statement since.
                 handle.interrupt()
                 wake()
                 return .wait
@@ -200,7 +202,7 @@ final class ConnectionGate: Sendable {
         }
     }
 
-    /// Rolls back on behalf of the connection's thread, which stays out meanwhile.
+    /// Rolls back on behalf of the connection's thread, which is kept out meanwhile.
     private func rollBack(_ handle: ConnectionHandle, _ rollback: StatementHandle?) -> Attempt {
         if handle.isInAutocommit, !handle.isWriting {
             position.store(Position.idle.rawValue, ordering: .sequentiallyConsistent)
@@ -209,7 +211,7 @@ final class ConnectionGate: Sendable {
         _ = rollback?.step()
         _ = rollback?.reset()
         let isOver = handle.isInAutocommit && !handle.isWriting
-        // The connection's thread touches its write slot only inside calls, and so not now.
+        // The connection's thread uses its write slot only inside calls, and so not now.
         if isOver { writeSlot.withLock { $0 }?.leave(label: nil, reporting: false) }
         position.store((isOver ? Position.rolledBack : .idle).rawValue, ordering: .sequentiallyConsistent)
         return isOver ? .done(.rolledBack) : .wait

@@ -2,18 +2,18 @@ import Foundation
 import StorePlatform
 
 extension Database {
-    /// Post it before the process is stopped or goes to the background: databases whose configuration has
-    /// ``Configuration/observesSuspensionNotifications`` give their locks back, and refuse what would need one.
+    /// Post it before the process is stopped or moves to the background: databases whose configuration has
+    /// ``Configuration/observesSuspensionNotifications`` release their locks, and refuse calls that need one.
     ///
-    /// What runs throws `SQLITE_INTERRUPT`; an open transaction is rolled back; what waits for a lock, a connection or its
-    /// turn throws `SQLITE_ABORT` "Database is suspended", and so does every later write. Reads go on in WAL mode, and are
-    /// refused without. A database that is opened afterwards is suspended as well.
+    /// Running statements throw `SQLITE_INTERRUPT` and an open transaction is rolled back. Every wait for a lock, a
+    /// connection or the write slot throws `SQLITE_ABORT` "Database is suspended", and so does every later write. Reads
+    /// continue in WAL mode, and are refused without. A database that is opened afterwards is suspended as well.
     public static var suspendNotification: Notification.Name {
         _ = SuspensionCenter.shared
         return SuspensionCenter.suspendName
     }
 
-    /// Post it when the process goes on: databases take writes again.
+    /// Post it when the process continues: databases accept writes again.
     public static var resumeNotification: Notification.Name {
         _ = SuspensionCenter.shared
         return SuspensionCenter.resumeName
@@ -22,7 +22,7 @@ extension Database {
 
 /// What a call into SQLite is about to do.
 enum GatedCall {
-    /// It may take a lock that others wait for, so it is refused during a suspension.
+    /// It may acquire a lock that others wait for, so it is refused during a suspension.
     case write
     /// It reads: refused during a suspension where reading needs such a lock.
     case read
@@ -35,18 +35,19 @@ enum GatedCall {
 extension Database {
     // MARK: The connection's own thread
 
-    /// Whether the next call passes the gate: the connection may hold locks, or is still to be told of a rollback.
+    /// Whether the next call passes the gate: the connection may hold locks, or has not reported a rollback yet.
     var passesGate: Bool { isGated || wasRolledBack }
 
     /// Begins a call into SQLite on a connection that writes, or is about to.
     ///
-    /// - Returns: Whether the call is to go on; false for the end of a transaction that a suspension has ended already.
-    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has rolled the transaction back or refuses the call;
-    ///   `StoreError.storeMoved` when a write transaction would go to a file that is not at its path any more.
+    /// - Returns: Whether the call may continue; false for the end of a transaction that a suspension has already
+    ///   ended.
+    /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension has rolled the transaction back or refuses the
+    ///   call; `StoreError.storeMoved` when a write transaction would go to a file that is not at its path any more.
     @discardableResult
     @inline(__always)
     func enterCall(_ call: GatedCall, sql: @autoclosure () -> String = "") throws -> Bool {
-        // The most frequent case first: the next statement of a transaction, and nobody suspends.
+        // The most frequent case first: the next statement of a transaction, without a suspension.
         if isGated && callDepth == 0 && !wasRolledBack && gate.move(from: gateRest, to: .calling) {
             callDepth = 1
             hooks.hasWaited = false
@@ -80,13 +81,13 @@ extension Database {
 
     /// Ends a call into SQLite.
     ///
-    /// - Parameter isMidway: Whether a statement stays in the middle of its rows, with whatever locks it has.
+    /// - Parameter isMidway: Whether a statement stays between rows, with whatever locks it has.
     /// - Returns: Whether a suspension came meanwhile, so that nothing is left of an open transaction.
     @discardableResult
     func leaveCall(isMidway: Bool = false) -> Bool {
         callDepth -= 1
         if callDepth > 0 { return false }
-        // It was of the statement that has just been stepped: the next one waits for as long as the busy mode allows.
+        // It was of the statement that has just been stepped: the next one waits as long as the busy mode allows.
         if lockDeadline != nil { lockDeadline = nil }
         let isInTransaction = isMidway || !handle.isInAutocommit
         let rests = isInTransaction || gateRest == .raw
@@ -102,14 +103,14 @@ extension Database {
         return isRolledBack
     }
 
-    /// Tells the first call behind a rollback by a suspension what has happened.
+    /// Reports a rollback by a suspension to the first call after it.
     private func tellOfRollback(_ call: GatedCall, _ sql: String) throws -> Bool {
         wasRolledBack = false
         if case .ending = call { return false }
         throw DatabaseError.suspended(sql: sql)
     }
 
-    /// Runs a call that touches a statement's or the connection's own state, kept apart from a suspending thread.
+    /// Runs a call that uses a statement's or the connection's own state, kept apart from a suspending thread.
     func gated<T>(_ body: () -> T) -> T {
         guard isGated, callDepth == 0 else { return body() }
         if !gate.enter(from: gateRest) {
@@ -122,7 +123,7 @@ extension Database {
         return body()
     }
 
-    /// Told when the program asks for SQLite's pointer: from here on its own calls may be under way at any moment.
+    /// Called when the program reads SQLite's pointer: from here on its own calls may be under way at any moment.
     func noteRawUse() {
         guard usesGate, gateRest != .raw, isAccessedHere else { return }
         let old = gateRest
@@ -136,7 +137,7 @@ extension Database {
         gate.settle(at: .raw)
     }
 
-    /// Called at the end of an access: whatever a suspension has left to do on this thread is done.
+    /// Called at the end of an access: does what a suspension has left to do on this thread.
     func leaveGate() {
         wasRolledBack = false
         let rest = gateRest
@@ -154,7 +155,7 @@ extension Database {
         }
     }
 
-    /// Prepares the gate for the connection's life: from here on a suspending thread can roll back.
+    /// Prepares the gate for the connection's lifetime: from here on a suspending thread can roll back.
     func armGate() {
         guard usesGate else { return }
         let (_, rollback, _) = handle.prepare(ControlStatements.Kind.rollback.sql, persistent: true)
@@ -162,7 +163,7 @@ extension Database {
         gate.arm(handle, rollback: rollback.map { StatementHandle($0) })
     }
 
-    /// Looks whether reading takes a lock that writers wait for: without WAL it does.
+    /// Checks whether reading acquires a lock for which writers wait: without WAL it does.
     func noteJournalMode() {
         gatesReads =
             usesGate && configuration.observesSuspensionNotifications && !configuration.isImmutable
@@ -183,8 +184,8 @@ extension Database {
         throw refusal is DatabaseError ? DatabaseError.suspended(sql: sql) : refusal
     }
 
-    /// Refuses a write transaction on a file that another one has replaced, or whose directory is another one by now.
-    // SQLite would go on in the old file, with a log that belongs to the new one.
+    /// Refuses a write transaction on a file that was replaced, or whose directory was replaced.
+    // SQLite would continue in the old file, with a WAL that belongs to the new one.
     // https://www.sqlite.org/howtocorrupt.html
     private func requireFileInPlace() throws {
         guard handle.hasMoved else { return }
@@ -197,7 +198,7 @@ extension Database {
     private func rollBackForSuspension() -> Bool {
         guard !handle.isInAutocommit, handle.isWriting || gatesReads else { return false }
         if controls.run(.rollback, on: handle, hooks) != .SQLITE_DONE {
-            // An interruption lasts while any statement is in the middle of its rows.
+            // An interruption lasts while any statement is between rows.
             handle.resetAllStatements()
             _ = controls.run(.rollback, on: handle, hooks)
         }
@@ -206,7 +207,7 @@ extension Database {
         return true
     }
 
-    /// Takes note of a rollback that no statement of this connection's thread has asked for.
+    /// Records a rollback that no statement of this connection's thread requested.
     private func noteRollback() {
         isGated = false
         suspensionRollbacks &+= 1
@@ -221,7 +222,7 @@ extension Database {
 }
 
 extension StoreError {
-    /// The file of a database is not at its path any more.
+    /// The path of a database does not name its file any more.
     package static func moved(_ path: String) -> StoreError {
         StoreError(
             .storeMoved,

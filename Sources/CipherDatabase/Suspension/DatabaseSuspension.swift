@@ -1,8 +1,8 @@
 import StorePlatform
 import Synchronization
 
-/// The suspension of one database: of all its connections that may hold a lock others wait for, and of those who wait
-/// for one of these connections.
+/// The suspension of one database: of all its connections that may hold a lock others wait for, and of the waits for
+/// one of these connections.
 package final class DatabaseSuspension: Sendable {
     /// What a suspension did.
     package struct Outcome: Sendable {
@@ -10,10 +10,10 @@ package final class DatabaseSuspension: Sendable {
         package var interrupted = 0
         /// Transactions that were rolled back while their program was in code of its own.
         package var rolledBack = 0
-        /// Connections whose threads are still to give their locks back.
+        /// Connections whose threads have not released their locks yet.
         package var stillHeld = 0
 
-        /// Adds what a later attempt did; what is still held is what that one found.
+        /// Adds the outcome of a later attempt; `stillHeld` becomes that of the later one.
         package mutating func add(_ later: Outcome) {
             interrupted += later.interrupted
             rolledBack += later.rolledBack
@@ -25,19 +25,19 @@ package final class DatabaseSuspension: Sendable {
     package enum Wait: Sendable {
         /// Not at all: the next access waits.
         case none
-        /// As long as it takes, unless another suspension has overtaken it.
+        /// As long as necessary, unless another suspension has overtaken it.
         case unless(isOvertaken: @Sendable () -> Bool)
     }
 
-    /// What a shared store adds: locks of its own, and the comparison with what it was.
+    /// What a shared store adds: its own locks, and the comparison with what it was.
     package struct Locks: Sendable {
         let release: @Sendable () -> Void
         let recheck: @Sendable (_ wait: Wait) throws -> Void
 
         /// - Parameters:
-        ///   - release: Gives the locks back. May be called again.
-        ///   - recheck: Takes them again. Throws a `StoreError` for a store that is not the same any more, and any other
-        ///     error where the locks cannot be had yet.
+        ///   - release: Releases the locks. May be called again.
+        ///   - recheck: Acquires them again. Throws a `StoreError` for a store that is not the same any more, and any
+        ///     other error where the locks are not available yet.
         package init(
             release: @escaping @Sendable () -> Void, recheck: @escaping @Sendable (_ wait: Wait) throws -> Void
         ) {
@@ -48,21 +48,21 @@ package final class DatabaseSuspension: Sendable {
 
     private struct Members {
         var state = SuspensionState.running
-        /// The error behind the state `lost`.
+        /// The error of the state `lost`.
         var loss: StoreError?
         var gates: [Member] = []
         weak var line: WaitingLine?
         var locks: Locks?
-        /// Gives memory back.
+        /// Releases memory.
         var relief: (@Sendable () -> Void)?
-        /// Those who wait for the end of the suspension.
+        /// The waits for the end of the suspension.
         var waiting: [Int: @Sendable () -> Void] = [:]
         var lastTicket = 0
         /// Suspensions so far.
         var count = 0
     }
 
-    // Safe because: of the connection only the thread of its access is asked, which is atomic.
+    // Safe because: of the connection only the thread of its access is read, which is atomic.
     private struct Member: @unchecked Sendable {
         private weak var database: Database?
         let gate: ConnectionGate
@@ -84,13 +84,13 @@ package final class DatabaseSuspension: Sendable {
 
     // MARK: State
 
-    /// Whether anything but the ordinary holds: one relaxed load.
+    /// Whether the state is anything but `running`: one relaxed load.
     package var isSuspended: Bool { suspended.load(ordering: .relaxed) }
 
-    /// Suspensions so far: a write that failed while this number grew may have failed for it.
+    /// Suspensions so far: if this number grew during a write that failed, a suspension may be the reason.
     package var count: Int { members.withLock { $0.count } }
 
-    /// The error for what is refused now.
+    /// The error of refused calls.
     package var refusal: any Error { members.withLock { $0.loss } ?? DatabaseError.suspended() }
 
     /// Why the store cannot be resumed; nil where it can.
@@ -111,35 +111,35 @@ package final class DatabaseSuspension: Sendable {
 
     func add(_ line: WaitingLine) { members.withLock { $0.line = line } }
 
-    /// Says what gives memory back while the database is suspended.
+    /// Sets the function that releases memory while the database is suspended.
     func add(relief: @escaping @Sendable () -> Void) { members.withLock { $0.relief = relief } }
 
     package func add(_ locks: Locks) { members.withLock { $0.locks = locks } }
 
     // MARK: Events
 
-    /// Does what the last notification said.
+    /// Applies the last notification.
     func follow(_ isSuspended: () -> Bool) {
         let deadline = ContinuousClock.now + Limits.suspensionWait
         let (action, suspends) = handle { isSuspended() ? .suspend : .resume }
         perform(action, until: deadline)
-        // A suspension that has begun is waited for, whoever began it.
+        // A suspension that has begun is waited for, whichever thread began it.
         if suspends && action == nil && !isAccessedHere { work.withLock { _ in } }
     }
 
-    /// Suspends the database; does nothing when it is.
+    /// Suspends the database; does nothing when it is suspended.
     @discardableResult
     package func suspend(until deadline: ContinuousClock.Instant) -> Outcome {
         perform(handle { .suspend }.action, until: deadline)
     }
 
-    /// Asks connections once more that had not given their locks back.
+    /// Asks the connections again that had not released their locks.
     package func releaseAgain(until deadline: ContinuousClock.Instant) -> Outcome {
         guard members.withLock({ $0.state }) == .suspended else { return Outcome() }
         return release(until: deadline)
     }
 
-    /// Ends the suspension, where the database is what it was. Where a lock is not to be had at once, the next access
+    /// Ends the suspension, where the database is what it was. Where a lock is not available at once, the next access
     /// waits for it.
     package func resume() { perform(handle { .resume }.action, until: .now) }
 
@@ -151,7 +151,7 @@ package final class DatabaseSuspension: Sendable {
         try recheck(mayWait: true)
     }
 
-    /// Ends everything: the database is being closed.
+    /// Ends the suspension and all waits for good: the database is being closed.
     package func close() { perform(handle { .close }.action, until: .now) }
 
     /// Whether this thread is inside an access of the database, so that others may be waiting for it.
@@ -245,7 +245,7 @@ package final class DatabaseSuspension: Sendable {
         return ticket
     }
 
-    /// Forgets one who waits for the end of the suspension, and calls its function.
+    /// Removes a wait for the end of the suspension, and calls its function.
     package func cancelWait(_ ticket: Int) {
         members.withLock { $0.waiting.removeValue(forKey: ticket) }?()
     }
@@ -270,7 +270,7 @@ extension SuspensionState.Loss {
 }
 
 extension DatabaseError {
-    /// The error of whatever is refused while its database is suspended.
+    /// The error of calls that are refused while their database is suspended.
     static func suspended(sql: String? = nil) -> DatabaseError {
         DatabaseError(resultCode: .SQLITE_ABORT, message: "Database is suspended", sql: sql)
     }

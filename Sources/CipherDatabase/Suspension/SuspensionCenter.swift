@@ -1,9 +1,9 @@
 import Foundation
 import Synchronization
 
-/// The process's own truth about suspension, as the notifications tell it: the last one wins.
+/// The suspension state of the process, according to the notifications: the last one wins.
 ///
-/// It listens from the moment a name of a notification is read or an observing database is opened, so that a database
+/// It observes from the moment a name of a notification is read or an observing database is opened, so that a database
 /// which is opened while the process is suspended is suspended too.
 // Safe because: the tokens are only kept, and all else is behind the mutex.
 final class SuspensionCenter: @unchecked Sendable {
@@ -33,7 +33,7 @@ final class SuspensionCenter: @unchecked Sendable {
         }
     }
 
-    /// Tells a database of every notification from here on, and at once of the last one.
+    /// Passes the last notification and every further one to a database.
     func add(_ suspension: DatabaseSuspension) {
         let isSuspended = state.withLock { state in
             state.observers.removeAll { $0.suspension == nil }
@@ -50,7 +50,7 @@ final class SuspensionCenter: @unchecked Sendable {
             state.isSuspended = suspends
             return state.observers.compactMap(\.suspension)
         }
-        // Each looks at the truth of that moment: of two posts at the same time, both leave what the last one said.
+        // Each reads the state at that moment: after two simultaneous posts both follow the last one.
         for observer in observers { observer.follow { self.isSuspended } }
     }
 }

@@ -1,15 +1,15 @@
-/// Where a database stands between running and suspended. It does nothing itself: it answers what is to be done.
+/// The state of a database from running to suspended. It does no I/O: it returns the next action.
 ///
-/// Only `running` lets writes in. Events may come from any thread and in any order, also late ones of a step that another
-/// event has overtaken.
+/// Only `running` admits writes. Events may come from any thread and in any order, also late events of a step that
+/// another event has overtaken.
 enum SuspensionState: Equatable, Sendable {
-    /// Everything goes on.
+    /// No restriction.
     case running
-    /// Locks are being given back; what needs one is refused.
+    /// Locks are being released; calls that need one are refused.
     case suspending
-    /// No lock is held that could be in another process's way.
+    /// No lock is held for which another process could wait.
     case suspended
-    /// Locks are being taken back, and the store is being compared with what it was.
+    /// Locks are being acquired again, and the store is being compared with what it was.
     case resuming
     /// The store is not what it was: it was moved, or has another key.
     case lost(Loss)
@@ -23,27 +23,27 @@ enum SuspensionState: Equatable, Sendable {
     }
 
     enum Event: Equatable, Sendable {
-        /// Somebody asks for a suspension; again and again if he likes.
+        /// A suspension is requested; it may be requested repeatedly.
         case suspend
-        /// Every lock was given back.
+        /// Every lock was released.
         case released
-        /// Somebody asks for the end of the suspension.
+        /// The end of the suspension is requested.
         case resume
-        /// The locks are there again; with what was found to be different.
+        /// The locks are held again; the value says what was found to be different.
         case rechecked(Loss?)
-        /// The locks could not be taken back yet: the next access tries again.
+        /// The locks could not be acquired yet: the next access tries again.
         case postponed
         case close
     }
 
     enum Action: Equatable, Sendable {
-        /// Refuse writes, interrupt what runs, roll back what is open, end every wait, give locks back.
+        /// Refuse writes, interrupt running statements, roll back open transactions, end every wait, release locks.
         case release
-        /// Take the locks again, and compare the store with what it was.
+        /// Acquire the locks again, and compare the store with what it was.
         case recheck
-        /// Let writes in, and wake those who wait for that.
+        /// Admit writes, and wake the waits for that.
         case admit
-        /// Wake those who wait for the end of the suspension: it will not come.
+        /// Wake the waits for the end of the suspension: it will not come.
         case disappoint
     }
 
@@ -62,7 +62,7 @@ enum SuspensionState: Equatable, Sendable {
         case (.suspending, .resume), (.suspended, .resume), (.resuming, .resume), (.lost, .resume):
             self = .resuming
             return .recheck
-        // Overtaken by a suspension: what was taken again is given back.
+        // Overtaken by a suspension: what was acquired again is released.
         case (.suspending, .rechecked), (.suspended, .rechecked): return .release
         case (.resuming, .rechecked(nil)):
             self = .running

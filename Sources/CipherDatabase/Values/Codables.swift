@@ -1,20 +1,20 @@
 import Foundation
 
-// Codable types that are DatabaseValueConvertible without more: a single value stands as itself, all others as JSON.
+// Codable types that are DatabaseValueConvertible without more code: a single value is stored directly, others as JSON.
 
 extension DatabaseValueConvertible {
-    /// The encoder of values that stand as JSON: Data in base 64, dates as milliseconds since 1970, keys sorted.
+    /// The encoder of values that are stored as JSON: Data in base 64, dates as milliseconds since 1970, keys sorted.
     public static func databaseJSONEncoder() -> JSONEncoder {
         let encoder = JSONEncoder()
         encoder.dataEncodingStrategy = .base64
         encoder.dateEncodingStrategy = .millisecondsSince1970
         encoder.nonConformingFloatEncodingStrategy = .throw
-        // The same value has the same text every time, so texts can be compared.
+        // The text of a value is always the same, so texts can be compared.
         encoder.outputFormatting = .sortedKeys
         return encoder
     }
 
-    /// The decoder of values that stand as JSON, for what ``databaseJSONEncoder()`` writes.
+    /// The decoder of values that are stored as JSON, for what ``databaseJSONEncoder()`` writes.
     public static func databaseJSONDecoder() -> JSONDecoder {
         let decoder = JSONDecoder()
         decoder.dataDecodingStrategy = .base64
@@ -26,7 +26,7 @@ extension DatabaseValueConvertible {
 
 extension DatabaseValueConvertible where Self: Encodable {
     /// The value itself when the type encodes a single value, JSON as TEXT otherwise. NULL for what cannot be encoded,
-    /// as a number that is not finite in JSON.
+    /// such as a number that is not finite in JSON.
     public var databaseValue: DatabaseValue {
         do {
             if let value = try SingleValueEncoder.databaseValue(of: self) { return value }
@@ -50,7 +50,7 @@ extension DatabaseValueConvertible where Self: Decodable {
     }
 }
 
-// A raw value goes before the coding that enums have as well.
+// A raw value takes precedence over the coding that enums have as well.
 
 extension DatabaseValueConvertible where Self: Encodable & RawRepresentable, RawValue: DatabaseValueConvertible {
     public var databaseValue: DatabaseValue { rawValue.databaseValue }

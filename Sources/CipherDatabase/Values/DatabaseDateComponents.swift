@@ -1,6 +1,6 @@
 import Foundation
 
-/// A date, a time of day, or both, with the format in which they stand in the database as TEXT.
+/// A date, a time of day, or both, with the format in which the database stores them as TEXT.
 public struct DatabaseDateComponents: Sendable, Hashable {
     /// The formats that SQLite's date functions read.
     /// - SeeAlso: <https://www.sqlite.org/lang_datefunc.html>
@@ -19,8 +19,8 @@ public struct DatabaseDateComponents: Sendable, Hashable {
     public let dateComponents: DateComponents
     public let format: Format
 
-    /// - Parameter format: What of the components is stored. Those that it needs and that are missing are 0, or 1 for
-    ///   month and day. Everything else, the time zone included, is not stored.
+    /// - Parameter format: The components to store. Missing ones are 0, or 1 for month and day. Other components, the
+    ///   time zone included, are not stored.
     public init(_ dateComponents: DateComponents, format: Format) {
         self.dateComponents = dateComponents
         self.format = format
@@ -44,7 +44,7 @@ public struct DatabaseDateComponents: Sendable, Hashable {
     }
 
     private var milliseconds: String {
-        // Components may hold any number. What is no part of a second would be read as another time.
+        // Components may contain any number. A value outside of a second would be read as another time.
         String(format: ".%03d", min(max((dateComponents.nanosecond ?? 0) / 1_000_000, 0), 999))
     }
 
@@ -77,7 +77,7 @@ extension DatabaseDateComponents.Format {
         }
     }
 
-    /// The shortest format that holds the date and time of components; nil when they have neither.
+    /// The shortest format for the date and time of components; nil when they have neither.
     fileprivate init?(_ components: DateComponents) {
         let hasDate = components.year != nil || components.month != nil || components.day != nil
         if components.nanosecond != nil {
@@ -122,8 +122,8 @@ extension DatabaseDateComponents: Codable {
 }
 
 extension DateComponents: DatabaseValueConvertible {
-    /// Date and time of day as TEXT, in the shortest format that holds what is set of them; NULL when none of it is.
-    /// ``DatabaseDateComponents`` lets one choose the format.
+    /// Date and time of day as TEXT, in the shortest format for the components that are set; NULL when none is set.
+    /// ``DatabaseDateComponents`` has an explicit format.
     public var databaseValue: DatabaseValue {
         DatabaseDateComponents.Format(self).map { DatabaseDateComponents(self, format: $0).databaseValue } ?? .null
     }

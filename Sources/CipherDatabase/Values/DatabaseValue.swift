@@ -34,8 +34,8 @@ public struct DatabaseValue: Sendable {
 }
 
 extension DatabaseValue: Hashable {
-    /// Whether both are the same value. An INTEGER and a REAL of the same number are, as they are for SQLite; their
-    /// ``storage`` tells them apart.
+    /// Whether both are the same value. An INTEGER and a REAL of the same number are equal, as in SQLite; their
+    /// ``storage`` differs.
     public static func == (left: DatabaseValue, right: DatabaseValue) -> Bool {
         switch (left.storage, right.storage) {
         case (.int64(let integer), .double(let double)), (.double(let double), .int64(let integer)):
@@ -116,7 +116,7 @@ extension DatabaseValue: CustomStringConvertible {
 }
 
 extension DatabaseValue {
-    /// The value for a person to read, in rows and arguments: texts in double quotes, and of bytes their number.
+    /// The value for people, in rows and arguments: texts in double quotes, and the length of bytes.
     var summary: String {
         switch storage {
         case .string(let value): String(reflecting: value)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A type whose values a database can store and give back.
+/// A type whose values a database can store and return.
 public protocol DatabaseValueConvertible: StatementBinding {
     /// The value as SQLite stores it.
     var databaseValue: DatabaseValue { get }
@@ -11,10 +11,10 @@ public protocol DatabaseValueConvertible: StatementBinding {
     /// The Swift value of a column that is not in the row; nil when there is none.
     static func fromMissingColumn() -> Self?
 
-    /// The encoder of values that stand as JSON.
+    /// The encoder of values that are stored as JSON.
     static func databaseJSONEncoder() -> JSONEncoder
 
-    /// The decoder of values that stand as JSON.
+    /// The decoder of values that are stored as JSON.
     static func databaseJSONDecoder() -> JSONDecoder
 }
 
@@ -28,20 +28,21 @@ extension DatabaseValueConvertible {
     }
 }
 
-/// A type that reads itself straight from a statement's current row, without a ``DatabaseValue`` in between.
+/// A type that reads itself directly from a statement's current row, without a ``DatabaseValue`` in between.
 public protocol StatementColumnConvertible {
     /// Reads a column of the current row.
     ///
     /// - Parameters:
     ///   - sqliteStatement: A statement that has a current row.
     ///   - index: The column, counted from 0.
-    /// - Returns: nil for values that the type cannot hold. It is never asked about NULL, for which SQLite's functions
+    /// - Returns: nil for values that the type cannot hold. It is never called for NULL, for which SQLite's functions
     ///   return 0 or no bytes, unless ``acceptsNull`` says so.
     init?(sqliteStatement: SQLiteStatement, index: CInt)
 
-    /// Whether `init(sqliteStatement:index:)` may be called for NULL, and tells it from other values itself.
+    /// Whether `init(sqliteStatement:index:)` may be called for NULL, and distinguishes it from other values itself.
     ///
-    /// False unless a type says otherwise. The library's own types do: they save the question in most columns.
+    /// False unless a type says otherwise. For the library's own types it is true, which saves the test in most
+    /// columns.
     static var acceptsNull: Bool { get }
 }
 
@@ -49,8 +50,8 @@ extension StatementColumnConvertible {
     @inlinable
     public static var acceptsNull: Bool { false }
 
-    /// Reads a column of the current row; nil for NULL, and for values that the type cannot hold. Every reading of a
-    /// column goes through here.
+    /// Reads a column of the current row; nil for NULL, and for values that the type cannot hold. Every read of a
+    /// column uses this function.
     @inlinable @inline(__always)
     init?(column index: CInt, of statement: StatementHandle) {
         if !Self.acceptsNull && statement.isNull(at: index) { return nil }
@@ -58,7 +59,7 @@ extension StatementColumnConvertible {
     }
 }
 
-/// A type that binds itself straight to a statement's parameter.
+/// A type that binds itself directly to a statement's parameter.
 public protocol StatementBinding {
     /// Binds the value.
     ///
@@ -94,7 +95,7 @@ extension StatementBinding where Self: RawRepresentable, RawValue: StatementBind
 }
 
 extension DatabaseValueConvertible where Self: RawRepresentable, RawValue: StatementBinding {
-    /// Binds ``databaseValue``, which a type may define in its own way.
+    /// Binds ``databaseValue``, which a type may define itself.
     @inlinable
     public func bind(to sqliteStatement: SQLiteStatement, at index: CInt) -> CInt {
         databaseValue.bind(to: sqliteStatement, at: index)

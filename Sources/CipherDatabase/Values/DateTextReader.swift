@@ -1,4 +1,4 @@
-/// A date, a time of day, or both, as a text says them.
+/// A date, a time of day, or both, as a text contains them.
 struct DateTextParts {
     var date: (year: Int64, month: Int64, day: Int64)?
     var hour: Int64?
@@ -6,7 +6,7 @@ struct DateTextParts {
     var second: Int64?
     /// The fraction of the second, where the text has one.
     var fraction: Double?
-    /// The nanoseconds of the fraction; what is smaller is left out.
+    /// The nanoseconds of the fraction; smaller parts are dropped.
     var nanosecond: Int64?
     /// East of Greenwich; nil where the text names no zone.
     var secondsFromGMT: Int64?
@@ -22,8 +22,8 @@ struct DateTextReader {
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>) { self.bytes = bytes }
 
-    /// Reads `YYYY-MM-DD`, `HH:MM`, `HH:MM:SS` or `HH:MM:SS.SSS`, or a date and a time with a blank or a T between them,
-    /// and `Z` or `+HH:MM` behind a time.
+    /// Reads `YYYY-MM-DD`, `HH:MM`, `HH:MM:SS` or `HH:MM:SS.SSS`, or a date and a time with a blank or a T between
+    /// them, and `Z` or `+HH:MM` after a time.
     ///
     /// - Returns: nil for every other text.
     static func parts(of bytes: UnsafeBufferPointer<UInt8>) -> DateTextParts? {
@@ -69,7 +69,7 @@ struct DateTextReader {
         var (nanosecond, nanoseconds): (Int64, Int64) = (0, 100_000_000)
         let start = position
         while let digit = digit() {
-            // A Double has no room for more digits.
+            // A Double cannot hold more digits.
             if unit < 1e15 { (value, unit) = (value * 10 + Double(digit), unit * 10) }
             nanosecond += digit * nanoseconds
             nanoseconds /= 10

@@ -1,12 +1,12 @@
 import Foundation
 
-// A Date stands as TEXT `YYYY-MM-DD HH:MM:SS.SSS` in UTC, which sorts by time and which SQLite's date functions read.
+// A Date is stored as TEXT `YYYY-MM-DD HH:MM:SS.SSS` in UTC: it sorts by time and SQLite's date functions read it.
 
 extension Date: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
     @inlinable
     public static var acceptsNull: Bool { true }
 
-    /// NULL for dates that are no point in time, as for numbers that are no number.
+    /// NULL for dates that are not a point in time, as from a number that is NaN.
     public var databaseValue: DatabaseValue { DateText.string(from: self).map { DatabaseValue(.string($0)) } ?? .null }
 
     /// A TEXT in one of SQLite's date formats (UTC where no zone is given), or a number of seconds since 1970.
@@ -45,7 +45,8 @@ extension Date: DatabaseValueConvertible, StatementColumnConvertible, StatementB
     /// The point in time of a Julian day number, as SQLite's `julianday()` returns it: to the millisecond.
     ///
     /// - Parameter julianDay: Days, with their fraction, since noon in Greenwich on November 24, 4714 BC.
-    /// - Returns: nil for what SQLite's functions do not take: days outside of 0 to 5,373,484.5, the end of year 9999.
+    /// - Returns: nil for what SQLite's functions do not accept: days outside of 0 to 5,373,484.5, the end of year
+    ///   9999.
     /// - SeeAlso: <https://www.sqlite.org/lang_datefunc.html>
     public init?(julianDay: Double) {
         guard julianDay >= 0 && julianDay < 5_373_484.5 else { return nil }
@@ -54,10 +55,10 @@ extension Date: DatabaseValueConvertible, StatementColumnConvertible, StatementB
     }
 }
 
-/// The text form of a date, with arithmetic of its own: a formatter is slow, and shared ones must be locked.
+/// The text form of a date, with its own arithmetic: a formatter is slow, and shared ones must be locked.
 enum DateText {
-    /// `YYYY-MM-DD HH:MM:SS.SSS`, rounded to the millisecond; nil where the date is not a number, or no calendar counts
-    /// so far. Years outside of 0 to 9999, which SQLite's functions do not know, take a sign or more digits.
+    /// `YYYY-MM-DD HH:MM:SS.SSS`, rounded to the millisecond; nil where the date is not a number, or out of the range
+    /// of any calendar. Years outside of 0 to 9999, which SQLite's functions do not accept, have a sign or more digits.
     static func string(from date: Date) -> String? {
         if let plain = withPlainText(of: date, { String(decoding: $0, as: UTF8.self) }) { return plain }
         guard let moment = Moment(date) else { return nil }
@@ -69,7 +70,7 @@ enum DateText {
     /// The length of the text of a date in the years 0 to 9999, in bytes.
     private static let plainBytes = 23
 
-    /// Lends the text of a date in the years 0 to 9999; nil for others.
+    /// Passes the text of a date in the years 0 to 9999 to a closure; nil for others.
     static func withPlainText<T>(of date: Date, _ body: (UnsafeBufferPointer<UInt8>) -> T) -> T? {
         guard let moment = Moment(date), (0...9999).contains(moment.year) else { return nil }
         return withUnsafeTemporaryAllocation(of: UInt8.self, capacity: plainBytes) { text in
@@ -84,7 +85,7 @@ enum DateText {
         }
     }
 
-    /// A point in time as the calendar and the clock show it in UTC.
+    /// A point in time by calendar and clock in UTC.
     private struct Moment {
         let (year, month, day): (Int64, Int64, Int64)
         let (hour, minute, second): (Int64, Int64, Int64)
@@ -100,7 +101,7 @@ enum DateText {
         }
     }
 
-    /// Writes a number with all of its digits, and a character in front of it.
+    /// Writes a number with all of its digits, after a given character.
     private static func put(
         _ number: Int64, _ width: Int, in text: UnsafeMutableBufferPointer<UInt8>, at position: Int,
         behind separator: Unicode.Scalar?
@@ -113,7 +114,7 @@ enum DateText {
         }
     }
 
-    /// The point in time of a text in one of SQLite's formats that name a date; UTC where no zone is given.
+    /// The point in time of a text in one of SQLite's formats with a date; UTC where no zone is given.
     static func date(from text: String) -> Date? {
         var text = text
         return text.withUTF8 { date(from: $0) }
@@ -127,13 +128,14 @@ enum DateText {
         return Date(timeIntervalSince1970: Double(seconds) + (parts.fraction ?? 0))
     }
 
-    /// Reads the form that a date is written in: most texts have it, and it has no choices. nil for every other text.
+    /// Reads the form in which dates are written: most texts have it, and it needs no branches. nil for every other
+    /// text.
     private static func plainDate(from bytes: UnsafeBufferPointer<UInt8>) -> Date? {
         guard bytes.count == plainBytes, bytes[4] == UInt8(ascii: "-"), bytes[7] == UInt8(ascii: "-"),
             bytes[10] == UInt8(ascii: " "), bytes[13] == UInt8(ascii: ":"), bytes[16] == UInt8(ascii: ":"),
             bytes[19] == UInt8(ascii: ".")
         else { return nil }
-        // No choice for each digit: what is no digit leaves a trace above 9, and is found at the end.
+        // No branch for each digit: a byte that is not a digit leaves a value above 9, and is found at the end.
         var highest: UInt8 = 0
         @inline(__always)
         func number(at start: Int, _ digits: Int) -> Int64 {

@@ -1,7 +1,7 @@
 import Foundation
 
 extension Decimal: DatabaseValueConvertible {
-    /// The digits, as TEXT with a point: a REAL would not hold all of them.
+    /// The digits, as TEXT with a point: a REAL could not hold all of them.
     public var databaseValue: DatabaseValue { description.databaseValue }
 
     /// A TEXT that is a decimal number, or a number.
@@ -14,7 +14,7 @@ extension Decimal: DatabaseValueConvertible {
         }
     }
 
-    // Foundation takes the number that a text begins with and ignores what follows.
+    // Foundation accepts a number at the beginning of a text and ignores the rest.
     private init?(wholeText text: String) {
         let isNumber = text.wholeMatch(of: /[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?/) != nil
         guard isNumber, let value = Decimal(string: text, locale: Locale(identifier: "en_US_POSIX")) else { return nil }

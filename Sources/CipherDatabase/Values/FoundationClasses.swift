@@ -1,17 +1,17 @@
 import Foundation
 
-// Foundation's classes stand as the Swift types of the same meaning do.
+// Foundation's classes are stored like the Swift types of the same meaning.
 
 extension NSNull: DatabaseValueConvertible {
     public var databaseValue: DatabaseValue { .null }
 
-    /// NULL stands for no value, and nothing else is an NSNull.
+    /// Always nil: NULL means no value, and no other value is an NSNull.
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Self? { nil }
 }
 
 extension NSNumber: DatabaseValueConvertible {
-    /// An INTEGER, or a REAL for floating-point numbers; a decimal number stands as TEXT. Traps for a whole number above
-    /// `Int64.max`, which SQLite cannot hold.
+    /// An INTEGER, or a REAL for floating-point numbers; a decimal number is stored as TEXT. Traps for a whole number
+    /// above `Int64.max`, which SQLite cannot hold.
     public var databaseValue: DatabaseValue {
         if let number = self as? NSDecimalNumber { return number.decimalValue.databaseValue }
         return switch UInt8(bitPattern: objCType.pointee) {

@@ -1,12 +1,12 @@
 import Foundation
 
-// How Swift's numbers stand in a database: integers as INTEGER, Bool as 0 and 1, floating point as REAL.
+// How Swift's numbers are stored in a database: integers as INTEGER, Bool as 0 and 1, floating point as REAL.
 
-// Codable is named to go before what Codable types have by themselves.
+// Codable is named to take precedence over the conformance that Codable types have by default.
 extension DatabaseValueConvertible where Self: FixedWidthInteger & Codable {
     @inlinable
     public var databaseValue: DatabaseValue {
-        // A UInt64 above Int64.max has no place in SQLite; NULL would lose it silently, so it traps.
+        // SQLite cannot store a UInt64 above Int64.max; NULL would lose it silently, so it traps.
         DatabaseValue(.int64(Int64(self)))
     }
 

@@ -1,4 +1,4 @@
-// Optional values: nil stands as NULL.
+// Optional values: nil is stored as NULL.
 
 extension Optional: DatabaseValueConvertible where Wrapped: DatabaseValueConvertible {
     @inlinable

@@ -1,9 +1,9 @@
 import Foundation
 
-/// Thrown by a coder that takes single values only: the value is an object or an array, and stands as JSON.
+/// Thrown by a coder that accepts single values only: the value is an object or an array, and is stored as JSON.
 struct NeedsJSON: Error {}
 
-/// Encodes what is one database value: `Encodable` types that put a single value into their container.
+/// Encodes a value as one database value: `Encodable` types that put a single value into their container.
 ///
 /// The containers of objects and arrays refuse everything: such values are encoded again, as JSON.
 final class SingleValueEncoder: Encoder {
@@ -57,7 +57,7 @@ private struct NoKey: CodingKey {
     init?(intValue: Int) { nil }
 }
 
-/// The container of an object or an array, which takes nothing.
+/// The container of an object or an array, which refuses everything.
 private struct RefusingContainer<Key: CodingKey> {
     let encoder: SingleValueEncoder
     var codingPath: [any CodingKey] { [] }
@@ -90,7 +90,7 @@ extension RefusingContainer: UnkeyedEncodingContainer {
     func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { encoder.unkeyedContainer() }
 }
 
-/// Decodes a type that takes a single value out of its container.
+/// Decodes a type that reads a single value from its container.
 struct SingleValueDecoder: Decoder {
     let stored: DatabaseValue
     var codingPath: [any CodingKey] { [] }

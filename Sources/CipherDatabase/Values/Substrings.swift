@@ -4,7 +4,7 @@ extension Substring: DatabaseValueConvertible, StatementColumnConvertible, State
 
     public var databaseValue: DatabaseValue { String(self).databaseValue }
 
-    /// What a String takes.
+    /// The same values as for a String.
     public static func fromDatabaseValue(_ value: DatabaseValue) -> Substring? {
         String.fromDatabaseValue(value).map { $0[...] }
     }

@@ -1,6 +1,6 @@
 import Foundation
 
-// How texts and bytes stand in a database: String as TEXT in UTF-8, Data as BLOB.
+// How texts and bytes are stored in a database: String as TEXT in UTF-8, Data as BLOB.
 
 extension String: DatabaseValueConvertible, StatementColumnConvertible, StatementBinding {
     @inlinable
@@ -50,7 +50,7 @@ extension Data: DatabaseValueConvertible, StatementColumnConvertible, StatementB
     public init?(sqliteStatement: SQLiteStatement, index: CInt) {
         let statement = StatementHandle(sqliteStatement)
         let bytes = statement.bytes(at: index)
-        // An empty blob and NULL both read as no bytes.
+        // An empty blob and NULL are both read as no bytes.
         if bytes.isEmpty && statement.isNull(at: index) { return nil }
         self.init(copying: bytes)
     }
@@ -61,7 +61,7 @@ extension Data: DatabaseValueConvertible, StatementColumnConvertible, StatementB
 }
 
 extension Data {
-    /// A copy of bytes. Their number is known, so they take fewer steps than bytes of any other collection.
+    /// A copy of bytes. Their number is known, so it takes fewer instructions than the bytes of any other collection.
     @usableFromInline
     init(copying bytes: UnsafeRawBufferPointer) {
         guard let start = bytes.baseAddress else {

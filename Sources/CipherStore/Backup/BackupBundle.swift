@@ -3,9 +3,9 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// The folder of a backup: the database with its log folded in, its sidecar, and what is to be found there.
+/// The folder of a backup: the database with its WAL folded in, its sidecar, and the manifest.
 ///
-/// Its files are used by nobody, so they are opened and closed like any others.
+/// No process uses its files, so they are opened and closed like any others.
 package struct BackupBundle: Sendable {
     package static let databaseName = "store.db"
     package static let sidecarName = "store.db-sidecar"
@@ -54,7 +54,7 @@ package struct BackupBundle: Sendable {
         }
     }
 
-    /// The sidecar in the backup, as somebody wrote it.
+    /// The sidecar in the backup, not authenticated yet.
     func readSidecar() throws -> UnauthenticatedSidecar {
         do {
             return try UnauthenticatedSidecar.parse(
@@ -71,11 +71,11 @@ package struct BackupBundle: Sendable {
             remedy: "Use another backup. Nothing was changed.")
     }
 
-    // MARK: A database that is one's
+    // MARK: A database inside a backup
 
     /// The backup whose database a path names; nil for the database of a store.
     ///
-    /// A manifest beside it that cannot be read counts: what may be a backup is not written.
+    /// A manifest beside it that cannot be read counts as one: what may be a backup is not written.
     package init?(holding path: String) {
         let database = StorePaths(path).database
         guard Files.name(of: database) == Self.databaseName else { return nil }
@@ -83,15 +83,16 @@ package struct BackupBundle: Sendable {
         guard hasManifest else { return nil }
     }
 
-    /// The database that a path means: that of the backup where it names the folder of one, else the path itself.
+    /// The database that a path means: that of the backup where the path is a backup's folder, otherwise the path
+    /// itself.
     package static func database(meantBy path: String) -> String {
         guard (try? Files.kind(path)) == .directory else { return path }
         let bundle = BackupBundle(path)
         return bundle.hasManifest ? bundle.databasePath : path
     }
 
-    /// - Throws: ``StoreError`` `backupReadOnly` when a path names the database of a backup, `backupDamaged` when it was
-    ///   used as a store since.
+    /// - Throws: ``StoreError`` `backupReadOnly` when a path names the database of a backup, `backupDamaged` when it
+    ///   has been used as a store since.
     package static func refuse(writing path: String) throws(StoreError) {
         guard let bundle = BackupBundle(holding: path) else { return }
         try bundle.requireUnused()
@@ -103,8 +104,8 @@ package struct BackupBundle: Sendable {
                 + "\"\(bundle.manifestPath)\" away. Nothing was changed.")
     }
 
-    /// Refuses a database that shows, without being hashed, that it was written after the backup was made. Reading it as a
-    /// backup, without its log, would silently show less than it holds.
+    /// Refuses a database that shows, without being hashed, that it was written after the backup was made. Reading it
+    /// as a backup, without its WAL, would silently show less than it holds.
     ///
     /// - Throws: ``StoreError`` `backupDamaged`.
     func requireUnused() throws(StoreError) {
@@ -116,7 +117,7 @@ package struct BackupBundle: Sendable {
                 + "backup verify` says whether what was backed up can still be restored. Nothing was changed.")
     }
 
-    /// What has changed; nil when nothing shows.
+    /// What has changed; nil when no change shows.
     private var changeSince: String? {
         let paths = StorePaths(databasePath)
         for path in [paths.wal, paths.journal] where ((try? Files.byteCount(path)) ?? nil) ?? 0 > 0 {
@@ -136,7 +137,7 @@ package struct BackupBundle: Sendable {
 
     // MARK: Leftovers
 
-    /// Whether a backup or its verification makes a file of this name.
+    /// Whether a backup or its verification creates a file of this name.
     static func isOwn(_ name: String) -> Bool {
         let lockName = StagingDirectory.Purpose.backup.lockName
         return name.hasPrefix(databaseName) || name == manifestName || name == lockName

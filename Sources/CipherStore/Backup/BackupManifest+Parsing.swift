@@ -3,14 +3,15 @@ import PageFormat
 import StorePlatform
 
 extension BackupManifest {
-    /// What is not as the format has it.
+    /// A violation of the format.
     struct SyntaxError: Error, Hashable {
         let line: Int
         let expected: String
         var isAhead = false
     }
 
-    /// Reads the bytes of a manifest: exactly what ``encoded(_:)`` writes, one order of fields, no other blanks.
+    /// Parses the bytes of a manifest: exactly what ``encoded(_:)`` writes, with one order of fields and no other
+    /// blanks.
     static func parse(_ bytes: [UInt8]) throws(SyntaxError) -> ReadManifest {
         var scanner = ManifestScanner(bytes)
         try scanner.literal("{\n  \"format\": \"\(formatName)\",\n  \"version\": ")
@@ -45,7 +46,7 @@ extension BackupManifest {
     }
 }
 
-/// Reads a manifest's bytes from first to last.
+/// Scans a manifest's bytes from first to last.
 private struct ManifestScanner {
     private let bytes: [UInt8]
     private var position = 0
@@ -101,7 +102,7 @@ private struct ManifestScanner {
         return value
     }
 
-    /// Reads printable characters that need no escaping, up to a quote, which is left.
+    /// Reads printable characters that need no escaping, up to a quote, which is not consumed.
     mutating func text() throws(BackupManifest.SyntaxError) -> String {
         let text = bytes[position...].prefix { $0 != UInt8(ascii: "\"") }
         let read = String(decoding: text, as: UTF8.self)

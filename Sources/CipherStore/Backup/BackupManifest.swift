@@ -4,8 +4,8 @@ import StorePlatform
 
 /// What a backup says about itself: `manifest.json`, described in `Docs/Formats/Backup.md`.
 ///
-/// The hashes find damage, and anybody can compute them. The authentication code is under a key that is made from the
-/// data key, so only who has that can put files together that were not of one moment.
+/// The hashes find damage, and anybody can compute them. The key of the authentication code is derived from the data
+/// key, so only its holder can combine files of different moments.
 package struct BackupManifest: Hashable, Sendable {
     /// A file of the backup.
     package struct File: Hashable, Sendable {
@@ -24,7 +24,7 @@ package struct BackupManifest: Hashable, Sendable {
     package var epoch: UInt64
     /// The version of its sidecar.
     package var generation: UInt64
-    /// When, in seconds since 1970.
+    /// When the backup was made, in seconds since 1970.
     package var created: UInt64
     package var pageBytes: Int
     package var pages: UInt32
@@ -40,7 +40,7 @@ package struct BackupManifest: Hashable, Sendable {
         return body + Self.lastLines(mac)
     }
 
-    /// Whether the holder of the data key wrote these bytes.
+    /// Whether a holder of the data key wrote these bytes.
     static func isAuthentic(_ read: ReadManifest, _ dataKey: DataKey) throws -> Bool {
         let mac = try mac(of: read.manifest.body, storeID: read.manifest.storeID, dataKey)
         return MessageAuthentication.isEqual(mac, read.mac)
@@ -74,7 +74,7 @@ package struct BackupManifest: Hashable, Sendable {
 
     static func lastLines(_ mac: [UInt8]) -> [UInt8] { Array("  \"mac\": \"\(Hex.text(mac))\"\n}\n".utf8) }
 
-    /// A library's name for itself with nothing in it that would need escaping.
+    /// A library's name for itself, without characters that would need escaping.
     static func printable(_ text: String) -> String {
         String(
             decoding: text.utf8.filter { (0x20...0x7e).contains($0) && $0 != 0x22 && $0 != 0x5c }.prefix(64),
@@ -88,7 +88,7 @@ extension BackupManifest.File {
     }
 }
 
-/// A manifest as it was read; nobody has shown yet that the holder of the key wrote it.
+/// A parsed manifest that is not authenticated yet.
 package struct ReadManifest: Hashable, Sendable {
     package let manifest: BackupManifest
     let mac: [UInt8]

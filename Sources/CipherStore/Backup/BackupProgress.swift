@@ -1,7 +1,7 @@
 import KeyCustody
 import StoreSharing
 
-/// How far a backup or a restoration has come.
+/// The progress of a backup or a restoration.
 public struct BackupProgress: Sendable, Equatable {
     /// What is being done.
     public enum Phase: String, Sendable, CaseIterable {
@@ -12,9 +12,9 @@ public struct BackupProgress: Sendable, Equatable {
     }
 
     public let phase: Phase
-    /// Bytes of the database that the phase is through with.
+    /// Bytes of the database that the phase has finished.
     public let bytesDone: Int
-    /// Bytes of the database.
+    /// Size of the database in bytes.
     public let bytesTotal: Int
 }
 
@@ -22,24 +22,24 @@ public struct BackupProgress: Sendable, Equatable {
 public struct BackupReport: Sendable {
     /// The folder of the backup.
     public let folder: String
-    /// The store's name for life.
+    /// The store's identifier, which never changes.
     public let storeID: StoreID
-    /// The data key under which the backup opens, and its salt: those of the store at that time.
+    /// The epoch of the data key under which the backup opens: that of the store at that time.
     public let epoch: UInt64
     /// The version of the sidecar in the backup.
     public let generation: UInt64
     /// When the backup was made, in seconds since 1970.
     public let created: UInt64
-    /// Bytes of a page.
+    /// The page size in bytes.
     public let pageBytes: Int
-    /// Pages of the database.
+    /// The number of pages of the database.
     public let pages: UInt32
     /// How long it took.
     public let duration: Duration
-    /// What went well all the same but should be known: plain sentences, for a log.
+    /// What did not fail but should be known: plain sentences, to be logged.
     public let notices: [String]
 
-    /// Bytes of the database.
+    /// Size of the database in bytes.
     public var bytes: Int { Int(pages) * pageBytes }
 
     init(
@@ -61,22 +61,22 @@ public struct BackupReport: Sendable {
 public struct RestorationReport: Sendable {
     /// What was restored.
     public let backup: BackupReport
-    /// The database file that it is now.
+    /// The database file of the restored store.
     public let path: String
     /// The folder in which the former files of the store are kept; nil when there were none.
     public let formerFiles: String?
-    /// What went well all the same but should be known: plain sentences, for a log.
+    /// What did not fail but should be known: plain sentences, to be logged.
     public let notices: [String]
 }
 
-/// Whom to tell of progress, and whom to ask whether to go on.
+/// The callbacks of a backup: progress, cancellation and a long wait for the write lock.
 struct BackupWatch: Sendable {
     let progress: (@Sendable (BackupProgress) -> Void)?
     let isCancelled: @Sendable () -> Bool
-    /// Informed of a long wait for the write lock.
+    /// Called after a long wait for the write lock.
     var onLongWait: (@Sendable (StoreHolder?) -> Void)?
 
-    /// The same for a wait for the write lock.
+    /// The same callbacks for a wait for the write lock.
     var lockWait: LockWaitWatch { LockWaitWatch(isCancelled: isCancelled, onLongWait: onLongWait) }
 
     func tell(_ phase: BackupProgress.Phase, _ pages: Int, of total: UInt32, pageBytes: Int) {
@@ -84,7 +84,7 @@ struct BackupWatch: Sendable {
             BackupProgress(phase: phase, bytesDone: pages * pageBytes, bytesTotal: Int(total) * pageBytes))
     }
 
-    /// The same, which ends for another reason as well.
+    /// The same callbacks, with another condition that ends the work.
     func until(_ isOver: @escaping @Sendable () -> Bool) -> BackupWatch {
         BackupWatch(progress: progress) { [isCancelled] in isCancelled() || isOver() }
     }

@@ -2,9 +2,9 @@ import CipherDatabase
 import KeyCustody
 import StorePlatform
 
-/// Opens the database of a backup where it lies, without a lock or a file beside it, and asks SQLite what it sees.
+/// Opens the database of a backup in place, without a lock or a file beside it, and verifies what SQLite reads.
 enum BundleOpening {
-    /// - Throws: What opening the database throws; ``StoreError`` `backupDamaged` when SQLite sees another length.
+    /// - Throws: What opening the database throws; ``StoreError`` `backupDamaged` when SQLite reports another length.
     static func check(_ bundle: BackupBundle, _ keys: SidecarKeys, pages: UInt32) throws {
         var configuration = Configuration()
         configuration.readonly = true
@@ -24,7 +24,7 @@ enum BundleOpening {
 }
 
 extension DatabasePool {
-    /// Opens a database whose keys are at hand.
+    /// Opens a database with known keys.
     convenience init(reading path: String, keys: SidecarKeys, _ configuration: Configuration) throws {
         try self.init(
             path: path, configuration: configuration,

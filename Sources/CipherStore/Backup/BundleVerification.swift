@@ -4,7 +4,7 @@ import PageFormat
 import StoreCrypto
 import StorePlatform
 
-/// A backup that is what was written as one.
+/// A backup that was verified.
 struct VerifiedBundle: Sendable {
     let manifest: BackupManifest
     let sidecar: Sidecar
@@ -17,7 +17,7 @@ struct BundleVerification {
     let bundle: BackupBundle
     let watch: BackupWatch
 
-    /// - Parameter unlock: Makes keys from what a sidecar claims; nil when there is no slot for them.
+    /// - Parameter unlock: Derives the keys from a claimed sidecar; nil when it has no keyslot for them.
     /// - Throws: ``StoreError`` `backupDamaged`, `wrongKey`, `sidecarForged`, `sidecarAhead`, `noSuchStore`;
     ///   `CancellationError`; ``SystemError``.
     func run(unlock: (Sidecar) throws -> SidecarKeys?) throws -> VerifiedBundle {

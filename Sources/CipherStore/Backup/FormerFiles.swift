@@ -5,22 +5,22 @@ import StoreSharing
 
 /// The files of a store that a restoration replaces, kept in a folder beside it: `<database>-replaced-<time>`.
 ///
-/// They get second names there first, all of them, and lose their own only then: whenever the machine stops, nothing is
-/// lost, and the folder holds a whole store. While the database has two names, nobody opens it (`hardLinked`).
+/// First all files get second names there; only then do they lose their own. Whenever the machine stops, nothing is
+/// lost, and the folder holds a whole store. While the database has two names, no process opens it (`hardLinked`).
 struct FormerFiles {
     let paths: StorePaths
-    /// The sidecar of the store to come.
+    /// The sidecar of the store that is restored.
     let newSidecar: [UInt8]
 
-    /// What may lie at the place of a store. The lock file and the key log stay: they belong to the place.
+    /// The files that may exist at the place of a store. The lock file and the key log stay: they belong to the place.
     private var names: [String] {
         [paths.database, paths.sidecar, paths.sidecarBackup, paths.wal, paths.journal, paths.rotationCopy]
     }
 
-    /// Whatever is there that a restoration would have to replace.
+    /// The existing files that a restoration would have to replace.
     func found() throws -> [String] { try (names + [paths.sharedMemory]).filter { try Files.entryExists($0) } }
 
-    /// What is there apart from what a restoration leaves that was cut right before its end.
+    /// The existing files, without those of a restoration that was interrupted right before its end.
     func foundWithoutLeftovers() throws -> [String] {
         let found = try found()
         let hasNoDatabase = !found.contains(paths.database) && Files.exists(paths.restoring)
@@ -51,7 +51,7 @@ struct FormerFiles {
         do {
             try link(present, into: folder)
         } catch {
-            // Nothing has lost its name yet.
+            // No file has lost its name yet.
             for path in present { try? Files.remove(folder + "/" + Files.name(of: path)) }
             try? Files.removeDirectory(folder)
             throw error
@@ -68,26 +68,28 @@ struct FormerFiles {
         try Files.synchronize(directory: Files.directory(of: folder))
     }
 
-    /// Takes everything but the database from its place: that is replaced as a whole.
+    /// Removes all files but the database, which is replaced by a rename.
     func remove() throws {
-        // Without a sidecar nobody opens what is left; with a log less, the database would look sound and be an older one.
+        // Without a sidecar no process opens what is left. With only the WAL missing, the database would look sound but
+        // be an older one.
         for path in [paths.sidecar, paths.sidecarBackup] + names.dropFirst(3) + [paths.sharedMemory] {
             try Files.remove(path)
         }
         try Files.synchronize(directory: Files.directory(of: paths.database))
     }
 
-    /// Undoes both, for a restoration that failed: every file has its name back, and the folder is gone.
+    /// Undoes ``keep()`` and ``remove()`` after a failed restoration: every file has its name again, and the folder is
+    /// gone.
     func putBack(from folder: String?) throws {
         for path in [paths.sidecar, paths.sidecarBackup] where try Files.entryExists(path) {
-            // Without reading them, which such a disk may refuse: at a free place they are new, and one that is kept comes
-            // back below.
+            // Decided without reading them, which a failing disk may refuse: without a kept file they are new, and a
+            // kept file is restored below.
             let isKept = try folder.map { try Files.entryExists($0 + "/" + Files.name(of: path)) } ?? true
             if try isKept || isNew(path) { try Files.remove(path) }
         }
         guard let folder else { return }
         let kept = try names.filter { try Files.entryExists(folder + "/" + Files.name(of: $0)) }
-        // The sidecars last: until then nobody opens a database that may still lack its log.
+        // The sidecars last: until then no process opens a database that may still lack its WAL.
         for path in kept.reversed() where try !Files.entryExists(path) {
             try Files.link(folder + "/" + Files.name(of: path), to: path)
         }

@@ -8,8 +8,8 @@ import StoreCrypto
 import StorePlatform
 import Synchronization
 
-/// Copies the encrypted pages of a database as they are, and reads copies back: every page is authenticated on the way,
-/// and none is decrypted.
+/// Copies the encrypted pages of a database as they are, and reads copies back: every page is authenticated during the
+/// copy, and none is decrypted.
 struct PageTransfer: Sendable {
     let key: FrozenView.Key
     let pages: UInt32
@@ -18,13 +18,13 @@ struct PageTransfer: Sendable {
     private var pageBytes: Int { key.settings.pageBytes }
     private var workers: Int { max(1, ProcessInfo.processInfo.activeProcessorCount) }
 
-    /// Copies pages into a new file, and makes it durable.
+    /// Copies pages into a new file, and syncs it to disk.
     ///
     /// - Parameters:
     ///   - name: The database, for errors.
     ///   - read: Reads from the database as of one moment; called on several threads.
-    ///   - path: The file to make; it must not exist.
-    ///   - reference: The file whose mode, owner and group it takes.
+    ///   - path: The file to create; it must not exist.
+    ///   - reference: The file whose mode, owner and group the new file gets.
     /// - Throws: ``StoreError`` `pageDamaged` for the first page that is not authentic, `CancellationError`,
     ///   ``SystemError``, what `read` throws.
     func copy(
@@ -44,14 +44,14 @@ struct PageTransfer: Sendable {
         try target.synchronize()
     }
 
-    /// Reads a file that nobody uses, authenticates every page and hashes the whole.
+    /// Reads a file that no process uses, authenticates every page and hashes the file.
     ///
     /// - Returns: The SHA-256 of the file, and the first page that is not authentic.
     func readBack(_ path: String) throws -> (sha256: [UInt8], badPage: UInt32?) {
         let file = OpenFile(try FileDescriptor(opening: path, .readOnly))
         let hash = Mutex<Result<[UInt8], any Error>?>(nil)
         let found = Mutex<Result<PageScan.Report, any Error>?>(nil)
-        // The hash cannot be divided among threads, but it can be made beside the other work.
+        // The hash cannot be divided among threads, but it can run beside the authentication.
         DispatchQueue.concurrentPerform(iterations: 2) { part in
             if part == 0 {
                 let result = Result { try sha256(of: file) }
@@ -106,6 +106,6 @@ struct PageTransfer: Sendable {
 }
 
 extension PageScan.Report {
-    /// The first page that is not what it should be.
+    /// The first page that is damaged, zero or missing.
     fileprivate var firstBad: UInt32? { (damaged + zero + missing).min() }
 }

@@ -1,15 +1,15 @@
 import StorePlatform
 import StoreSharing
 
-/// The folder in which a backup is made before it gets its name: a ``StagingDirectory`` that becomes the backup. It is taken
-/// for one by its manifest, which is written last.
+/// The folder in which a backup is made before it gets its name: a ``StagingDirectory`` that becomes the backup. The
+/// manifest, which is written last, makes it one.
 final class StagedBundle {
     let bundle: BackupBundle
     private let target: String
     private let directory: StagingDirectory
     private var isPublished = false
 
-    /// - Throws: ``StoreError`` `alreadyExists` when there is something at the target; ``SystemError``.
+    /// - Throws: ``StoreError`` `alreadyExists` when the target exists; ``SystemError``.
     init(for target: BackupBundle) throws {
         self.target = target.folder
         try Self.requireFree(target.folder)
@@ -22,9 +22,9 @@ final class StagedBundle {
         if !isPublished { directory.remove() }
     }
 
-    /// Gives the finished backup its name, durably.
+    /// Renames the finished backup to its name, durably.
     ///
-    /// - Returns: A notice when the backup has its name and the system did not confirm that this is on the disk.
+    /// - Returns: A notice when the backup has its name but the system did not confirm that the rename is on disk.
     @discardableResult
     func publish() throws -> String? {
         let files = [
@@ -42,8 +42,9 @@ final class StagedBundle {
         do {
             try AtomicFile.move(bundle.folder, to: target)
         } catch {
-            // It may have the name without being durable. A backup that is reported as failed must not be there: the same
-            // command, run again, would be refused. So it is taken back, and where that fails it is a backup.
+            // It may have the name without being durable. A backup that is reported as failed must not exist: the same
+            // command, run again, would be refused. So the rename is undone; where that fails, the backup counts as
+            // made.
             if try !Files.entryExists(bundle.folder) { try? AtomicFile.move(target, to: bundle.folder) }
             if try Files.entryExists(bundle.folder) { throw error }
             notice =
@@ -51,7 +52,7 @@ final class StagedBundle {
                 + "verify it before you rely on it (cipherctl backup verify)"
         }
         isPublished = true
-        // Where the lock file cannot be removed, the backup is one all the same.
+        // Where the lock file cannot be removed, the backup is valid all the same.
         directory.releaseRenamed(to: target)
         CrashPoint.reach(.backupPublished)
         return notice

@@ -7,10 +7,10 @@ import StoreSharing
 
 /// Makes a backup of a store that is in use.
 ///
-/// 1. A ``FrozenView`` keeps one moment; writers go on.
-/// 2. Its pages are authenticated and written into a folder beside the target, the log folded in.
-/// 3. The sidecar is read *behind* that moment, so that it is never older than what the database knows of it.
-/// 4. What was written is made durable, read back, authenticated, hashed, and opened by SQLite.
+/// 1. A ``FrozenView`` keeps one moment; writers continue.
+/// 2. Its pages are authenticated and written into a folder beside the target, with the WAL folded in.
+/// 3. The sidecar is read *after* that moment, so that it is never older than the database.
+/// 4. What was written is synced to disk, read back, authenticated, hashed, and opened by SQLite.
 /// 5. The manifest is written, which makes the folder a backup, and the folder gets its name.
 struct StoreBackup {
     let store: SharedStore
@@ -62,7 +62,7 @@ struct StoreBackup {
             try self.watch.check()
             throw StoreError.endedForRotation(paths.database, from: sidecar.epoch)
         }
-        // From here on the log may be begun anew.
+        // From here on the WAL may be reset.
         try view.close()
         return Copy(
             key: view.key, pages: view.databasePages, sidecar: sidecar, sidecarBytes: try sidecar.encoded(keys: keys))
@@ -91,7 +91,7 @@ struct StoreBackup {
 
     // MARK: The sidecar
 
-    /// The sidecar that belongs to the frozen pages: the present one, without the rotation that may be under way.
+    /// The sidecar that belongs to the frozen pages: the present one, without a rotation that is under way.
     private func sidecar(_ keys: SidecarKeys, of view: FrozenView) throws -> Sidecar {
         let files = SidecarFiles(databasePath: paths.database)
         guard let choice = try files.choose(files.read(), unlock: { _ in keys }) else { throw noKeys() }
@@ -122,7 +122,7 @@ struct StoreBackup {
 }
 
 extension FrozenView {
-    /// Reads pages at their place in the file.
+    /// Reads pages at their position in the file.
     func readBytes(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
         try read(firstPage: UInt32(offset / pageBytes) + 1, count: buffer.count / pageBytes, into: buffer)
         return buffer.count
@@ -130,12 +130,12 @@ extension FrozenView {
 }
 
 extension StoreConnections {
-    /// Whether accesses under way are to end, for a switch to a new key that waits no longer.
+    /// Whether accesses under way must end, because a switch to a new key no longer waits for them.
     fileprivate var endsAccesses: Bool { state.withLock { $0.hasEndedAccesses } }
 }
 
 extension ContentDigest {
-    /// The digest of bytes that are all there.
+    /// The digest of the given bytes.
     static func sha256(_ bytes: [UInt8]) throws -> [UInt8] {
         var digest = try ContentDigest()
         bytes.withUnsafeBytes { digest.update($0) }

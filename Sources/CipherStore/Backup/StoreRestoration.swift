@@ -6,18 +6,18 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// Makes a store from a backup, at a place where there is none, or in the place of one.
+/// Makes a store from a backup, at a free path or in place of an existing store.
 ///
 /// 1. The whole backup is verified.
-/// 2. Its database is copied beside the place (`<database>-restoring`), made durable, read back and hashed.
-/// 3. The place is locked: nobody opens, nobody has a lease, SQLite's bytes of a former database are free.
-/// 4. Former files get second names in a folder beside. From here on nobody opens the former store.
-/// 5. Former sidecar and log lose their names.
+/// 2. Its database is copied beside the path (`<database>-restoring`), synced to disk, read back and hashed.
+/// 3. The path is locked: no process opens it or has a lease, and SQLite's bytes of a former database are free.
+/// 4. Former files get second names in a folder beside. From here on no process opens the former store.
+/// 5. Former sidecar and WAL lose their names.
 /// 6. The sidecar of the backup is written, both copies.
-/// 7. The copy takes the database's name, in one step.
+/// 7. The copy is renamed to the database's name.
 ///
-/// A cut before step 4 leaves the former store as it was; a cut behind it a store that nobody can open, until the
-/// restoration is run again, which goes on from there.
+/// An interruption before step 4 leaves the former store as it was. An interruption after it leaves a store that cannot
+/// be opened until the restoration is run again, which resumes from there.
 struct StoreRestoration {
     let bundle: BackupBundle
     let paths: StorePaths
@@ -37,7 +37,7 @@ struct StoreRestoration {
         let reference = try Files.kind(paths.database) == .regular ? paths.database : bundle.databasePath
         let file = try LockFile(path: paths.lock, likeFile: reference)
         let deadline = ContinuousClock.now + Limits.restorationWait
-        // Changes of keys, rotations and other restorations are kept out all the time, openings only at the end.
+        // Key changes, rotations and other restorations are locked out all the time, openings only at the end.
         let admin = try file.lock(.admin, .exclusive, deadline: deadline, isCancelled: watch.isCancelled)
         defer { admin.release() }
         try copy(verified, likeFile: reference)
@@ -58,8 +58,8 @@ struct StoreRestoration {
             ].compactMap(\.self))
     }
 
-    /// What to tell when the store that was replaced is not the one that was backed up; nil when it is, and when its sidecar
-    /// does not tell.
+    /// A notice when the replaced store is not the one that was backed up; nil when it is, and when its sidecar does
+    /// not say.
     private func otherStore(than id: StoreID, in folder: String) -> String? {
         let copies = SidecarFiles(databasePath: folder + "/" + Files.name(of: paths.database)).read()
         let former = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.storeID }
@@ -103,10 +103,10 @@ struct StoreRestoration {
         }
     }
 
-    /// Puts the copy in the database's place while nobody can look.
+    /// Puts the copy in the database's place while no process can open it.
     ///
-    /// - Returns: The folder with the former files, nil when there were none; and what failed after the database had its
-    ///   name, from which on the store is restored.
+    /// - Returns: The folder with the former files, nil when there were none; and the error, if any, after the database
+    ///   had its name, from which on the store is restored.
     private func exchange(
         _ verified: VerifiedBundle, _ former: FormerFiles, _ file: LockFile
     ) throws -> (folder: String?, failure: (any Error)?) {
@@ -117,9 +117,9 @@ struct StoreRestoration {
         defer { lease.release() }
         let database = try lockFormer()
         defer { database?.release() }
-        // One that has not read yet holds no lock. Its first read would find the log of the store to come.
+        // A connection that has not read yet holds no lock. Its first read would find the WAL of the restored store.
         guard StoreHolders.strangers(of: paths.database).isEmpty else { throw inUse() }
-        // Something may have come while the database was copied, or a destruction may have been interrupted.
+        // A file may have appeared while the database was copied, or a destruction may have been interrupted.
         try MissingDatabase.requireNoDestruction(paths)
         try requireFree(former)
         try watch.check()
@@ -129,13 +129,13 @@ struct StoreRestoration {
             CrashPoint.reach(.restoreFormerKept)
             if isReplacing { try former.remove() }
             CrashPoint.reach(.restoreFormerRemoved)
-            // The database may not be there yet; its copy has its owner and mode already.
+            // The database may not exist yet; its copy already has its owner and mode.
             try SidecarFiles(databasePath: paths.database, likeFile: paths.restoring)
                 .write(verified.sidecar, keys: verified.keys)
             CrashPoint.reach(.restoreAnnounced)
             try AtomicFile.move(paths.restoring, to: paths.database)
         } catch {
-            // Where the copy has the database's name already, what failed is only the promise that it lasts.
+            // Where the copy already has the database's name, only the sync has failed.
             guard !Files.exists(paths.restoring) else {
                 try former.putBack(from: folder)
                 throw error
@@ -158,10 +158,10 @@ struct StoreRestoration {
             + "machine stops now, the restoration may have to be run again."
     }
 
-    /// Opens the store once for writing, which makes the WAL and its index: readers may not be able to. What SQLite sees of
-    /// the database was verified before it got its name.
+    /// Opens the store once for writing, which creates the WAL and its index: readers may not be able to. What SQLite
+    /// sees of the database was verified before it got its name.
     ///
-    /// - Returns: Why that could not be done, for a notice: the store is restored all the same.
+    /// - Returns: Why that failed, for a notice: the store is restored all the same.
     private func prepareReaders(_ keys: SidecarKeys) -> String? {
         var configuration = Configuration()
         configuration.persistentWAL = true
@@ -189,7 +189,7 @@ struct StoreRestoration {
 }
 
 extension [String] {
-    /// The words as a sentence has them: `a, b and c`.
+    /// The words as in a sentence: `a, b and c`.
     fileprivate var list: String {
         guard count > 1, let last else { return first ?? "" }
         return dropLast().joined(separator: ", ") + " and " + last

@@ -3,18 +3,18 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// Lets processes take turns with a file, as `NSFileCoordinator` does on Apple platforms.
+/// Serialises the access of processes to a file, as `NSFileCoordinator` does on Apple platforms.
 ///
 /// ```swift
 /// let coordinator = FileCoordinator(filePresenter: nil)
 /// let pool = try coordinator.coordinate(writingItemAt: url) { url in try openPool(at: url) }
 /// ```
 ///
-/// Any number of readers go together, a writer goes alone. A process that dies gives its turn back. The turn is a byte
-/// of `<file>-lock` that nothing else uses, so that any opening of a store may stand inside. A coordinator that already
-/// holds a turn for a file may ask for it again; two coordinators on one thread wait for each other.
+/// Any number of readers run together; a writer runs alone. The lock is a byte of `<file>-lock` that nothing else uses,
+/// so a coordination may contain any opening of a store. The kernel releases it when the process dies. A coordinator
+/// that already holds the lock of a file may ask for it again; two coordinators on one thread wait for each other.
 public final class FileCoordinator: Sendable {
-    /// How a file is about to be written; for the sake of existing code, all are alike.
+    /// How a file is about to be written; kept for existing code, all options mean the same.
     public struct WritingOptions: OptionSet, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
@@ -25,7 +25,7 @@ public final class FileCoordinator: Sendable {
         public static let contentIndependentMetadataOnly = WritingOptions(rawValue: 16)
     }
 
-    /// How a file is about to be read; for the sake of existing code, all are alike.
+    /// How a file is about to be read; kept for existing code, all options mean the same.
     public struct ReadingOptions: OptionSet, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
@@ -35,7 +35,7 @@ public final class FileCoordinator: Sendable {
         public static let forUploading = ReadingOptions(rawValue: 8)
     }
 
-    /// The longest wait for a turn.
+    /// The longest wait for the lock.
     public let timeout: Duration
     private let held = Mutex<[Turn: HeldLock]>([:])
 
@@ -48,14 +48,14 @@ public final class FileCoordinator: Sendable {
     ///
     /// - Parameters:
     ///   - filePresenter: Not used; existing code passes nil.
-    ///   - timeout: The longest wait for a turn.
+    ///   - timeout: The longest wait for the lock.
     public init(filePresenter: (any Sendable)? = nil, timeout: Duration = .seconds(60)) { self.timeout = timeout }
 
     // MARK: Swift's form
 
     /// Runs `body` while no other process reads or writes the file in coordination.
     ///
-    /// - Throws: The error of `body`, `StoreError.storeInUse` when the turn does not come in time, `SystemError`.
+    /// - Throws: The error of `body`, `StoreError.storeInUse` when the timeout passes, `SystemError`.
     public func coordinate<T>(
         writingItemAt url: URL, options: WritingOptions = [], byAccessor body: (URL) throws -> T
     ) throws -> T {
@@ -64,7 +64,7 @@ public final class FileCoordinator: Sendable {
 
     /// Runs `body` while no other process writes the file in coordination.
     ///
-    /// - Throws: The error of `body`, `StoreError.storeInUse` when the turn does not come in time, `SystemError`.
+    /// - Throws: The error of `body`, `StoreError.storeInUse` when the timeout passes, `SystemError`.
     public func coordinate<T>(
         readingItemAt url: URL, options: ReadingOptions = [], byAccessor body: (URL) throws -> T
     ) throws -> T {
@@ -75,7 +75,7 @@ public final class FileCoordinator: Sendable {
 
     /// Runs `writer` while no other process reads or writes the file in coordination.
     ///
-    /// - Parameter outError: Takes the error when the turn does not come; `writer` has not run then.
+    /// - Parameter outError: Receives the error when the lock is not acquired; `writer` has not run then.
     public func coordinate(
         writingItemAt url: URL, options: WritingOptions = [], error outError: UnsafeMutablePointer<NSError?>?,
         byAccessor writer: (URL) -> Void
@@ -85,7 +85,7 @@ public final class FileCoordinator: Sendable {
 
     /// Runs `reader` while no other process writes the file in coordination.
     ///
-    /// - Parameter outError: Takes the error when the turn does not come; `reader` has not run then.
+    /// - Parameter outError: Receives the error when the lock is not acquired; `reader` has not run then.
     public func coordinate(
         readingItemAt url: URL, options: ReadingOptions = [], error outError: UnsafeMutablePointer<NSError?>?,
         byAccessor reader: (URL) -> Void
@@ -103,13 +103,13 @@ public final class FileCoordinator: Sendable {
         }
     }
 
-    // MARK: Turns
+    // MARK: Locks
 
     private func takeTurn<T>(_ url: URL, _ kind: LockKind, _ body: () throws -> T) throws -> T {
         let path = url.path
         let turn = Turn(path: path, thread: CurrentThread.id)
         let outer = held.withLock { $0[turn] }
-        // What this thread holds covers a second request, unless that asks for more.
+        // The lock that this thread holds covers a second request, unless that needs an exclusive one.
         if let outer, outer.kind == .exclusive || kind == .shared { return try body() }
         let lock = try LockFile(path: path + "-lock", likeFile: path, allowsReadOnly: kind == .shared)
             .lock(.coordinator, kind, deadline: .now + timeout)

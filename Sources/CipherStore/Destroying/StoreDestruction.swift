@@ -8,31 +8,32 @@ import StoreSharing
 
 /// What a destruction removed.
 public struct DestructionReport: Sendable {
-    /// The database file, with every link on the way resolved.
+    /// The database file, with all links resolved.
     public let path: String
-    /// The files that were removed, in order. Temporary files that killed processes had left are not listed.
+    /// The files that were removed, in order. Temporary files left by killed processes are not listed.
     public let removed: [String]
-    /// What looks as if it belonged to the store and was left alone, and why: plain sentences.
+    /// What looks as if it belonged to the store and was kept, and why: plain sentences.
     public let notices: [String]
 }
 
 extension SharedStore {
-    /// Removes a store with every file that belongs to it, for good: database, write-ahead log, both copies of the sidecar,
-    /// what interrupted work left, lock file, and the key log last. No key is needed, only the right to write the directory.
+    /// Removes a store with every file that belongs to it, permanently: database, WAL, both copies of the sidecar,
+    /// leftovers of interrupted work, lock file, and the key log last. It needs no key, only write access to the
+    /// directory.
     ///
-    /// Nobody may have the store open, this process included. A destruction that was interrupted leaves a store that nobody
-    /// opens any more (`noSuchStore`, with the reason), and is completed by calling this again. Backups, the folders in which
-    /// restorations keep former files, and the original of an adoption are not touched. The lock file stays, with a notice,
-    /// while a process is inside `FileCoordinator` for the store, the caller included: others may wait for its turn. Files are
-    /// removed, not overwritten.
+    /// No process may have the store open, this one included. A destruction that was interrupted leaves a store that
+    /// cannot be opened any more (`noSuchStore`, with the reason), and is completed by calling this again. Backups, the
+    /// folders in which restorations keep former files, and the original of an adoption are not touched. The lock file
+    /// stays, with a notice, while a process is inside `FileCoordinator` for the store, the caller included: others may
+    /// wait for its lock. Files are removed, not overwritten.
     ///
     /// - Parameter path: The database file, not a link to it.
     /// - Returns: What was removed.
     /// - Throws: `StoreError` `noSuchStore` when there is nothing to remove, `storeInUse` with the holders' names,
-    ///   `notEncrypted`, `saltMissing` or `sidecarDamaged` for a file that is not known to be a store, `backupReadOnly` for
-    ///   the database of a backup, `alreadyExists` when something that is no file has the name of one, or when another database
-    ///   came to the place after a destruction was interrupted, `hardLinked`; `SystemError`. Nothing was changed then, unless the
-    ///   system refused in the middle.
+    ///   `notEncrypted`, `saltMissing` or `sidecarDamaged` for a file that is not known to be a store, `backupReadOnly`
+    ///   for the database of a backup, `alreadyExists` when something other than a file has the name of one, or when
+    ///   another database was created at the path after a destruction was interrupted, `hardLinked`; `SystemError`.
+    ///   Nothing was changed then, unless the system refused in the middle.
     @discardableResult
     public static func destroy(at path: String) throws -> DestructionReport {
         try StoreDestruction(path: path, paths: StorePaths(path)).run()
@@ -45,32 +46,32 @@ extension SharedStore {
 
 /// Removes a store.
 ///
-/// 1. What lies at the place is a store, or what an interrupted destruction left of one.
-/// 2. The place is locked: nobody opens it, nobody has a lease, SQLite's bytes of the database are free.
+/// 1. The path holds a store, or the leftovers of an interrupted destruction.
+/// 2. The path is locked: no process opens it or has a lease, and SQLite's bytes of the database are free.
 /// 3. The database is renamed to `<database>-destroying`: the commit point. From here on there is no store.
-/// 4. Log, journal, sidecars, copies and temporary files are removed, then the renamed database.
+/// 4. WAL, journal, sidecars, copies and temporary files are removed, then the renamed database.
 /// 5. The lock file, unless a `FileCoordinator` uses it, and, last of all, the key log are removed.
 ///
 /// Each step is durable before the next begins. An interruption before step 3 leaves the store as it was. After it,
-/// openers find `<database>-destroying` and say so (``MissingDatabase``).
+/// openings find `<database>-destroying` and report it (``MissingDatabase``).
 struct StoreDestruction {
-    /// The path as it was given.
+    /// The path as the caller gave it.
     let path: String
     let paths: StorePaths
 
     /// What there is to remove.
     private enum Found {
         case store
-        /// Files of a store that has no database, or none any more.
+        /// Files of a store whose database does not exist, or no longer.
         case remains
-        /// The lock file alone. What else has the name of a part of a store may belong to a database that was moved away.
+        /// The lock file alone. Other files with names of a store may belong to a database that was moved away.
         case lockFile
     }
 
     private var keyLog: KeyLog { KeyLog(databasePath: paths.database) }
     private var sidecars: SidecarFiles { SidecarFiles(databasePath: paths.database) }
 
-    /// What goes before the database, in this order. Without a sidecar nobody could open what is left.
+    /// What is removed before the database, in this order. Without a sidecar nobody could open what is left.
     private var companions: [String] {
         [paths.wal, paths.sharedMemory, paths.journal]
             + SidecarCopy.allCases.flatMap { [sidecars.path(of: $0), sidecars.setAsidePath(of: $0)] }
@@ -88,7 +89,7 @@ struct StoreDestruction {
         defer { opening.release() }
         guard let lease = try file.tryLock(.lease, .exclusive) else { throw inUse() }
         defer { lease.release() }
-        // Something may have come while the locks were waited for.
+        // A file may have appeared while this waited for the locks.
         let found = try requireStore(isLocked: true)
         let live = found == .store ? try LiveFiles.descriptor(of: paths.database) : nil
         if let live, try !live.tryLockSQLiteBytes() { throw inUse() }
@@ -102,10 +103,10 @@ struct StoreDestruction {
 
     // MARK: What is there
 
-    /// Refuses whatever is not known to be a store, or what is left of one.
+    /// Refuses anything that is not known to be a store or the remains of one.
     ///
-    /// - Parameter isLocked: Whether the place is locked, so that a lone lock file is that of a store which another
-    ///   destruction has removed meanwhile.
+    /// - Parameter isLocked: Whether the path is locked, so that a lone lock file is that of a store which another
+    ///   destruction has removed in the meantime.
     @discardableResult
     private func requireStore(isLocked: Bool) throws -> Found {
         try refuseBackup()
@@ -147,9 +148,9 @@ struct StoreDestruction {
     private func requireDatabase() throws {
         let live = try LiveFiles.descriptor(of: paths.database)
         let status = try live.status()
-        // Of an interrupted destruction: another program made an empty file since.
+        // Of an interrupted destruction: another program created an empty file since.
         if status.byteCount == 0, try Files.entryExists(paths.destroying) { return }
-        // Who put a database there does not mean it by completing the destruction of the former one.
+        // The user who put a database there does not mean it by completing the destruction of the former one.
         try MissingDatabase.requireNoDestruction(paths)
         guard status.linkCount <= 1 else {
             throw StoreError(
@@ -172,7 +173,7 @@ struct StoreDestruction {
         try requireEncrypted(live, byteCount: status.byteCount, isAnnounced: isAnnounced)
     }
 
-    /// Refuses a file beside a sidecar that is another program's.
+    /// Refuses a file beside a sidecar that belongs to another program.
     private func requireEncrypted(_ live: LiveFile, byteCount: Int, isAnnounced: Bool) throws {
         var first = [UInt8](repeating: 0, count: 4096)
         let count = try first.withUnsafeMutableBytes { try live.read(at: 0, into: $0) }
@@ -194,9 +195,9 @@ struct StoreDestruction {
             remedy: "Check the path. If it is to go, remove it yourself. Nothing was removed.")
     }
 
-    /// Without a database: what an interrupted destruction leaves, or somebody who removed the database alone.
+    /// Without a database: the leftovers of an interrupted destruction, or of a store whose database alone was removed.
     ///
-    /// A lock file says little: `FileCoordinator` makes one beside any file, and other programs make files of that name.
+    /// A lock file says little: `FileCoordinator` creates one beside any file, and other programs use that name.
     private func requireRemains(_ isLocked: Bool) throws -> Found {
         let signs = [paths.destroying, paths.sidecar, paths.sidecarBackup, keyLog.path]
         if try signs.contains(where: { try Files.entryExists($0) }) { return .remains }
@@ -239,7 +240,7 @@ struct StoreDestruction {
         }
         var notices = try removeCopies(&removed)
         try remove(keyLog.formerPath, &removed)
-        // No removal may outlast that of the database: openers tell by it what happened.
+        // The removal of the database must be the last to reach the disk: openings report by it what happened.
         try Files.synchronize(directory: folder)
         CrashPoint.reach(.destroyCompanionsRemoved)
         try removeDatabase(live)
@@ -257,7 +258,7 @@ struct StoreDestruction {
         removed.append(name)
     }
 
-    /// The copies of rotations and restorations, and what writers left that were killed.
+    /// Removes the copies of rotations and restorations, and temporary files left by killed writers.
     private func removeCopies(_ removed: inout [String]) throws(SystemError) -> [String] {
         var notices: [String] = []
         for name in [paths.rotationCopy, paths.restoring] {
@@ -286,10 +287,10 @@ struct StoreDestruction {
         live.giveUp()
     }
 
-    /// Whoever waits for the lock file makes a new one as soon as this one is gone, and may create a store. Its key log must
-    /// not be the one that is removed: that has given its name away before.
+    /// A process that waits for the lock file creates a new one as soon as this one is gone, and may create a store.
+    /// Its key log must not be removed: the key log of the destroyed store is renamed before.
     ///
-    /// - Returns: Why the lock file was left, where it was.
+    /// - Returns: Why the lock file was kept, where it was.
     private func removeLockAndKeyLog(
         _ file: LockFile, _ folder: String, _ removed: inout [String]
     ) throws(SystemError) -> [String] {
@@ -298,7 +299,7 @@ struct StoreDestruction {
         let notices = try removeLock(file, &removed)
         CrashPoint.reach(.destroyLockRemoved)
         guard let log else { return notices }
-        // A lock file that comes back after a power cut is known for a store's by the key log.
+        // A lock file that reappears after a power failure is recognised as a store's by the key log.
         try Files.synchronize(directory: folder)
         try Files.remove(log)
         removed.append(keyLog.path)
@@ -324,7 +325,7 @@ struct StoreDestruction {
         ]
     }
 
-    /// What looks as if it belonged to the store, and is a copy of its own.
+    /// What looks as if it belonged to the store, and is a separate copy.
     private func kept(in folder: String) throws(SystemError) -> [String] {
         let name = Files.name(of: paths.database)
         return try Files.names(inDirectory: folder).sorted().compactMap { found in

@@ -4,12 +4,12 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The lease of an open store through suspensions and switches to new keys: given back, taken again, and the store compared
-/// with what it was.
+/// The lease of an open store through suspensions and switches to new keys: it is released and acquired again, and the
+/// store is compared with what it was.
 final class LeaseKeeper: Sendable {
     private let paths: StorePaths
     private let isReadonly: Bool
-    /// Whether there is no lease: a backup is read without one.
+    /// Whether no lease is used: a backup is read without one.
     private let isImmutable: Bool
     private let label: String
     private let state: Mutex<State>
@@ -17,7 +17,7 @@ final class LeaseKeeper: Sendable {
     private struct State {
         var lease: Lease?
         var identity: StoreIdentity
-        /// The file that is open, or was.
+        /// The file that is open, or was open last.
         var file: FileIdentity?
     }
 
@@ -29,21 +29,22 @@ final class LeaseKeeper: Sendable {
         state = Mutex(State(lease: lease, identity: identity, file: try Files.identity(paths.database)))
     }
 
-    /// Who the store is, as it was last opened.
+    /// The identity of the store when it was last opened.
     var identity: StoreIdentity { state.withLock { $0.identity } }
 
     /// Whether the lease is held.
     var isHeld: Bool { state.withLock { $0.lease != nil } }
 
-    /// Takes the lease out of the keeper's hands, to be given back.
+    /// Removes the lease from the keeper; the caller releases it.
     func detach() -> Lease? { state.withLock { $0.lease.take() } }
 
     func releaseNow() { detach()?.release() }
 
-    /// Takes the lease again, unless it is there.
+    /// Acquires the lease again, unless it is held.
     ///
     /// - Parameter wait: Whether to wait for a switch to a new key to end.
-    /// - Throws: As ``verify()``; `storeInUse` while the lease is not to be had, `CancellationError` when it was overtaken.
+    /// - Throws: As ``verify()``; `storeInUse` while the lease is not available, `CancellationError` when the wait is
+    ///   no longer needed.
     func retake(_ wait: DatabaseSuspension.Wait) throws {
         if isHeld { return }
         let taken = try take(label: label, wait)
@@ -54,11 +55,11 @@ final class LeaseKeeper: Sendable {
         former?.release()
     }
 
-    /// Takes a lease for one access alone.
+    /// Acquires a lease for one access alone.
     func takeForAccess(_ wait: DatabaseSuspension.Wait) throws -> Lease? { try take(label: nil, wait) }
 
     private func take(label: String?, _ wait: DatabaseSuspension.Wait) throws -> Lease? {
-        // Where the directory is gone there is no lock file either; behind the lock it is asked again.
+        // Where the directory is gone there is no lock file either. Checked again once the lock is held.
         guard try Files.identity(paths.database) != nil else { throw StoreError.moved(paths.database) }
         if isImmutable { return nil }
         switch wait {
@@ -68,19 +69,19 @@ final class LeaseKeeper: Sendable {
         }
     }
 
-    /// Compares the store with what it was; for one who holds a lease.
+    /// Compares the store with what it was; the caller holds a lease.
     ///
-    /// - Throws: `StoreError`: `storeMoved` when another file has its name, `keyRotated` when it has a key that this
+    /// - Throws: `StoreError`: `storeMoved` when the path names another file, `keyRotated` when it has a key that this
     ///   process cannot know.
     func verify() throws {
         let (identity, file) = state.withLock { ($0.identity, $0.file) }
         let copies = SidecarFiles(databasePath: paths.database).read()
         let sidecars = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
-        // Copies that cannot be read are a matter of the opening.
+        // Copies that cannot be read are left to the opening.
         let sidecar = sidecars.max { $0.generation < $1.generation }
         if let sidecar, sidecar.storeID != identity.storeID { throw StoreError.moved(paths.database) }
         let epoch = sidecar?.epoch ?? identity.epoch
-        // A rotation gives the store a new file, and counts the epoch on.
+        // A rotation gives the store a new file and increments the epoch.
         if epoch == identity.epoch {
             guard try Files.identity(paths.database) == file else { throw StoreError.moved(paths.database) }
         } else if identity.isDirect {
@@ -88,7 +89,7 @@ final class LeaseKeeper: Sendable {
         }
     }
 
-    /// Takes note of who the store is now that it was opened again.
+    /// Records the identity of the store after it was opened again.
     func adopt(_ identity: StoreIdentity) throws {
         let file = try Files.identity(paths.database)
         state.withLock { state in
@@ -99,7 +100,7 @@ final class LeaseKeeper: Sendable {
 }
 
 extension StoreError {
-    /// The store has another key than the one it was opened with.
+    /// The store has another key than the one with which it was opened.
     static func rotated(_ path: String, from: UInt64, to: UInt64) -> StoreError {
         StoreError(
             .keyRotated(from: from, to: to),
@@ -108,7 +109,7 @@ extension StoreError {
             remedy: "Reopen the store; the key source will be asked again.")
     }
 
-    /// A long read or a snapshot stood in the way of a switch to a new key.
+    /// A long read or a snapshot was ended for a switch to a new key.
     static func endedForRotation(_ path: String, from: UInt64) -> StoreError {
         StoreError(
             .keyRotated(from: from, to: from + 1),

@@ -2,14 +2,14 @@ import Foundation
 import StorePlatform
 import StoreSharing
 
-/// A directory in which files are made and verified before they are put in place: beside the target, so that putting them
-/// in place is a link or a rename within one filesystem.
+/// A directory in which files are created and verified before they are put in place: beside the target, so that putting
+/// them in place is a link or a rename within one filesystem.
 ///
-/// Its name is `<target>.<purpose>-<pid>-<8 hex digits>`. It belongs to whoever holds the lock of the lock file in it: its
-/// maker while the work lasts, and whoever removes it after a crash. A directory is made before it can be locked, so another
-/// process may lock or remove it in between. Then it is that process's, and the maker makes another one.
+/// Its name is `<target>.<purpose>-<pid>-<8 hex digits>`. It belongs to the process that holds the lock of the lock
+/// file in it: its maker during the work, and the process that removes it after a crash. A directory exists before it
+/// can be locked, so another process may lock or remove it in between. The maker then leaves it and makes another one.
 package final class StagingDirectory: Sendable {
-    /// What is being made, as it stands in the directory's name.
+    /// What is being made, as part of the directory's name.
     package enum Purpose: String, CaseIterable, Sendable {
         case importing
         case adopting
@@ -17,10 +17,10 @@ package final class StagingDirectory: Sendable {
         /// A backup; the directory itself gets the name of the target.
         case backup = "partial"
 
-        /// The file in the directory whose lock says that it is in use.
+        /// The file in the directory whose lock shows that it is in use.
         package var lockName: String { self == .backup ? "backup.lock" : "import.lock" }
 
-        /// Whether a file of this name may be removed with the directory. What a backup did not make, it leaves alone.
+        /// Whether a file of this name may be removed with the directory. Files that a backup did not create are kept.
         fileprivate func owns(_ name: String) -> Bool { self != .backup || BackupBundle.isOwn(name) }
     }
 
@@ -29,8 +29,8 @@ package final class StagingDirectory: Sendable {
     private let lock: HeldLock
 
     /// - Parameters:
-    ///   - target: What the finished work is to be called.
-    ///   - afterMaking: Called when a directory is made and not yet locked, where tests take it away.
+    ///   - target: The path that the finished work gets.
+    ///   - afterMaking: Called when a directory exists and is not locked yet, where tests remove it.
     /// - Throws: `SystemError`; no directory is left then.
     package init(for target: String, _ purpose: Purpose, afterMaking: (String) throws -> Void = { _ in }) throws {
         self.purpose = purpose
@@ -46,7 +46,7 @@ package final class StagingDirectory: Sendable {
         }
     }
 
-    /// Locks a directory just made; nil when another process has locked or removed it.
+    /// Locks a new directory; nil when another process has locked or removed it.
     private static func lock(_ path: String, _ purpose: Purpose) throws -> HeldLock? {
         do {
             return try LockFile(path: path + "/" + purpose.lockName, likeFile: nil).tryLock(.admin, .exclusive)
@@ -65,25 +65,25 @@ package final class StagingDirectory: Sendable {
 
     /// Releases the directory after it was renamed to the target, and removes its lock file there.
     package func releaseRenamed(to target: String) {
-        // Not before: a directory that is being made is recognised by it.
+        // Not earlier: the lock file shows that a directory is being made.
         try? Files.remove(target + "/" + purpose.lockName)
         lock.release()
     }
 
     // MARK: Directories of processes that were killed
 
-    /// Removes what others left for a target that were killed while they worked.
+    /// Removes the directories for a target whose makers were killed.
     ///
     /// - Parameter beforeRemoving: Called with each directory, under its lock.
     /// - Returns: The directories that were removed.
-    /// - Throws: `SystemError` where the directory around the target cannot be read; what `beforeRemoving` throws.
+    /// - Throws: `SystemError` where the parent directory of the target cannot be read; what `beforeRemoving` throws.
     @discardableResult
     package static func removeAbandoned(
         for target: String, _ purpose: Purpose, beforeRemoving: (String) throws -> Void = { _ in }
     ) throws -> [String] {
         try directories(for: target, purpose).compactMap { path, _ in
-            // A lock file that is missing is made: its maker was killed before it had made one, or is about to make it,
-            // and finds then that the directory is not its own.
+            // A missing lock file is created: its maker was killed before it created one, or is about to create it and
+            // then finds that the directory is not its own.
             let file = try? LockFile(path: "\(path)/\(purpose.lockName)", likeFile: nil)
             guard let lock = (try? file?.tryLock(.admin, .exclusive)) ?? nil else { return nil }
             defer { lock.release() }
@@ -111,7 +111,7 @@ package final class StagingDirectory: Sendable {
         }
     }
 
-    /// The process that made a directory, by its name; nil when it is no staging directory of this target.
+    /// The process that made a directory, from its name; nil when it is not a staging directory of this target.
     static func process(ofName name: String, target: String, _ purpose: Purpose) -> Int32? {
         let beginning = "\(target).\(purpose.rawValue)-"
         guard name.hasPrefix(beginning) else { return nil }
@@ -120,17 +120,17 @@ package final class StagingDirectory: Sendable {
         return Int32(parts[0])
     }
 
-    /// Removes the files in a directory, its lock file last, and the directory where nothing is left in it.
+    /// Removes the files in a directory, its lock file last, and the directory if it is empty then.
     private static func removeContents(of path: String, _ purpose: Purpose) {
         for name in (try? Files.names(inDirectory: path)) ?? [] where name != purpose.lockName && purpose.owns(name) {
             removeTwice("\(path)/\(name)")
         }
         removeTwice("\(path)/\(purpose.lockName)")
-        // Only where it is empty: who has made a lock file in it since is its owner now.
+        // Only if it is empty: a process that has created a lock file in it since is its owner now.
         try? Files.removeDirectory(path)
     }
 
-    /// A disk may refuse once what it does the next time.
+    /// A disk may refuse a removal once and perform it the next time.
     private static func removeTwice(_ path: String) {
         for _ in 0..<2 where (try? Files.remove(path)) != nil { return }
     }
@@ -154,7 +154,7 @@ package final class StagingDirectory: Sendable {
         }
     }
 
-    /// What Foundation reports, as the system's own error.
+    /// Foundation's error as the system's own error.
     private static func systemError(_ call: String, _ path: String, _ error: any Error) -> SystemError {
         let number = ((error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError)?.code
         return SystemError(call: call, path: path, errorNumber: number.map { Int32(clamping: $0) } ?? EACCES)

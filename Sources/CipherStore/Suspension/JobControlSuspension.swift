@@ -3,12 +3,12 @@ import Foundation
 import StorePlatform
 import Synchronization
 
-/// Suspends every open store of the process before it is stopped by its terminal (Ctrl-Z, SIGTSTP), and resumes them
-/// when it goes on (SIGCONT), so that a stopped process keeps nobody from writing.
+/// Suspends every open store of the process before its terminal stops it (Ctrl-Z, SIGTSTP), and resumes them when it
+/// continues (SIGCONT), so that a stopped process keeps nobody from writing.
 ///
-/// Call ``begin()`` once, early. A handler of SIGTSTP that the program has by then is called behind the suspension; a
-/// program that ignores the signal goes on ignoring it. Nothing can be done before SIGSTOP, the freezer of a control group
-/// or the pause of a virtual machine: they come without notice.
+/// Call ``begin()`` once, early. A handler of SIGTSTP that the program has installed by then is called after the
+/// suspension; a program that ignores the signal continues to ignore it. Nothing can be done before SIGSTOP, the
+/// freezer of a control group or the pause of a virtual machine: they come without notice.
 public enum JobControlSuspension {
     private static let stores = Mutex<[Entry]>([])
 
@@ -16,8 +16,8 @@ public enum JobControlSuspension {
         weak var store: SharedStore?
     }
 
-    /// From here on the process is suspended before it stops. Databases that observe `Database.suspendNotification` are
-    /// told by that.
+    /// From here on the process is suspended before it stops. Databases that observe `Database.suspendNotification`
+    /// receive that notification.
     ///
     /// - Throws: `SystemError` when the signal cannot be handled.
     public static func begin() throws {
@@ -33,19 +33,19 @@ public enum JobControlSuspension {
         thread.start()
     }
 
-    /// Does something in whose middle the process must not be stopped by its terminal; keep it short.
+    /// Runs code during which the terminal must not stop the process; keep it short.
     public static func withoutStopping<T>(_ body: () throws -> T) rethrows -> T {
         try JobControl.withoutStopping(body)
     }
 
-    /// - Returns: The stores that were suspended, and not by somebody else before.
+    /// - Returns: The stores that this call suspended, without those that were suspended before.
     private static func stop() -> [SharedStore] {
         var suspended: [SharedStore] = []
         JobControl.stop {
             let deadline = ContinuousClock.now + Limits.stopWait
             NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
             for store in stores.withLock({ $0.compactMap(\.store) }) {
-                // One that observes the notification is suspended by now, and proves it here.
+                // One that observes the notification is suspended already, and is verified here.
                 if store.isSuspended && !store.configuration.observesSuspensionNotifications { continue }
                 suspended.append(store)
                 store.suspendNow(deadline: deadline)

@@ -4,28 +4,28 @@ import StorePlatform
 import StoreSharing
 
 extension SharedStore {
-    /// Suspends the store: gives back every lock that another process could wait for, and refuses writes until
+    /// Suspends the store: releases every lock that another process could wait for, and refuses writes until
     /// ``resume()``.
     ///
-    /// What runs is interrupted (`SQLITE_INTERRUPT`), an open transaction is rolled back, what waits for a lock, a
-    /// connection or its turn throws `SQLITE_ABORT` "Database is suspended", and so does every later write. Reads go on;
-    /// each holds the lease for its own length. The store is suspended whether or not it observes notifications; of
-    /// several suspensions and resumptions, the last one holds.
+    /// Running statements are interrupted (`SQLITE_INTERRUPT`) and an open transaction is rolled back. Every wait for a
+    /// lock, a connection or the write slot throws `SQLITE_ABORT` "Database is suspended", and so does every later
+    /// write. Reads continue; each holds the lease while it runs. The store is suspended whether or not it observes
+    /// notifications; of several suspensions and resumptions, the last one counts.
     ///
-    /// - Parameter deadline: When to stop waiting for what cannot be interrupted, such as a function of the program's own
-    ///   inside SQL.
+    /// - Parameter deadline: When to stop waiting for what cannot be interrupted, such as a function of the program's
+    ///   own inside SQL.
     /// - Returns: What was done, and what is proven, by the system's own table of locks where there is one.
     @discardableResult
     public func suspend(deadline: ContinuousClock.Instant = .now + .seconds(5)) async -> SuspensionReport {
         await withCheckedContinuation { continuation in
-            // Waiting for calls into SQLite is no work for the threads of tasks.
+            // Waiting for calls into SQLite must not block the threads of tasks.
             DispatchQueue.global(qos: .userInitiated).async { [self] in
                 continuation.resume(returning: suspendNow(deadline: deadline))
             }
         }
     }
 
-    /// Suspends the store, and waits for what cannot be interrupted for as long as this.
+    /// Suspends the store, and waits at most this long for what cannot be interrupted.
     @discardableResult
     public func suspend(deadline: Duration) async -> SuspensionReport { await suspend(deadline: .now + deadline) }
 
@@ -36,7 +36,7 @@ extension SharedStore {
         var outcome = suspension.suspend(until: deadline)
         while true {
             let (held, proof) = heldLocks(outcome)
-            // A read keeps the lease; a write that was interrupted gives it back as soon as it has ended.
+            // A read keeps the lease; a write that was interrupted releases it as soon as it has ended.
             let isReleased = held.isEmpty || (held == [.lease] && connections.isReading)
             let isOver = isReleased || ContinuousClock.now >= deadline || !suspension.isSuspended
             if isOver {
@@ -62,9 +62,9 @@ extension SharedStore {
         return ((outcome.stillHeld > 0 ? [.connection] : []) + own, .ownState)
     }
 
-    /// Ends the suspension. The store takes its lease again, and is compared with what it was before any access: when
-    /// another file has its name, accesses throw `StoreError.storeMoved`, and `StoreError.keyRotated` when it has another
-    /// key by now.
+    /// Ends the suspension. The store acquires its lease again, and is compared with what it was before any access:
+    /// accesses throw `StoreError.storeMoved` when the path names another file, and `StoreError.keyRotated` when the
+    /// store has another key.
     public func resume() { suspension.resume() }
 
     /// Whether the store is suspended.

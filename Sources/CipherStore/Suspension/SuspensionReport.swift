@@ -1,13 +1,13 @@
 import StorePlatform
 import StoreSharing
 
-/// What a suspension of a store did, and how it is known that no lock is left.
+/// What a suspension of a store did, and how it is proven that no lock is left.
 public struct SuspensionReport: Sendable, Equatable {
-    /// How it is known.
+    /// How the result is known.
     public enum Proof: Sendable, Equatable {
-        /// The system's own table of locks shows none of this process on the store's files.
+        /// The system's own table of locks shows no lock of this process on the store's files.
         case systemLockTable
-        /// The library's own state says so; the system has no such table, or it does not show these files.
+        /// The library's own state says so; the system has no such table, or the table does not show these files.
         case ownState
     }
 
@@ -19,9 +19,9 @@ public struct SuspensionReport: Sendable, Equatable {
         case checkpoint
         /// SQLite's lock on the database file itself, as without WAL.
         case databaseFile
-        /// The turn to write, as the table of holders tells.
+        /// The write slot, as the table of holders shows it.
         case turn
-        /// A lock that a connection has by the library's own state.
+        /// A lock that a connection has according to the library's own state.
         case connection
         /// The store is being opened, created or migrated.
         case opening
@@ -30,9 +30,9 @@ public struct SuspensionReport: Sendable, Equatable {
     }
 
     /// Whether this process holds no lock on the store's files that a writer, a checkpoint or the opening of another
-    /// process would wait for. A read under way may keep the lease for its own length.
+    /// process would wait for. A read under way may keep the lease until it ends.
     public var isReleased: Bool { heldLocks.allSatisfy { $0 == .lease } }
-    /// How it is known.
+    /// How the result is known.
     public let proof: Proof
     /// What is still held.
     public let heldLocks: [HeldLock]
@@ -54,13 +54,13 @@ extension SuspensionReport: CustomStringConvertible {
     }
 }
 
-/// The locks of this process on the files of a store, as the system's table tells them.
+/// The locks of this process on the files of a store, from the system's table of locks.
 enum LockProof {
-    /// - Parameter isShown: Whether the table is known to show these files, so that it can say that nothing is held.
-    /// - Returns: What is held; nil where the table cannot be had or does not show these files.
+    /// - Parameter isShown: Whether the table is known to show these files, so that no entry means no lock.
+    /// - Returns: The held locks; nil where the table is not available or does not show these files.
     static func heldLocks(on database: String, isShown: Bool = false) -> [SuspensionReport.HeldLock]? {
         guard let onDatabase = own(database), let onIndex = own(database + "-shm") else { return nil }
-        // An open connection always has a lock on the file: without any, the table does not tell of it.
+        // An open connection always has a lock on the file: if none shows, the table does not cover the file.
         guard isShown || !onDatabase.isEmpty else { return nil }
         var held: [SuspensionReport.HeldLock] = []
         let exclusive = onIndex.filter { $0.kind == .exclusive }

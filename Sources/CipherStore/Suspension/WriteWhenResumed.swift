@@ -2,13 +2,13 @@ import CipherDatabase
 import StorePlatform
 
 extension SharedStore {
-    /// Writes in a transaction as soon as the store is not suspended, and once more when a suspension undoes it.
+    /// Writes in a transaction as soon as the store is not suspended, and again when a suspension rolls it back.
     ///
-    /// So `updates` may run several times, each time in a new transaction; what it does beside the database has to bear
+    /// `updates` may run several times, each time in a new transaction; its effects outside the database must allow
     /// that.
     ///
     /// - Parameters:
-    ///   - attempts: How often `updates` may be undone by a suspension before its error is thrown on.
+    ///   - attempts: How often a suspension may roll back `updates` before its error is rethrown.
     ///   - updates: Writes.
     /// - Throws: The error of `updates`, `DatabaseError`, `CancellationError`; `StoreError` when the store was closed,
     ///   moved or given another key meanwhile.
@@ -23,7 +23,7 @@ extension SharedStore {
                 return try await write(updates)
             } catch let error as DatabaseError where error.isInterruptionError {
                 left -= 1
-                // Interrupted by something else, or undone too often.
+                // Interrupted by something else, or rolled back too often.
                 if left == 0 || (suspension.count == suspensions && !suspension.isSuspended) { throw error }
             }
         }
@@ -46,7 +46,7 @@ extension SharedStore {
         if !isSuspended { return }
         let wait = SingleWait<Void>()
         let ticket = suspension.whenResumed { wait.end(()) }
-        // A cancelled wait would otherwise stay with the store until its resumption.
+        // A cancelled wait would otherwise stay registered with the store until its resumption.
         defer { if let ticket { suspension.cancelWait(ticket) } }
         await wait.value(whenCancelled: ())
         try Task.checkCancellation()

@@ -1,16 +1,16 @@
 import Synchronization
 
-/// The gate in front of every access of a shared store: one word that counts the accesses under way and says whether
-/// newcomers pass. So an access costs two atomic operations as long as nobody wants the store for himself.
+/// The gate before every access of a shared store: one word that counts the accesses under way and says whether
+/// newcomers pass. So an access costs two atomic operations while no process asks for the file.
 struct AccessGate: ~Copyable, Sendable {
     private let word = Atomic<UInt>(0)
-    /// Set while newcomers do not pass.
+    /// Set while newcomers may not pass.
     private static let shut: UInt = 1 << (UInt.bitWidth - 1)
 
     /// Counts an access.
     ///
-    /// - Returns: Whether it passes. One that does not has to be taken back with ``leave()``, or is let in by whoever knows
-    ///   the reason why the gate is shut.
+    /// - Returns: Whether it passes. One that does not must be undone with ``leave()``, unless a caller that knows why
+    ///   the gate is shut admits it.
     @inline(__always)
     borrowing func enter() -> Bool { word.wrappingAdd(1, ordering: .acquiring).oldValue & Self.shut == 0 }
 
@@ -31,6 +31,6 @@ struct AccessGate: ~Copyable, Sendable {
         }
     }
 
-    /// Accesses under way; one that is about to be taken back may be among them.
+    /// Accesses under way; one that is about to be undone may be among them.
     borrowing func count() -> UInt { word.load(ordering: .acquiring) & ~Self.shut }
 }

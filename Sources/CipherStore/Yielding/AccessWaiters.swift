@@ -1,13 +1,14 @@
 import StorePlatform
 import Synchronization
 
-/// Those who wait at the gate of a shared store: threads, tasks, and accesses that nobody waits for.
+/// The accesses that wait at the gate of a shared store: those of threads, of tasks, and those without a waiting
+/// caller.
 final class AccessWaiters: Sendable {
     /// An access to be run later, on whatever thread.
     typealias Postponed = @Sendable () -> Void
 
     private struct State {
-        /// Counts what may let somebody in, so that nobody begins to wait for what has just happened.
+        /// Counts events that may admit a waiter, so that nobody begins to wait for an event that has just happened.
         var changes = 0
         var waits: [Int: SingleWait<Result<Void, any Error>>] = [:]
         var lastTicket = 0
@@ -15,13 +16,13 @@ final class AccessWaiters: Sendable {
 
     private let state = Mutex(State())
 
-    /// Counts what may let somebody in.
+    /// Counts events that may admit a waiter.
     var changes: Int { state.withLock { $0.changes } }
 
-    /// How many wait.
+    /// The number of waiters.
     var count: Int { state.withLock { $0.waits.count } }
 
-    /// Lets those who wait look again, or throw.
+    /// Makes the waiters check again, or throw.
     func wake(_ error: (any Error)? = nil) {
         let waits = state.withLock { state in
             state.changes += 1
@@ -31,7 +32,7 @@ final class AccessWaiters: Sendable {
         for wait in waits { wait.end(error.map { .failure($0) } ?? .success(())) }
     }
 
-    /// Begins a wait, unless something has changed since `changes` were looked at.
+    /// Begins a wait, unless something has changed since `changes` was read.
     private func begin(since changes: Int) -> (ticket: Int, wait: SingleWait<Result<Void, any Error>>)? {
         state.withLock { state in
             guard state.changes == changes else { return nil }
@@ -44,7 +45,7 @@ final class AccessWaiters: Sendable {
 
     /// Blocks the thread until something changes.
     ///
-    /// - Parameter changes: The count that was looked at; with another one it returns at once.
+    /// - Parameter changes: The count that was read; if it has changed, the call returns at once.
     func wait(since changes: Int) throws {
         try begin(since: changes)?.wait.wait().get()
     }

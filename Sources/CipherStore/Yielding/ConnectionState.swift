@@ -1,16 +1,16 @@
-/// Where the connections of a shared store stand between open and given up. It does nothing itself: it answers what is to
-/// be done.
+/// The state of a shared store's connections, from open to given up. It does no I/O: it returns the next action.
 ///
-/// They are given up for one who asks for the file, and while the store is suspended and nobody reads. Events may come
-/// from any thread and in any order, also late ones of a step that another event has overtaken.
+/// The connections are given up for a process that asks for the file, and while the store is suspended and nobody
+/// reads. Events may come from any thread and in any order, also late events of a step that another event has
+/// overtaken.
 enum ConnectionState: Equatable, Sendable {
-    /// Everybody is let in.
+    /// All accesses are admitted.
     case open
-    /// The accesses under way are waited for; whether newcomers are let in, the cause says.
+    /// Waiting for the accesses under way to end; the cause says whether newcomers are admitted.
     case draining(YieldCause)
     /// One thread closes the connections.
     case closing(YieldCause)
-    /// There are no connections. Without a cause the next access opens them.
+    /// There are no connections. When the cause is empty, the next access opens them.
     case away(YieldCause)
     /// One thread opens them.
     case reopening(YieldCause)
@@ -20,25 +20,25 @@ enum ConnectionState: Equatable, Sendable {
     case closed
 
     enum Event: Equatable, Sendable {
-        /// Somebody asks for the file.
+        /// A process asks for the file.
         case ask
-        /// He has it back in its place, or does not want it any more, or has died.
+        /// The process that asked has replaced the file, no longer wants it, or has died.
         case withdraw
-        /// The store is suspended: what nobody uses is given up.
+        /// The store is suspended: unused connections are given up.
         case suspend
-        /// The suspension ends, and the lease is there again.
+        /// The suspension has ended, and the lease is held again.
         case resume
         /// The last access under way has ended.
         case drained
         /// The connections are closed.
         case gone
-        /// A connection could not be closed, since something of it is still used.
+        /// A connection could not be closed, since something of it is still in use.
         case stuck
         /// The connections are open.
         case reopened
         /// They could not be opened: the next access tries again.
         case postponed
-        /// They never can be: the key is another one.
+        /// They can never be opened: the key is another one.
         case lost
         case close
     }
@@ -48,19 +48,19 @@ enum ConnectionState: Equatable, Sendable {
         case drain
         /// Close them, on this thread.
         case close
-        /// Give the lease back.
+        /// Release the lease.
         case release
-        /// Take the lease and open the connections, on this thread.
+        /// Acquire the lease and open the connections, on this thread.
         case reopen
-        /// Let those who wait look again.
+        /// Make the waiters check again.
         case admit
-        /// Let those who wait throw.
+        /// Make the waiters throw.
         case disappoint
         /// Close the connections that came too late, for good.
         case discard
     }
 
-    /// What becomes of one who wants in while the gate is shut.
+    /// The decision about an access that arrives while the gate is shut.
     enum Admission: Equatable, Sendable {
         case enter
         case wait
@@ -106,7 +106,7 @@ enum ConnectionState: Equatable, Sendable {
         case .draining(let cause):
             let rest = cause.subtracting(old)
             self = rest.isEmpty ? .open : .draining(rest)
-            // Another cause may let in whom this one kept waiting.
+            // Another cause may admit an access that this one kept waiting.
             return .admit
         case .closing(let cause): self = .closing(cause.subtracting(old))
         case .away(let cause):
@@ -119,7 +119,7 @@ enum ConnectionState: Equatable, Sendable {
             return rest.contains(.request) ? .release : .admit
         case .reopening(let cause): self = .reopening(cause.subtracting(old))
         case .failed:
-            // Whoever resumes a store wants to know whether it can be used by now.
+            // The caller that resumes a store wants to know whether it can be used.
             guard old == .suspension else { return nil }
             self = .reopening([])
             return .reopen
@@ -136,8 +136,8 @@ enum ConnectionState: Equatable, Sendable {
             self = cause.isEmpty ? .reopening([]) : .away(cause)
             return cause.isEmpty ? .reopen : .release
         case (.closing(let cause), .stuck):
-            // Who asked does not get the file: he sees that the lease is still held. Suspended, the next end of an access
-            // tries again.
+            // The requesting process does not get the file: it sees that the lease is still held. While suspended, the
+            // next end of an access tries again.
             let rest = cause.subtracting(.request)
             self = rest.isEmpty ? .open : .draining(rest)
             return .admit
@@ -160,7 +160,7 @@ enum ConnectionState: Equatable, Sendable {
         }
     }
 
-    /// Decides about one who wants in while the gate is shut.
+    /// Decides about an access that arrives while the gate is shut.
     mutating func admit() -> Admission {
         switch self {
         case .open: return .enter
@@ -179,8 +179,8 @@ enum ConnectionState: Equatable, Sendable {
 struct YieldCause: OptionSet, Hashable, Sendable {
     let rawValue: UInt8
 
-    /// Somebody asks for the file: nobody is let in.
+    /// A process asks for the file: no access is admitted.
     static let request = YieldCause(rawValue: 1)
-    /// The store is suspended: reads are let in, and the last of them closes.
+    /// The store is suspended: reads are admitted, and the last of them closes the connections.
     static let suspension = YieldCause(rawValue: 2)
 }

@@ -1,7 +1,7 @@
 import CipherDatabase
 import StoreSharing
 
-/// An access of a shared store that was let in: the pool that it uses, which stays open until it has ended.
+/// An admitted access of a shared store, with the pool that it uses, which stays open until the access ends.
 struct StoreAccess: Sendable {
     let pool: DatabasePool
     /// The lease of an access during a suspension, when the store itself has none.

@@ -4,10 +4,10 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-// The way of an access through the gate.
+// How an access passes the gate.
 
 extension StoreConnections {
-    /// Lets an access of this thread in, which waits while the store is given up.
+    /// Admits an access of this thread, which waits while the store is given up.
     ///
     /// - Parameter isWrite: Whether it is refused at once while the store is suspended.
     /// - Throws: `StoreError` `storeClosed`, `keyRotated`, `storeMoved`, `storeInUse` and the errors of opening.
@@ -17,12 +17,12 @@ extension StoreConnections {
         return try enterSlowly(isWrite)
     }
 
-    /// Lets an access of this task in, which waits without blocking a thread.
+    /// Admits an access of this task, which waits without blocking a thread.
     func enter(isWrite: Bool = false) async throws -> StoreAccess {
         if gate.enter(), let pool = current { return StoreAccess(pool) }
         retreat()
         while true {
-            // Locks and files are no work for the threads of tasks.
+            // Locks and file access must not block the threads of tasks.
             let outcome = try await withCheckedThrowingContinuation {
                 (waiting: CheckedContinuation<Attempt, any Error>) in
                 DispatchQueue.global().async { [self] in
@@ -51,11 +51,11 @@ extension StoreConnections {
             return
         }
         if isLast { drained() }
-        // Behind the connections: with a lease nobody takes the file away.
+        // After the connections are closed: while a lease is held nobody replaces the file.
         lease?.release()
     }
 
-    /// Takes an access back that was counted and not let in.
+    /// Undoes the count of an access that was not admitted.
     private func retreat() {
         if gate.leave() { drained() }
     }
@@ -63,7 +63,7 @@ extension StoreConnections {
     // MARK: While the gate is shut
 
     private func enterSlowly(_ isWrite: Bool) throws -> StoreAccess {
-        // Those around it are waited for, so it must not wait for the end of that.
+        // The enclosing access is waited for, so this one must not wait for its end.
         if let pool = poolAccessedHere { return StoreAccess(pool) }
         retreat()
         while true {
@@ -84,7 +84,7 @@ extension StoreConnections {
 
     private enum Attempt: Sendable {
         case entered(StoreAccess)
-        /// The count of changes that was looked at.
+        /// Wait; the value is the count of changes that was read.
         case waits(Int)
     }
 
@@ -133,7 +133,7 @@ extension StoreConnections {
         }
     }
 
-    /// Looks whether the store can be used, without an access of it.
+    /// Checks whether the store can be used, without an access of it.
     ///
     /// - Throws: `StoreError` when it was closed, moved or given another key.
     func requireOpen() throws {
@@ -166,16 +166,17 @@ extension StoreConnections {
         do {
             try suspension.completeResumption()
         } catch is CancellationError {
-            // Suspended once more: reads take a lease of their own, and writes are refused.
+            // Suspended again: reads acquire a lease of their own, and writes are refused.
         }
         if let loss = suspension.loss { throw loss }
     }
 
-    // MARK: Accesses that nobody waits for
+    // MARK: Accesses without a waiting caller
 
     /// Begins an access as soon as the gate is open; it ends by ``leave(_:isOnQueue:)``.
     ///
-    /// - Parameter begin: Hands the access on to a connection, without waiting for it; or tells why there is none.
+    /// - Parameter begin: Passes the access to a connection, without waiting for it; or receives the reason why there
+    ///   is none.
     func submit(_ begin: @escaping @Sendable (Result<StoreAccess, any Error>) -> Void) {
         if gate.enter(), let pool = current { return begin(.success(StoreAccess(pool))) }
         if let pool = poolAccessedHere { return begin(.success(StoreAccess(pool))) }
@@ -200,19 +201,19 @@ extension StoreConnections {
             return StoreAccess(pool)
         }
         if let access { return begin(.success(access)) }
-        // The store was closed or lost, or is given up once more before its turn came.
+        // The store was closed or lost, or was given up again before this access began.
         submit(begin)
     }
 
     // MARK: Snapshots
 
-    /// Counts a snapshot as an access for as long as it lives.
+    /// Counts a snapshot as an access while it lives.
     func keep(_ snapshot: DatabaseSnapshot, as access: StoreAccess) {
         state.withLock { state in
             state.snapshots.removeAll { $0.snapshot == nil }
             state.snapshots.append(Snapshot(snapshot: snapshot))
         }
-        // Not the pool, which ends with its store.
+        // The pool is not captured: it ends with its store.
         snapshot.whenClosed { [weak self, lease = access.lease] in
             guard let self else { return }
             leaveSlowly(lease, gate.leave(), isOnQueue: true)
@@ -221,7 +222,7 @@ extension StoreConnections {
 }
 
 extension ConnectionState {
-    /// Whether an access has nothing to do but to wait.
+    /// Whether the access must wait.
     fileprivate var keepsWaiting: Bool {
         switch self {
         case .draining(let cause), .away(let cause): cause.contains(.request)

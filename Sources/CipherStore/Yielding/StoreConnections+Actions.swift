@@ -4,16 +4,16 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-// What follows from an event: closing, opening, letting those in who wait.
+// The actions after an event: closing, opening, admitting waiters.
 
 extension StoreConnections {
-    /// Tells the state of an event, and shuts or opens the gate with it.
+    /// Passes an event to the state machine, and shuts or opens the gate with it.
     ///
-    /// A lease that is to be given back is taken out of the keeper's hands in the same moment: a resumption that comes
-    /// behind it sees that it has to take a new one.
+    /// A lease that is to be released is detached from the keeper in the same moment, so that a later resumption sees
+    /// that it must acquire a new one.
     func handle(_ event: ConnectionState.Event) -> ConnectionState.Action? {
         let (action, lease) = state.withLock { state -> (ConnectionState.Action?, Lease?) in
-            // One that was let in since is waited for as well.
+            // An access that was admitted since is waited for as well.
             if event == .drained && gate.count() != 0 { return (nil, nil) }
             let action = state.connections.handle(event)
             setGate(state)
@@ -31,10 +31,10 @@ extension StoreConnections {
         switch action {
         case .drain:
             drained()
-            // Reads that came while the connections were opened are let in beside the one that opened them.
+            // Reads that arrived while the connections were opened are admitted beside the one that opened them.
             waiters.wake()
         case .close: closeForNow()
-        // Those who ask for nobody may look whether they may open.
+        // Accesses that no request keeps out check whether they may open the connections.
         case .release: waiters.wake()
         case .reopen: try? reopen()
         case .admit: admit()
@@ -43,12 +43,12 @@ extension StoreConnections {
         }
     }
 
-    /// Told when the gate is shut and the last access has ended, or may have.
+    /// Called when the gate is shut and the last access has ended, or may have.
     func drained() {
         if gate.count() == 0 { perform(handle(.drained)) }
     }
 
-    /// Closes the connections, to open them again some time: without a checkpoint, which others would wait for.
+    /// Closes the connections to open them again later: without a checkpoint, for which other processes would wait.
     private func closeForNow() {
         let isGone = work.withLock { _ -> Bool in
             guard case .closing = state.withLock({ $0.connections }) else { return true }
@@ -66,11 +66,11 @@ extension StoreConnections {
 
     // MARK: Opening again
 
-    /// Opens the connections to the file that has the store's name now.
+    /// Opens the connections to the file that the path names now.
     ///
-    /// - Parameter hasLease: Whether the caller has a lease for it; otherwise the store takes its own.
+    /// - Parameter hasLease: Whether the caller has a lease for it; otherwise the store acquires its own.
     /// - Throws: `StoreError` `keyRotated` or `storeMoved`, and the errors of opening; `CancellationError` when a
-    ///   suspension or the closing of the store came first.
+    ///   suspension or the close of the store came first.
     func reopen(hasLease: Bool = false) throws {
         do {
             try work.withLock { _ in
@@ -90,12 +90,12 @@ extension StoreConnections {
             throw error
         }
         perform(handle(.reopened))
-        // Of a file that was replaced a former backup may have left a descriptor. When the others are let in: its room is
-        // freed with it, which takes the longer the larger it was.
+        // An earlier backup may have left a descriptor of the replaced file. It is closed after the waiters are
+        // admitted: freeing its disk space takes the longer the larger the file was.
         LiveFiles.closeRemovedFiles()
     }
 
-    /// Whether an opening that waits for the lease is wanted no longer.
+    /// Whether an opening that waits for the lease is no longer needed.
     private var isOvertaken: Bool {
         if isEnding.load(ordering: .acquiring) { return true }
         guard case .reopening(let cause) = state.withLock({ $0.connections }) else { return true }
@@ -131,15 +131,15 @@ extension StoreConnections {
             return (state.postponed, keeper.detach())
         }
         release(lease)
-        // Overtaken by a suspension: those who wait look again.
+        // Overtaken by a suspension: the waiters check again.
         waiters.wake(error is CancellationError ? nil : error)
         for begin in postponed { begin() }
     }
 
-    // MARK: Letting in
+    // MARK: Admission
 
-    /// Begins the accesses that nobody waits for, in their order and before any that comes later, and lets the others look
-    /// again.
+    /// Begins the accesses without a waiting caller, in their order and before any that arrives later, and makes the
+    /// other waiters check again.
     private func admit() {
         while true {
             let batch: [AccessWaiters.Postponed] = state.withLock { state in

@@ -4,12 +4,12 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The connections of a shared store, which come and go without its users' notice: they are given up for a switch to a new
-/// key and while the store is suspended, and opened again by whoever needs them next.
+/// The connections of a shared store, which are closed and opened without its users' notice: they are given up for a
+/// switch to a new key and while the store is suspended, and opened again by the access that needs them next.
 ///
-/// ``ConnectionState`` decides, this does it. Everything but the gate is on the slow path.
-// Safe because: `current` is written only while the gate is shut and nobody is inside, and read only by those inside; the
-// rest is constant, or has a lock of its own.
+/// ``ConnectionState`` decides, this type acts. Everything but the gate is on the slow path.
+// Safe because: `current` is written only while the gate is shut and nobody is inside, and read only by those inside;
+// the rest is constant, or has a lock of its own.
 final class StoreConnections: @unchecked Sendable {
     let keeper: LeaseKeeper
     let suspension: DatabaseSuspension
@@ -18,12 +18,12 @@ final class StoreConnections: @unchecked Sendable {
     let state: Mutex<State>
     /// One opening or closing at a time.
     let work = Mutex(())
-    /// Whether somebody wants to close the store for good, so that nothing is waited for any more.
+    /// Whether the store is being closed for good, so that nothing waits any more.
     let isEnding = Atomic<Bool>(false)
     let configuration: Configuration
     let path: String
     private let watcher: YieldWatcher?
-    /// The pool, for those whom the gate has let in.
+    /// The pool, for the accesses that the gate has admitted.
     @exclusivity(unchecked) var current: DatabasePool?
 
     struct State {
@@ -31,17 +31,17 @@ final class StoreConnections: @unchecked Sendable {
         /// The pool that is open; nil while there is none.
         var pool: DatabasePool?
         var keyring: Keyring
-        /// What of the pool outlives it.
+        /// The state that outlives the pool.
         var heritage: PoolHeritage
         /// Why the connections could not be opened.
         var failure: (any Error)?
-        /// Accesses that nobody waits for, to be begun when the gate opens.
+        /// Accesses without a waiting caller, which begin when the gate opens.
         var postponed: [AccessWaiters.Postponed] = []
         var isFlushing = false
         var snapshots: [Snapshot] = []
-        /// Whether the accesses under way were told to end.
+        /// Whether the accesses under way were made to end.
         var hasEndedAccesses = false
-        /// Whether the system's table of locks shows those on the store's files; nil before it was looked at.
+        /// Whether the system's table of locks shows the locks on the store's files; nil before it was read.
         var isShownByLockTable: Bool?
     }
 
@@ -58,14 +58,14 @@ final class StoreConnections: @unchecked Sendable {
         current = pool
         state = Mutex(State(pool: pool, keyring: keyring, heritage: pool.heritage))
         watcher = listens ? YieldWatcher(lockFile: StorePaths(pool.path).lock) : nil
-        // Where nobody closes the store, its lease goes after the last of its connections.
+        // Where nobody closes the store, its lease is released after the last of its connections.
         pool.keep(keeper)
         watcher?.start(for: self)
     }
 
     deinit { watcher?.stop() }
 
-    // MARK: What is asked from outside of accesses
+    // MARK: Queries from outside of accesses
 
     /// The pool that is open at the moment.
     var openPool: DatabasePool? { state.withLock { $0.pool } }
@@ -74,16 +74,16 @@ final class StoreConnections: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Gives the file up for one who asks.
+    /// Yields the file to the process that asks.
     func giveUp() { perform(handle(.ask)) }
 
-    /// Goes on behind a request.
+    /// Resumes after a request.
     func takeBack() {
         letAccessesGoOn()
         perform(handle(.withdraw))
     }
 
-    /// Ends the accesses and snapshots that keep the file from being given up. To be called again while there are any.
+    /// Ends the accesses and snapshots that keep the file from being yielded. To be called again while there are any.
     func endAccesses() {
         let (pool, snapshots) = state.withLock { state -> (DatabasePool?, [(DatabaseSnapshot, Bool)]) in
             guard case .draining(let cause) = state.connections, cause.contains(.request) else { return (nil, []) }
@@ -102,7 +102,7 @@ final class StoreConnections: @unchecked Sendable {
         for (snapshot, isFirst) in snapshots {
             snapshot.withdraw(because: reason)
             guard isFirst else { continue }
-            // It waits for the access under way.
+            // The close waits for the access under way.
             DispatchQueue.global().async { try? snapshot.close(because: reason) }
         }
     }
@@ -117,14 +117,14 @@ final class StoreConnections: @unchecked Sendable {
 
     // MARK: Suspension
 
-    /// Gives up what no access needs.
+    /// Closes what no access needs.
     func suspend() {
         noteLockTable()
         let action = handle(.suspend)
         heritage.setHolderRole(.suspended, true)
         perform(action)
         // A write whose transaction was rolled back may stay in its program's code for long, and so may a snapshot;
-        // without reads beside them the lease goes all the same.
+        // without reads beside them the lease is released all the same.
         openPool?.afterReadsUnderWay { [weak self] in self?.releaseBesideWriter() }
     }
 
@@ -140,7 +140,7 @@ final class StoreConnections: @unchecked Sendable {
         release(lease)
     }
 
-    /// Takes the lease again, opens the connections, and compares the store with what it was.
+    /// Acquires the lease again, opens the connections, and compares the store with what it was.
     func resume(_ wait: DatabaseSuspension.Wait) throws {
         try retake(wait)
         do {
@@ -152,11 +152,12 @@ final class StoreConnections: @unchecked Sendable {
         let action = handle(.resume)
         heritage.setHolderRole(.suspended, false)
         if action == .reopen { try reopen() } else { perform(action) }
-        // Where the connections were never closed, it may have been given back in between.
+        // Where the connections were never closed, the lease may have been released in between.
         if openPool != nil { try retake(wait) }
     }
 
-    /// Whether the system's table of locks shows those on the store's files, as it did while there were connections.
+    /// Whether the system's table of locks shows the locks on the store's files, as it did while there were
+    /// connections.
     var isShownByLockTable: Bool { state.withLock { $0.isShownByLockTable ?? false } }
 
     private func noteLockTable() {
@@ -180,9 +181,9 @@ final class StoreConnections: @unchecked Sendable {
 
     // MARK: The end
 
-    /// Closes the connections for good, behind the accesses under way.
+    /// Closes the connections for good, after the accesses under way.
     ///
-    /// - Throws: `DatabaseError` while something of a connection is still used; the store stays open then.
+    /// - Throws: `DatabaseError` while something of a connection is still in use; the store stays open then.
     func close() throws {
         isEnding.store(true, ordering: .releasing)
         do {

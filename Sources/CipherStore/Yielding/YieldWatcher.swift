@@ -5,7 +5,7 @@ import Synchronization
 
 /// Listens for requests to yield a store, on a thread of its own that sleeps nearly all the time.
 ///
-/// It keeps nobody alive: it ends with the connections it serves.
+/// It does not keep the connections alive; it ends with them.
 final class YieldWatcher: Sendable {
     private let path: String
     private let notifier: Mutex<YieldNotifier>
@@ -13,14 +13,14 @@ final class YieldWatcher: Sendable {
 
     /// Begins to listen.
     ///
-    /// - Returns: nil where the lock file cannot be read: SQLite's own locks tell of the store then.
+    /// - Returns: nil where the lock file cannot be read: SQLite's own locks show the store then.
     init?(lockFile path: String) {
         guard let notifier = try? YieldNotifier(path: path) else { return nil }
         self.path = path
         self.notifier = Mutex(notifier)
     }
 
-    /// - Parameter connections: Those that are given up on request.
+    /// - Parameter connections: The connections that are given up on request.
     func start(for connections: StoreConnections) {
         let thread = Thread { [self, weak connections] in
             while !isStopped.load(ordering: .acquiring) {
@@ -32,7 +32,7 @@ final class YieldWatcher: Sendable {
         thread.start()
     }
 
-    /// Ends the thread, sooner or later; nobody waits for it.
+    /// Ends the thread, sooner or later; the call does not wait for it.
     func stop() {
         isStopped.store(true, ordering: .releasing)
         notifier.withLock { $0 }.notify()
@@ -40,7 +40,7 @@ final class YieldWatcher: Sendable {
 
     private func listen(_ connections: () -> StoreConnections?) {
         let notifier = notifier.withLock { $0 }
-        // Looked at first: a request that comes after it changes the count.
+        // Read first: a request after this changes the count.
         let count = notifier.count
         if notifier.isAsked {
             serve(notifier, connections)
@@ -52,13 +52,13 @@ final class YieldWatcher: Sendable {
         if !notifier.isCurrent, let new = try? YieldNotifier(path: path) { self.notifier.withLock { $0 = new } }
     }
 
-    /// Yields the store for one request, until that has ended.
+    /// Yields the store for one request, until the request has ended.
     private func serve(_ notifier: YieldNotifier, _ connections: () -> StoreConnections?) {
         var served: UInt32?
         while true {
             let count = notifier.count
             guard notifier.isAsked, !isStopped.load(ordering: .acquiring) else { break }
-            // Also for another request that came at once behind the first, which a connection in use may have kept.
+            // Also for another request right after the first, when a connection in use may have kept the store.
             if served != count { connections()?.giveUp() }
             served = count
             if notifier.insists { connections()?.endAccesses() }

@@ -1,6 +1,6 @@
-/// What went wrong with a store as a whole: its files, its key, its schema or its sharing.
+/// An error of a store as a whole: its files, its key, its schema or its sharing.
 ///
-/// Every value says what happened, why, and what to do. It carries no key, salt or row value. Errors compare by
+/// Every value says what happened, why, and what to do. It contains no key, salt or row value. Errors compare by
 /// their ``code``, so both forms below work:
 ///
 /// ```swift
@@ -10,33 +10,33 @@
 ///
 /// Errors of single SQL statements are `DatabaseError` instead.
 public struct StoreError: Error, Sendable {
-    /// What kind of error this is; the list is closed, so a `switch` over it can be complete.
+    /// The kind of the error; the list is closed, so a `switch` over it can be complete.
     public enum Code: Hashable, Sendable {
         /// The SQLite library of this process is not SQLCipher 4 with a codec.
         case unsupportedLibrary
-        /// The store lies on a filesystem on which WAL locks are not dependable.
+        /// The store is on a filesystem whose locks are not reliable for WAL.
         case unsupportedFilesystem
         /// A key, salt or key source of the wrong form, or one that may not be used.
         case invalidKey
-        /// The key is sound, but not the one of this store.
+        /// The key is valid, but not the one of this store.
         case wrongKey
-        /// No key was given for a database file.
+        /// No key was set for a database file.
         case keyMissing
         /// The salt of a file with a plaintext header is in neither copy of its sidecar.
         case saltMissing
         /// Both copies of the sidecar are unreadable.
         case sidecarDamaged
-        /// The sidecar is readable, but not what the holder of the key wrote.
+        /// The sidecar is readable, but was not written by a holder of the key.
         case sidecarForged
-        /// The sidecar is an older version than the store itself remembers: former copies were put back.
+        /// The sidecar is older than the version that the store itself records: former copies were put back.
         case sidecarRolledBack
         /// The sidecar was written by a newer version of this library, in a format that this one does not know.
         case sidecarAhead
         /// The sidecar belongs to another store.
         case foreignSidecar
-        /// Cipher settings asked for contradict those with which the file was made.
+        /// The requested cipher settings contradict those of the file.
         case settingsConflict
-        /// What a rotation was asked for does not fit the store, or the rotation that is pending.
+        /// The requested rotation does not fit the store, or the pending rotation.
         case aimConflict
         /// The file is not an encrypted store: plain SQLite, another SQLCipher format, or no database at all.
         case notEncrypted
@@ -44,33 +44,33 @@ public struct StoreError: Error, Sendable {
         case headerDamaged
         /// A page fails its authentication; pages count from 1.
         case pageDamaged(UInt32)
-        /// Pages that the header or the write-ahead log promises are missing from the end of the file.
+        /// Pages that the header or the WAL requires are missing from the end of the file.
         case truncated
-        /// The file has no bytes although its sidecar says that it once had.
+        /// The file has no bytes although its sidecar says that it had.
         case emptyFile
-        /// There is no file although its sidecar says that there was a store.
+        /// The file does not exist although its sidecar says that there was a store.
         case databaseMissing
-        /// The write-ahead log or its index is missing, and a process that only reads may not make it.
+        /// The WAL or its index is missing, and a read-only process may not create it.
         case logMissing
-        /// The write-ahead log does not hold what its index tells of.
+        /// The WAL does not match its index.
         case logDamaged
         /// There is no store at this path.
         case noSuchStore
-        /// A file or folder that would have to be written over is there already.
+        /// A file or folder exists that would have to be overwritten.
         case alreadyExists
-        /// A backup is not complete, or not what was written as one.
+        /// A backup is not complete, or was changed after it was made.
         case backupDamaged
-        /// The database of a backup: it is read where it lies, and never written.
+        /// The database of a backup: it is read in place, and never written.
         case backupReadOnly
         /// The data key changed; numbers are epochs.
         case keyRotated(from: UInt64, to: UInt64)
-        /// A rotation was cut and must be finished or undone first.
+        /// A rotation was interrupted and must be completed or undone first.
         case rotationPending
         /// Other processes hold the store.
         case storeInUse
         /// The path no longer names the file that is open.
         case storeMoved
-        /// The file has a second name (a hard link), under which a second log could be written for it.
+        /// The file has a second name (a hard link), under which a second WAL could be written for it.
         case hardLinked
         /// The store was closed.
         case storeClosed
@@ -78,19 +78,19 @@ public struct StoreError: Error, Sendable {
         case schemaAhead
         /// The schema needs migrations that this opening may not run.
         case schemaBehind
-        /// No key slot has this name.
+        /// No keyslot has this name.
         case slotNotFound
-        /// The last key slot cannot be removed.
+        /// The last keyslot cannot be removed.
         case lastSlot
-        /// The store has as many key slots as it can have, or as trying them all may cost.
+        /// The store has the maximum number of keyslots, or trying all of them would cost too much.
         case tooManySlots
     }
 
-    /// What kind of error this is.
+    /// The kind of the error.
     public let code: Code
     /// What happened, as one sentence that names the file.
     public let what: String
-    /// Why it happened or what was found.
+    /// Why it happened, or what was found.
     public let why: String
     /// What to do about it.
     public let remedy: String
@@ -109,7 +109,7 @@ extension StoreError: Equatable {
 }
 
 extension StoreError: CustomStringConvertible {
-    /// The three sentences behind the name of the code, as in `wrongKey: what why remedy`.
+    /// The three sentences after the name of the code, as in `wrongKey: what why remedy`.
     public var description: String { "\(code.name): \(what) \(why) \(remedy)" }
 }
 

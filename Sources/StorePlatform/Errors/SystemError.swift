@@ -10,11 +10,11 @@
 public struct SystemError: Error, Hashable, Sendable {
     /// The name of the system call.
     public let call: String
-    /// The file it was about, when it was about one.
+    /// The file of the call, if it has one.
     public let path: String?
-    /// The number the system gave for the failure.
+    /// The system's error number (errno).
     public let errorNumber: Int32
-    /// What more is known; nil when the system said all.
+    /// Further details, if any.
     public let detail: String?
 
     public init(call: String, path: String?, errorNumber: Int32, detail: String? = nil) {
@@ -24,15 +24,15 @@ public struct SystemError: Error, Hashable, Sendable {
         self.detail = detail
     }
 
-    /// The failure that the last call of this thread left in `errno`.
+    /// The failure of this thread's last call, from `errno`.
     package init(_ call: String, _ path: String?) {
         self.init(call: call, path: path, errorNumber: errno)
     }
 }
 
-// Failures that the library finds out by itself, under the numbers that the system would give them.
+// Failures that the library detects by itself, with the corresponding error numbers of the system.
 extension SystemError {
-    /// The process may not use the file that way.
+    /// The process may not use the file in that way.
     package static func permissionDenied(_ call: String, _ path: String) -> SystemError {
         SystemError(call: call, path: path, errorNumber: EACCES)
     }
@@ -42,7 +42,7 @@ extension SystemError {
         SystemError(call: call, path: path, errorNumber: ENOENT)
     }
 
-    /// The path names something else than a regular file.
+    /// The path does not name a regular file.
     package static func notRegular(_ call: String, _ path: String, _ kind: FileKind) -> SystemError {
         SystemError(call: call, path: path, errorNumber: kind == .directory ? EISDIR : EINVAL)
     }
@@ -59,24 +59,24 @@ extension SystemError {
 }
 
 extension SystemError {
-    /// Whether rights were missing, or the filesystem is mounted read-only.
+    /// Whether permissions were missing, or the filesystem is mounted read-only.
     public var isPermission: Bool { [EACCES, EPERM, EROFS].contains(errorNumber) }
     /// Whether the filesystem or a quota is full.
     public var isNoSpace: Bool { [ENOSPC, EDQUOT].contains(errorNumber) }
-    /// Whether the call may have been done although it failed: a failing disk or a lost server can lose the answer. Other
-    /// errors come before anything is done.
+    /// Whether the call may have taken effect although it failed: a failing disk or an unreachable server can lose the
+    /// reply. Other errors are returned before the call has any effect.
     package var mayHaveHappened: Bool { [EIO, ESTALE, ETIMEDOUT, EINTR, ENXIO, ENODEV].contains(errorNumber) }
     /// Whether the file, or a folder on the way to it, does not exist.
     public var isNotFound: Bool { [ENOENT, ENOTDIR].contains(errorNumber) }
-    /// Whether the medium failed.
+    /// Whether the disk failed.
     package var isInputOutput: Bool { errorNumber == EIO }
     /// Whether the file is longer than the reader's limit.
     package var isTooLarge: Bool { errorNumber == EFBIG }
     /// Whether a file would have become longer than this process or the filesystem allows.
     package var isTooLongForWriting: Bool { errorNumber == EFBIG && call != "read" }
-    /// Whether nobody reads any more what is written into a pipe.
+    /// Whether the reading end of a pipe is closed.
     package var isReaderGone: Bool { errorNumber == EPIPE }
-    /// Whether a lock is held by somebody else.
+    /// Whether another holder has the lock.
     package var isLocked: Bool { [EAGAIN, EACCES].contains(errorNumber) }
     /// Whether the file exists although it must not.
     package var isAlreadyThere: Bool { errorNumber == EEXIST }

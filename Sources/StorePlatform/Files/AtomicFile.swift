@@ -4,19 +4,18 @@
     import Glibc
 #endif
 
-/// Files that appear or change as a whole: whenever the machine stops, the old content or the new one is there.
+/// Files that appear or change as a whole: whenever the machine stops, the file has the old content or the new one.
 ///
-/// The new content is written to a file of its own in the same folder (`<name>.tmp-<pid>-<8 hex digits>`), made
-/// durable, given its name, and then the folder is made durable. A file left by a writer that was killed is removed by
-/// the next one.
-/// - SeeAlso: <https://www.sqlite.org/atomiccommit.html> on why both synchronizations are needed.
+/// The new content is written to a separate file in the same folder (`<name>.tmp-<pid>-<8 hex digits>`) and synced; the
+/// file is renamed, and then the folder is synced. The next writer removes a file that a killed writer has left.
+/// - SeeAlso: <https://www.sqlite.org/atomiccommit.html> on why both fsyncs are needed.
 package enum AtomicFile {
     /// Makes `bytes` the durable content of the file at `path`, whether it existed or not.
     ///
     /// - Parameter reference: The file, never opened, whose mode, owner, group and access control list the new one
-    ///   takes; without one (or while it does not exist) the new file is its owner's alone (0600).
+    ///   gets; without one (or while it does not exist) the new file is its owner's alone (0600).
     /// - Throws: ``SystemError``; the former file is unchanged then, unless the failing call is the folder's `fsync`:
-    ///   in that case the new content is in place but may not survive a power cut.
+    ///   in that case the new content is in place but may not survive a power failure.
     /// - Parameter didReplace: Called when the new content is in place, and before that is durable.
     package static func write(
         _ bytes: [UInt8], to path: String, likeFile reference: String?, didReplace: () -> Void = {}
@@ -33,12 +32,12 @@ package enum AtomicFile {
         try Files.synchronize(directory: Files.directory(of: path))
     }
 
-    /// Makes an empty file with the attributes of `reference`, or leaves the one that is there alone.
+    /// Creates an empty file with the attributes of `reference`, or keeps the one that exists unchanged.
     ///
-    /// It never shows the file with other attributes than its final ones, so that processes of another user are not
-    /// turned away in between.
+    /// The file is never visible with other attributes than its final ones, so that processes of another user are not
+    /// refused in between.
     ///
-    /// - Parameter permissions: What it has while there is no `reference`, whatever the umask is.
+    /// - Parameter permissions: The mode while there is no `reference`, independent of the umask.
     package static func createEmpty(
         at path: String, likeFile reference: String?, permissions: UInt32 = FileAttributes.privatePermissions
     ) throws(SystemError) {
@@ -49,7 +48,7 @@ package enum AtomicFile {
         if result == 0 {
             try Files.synchronize(directory: Files.directory(of: path))
         } else if [EPERM, ENOTSUP, ENOSYS].contains(failure.errorNumber) {
-            // A filesystem without hard links: the short moment with other attributes is taken instead.
+            // A filesystem without hard links: here the file has other attributes for a short moment.
             let created = try FileDescriptor(
                 opening: path, .readWrite, creating: .ifMissing(permissions: FileAttributes.privatePermissions))
             try setAttributes(of: created, likeFile: reference, permissions: permissions)
@@ -58,15 +57,15 @@ package enum AtomicFile {
         }
     }
 
-    /// Gives a file another name in the same folder, durably; a file that had that name is replaced.
+    /// Renames a file in the same folder, durably; a file that had the new name is replaced.
     package static func move(_ path: String, to newPath: String) throws(SystemError) {
         guard rename(path, newPath) == 0 else { throw SystemError("rename", path) }
         try Files.synchronize(directory: Files.directory(of: newPath))
     }
 
-    /// Gives a file the name of a temporary file of it, which ``removeLeftovers(of:)`` finds, and nobody else uses.
+    /// Renames a file to a name of its temporary files, which ``removeLeftovers(of:)`` finds and no other code uses.
     ///
-    /// - Returns: That name; nil when there is no such file.
+    /// - Returns: The new name; nil when there is no such file.
     package static func setAside(_ path: String) throws(SystemError) -> String? {
         guard try Files.entryExists(path) else { return nil }
         let temporary = LeftoverFiles.newName(for: path)
@@ -74,7 +73,7 @@ package enum AtomicFile {
         return temporary
     }
 
-    /// The temporary files of writers of `path`, of living ones as well.
+    /// The temporary files of writers of `path`, also of living ones.
     package static func leftovers(of path: String) throws(SystemError) -> [String] {
         let folder = Files.directory(of: path)
         return try Files.names(inDirectory: folder)
@@ -82,13 +81,13 @@ package enum AtomicFile {
             .map { LeftoverFiles.file($0, in: folder) }
     }
 
-    /// Removes the temporary files of writers of `path` that were killed, however young they are. Whoever calls knows that
-    /// nobody is writing that file now.
+    /// Removes the temporary files of killed writers of `path`, whatever their age. The caller knows that no process is
+    /// writing that file now.
     package static func removeLeftovers(of path: String) throws(SystemError) {
         for leftover in try leftovers(of: path) { try Files.remove(leftover) }
     }
 
-    /// Writes a durable file under a name of its own and returns that name.
+    /// Writes a durable file under a temporary name and returns that name.
     static func stage(
         _ bytes: [UInt8], for path: String, likeFile reference: String?,
         permissions: UInt32 = FileAttributes.privatePermissions
@@ -119,7 +118,7 @@ package enum AtomicFile {
     }
 }
 
-/// The temporary files of writers that never came to their end.
+/// The temporary files of writers that did not finish.
 enum LeftoverFiles {
     static func file(_ name: String, in folder: String) -> String { folder == "/" ? "/\(name)" : "\(folder)/\(name)" }
 
@@ -129,7 +128,7 @@ enum LeftoverFiles {
         return "\(path).tmp-\(ProcessInspector.currentProcess)-\(padding)\(digits)"
     }
 
-    /// The process that made a temporary file of `base`, by the file's name; nil when it is no such file.
+    /// The process that made a temporary file of `base`, from the file's name; nil when it is not such a file.
     static func writer(ofName name: String, base: String) -> Int32? {
         guard name.hasPrefix(base + ".tmp-") else { return nil }
         let parts = name.dropFirst(base.count + 5).split(separator: "-", omittingEmptySubsequences: false)
@@ -142,7 +141,7 @@ enum LeftoverFiles {
         age > Limits.abandonedFileAge || (age > Limits.orphanedFileAge && !isWriterAlive)
     }
 
-    /// Removes what abandoned writers of `path` left. Failures are nobody's concern here.
+    /// Removes the files that abandoned writers of `path` have left. Failures are ignored.
     static func remove(besides path: String) {
         let folder = Files.directory(of: path)
         let base = Files.name(of: path)

@@ -6,22 +6,23 @@ import CPlatform
     import Glibc
 #endif
 
-/// An open file that this value owns and closes; a program started meanwhile never inherits it.
+/// An open file that this value owns and closes; child programs never inherit it.
 ///
-/// It has one owner. A file that several threads read and write, or that is closed at a known moment, is an ``OpenFile``.
+/// It has one owner. A file that several threads read and write, or that is closed at a known moment, is an
+/// ``OpenFile``.
 package struct FileDescriptor: ~Copyable, Sendable {
-    /// What may be done with the file.
+    /// The access mode.
     package enum Access: Sendable {
         case readOnly
         case writeOnly
         case readWrite
     }
 
-    /// What happens when the file does not exist, or does.
+    /// What happens when the file does not exist, or exists.
     package enum Creation: Sendable {
         /// The file must exist.
         case never
-        /// The file is made with these permissions, less the process's mask, when it does not exist.
+        /// The file is created with these permissions, less the process's umask, when it does not exist.
         case ifMissing(permissions: UInt32)
         /// The file must not exist, not even as a dangling symbolic link.
         case always(permissions: UInt32)
@@ -36,8 +37,8 @@ package struct FileDescriptor: ~Copyable, Sendable {
     ///
     /// - Parameters:
     ///   - followsLinks: Whether the path may end in a symbolic link; otherwise one fails with `ELOOP`.
-    ///   - waitsForWriter: Whether opening a named pipe waits until somebody writes to it; otherwise nothing that is done with
-    ///     the file waits, until ``FileDescriptor/waitFromNowOn()``.
+    ///   - waitsForWriter: Whether opening a named pipe waits for a writer; otherwise no operation on the file waits,
+    ///     until ``FileDescriptor/waitFromNowOn()``.
     package init(
         opening path: String, _ access: Access, creating creation: Creation = .never, followsLinks: Bool = true,
         waitsForWriter: Bool = true
@@ -59,13 +60,13 @@ package struct FileDescriptor: ~Copyable, Sendable {
         self.init(owning: opened, path: path)
     }
 
-    /// Takes over an open descriptor.
+    /// Takes ownership of an open descriptor.
     package init(owning number: Int32, path: String) {
         self.number = number
         self.path = path
     }
 
-    /// A second descriptor of the same open file as `number`, which stays the caller's.
+    /// A second descriptor of the same open file as `number`, which the caller keeps.
     package init(duplicating number: Int32, path: String) throws(SystemError) {
         let duplicate = fcntl(number, F_DUPFD_CLOEXEC, 3)
         guard duplicate >= 0 else { throw SystemError("dup", path) }
@@ -74,14 +75,14 @@ package struct FileDescriptor: ~Copyable, Sendable {
 
     deinit { close(number) }
 
-    /// What the filesystem knows about the open file.
+    /// The status of the open file.
     package func status() throws(SystemError) -> FileStatus {
         var found = stat()
         guard fstat(number, &found) == 0 else { throw SystemError("fstat", path) }
         return FileStatus(found)
     }
 
-    /// Reads what is there, up to the length of `buffer`, from where the last read ended.
+    /// Reads what is available, up to the length of `buffer`, from where the last read ended.
     ///
     /// - Returns: The number of bytes read; 0 at the end of the file.
     package func read(into buffer: UnsafeMutableRawBufferPointer) throws(SystemError) -> Int {
@@ -105,7 +106,7 @@ package struct FileDescriptor: ~Copyable, Sendable {
 
     /// Reads from a position of the file, up to the length of `buffer` or the end of the file.
     ///
-    /// - Returns: How many bytes there were.
+    /// - Returns: The number of bytes read.
     package func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws(SystemError) -> Int {
         try readAt(number, path, offset, buffer)
     }
@@ -140,9 +141,9 @@ package struct FileDescriptor: ~Copyable, Sendable {
         #endif
     }
 
-    /// Waits until something can be read or the file has come to its end.
+    /// Waits until the file is readable or at its end.
     ///
-    /// - Returns: False when the deadline has passed before.
+    /// - Returns: False when the deadline passes first.
     package func waitUntilReadable(deadline: ContinuousClock.Instant) -> Bool {
         while true {
             let left = ContinuousClock.now.duration(to: deadline) / .milliseconds(1)
@@ -152,18 +153,18 @@ package struct FileDescriptor: ~Copyable, Sendable {
         }
     }
 
-    /// Lets reading wait, for a file that was opened without waiting.
+    /// Makes reads wait, for a file that was opened without waiting.
     package func waitFromNowOn() throws(SystemError) {
         let flags = fcntl(number, F_GETFL)
         guard flags >= 0, fcntl(number, F_SETFL, flags & ~O_NONBLOCK) >= 0 else { throw SystemError("fcntl", path) }
     }
 
-    /// Gives the file exactly these permissions, whatever the process's umask is.
+    /// Sets exactly these permissions, independent of the umask.
     package func setPermissions(_ permissions: UInt32) throws(SystemError) {
         guard fchmod(number, mode_t(permissions)) == 0 else { throw SystemError("fchmod", path) }
     }
 
-    /// Waits until the file's content and length are on the medium.
+    /// Waits until the file's content and length are written to disk.
     package func synchronize() throws(SystemError) {
         #if canImport(Darwin)
             // fsync there stops at the drive's cache: https://www.sqlite.org/pragma.html#pragma_fullfsync
@@ -174,7 +175,7 @@ package struct FileDescriptor: ~Copyable, Sendable {
         guard result != -1 else { throw SystemError("fsync", path) }
     }
 
-    /// Waits until the file's content is on the medium, and its length as far as reading the content takes it.
+    /// Waits until the file's content is written to disk, and its length as far as reading the content needs it.
     package func synchronizeContent() throws(SystemError) {
         #if canImport(Darwin)
             try synchronize()
@@ -183,24 +184,25 @@ package struct FileDescriptor: ~Copyable, Sendable {
         #endif
     }
 
-    /// Cuts or extends the file to `byteCount` bytes.
+    /// Truncates or extends the file to `byteCount` bytes.
     package func truncate(toByteCount byteCount: Int) throws(SystemError) {
         guard retryingInterrupts({ ftruncate(number, off_t(byteCount)) }) == 0 else {
             throw SystemError("ftruncate", path)
         }
     }
 
-    /// Makes the file at least `byteCount` bytes long, with room on the disk for all of them: a write to mapped memory for
-    /// which the disk has no room would end the process by SIGBUS.
+    /// Makes the file at least `byteCount` bytes long, with disk space for all of them: a write to mapped memory
+    /// without disk space would end the process by SIGBUS.
     package func reserve(byteCount: Int) throws(SystemError) {
         let failure = cplatform_reserve(number, Int64(byteCount))
         guard failure == 0 else { throw SystemError(call: "fallocate", path: path, errorNumber: failure) }
     }
 
-    /// Closes the file. One that has no name any more and nobody else has open is cut piece by piece before.
+    /// Closes the file. A file without a name that no other process has open is truncated piece by piece first.
     ///
-    /// The last close of a large file frees all of its room in one go: 0.8 s for 1 GB on ext4, in which writers of other
-    /// files waited up to 150 ms for the journal of the filesystem. A file that somebody else still reads is left whole.
+    /// The last close of a large file frees all of its space at once: 0.8 s for 1 GB on ext4, during which writers of
+    /// other files waited up to 150 ms for the journal of the filesystem. A file that another process still reads is
+    /// not truncated.
     package consuming func closeGradually() {
         guard let status = try? status(), status.linkCount == 0, cplatform_is_sole_opener(number) else { return }
         var length = status.byteCount

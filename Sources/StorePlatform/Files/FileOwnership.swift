@@ -6,17 +6,17 @@ import CPlatform
     import Glibc
 #endif
 
-/// Whose files are that this process makes in the place of others.
+/// The ownership of files that this process creates in place of others.
 ///
-/// Only root may give files away. What anybody else makes anew, as a rotation does with the database and a change of keys
-/// with the sidecar, is his, with the group, mode and access control list of the former file: its owner then has what these
-/// let him do, and no more.
+/// Only root may change the owner of a file. A file that another user creates again, as a rotation does with the
+/// database and a change of keys with the sidecar, belongs to that user, with the group, mode and access control list
+/// of the former file: its former owner then has what these permit, and no more.
 package enum FileOwnership {
-    /// The owner of a file who could not read and write it any more if this process made it anew; nil where nobody loses
-    /// anything, and where there is no file.
+    /// The owner of a file who could not read and write it any more if this process created it again; nil where nobody
+    /// loses access, and where there is no file.
     ///
-    /// For a file of somebody else it is tried with an empty one beside it, so that nobody has to guess what the system
-    /// allows; one's own costs nothing.
+    /// For a file of another user it is tried with an empty file beside it, which shows what the system permits; for a
+    /// file of this user it costs nothing.
     package static func ownerLosing(_ path: String) throws(SystemError) -> UInt32? {
         guard let present = try Files.status(of: path), present.owner != geteuid() else { return nil }
         let trial = try AtomicFile.stage([], for: path, likeFile: path)
@@ -27,7 +27,7 @@ package enum FileOwnership {
         return keeps ? nil : present.owner
     }
 
-    /// Why files of this owner are not made anew, and who can do it.
+    /// Why files of this owner are not created again, and who can do it.
     package static func words(ofLosing owner: UInt32) -> (why: String, remedy: String) {
         (
             "Its files belong to user \(owner), who could not use those that user \(geteuid()) makes in their place: only "
@@ -36,9 +36,9 @@ package enum FileOwnership {
         )
     }
 
-    /// Refuses to go on where making a file anew would take it from its owner.
+    /// Throws where creating a file again would take it from its owner.
     ///
-    /// - Parameter what: What is not done, to begin the error with.
+    /// - Parameter what: What is refused, to begin the error with.
     /// - Throws: ``StoreError`` `settingsConflict`; ``SystemError`` where it cannot be tried.
     package static func requireKept(_ path: String, what: @autoclosure () -> String) throws {
         guard let owner = try ownerLosing(path) else { return }
@@ -47,9 +47,9 @@ package enum FileOwnership {
     }
 }
 
-/// Who may use a file: what a new file beside the database takes over from it.
+/// The owner and permissions of a file, which a new file beside the database gets too.
 package struct FileAttributes: Sendable {
-    /// Permissions of a file that has no model: its owner's alone.
+    /// Permissions of a file without a reference: its owner's alone.
     package static let privatePermissions: UInt32 = 0o600
 
     private let model: String
@@ -62,11 +62,11 @@ package struct FileAttributes: Sendable {
         self.status = status
     }
 
-    /// Gives them to a file just made and still under a name of its own.
+    /// Applies them to a new file that still has a temporary name.
     ///
-    /// Only root may give files away, and a user only to groups of his own: a refusal is no error. Where the group
-    /// could not be given, the group's permissions and the access control list are left out, because they would
-    /// then let in a group that the database does not.
+    /// Only root may change the owner of a file, and a user may set only the groups of which he is a member: a refusal
+    /// is not an error. Where the group could not be set, the group's permissions and the access control list are
+    /// omitted, because they would then admit a group that the database does not.
     package func apply(to file: borrowing FileDescriptor) throws(SystemError) {
         let current = try file.status()
         var isGroupRight = current.group == status.group
@@ -83,16 +83,16 @@ package struct FileAttributes: Sendable {
                 throw SystemError(call: "fsetxattr", path: file.path, errorNumber: failure)
             }
         }
-        // Last, since a change of owner or list may change them. The right to execute is of no use here.
+        // Last, since a change of owner or list may change them. Execute permissions are not copied.
         let wanted = status.permissions & (isGroupRight ? 0o666 : 0o606)
         try file.setPermissions(wanted)
     }
 }
 
-/// What the mode and the access control list of a file let users do who do not own it.
+/// What the mode and the access control list of a file permit to users who do not own it.
 /// - SeeAlso: <https://man7.org/linux/man-pages/man5/acl.5.html>, "Access check algorithm".
 struct FileAccess: Equatable {
-    /// Whom an entry is for, by its tag in a list.
+    /// The subject of an entry, by its tag in a list.
     private enum Tag {
         static let user: UInt16 = 2
         static let owningGroup: UInt16 = 4
@@ -112,7 +112,7 @@ struct FileAccess: Equatable {
     }
 
     /// - Parameter list: The attribute `system.posix_acl_access`: a version, then tag, rights and number of each entry,
-    ///   lowest byte first. Empty where the file has none: the mode says it all then.
+    ///   little-endian. Empty where the file has none: then only the mode counts.
     init(group: UInt32, permissions: UInt32, list: [UInt8]) {
         others = UInt16(permissions & 7)
         groups = [(group, UInt16(permissions >> 3 & 7))]
@@ -136,9 +136,9 @@ struct FileAccess: Equatable {
         }
     }
 
-    /// The access to a file that is there.
+    /// The access to an existing file.
     init(of path: String, _ status: FileStatus) throws(SystemError) {
-        // A list is at most as long as an attribute may be.
+        // An attribute has at most this length.
         var list = [UInt8](repeating: 0, count: 65_536)
         var count = 0
         let failure = cplatform_acl_read(path, &list, list.count, &count)
@@ -148,8 +148,8 @@ struct FileAccess: Equatable {
 
     /// Whether a user may read and write.
     ///
-    /// - Parameter memberships: The groups of the user; nil where nobody knows them: then only what the members of every
-    ///   group may, and all others as well.
+    /// - Parameter memberships: The groups of the user; nil where they are not known: then only what both the members
+    ///   of every group and all others may do.
     func letsReadAndWrite(_ user: UInt32, memberships: Set<UInt32>?) -> Bool {
         func suffices(_ rights: UInt16) -> Bool { rights & Self.readAndWrite == Self.readAndWrite }
         if let own = users[user] { return suffices(own) }

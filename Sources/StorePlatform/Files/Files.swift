@@ -7,11 +7,11 @@
 /// Files and folders by their path.
 ///
 /// Never open the main file of a live database, or its `-shm`, through this type, ``FileDescriptor`` or ``OpenFile``:
-/// closing *any* descriptor of a file drops all POSIX locks that this process holds on it, those of the database's
-/// connections too (see <https://www.sqlite.org/howtocorrupt.html>). What only asks the filesystem (``status(of:)``) is
+/// closing *any* descriptor of a file drops all POSIX locks that this process holds on it, also those of the database's
+/// connections (see <https://www.sqlite.org/howtocorrupt.html>). Calls that only read metadata (``status(of:)``) are
 /// harmless.
 package enum Files {
-    /// What the filesystem knows about a file, or nil when there is none.
+    /// The status of a file, or nil when there is none.
     package static func status(of path: String) throws(SystemError) -> FileStatus? {
         var found = stat()
         guard stat(path, &found) == 0 else {
@@ -22,16 +22,17 @@ package enum Files {
         return FileStatus(found)
     }
 
-    /// Whether something of this name can be seen.
+    /// Whether a file of this name is visible.
     package static func exists(_ path: String) -> Bool { (try? status(of: path)) != nil }
 
     /// Length in bytes, or nil when there is no such file.
     package static func byteCount(_ path: String) throws(SystemError) -> Int? { try status(of: path)?.byteCount }
 
-    /// What the path names, or nil when it names nothing.
+    /// The kind of file that the path names, or nil when it names none.
     package static func kind(_ path: String) throws(SystemError) -> FileKind? { try status(of: path)?.kind }
 
-    /// What a path itself names, or nil when it names nothing; a symbolic link is ``FileKind/other``, whatever it leads to.
+    /// The status of a path itself, or nil when it names nothing; a symbolic link is ``FileKind/other``, whatever its
+    /// target.
     package static func ownStatus(of path: String) throws(SystemError) -> FileStatus? {
         var found = stat()
         guard lstat(path, &found) == 0 else {
@@ -42,18 +43,19 @@ package enum Files {
         return FileStatus(found)
     }
 
-    /// What a name itself is, or nil when there is none: a symbolic link, wherever it leads, is ``FileKind/other``.
+    /// The kind of a name itself, or nil when there is none: a symbolic link, whatever its target, is
+    /// ``FileKind/other``.
     package static func kindOfName(_ path: String) throws(SystemError) -> FileKind? { try ownStatus(of: path)?.kind }
 
-    /// Whether the name is taken, be it by a link that leads nowhere.
+    /// Whether the name is taken, also by a dangling link.
     package static func entryExists(_ path: String) throws(SystemError) -> Bool { try ownStatus(of: path) != nil }
 
-    /// Which file the path names now, or nil when it names none.
+    /// The file that the path names now, or nil when it names none.
     package static func identity(_ path: String) throws(SystemError) -> FileIdentity? {
         try status(of: path)?.identity
     }
 
-    /// Whether this process may make and rename files in a folder.
+    /// Whether this process may create and rename files in a folder.
     package static func canWrite(directory: String) -> Bool { access(directory, W_OK | X_OK) == 0 }
 
     /// Whether this process may write an existing file.
@@ -64,7 +66,7 @@ package enum Files {
 
     // MARK: Changing names
 
-    /// Gives a file a second name, which must not be taken.
+    /// Adds a second name (a hard link) to a file; it must not be taken.
     package static func link(_ path: String, to newPath: String) throws(SystemError) {
         #if canImport(Darwin)
             let result = Darwin.link(path, newPath)
@@ -74,8 +76,8 @@ package enum Files {
         guard result == 0 else { throw SystemError("link", newPath) }
     }
 
-    /// Gives a file another name in the same folder; a file that had that name is replaced. Not durable before the folder
-    /// is.
+    /// Renames a file in the same folder; a file that had the new name is replaced. Not durable until the folder is
+    /// synced.
     package static func rename(_ path: String, to newPath: String) throws(SystemError) {
         #if canImport(Darwin)
             let result = Darwin.rename(path, newPath)
@@ -85,7 +87,7 @@ package enum Files {
         guard result == 0 else { throw SystemError("rename", path) }
     }
 
-    /// Removes a file; one that is gone already is no failure.
+    /// Removes a file; a missing file is not an error.
     package static func remove(_ path: String) throws(SystemError) {
         guard unlink(path) == 0 else {
             let failure = SystemError("unlink", path)
@@ -94,46 +96,46 @@ package enum Files {
         }
     }
 
-    /// Makes a folder that is its owner's alone; it must not exist.
+    /// Creates a folder that is its owner's alone; it must not exist.
     package static func makeDirectory(_ path: String) throws(SystemError) {
         guard mkdir(path, 0o700) == 0 else { throw SystemError("mkdir", path) }
     }
 
-    /// Makes an empty file without opening it, or leaves the one that is there alone. For databases: closing a descriptor of
-    /// one drops the locks that SQLite holds on it in this process.
+    /// Creates an empty file without opening it, or keeps the one that exists unchanged. For databases: closing a
+    /// descriptor of one drops the locks that SQLite holds on it in this process.
     ///
-    /// - Parameter permissions: What a new file has, whatever the umask is.
-    /// - Returns: Whether there is a file now; false where the system does not let it be made like this.
+    /// - Parameter permissions: The mode of a new file, independent of the umask.
+    /// - Returns: Whether the file exists now; false where the system does not permit this way to create it.
     package static func makeEmptyUnopened(_ path: String, permissions: UInt32) -> Bool {
         #if canImport(Darwin)
             // mknod is for root alone there.
             return false
         #else
             guard mknod(path, S_IFREG | mode_t(permissions), 0) == 0 else { return errno == EEXIST }
-            // The umask can only have taken permissions away.
+            // The umask can only have removed permissions.
             try? setPermissions(of: path, permissions)
             return true
         #endif
     }
 
-    /// Gives a file exactly these permissions.
+    /// Sets exactly these permissions.
     package static func setPermissions(of path: String, _ permissions: UInt32) throws(SystemError) {
         guard chmod(path, mode_t(permissions)) == 0 else { throw SystemError("chmod", path) }
     }
 
-    /// Removes a folder with nothing in it.
+    /// Removes an empty folder.
     package static func removeDirectory(_ path: String) throws(SystemError) {
         guard rmdir(path) == 0 else { throw SystemError("rmdir", path) }
     }
 
     // MARK: Contents
 
-    /// The whole of a regular file that is not longer than `limitBytes`.
+    /// The whole content of a regular file that is not longer than `limitBytes`.
     ///
     /// - Throws: ``SystemError`` with `EFBIG` when it is longer (nothing is read then), `EISDIR` or `EINVAL` when it is
-    ///   no regular file.
+    ///   not a regular file.
     package static func contents(of path: String, limitBytes: Int) throws(SystemError) -> [UInt8] {
-        // The kind is asked before the file is opened: opening a pipe would wait for its other end.
+        // The kind is checked before the file is opened: opening a pipe would wait for its other end.
         if let kind = try kind(path), kind != .regular { throw SystemError.notRegular("read", path, kind) }
         let file = try FileDescriptor(opening: path, .readOnly)
         guard try file.status().byteCount <= limitBytes else {
@@ -157,13 +159,13 @@ package enum Files {
         path.lastIndex(of: "/").map { String(path[path.index(after: $0)...]) } ?? path
     }
 
-    /// The path of the file itself, free of symbolic links; the file, or a link's target, need not exist.
+    /// The path of the file itself, with all symbolic links resolved; the file, or a link's target, need not exist.
     ///
-    /// SQLite keeps its own files beside the file that a link leads to, so whatever lies beside a database has to be
-    /// looked for there: two names of one store must not have two sidecars.
+    /// SQLite keeps its files beside the target of a link, so files beside a database must be looked for there: two
+    /// names of one store must not have two sidecars.
     package static func resolvingLinks(of path: String) throws(SystemError) -> String {
         var current = path
-        // As many links as the kernel follows.
+        // The kernel follows at most as many links.
         for _ in 0..<40 {
             guard let target = linkTarget(of: current) else {
                 guard let folder = realpath(directory(of: current), nil) else {
@@ -185,7 +187,7 @@ package enum Files {
         return String(decoding: buffer[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// The names in a folder, `.` and `..` left out, in no order.
+    /// The names in a folder, without `.` and `..`, in no order.
     package static func names(inDirectory path: String) throws(SystemError) -> [String] {
         guard let stream = opendir(path) else { throw SystemError("opendir", path) }
         defer { closedir(stream) }
@@ -199,20 +201,20 @@ package enum Files {
         return names
     }
 
-    /// Makes the entries of a folder durable, such as a rename in it.
+    /// Syncs the entries of a folder to disk, such as a rename in it.
     package static func synchronize(directory path: String) throws(SystemError) {
         let folder = try FileDescriptor(opening: path, .readOnly)
         do {
             try folder.synchronize()
         } catch  where error.errorNumber == EINVAL {
-            // Some filesystems cannot do this and say so; there is nothing more to be had from them.
+            // Some filesystems do not support this and say so; nothing more can be done there.
         }
     }
 
-    // MARK: Room
+    // MARK: Disk space
 
-    /// Bytes that this process may still write on the filesystem of a path; quotas are not looked at. The greatest number
-    /// where the filesystem does not tell, or tells more than that.
+    /// Bytes that this process may still write on the filesystem of a path, without regard to quotas. The maximum where
+    /// the filesystem does not report it, or reports more.
     package static func freeBytes(at path: String) throws(SystemError) -> Int {
         var found = statvfs()
         guard retryingInterrupts({ statvfs(path, &found) }) == 0 else { throw SystemError("statvfs", path) }
@@ -220,13 +222,13 @@ package enum Files {
     }
 
     static func freeBytes(_ found: statvfs) -> Int {
-        // Filesystems without a bound of their own, such as ramfs, have no blocks at all.
+        // Filesystems without a limit, such as ramfs, have no blocks at all.
         guard found.f_blocks > 0 else { return .max }
         let (bytes, isTooMuch) = UInt64(found.f_bavail).multipliedReportingOverflow(by: UInt64(found.f_frsize))
         return isTooMuch ? .max : Int(clamping: bytes)
     }
 
-    /// The failure of a filesystem that has not enough room for what is about to be written there.
+    /// The error of a filesystem without enough space for what is about to be written there.
     package static func noSpace(at directory: String, freeBytes: Int, neededBytes: Int) -> SystemError {
         SystemError(
             call: "statvfs", path: directory, errorNumber: ENOSPC,
@@ -234,7 +236,7 @@ package enum Files {
     }
 }
 
-/// What tells one file from another, whatever it is called.
+/// Identifies a file, whatever its name.
 package struct FileIdentity: Hashable, Sendable {
     package let device: UInt64
     package let inode: UInt64
@@ -245,7 +247,7 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// What kind of thing a path names.
+/// The kind of a file.
 package enum FileKind: Sendable {
     case regular
     case directory
@@ -253,10 +255,10 @@ package enum FileKind: Sendable {
     case other
 }
 
-/// What the filesystem knows about a file; symbolic links are followed.
+/// The status of a file; symbolic links are followed.
 package struct FileStatus: Sendable {
     package let kind: FileKind
-    /// Whether it is a pipe, with a name or without.
+    /// Whether it is a pipe, named or not.
     package let isPipe: Bool
     package let identity: FileIdentity
     package let byteCount: Int
@@ -264,7 +266,7 @@ package struct FileStatus: Sendable {
     package let permissions: UInt32
     package let owner: UInt32
     package let group: UInt32
-    /// How many names the file has.
+    /// The number of names of the file.
     package let linkCount: UInt64
     /// When the content last changed, as time since 1970.
     package let modified: Duration

@@ -2,18 +2,18 @@ import CPlatform
 
 /// The type of a filesystem, and whether SQLite's WAL mode is safe between processes on it.
 ///
-/// WAL needs byte locks and shared memory that all processes see alike. Network and many virtual filesystems answer
-/// the calls and do not keep the promise, and stores on them are silently damaged.
+/// WAL needs byte locks and shared memory that all processes see in the same state. Network filesystems and many
+/// virtual ones accept the calls but do not guarantee that, and stores on them are silently damaged.
 /// - SeeAlso: <https://www.sqlite.org/wal.html>, <https://www.sqlite.org/useovernet.html>
 package struct FilesystemKind: Hashable, Sendable {
-    /// The name of the type, such as `ext4` or `fuse.sshfs`; a number where the type is not known.
+    /// The name of the type, such as `ext4` or `fuse.sshfs`; a number for an unknown type.
     package let name: String
-    /// Whether locks and shared memory work between processes. Types that are not known get the benefit of the doubt.
+    /// Whether locks and shared memory work between processes. Unknown types count as safe.
     package let isSafeForSharedWAL: Bool
-    /// Whether the type is one that this library knows.
+    /// Whether this library knows the type.
     package let isKnown: Bool
 
-    /// Looks at the filesystem of a path, or of its folder while the file does not exist.
+    /// The kind of the filesystem of a path, or of its folder while the file does not exist.
     package static func of(_ path: String) throws(SystemError) -> FilesystemKind {
         var type: UInt64 = 0
         var name = [CChar](repeating: 0, count: 64)
@@ -28,10 +28,10 @@ package struct FilesystemKind: Hashable, Sendable {
         return judge(magic: type, typeName: reported.isEmpty ? MountTable.typeName(of: subject) : reported)
     }
 
-    /// Judges a filesystem by what the system says about it.
+    /// Classifies a filesystem by what the system reports about it.
     ///
     /// - Parameters:
-    ///   - magic: The number that `statfs` gives on Linux; 0 elsewhere.
+    ///   - magic: The number from `statfs` on Linux; 0 elsewhere.
     ///   - typeName: The name from the mount table, where it could be found.
     package static func judge(magic: UInt64, typeName: String?) -> FilesystemKind {
         if let typeName, isUnsafe(named: typeName) {
@@ -78,7 +78,7 @@ package struct FilesystemKind: Hashable, Sendable {
 
 /// The system's table of mounted filesystems (`/proc/self/mountinfo`), absent on Apple platforms.
 enum MountTable {
-    /// The type name of the filesystem that holds `path`, when the table can be read and has it.
+    /// The type name of the filesystem that contains `path`, when the table can be read and has it.
     static func typeName(of path: String) -> String? {
         guard let device = (try? Files.status(of: path))?.identity.device,
             let file = try? FileDescriptor(opening: "/proc/self/mountinfo", .readOnly),
@@ -90,7 +90,7 @@ enum MountTable {
         return typeName(ofDevice: "\(major):\(minor)", in: String(decoding: bytes, as: UTF8.self))
     }
 
-    /// Finds the type in a table: third field the device, the type behind ` - `.
+    /// Finds the type in a table: the third field is the device, the type follows ` - `.
     static func typeName(ofDevice device: String, in table: String) -> String? {
         for line in table.split(separator: "\n") {
             let fields = line.split(separator: " ")

@@ -9,8 +9,8 @@ import Synchronization
 
 /// An open file that several threads read and write at positions. It is closed by ``close()``, or with the object.
 ///
-/// For files that no database connection has open. One that will become a database must be closed before its first connection
-/// is opened, at a known moment: ``close()``.
+/// For files that no database connection has open. A file that will become a database must be closed before its first
+/// connection is opened, at a known moment: ``close()``.
 package final class OpenFile: Sendable {
     package let path: String
     private let number: Int32
@@ -46,12 +46,12 @@ package final class OpenFile: Sendable {
         try writeAt(number, path, offset, bytes)
     }
 
-    /// What the filesystem knows about the file.
+    /// The status of the file.
     package func status() throws(SystemError) -> FileStatus {
         try withDescriptor("fstat") { file throws(SystemError) in try file.status() }
     }
 
-    /// Whether anything but this open file holds a lock in the range that is in the way of one of this kind.
+    /// Whether any other open file holds a lock in the range that conflicts with one of this kind.
     package func isLocked(_ bytes: Range<Int64>, against kind: LockKind = .exclusive) throws(SystemError) -> Bool {
         try withDescriptor("fcntl") { file throws(SystemError) in try file.isLocked(bytes, against: kind) }
     }
@@ -61,21 +61,21 @@ package final class OpenFile: Sendable {
         try withDescriptor("fsync") { file throws(SystemError) in try file.synchronize() }
     }
 
-    /// Begins to write the content to disk, and waits only while the disk has too much to do.
+    /// Starts to write the content to disk, and waits only while the disk has too much to do.
     ///
-    /// An fsync commits the filesystem's journal, and writers of other files wait for that; this call does not. It proves
-    /// nothing: what is not on disk yet, and every error, is left to ``synchronize()``.
+    /// An fsync commits the filesystem's journal, and writers of other files wait for that; this call does not. It
+    /// proves nothing: ``synchronize()`` writes the rest to disk and reports every error.
     package func beginWriteback() {
         descriptor.withLock { if $0 != nil { _ = cplatform_writeback_begin(number) } }
     }
 
-    /// Cuts or extends the file to `byteCount` bytes.
+    /// Truncates or extends the file to `byteCount` bytes.
     package func truncate(toByteCount byteCount: Int) throws(SystemError) {
         try withDescriptor("ftruncate") { file throws(SystemError) in try file.truncate(toByteCount: byteCount) }
     }
 
-    /// Closes the file, as ``FileDescriptor/closeGradually()`` does; nobody may be reading or writing it at this moment. A
-    /// second call does nothing.
+    /// Closes the file, as ``FileDescriptor/closeGradually()`` does; no thread may be reading or writing it at this
+    /// moment. A second call does nothing.
     package func close() {
         hasClosed.store(true, ordering: .sequentiallyConsistent)
         let last = descriptor.withLock { $0.take() }

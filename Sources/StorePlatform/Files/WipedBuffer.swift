@@ -1,6 +1,6 @@
 import CPlatform
 
-/// Bytes that are overwritten when nobody needs them any more: what a key source reads before it becomes a secret.
+/// Bytes that are wiped when they are no longer needed: what a key source reads before it becomes a secret.
 package struct WipedBuffer: ~Copyable, Sendable {
     private let storage: Storage
 
@@ -22,32 +22,32 @@ package struct WipedBuffer: ~Copyable, Sendable {
 
     package init(capacity: Int) { storage = Storage(capacity: capacity) }
 
-    /// Bytes held now.
+    /// The number of bytes in the buffer.
     package var count: Int { storage.count }
 
-    /// Room left.
+    /// The remaining space in bytes.
     package var remaining: Int { storage.memory.count - storage.count }
 
-    /// Lends the bytes held.
+    /// Passes the bytes to a closure.
     package func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(UnsafeRawBufferPointer(rebasing: storage.memory[..<storage.count]))
     }
 
-    /// Appends one byte when there is room.
+    /// Appends one byte when there is space.
     package mutating func append(_ byte: UInt8) {
         guard remaining > 0 else { return }
         storage.memory[storage.count] = byte
         storage.count += 1
     }
 
-    /// Forgets the last `dropped` bytes.
+    /// Removes the last `dropped` bytes; they are wiped with the buffer, or overwritten before.
     package mutating func removeLast(_ dropped: Int) {
         storage.count -= min(max(dropped, 0), storage.count)
     }
 
-    /// Appends what one read of `descriptor` gives, and returns its length; 0 means the end or a full buffer.
+    /// Appends the result of one read of `descriptor`, and returns its length; 0 means the end or a full buffer.
     package mutating func append(readingFrom descriptor: borrowing FileDescriptor) throws(SystemError) -> Int {
         let room = UnsafeMutableRawBufferPointer(rebasing: storage.memory[storage.count...])
         guard !room.isEmpty else { return 0 }

@@ -6,7 +6,7 @@ import CPlatform
     import Glibc
 #endif
 
-/// Whether a lock may be held by several at once.
+/// Whether several may hold a lock at once.
 package enum LockKind: Sendable {
     case shared
     case exclusive
@@ -21,33 +21,34 @@ package enum LockKind: Sendable {
 
 // Locks on ranges of bytes, which need not exist, between all threads of all processes.
 //
-// They belong to the open file (F_OFD_SETLK), never to a process: the kernel frees them with the last descriptor of it, for
-// whatever reason that is closed, and two descriptors of one process exclude each other like two processes.
+// They belong to the open file description (F_OFD_SETLK), never to a process: the kernel releases them with its last
+// descriptor, for whatever reason that is closed, and two descriptors of one process exclude each other like two
+// processes.
 // https://man7.org/linux/man-pages/man2/fcntl_locking.2.html, "Open file description locks"
 extension FileDescriptor {
-    /// Locks a range if it is free. An exclusive lock needs a file that is open for writing.
+    /// Locks a range if it is free. An exclusive lock requires a file that is open for writing.
     ///
     /// - Returns: Whether it was free.
     /// - Throws: ``SystemError`` of `open` with `EACCES` when the file is open for reading only.
     package func tryLock(_ bytes: Range<Int64>, _ kind: LockKind) throws(SystemError) -> Bool {
         let failure = cplatform_lock_set(number, kind.code, bytes.lowerBound, Int64(bytes.count))
         if failure == 0 { return true }
-        // The kernel's way to say that the file could be opened for reading only: name the real reason.
+        // The kernel's error when the file is open for reading only: report the real reason.
         if failure == EBADF { throw SystemError(call: "open", path: path, errorNumber: EACCES) }
         let error = SystemError(call: "fcntl(F_OFD_SETLK)", path: path, errorNumber: failure)
         if error.isLocked { return false }
         throw error
     }
 
-    /// Frees a range that is locked by this open file.
+    /// Unlocks a range that this open file has locked.
     package func unlock(_ bytes: Range<Int64>) throws(SystemError) {
         let failure = cplatform_lock_set(
             number, Int32(CPLATFORM_UNLOCK.rawValue), bytes.lowerBound, Int64(bytes.count))
         guard failure == 0 else { throw SystemError(call: "fcntl(F_OFD_SETLK)", path: path, errorNumber: failure) }
     }
 
-    /// Whether anything but this open file holds a lock in the range that is in the way of one of this kind. The file may be
-    /// open for reading only.
+    /// Whether any other open file holds a lock in the range that conflicts with one of this kind. The file may be open
+    /// for reading only.
     package func isLocked(_ bytes: Range<Int64>, against kind: LockKind = .exclusive) throws(SystemError) -> Bool {
         var found: Int32 = 0
         let failure = cplatform_lock_probe(number, kind.code, bytes.lowerBound, Int64(bytes.count), &found)

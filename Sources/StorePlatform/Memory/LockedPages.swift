@@ -4,20 +4,20 @@
     import Glibc
 #endif
 
-/// Memory for secrets that lasts as long as the process: locked, kept out of core dumps, between two pages that nobody
-/// may touch.
+/// Memory for secrets that lasts as long as the process: locked, excluded from core dumps, between two inaccessible
+/// guard pages.
 ///
 /// A child made by `fork` inherits the contents, not the lock.
 /// - SeeAlso: <https://man7.org/linux/man-pages/man2/mlock.2.html>
-// Safe because: two numbers that never change; what happens to the memory behind them is up to the user.
+// Safe because: two numbers that never change; the user is responsible for the memory that they describe.
 package struct LockedPages: @unchecked Sendable {
     package let start: UnsafeMutableRawPointer
     package let byteCount: Int
 
     /// Maps and locks `byteCount` bytes, rounded up to whole pages, all zero.
     ///
-    /// - Returns: nil where the limit on locked memory (RLIMIT_MEMLOCK) leaves no room, or the kernel refuses one of the
-    ///   protections; nothing is left mapped then.
+    /// - Returns: nil where the limit on locked memory (RLIMIT_MEMLOCK) is too low, or the kernel refuses one of the
+    ///   protections; nothing stays mapped then.
     package init?(byteCount requested: Int) {
         let pageBytes = sysconf(Int32(_SC_PAGESIZE))
         guard requested > 0, pageBytes > 0, requested <= Int.max - 3 * pageBytes else { return nil }
@@ -40,7 +40,7 @@ package struct LockedPages: @unchecked Sendable {
 
     private static func keepOutOfCoreDumps(_ address: UnsafeMutableRawPointer, _ byteCount: Int) -> Bool {
         #if canImport(Darwin)
-            // There is no such advice, and core dumps are off unless asked for.
+            // There is no such advice, and core dumps are off by default.
             true
         #else
             madvise(address, byteCount, Int32(MADV_DONTDUMP)) == 0

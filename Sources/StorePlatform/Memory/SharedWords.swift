@@ -8,12 +8,12 @@ import CPlatform
 
 /// A part of a file that is mapped into memory, for all processes that map it.
 package final class SharedMapping: Sendable {
-    /// The memory; it must not be used after the mapping is gone.
+    /// The memory; it must not be used after the mapping is released.
     package let words: SharedWords
     private let byteCount: Int
 
     /// Maps a part of a file that is open for reading and writing. The part must exist on disk
-    /// (``FileDescriptor/reserve(byteCount:)``): touching memory beyond the end of the file ends the process by SIGBUS.
+    /// (``FileDescriptor/reserve(byteCount:)``): access to memory after the end of the file ends the process by SIGBUS.
     package init(_ file: borrowing FileDescriptor, from offset: Int64, byteCount: Int) throws(SystemError) {
         var address: UnsafeMutableRawPointer?
         let failure = cplatform_map(file.number, offset, UInt64(byteCount), &address)
@@ -29,8 +29,8 @@ package final class SharedMapping: Sendable {
 
 /// Atomic words at offsets of memory that processes share. Offsets are multiples of a word's length.
 ///
-/// All operations are sequentially consistent unless their names say otherwise: a protocol in which each of two writes its
-/// own word and then reads the other's depends on it.
+/// All operations are sequentially consistent unless their names say otherwise: a protocol in which each of two sides
+/// writes its own word and then reads the other's depends on it.
 // Safe because: the memory is shared with other processes anyway, and is used by atomic operations alone.
 package struct SharedWords: @unchecked Sendable {
     @usableFromInline let start: UnsafeMutableRawPointer
@@ -52,7 +52,7 @@ package struct SharedWords: @unchecked Sendable {
 
     /// Stores a value.
     ///
-    /// - Returns: The former one.
+    /// - Returns: The former value.
     @inlinable
     package func exchange32(_ offset: Int, _ value: UInt32) -> UInt32 { cplatform_exchange32(start + offset, value) }
 
@@ -78,7 +78,7 @@ package struct SharedWords: @unchecked Sendable {
     @inlinable
     package func store64(_ offset: Int, _ value: UInt64) { cplatform_store64(start + offset, value) }
 
-    /// Stores a figure that others only show: no order is promised.
+    /// Stores a figure that other processes only display: no order is guaranteed.
     @inlinable
     package func storeRelaxed64(_ offset: Int, _ value: UInt64) { cplatform_store64_relaxed(start + offset, value) }
 
@@ -110,8 +110,8 @@ package struct SharedWords: @unchecked Sendable {
 
     // MARK: Sleeping on a word
 
-    /// Sleeps while the 32-bit word has the expected value, until it is woken, a signal comes or the time is over. For who
-    /// wakes it too early, it is asked in a loop.
+    /// Sleeps while the 32-bit word has the expected value, until it is woken, a signal arrives or the timeout passes.
+    /// Call it in a loop, since it may wake up too early.
     ///
     /// - Returns: False where the system cannot sleep on a word; it returns at once then.
     package func sleep(on offset: Int, while expected: UInt32, forNanoseconds timeout: UInt64) -> Bool {

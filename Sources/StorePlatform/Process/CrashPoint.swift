@@ -7,17 +7,17 @@ import Synchronization
 #endif
 import Synchronization
 
-/// A named place at which tests let a process die as if it had been killed or the power had gone.
+/// A named point at which tests make a process die as if it had been killed or the power had failed.
 ///
-/// Release builds have none of it. In debug builds a process dies by SIGKILL at the place that the environment variable
-/// `CIPHERSTORE_CRASH_AT` names, or that ``choose(_:passing:)`` names later: `fileRenamed`, or `fileRenamed:2` for
-/// the second time that it comes there. Instead of dying it may do something there, once.
+/// Release builds do not contain it. In debug builds a process dies by SIGKILL at the point that the environment
+/// variable `CIPHERSTORE_CRASH_AT` names, or that ``choose(_:passing:)`` names later: `fileRenamed`, or `fileRenamed:2`
+/// for the second time that it is reached. Instead of dying the process may run a function there, once.
 package enum CrashPoint: String, CaseIterable, Sendable {
     /// The opening lock is held, nothing is written yet.
     case openingLockTaken
-    /// The first sidecar stands in its temporary file, not yet in its place.
+    /// The first sidecar is in its temporary file, and not yet in place.
     case temporaryFileWritten
-    /// A file took its place; its folder is not yet durable.
+    /// A file was renamed into place; its folder is not yet synced.
     case fileRenamed
     /// The main copy of the sidecar is durable, the backup is not.
     case sidecarMainWritten
@@ -31,7 +31,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     case firstPageWritten
     /// The sidecar says that the store is ready; no migration has run.
     case storeCreated
-    /// All migrations have run; the lease is not yet taken.
+    /// All migrations have run; the lease is not yet acquired.
     case storeMigrated
 
     /// A migration has done its work and is about to be committed.
@@ -39,14 +39,14 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// A migration is committed; later ones have not run.
     case migrationCommitted
 
-    /// A commit is asked for; nothing of it is in the log, or only what did not fit the cache.
+    /// A commit is requested; nothing of it is in the WAL, or only what did not fit the cache.
     case commitBegun
-    /// A commit is done; the program has not been told.
+    /// A commit is done; the program has not received the result.
     case commitDone
 
-    /// The log is brought to the medium for a checkpoint that holds no lock yet.
+    /// The WAL is synced for a checkpoint that holds no lock yet.
     case checkpointLogSynced
-    /// The write lock is held for a checkpoint that has copied nothing yet.
+    /// The write lock is held for a checkpoint that has not copied anything yet.
     case checkpointLocked
     /// The checkpoint has ended; the write lock is still held.
     case checkpointEnded
@@ -56,79 +56,80 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// All connections are closed, the last of them with its own checkpoint; the lease is still held.
     case closingConnectionsClosed
 
-    /// The file to be adopted is closed, its log folded in, SQLite's lock bytes held.
+    /// The file to be adopted is closed, its WAL folded in, SQLite's lock bytes held.
     case adoptionLocked
-    /// The store that takes its place is complete and durable beside it.
+    /// The store that replaces it is complete and durable beside it.
     case adoptionPrepared
-    /// The sidecar of the store to come is durable.
+    /// The sidecar of the new store is durable.
     case adoptionAnnounced
-    /// The store has taken the file's place.
+    /// The store has replaced the file.
     case adoptionRenamed
     /// The sidecar says that the store is ready.
     case adoptionEnded
 
     /// The locks of a change of keys are held, and the sidecar was read under them.
     case keyChangeLocked
-    /// The new version of the sidecar is made and proved; nothing is written.
+    /// The new version of the sidecar is made and verified; nothing is written.
     case keyChangeProved
-    /// Both copies are the new version, and nothing beside the store keeps what was removed.
+    /// Both copies are the new version, and no file beside the store contains what was removed.
     case keyChangeEnded
 
-    /// The folder in which a backup is made is there, with nothing in it.
+    /// The folder in which a backup is made exists, and is empty.
     case backupBegun
     /// The pages of a backup, or of a restoration, are written and not yet durable.
     case backupPagesCopied
     /// The pages of a backup are durable, and were read back and opened; it has no manifest yet.
     case backupVerified
-    /// A backup is complete and has another name still.
+    /// A backup is complete and still has its temporary name.
     case backupComplete
     /// A backup has its name.
     case backupPublished
 
-    /// The database to be restored is complete and durable beside its place; nothing else was changed.
+    /// The database to be restored is complete and durable beside the store's path; nothing else was changed.
     case restorePrepared
     /// The former files of the store have second names in the folder where they are kept.
     case restoreFormerKept
-    /// The former sidecar and log have lost their names at the store's place.
+    /// The former sidecar and WAL have lost their names.
     case restoreFormerRemoved
-    /// The sidecar of the restored store is durable; its database is not in its place yet.
+    /// The sidecar of the restored store is durable; its database is not in place yet.
     case restoreAnnounced
     /// The restored database has its name.
     case restoreRenamed
 
     /// The locks of a destruction are held; nothing is removed.
     case destroyLocked
-    /// The database has given its name away: there is no store any more.
+    /// The database was renamed: there is no store any more.
     case destroyRenamed
-    /// The write-ahead log of a store that is destroyed is removed; its index is not.
+    /// The WAL of a store that is destroyed is removed; its index is not.
     case destroyLogRemoved
     /// The main copy of its sidecar is removed, the backup is not.
     case destroySidecarRemoved
-    /// All but the renamed database, the lock file and the key log is removed, durably.
+    /// All files but the renamed database, the lock file and the key log are removed, durably.
     case destroyCompanionsRemoved
-    /// So is the database.
+    /// The database is removed as well.
     case destroyDatabaseRemoved
-    /// The key log has a name that nobody else uses.
+    /// The key log has a name that no other code uses.
     case destroyKeyLogSetAside
     /// The lock file is removed; the key log alone is left.
     case destroyLockRemoved
 
-    /// A rotation that was cut is taken over: its lock is held, nothing is done.
+    /// An interrupted rotation is recovered: its lock is held, nothing is done.
     case recoveryBegun
-    /// The copy of a rotation that is undone is removed; the sidecar still tells of it.
+    /// The copy of a rotation that is undone is removed; the sidecar still records the rotation.
     case recoveryCopyRemoved
-    /// The log of the former key is empty, durably; the copy has not taken the database's place.
+    /// An empty WAL has replaced the former one, durably; the copy has not replaced the database.
     case recoveryLogEmptied
-    /// The copy has the database's name; the folder is not yet durable.
+    /// The copy has the database's name; the folder is not yet synced.
     case recoveryRenamed
-    /// The copy has taken the database's place durably.
+    /// The copy has replaced the database durably.
     case recoveryMoved
-    /// The same was made sure; the sidecar still says that the switch is under way.
+    /// The first page of the former database, where it was still there, is overwritten; the sidecar still says that the
+    /// switch is under way.
     case recoveryDurable
 
     /// The pending key of a rotation is durable; nothing is copied.
     case rotationBegun
-    /// The copy's file is made and has no page.
+    /// The copy's file exists and has no page.
     case rotationCopyBegun
     /// Some pages are copied.
     case rotationCopyHalf
@@ -136,57 +137,57 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     case rotationCopied
     /// The copy was read back.
     case rotationVerified
-    /// What was written meanwhile is carried over, for now.
+    /// What was written meanwhile is copied, up to this moment.
     case rotationDeltaRound
-    /// The processes are asked to pause.
+    /// The processes are asked to yield.
     case rotationYieldAsked
-    /// All of them have.
+    /// All of them have yielded.
     case rotationLeaseTaken
-    /// The rest is carried over, and not yet durable.
+    /// The rest is copied, and not yet durable.
     case rotationLastDelta
     /// The copy is complete and durable; the rotation's own connections are closed.
     case rotationCopySynced
-    /// SQLite's bytes are locked, and the log ends where the copy does.
+    /// SQLite's bytes are locked, and the WAL ends where the copy does.
     case rotationBytesLocked
     /// The sidecar says that the switch has begun.
     case rotationSwitchingWritten
-    /// The log is empty, durably.
+    /// An empty WAL has replaced the former one, durably.
     case rotationLogEmptied
-    /// The copy has the database's name; the folder is not yet durable.
+    /// The copy has the database's name; the folder is not yet synced.
     case rotationRenamed
-    /// The folder is durable; the sidecar still says that the switch is under way.
+    /// The folder is synced; the sidecar still says that the switch is under way.
     case rotationDirectorySynced
     /// The sidecar says that the store is ready, with its new key; all are still waiting.
     case rotationCompleted
-    /// All go on with the new key.
+    /// All processes continue with the new key.
     case rotationReleased
 
-    /// The places that the creation of a store passes first of all.
+    /// The points that the creation of a store passes before any other.
     package static let ofCreation: [CrashPoint] = [
         .openingLockTaken, .temporaryFileWritten, .fileRenamed, .sidecarMainWritten, .sidecarWritten, .databaseKeyed,
         .journalModeSet, .firstPageWritten, .storeCreated, .storeMigrated,
     ]
-    /// The places of each migration.
+    /// The points of each migration.
     package static let ofMigration: [CrashPoint] = [.migrationReady, .migrationCommitted]
-    /// The places of each commit, checkpoint and closing.
+    /// The points of each commit, checkpoint and close.
     package static let ofUse: [CrashPoint] = [
         .commitBegun, .commitDone, .checkpointLogSynced, .checkpointLocked, .checkpointEnded,
         .closingReadersClosed, .closingConnectionsClosed,
     ]
-    /// The places of its own that a change of keys passes.
+    /// The points that only a change of keys passes.
     package static let ofKeyChange = allCases.filter { $0.rawValue.hasPrefix("keyChange") }
-    /// The places that a backup passes.
+    /// The points that a backup passes.
     package static let ofBackup = allCases.filter { $0.rawValue.hasPrefix("backup") }
-    /// The places of its own that a restoration passes.
+    /// The points that only a restoration passes.
     package static let ofRestoration = allCases.filter { $0.rawValue.hasPrefix("restore") }
-    /// The places that a destruction passes.
+    /// The points that a destruction passes.
     package static let ofDestruction = allCases.filter { $0.rawValue.hasPrefix("destroy") }
 
-    /// The places of its own that the recovery of a rotation passes.
+    /// The points that only the recovery of a rotation passes.
     package static let ofRecovery = allCases.filter { $0.rawValue.hasPrefix("recovery") }
-    /// The places of its own that a rotation passes.
+    /// The points that only a rotation passes.
     package static let ofRotation = allCases.filter { $0.rawValue.hasPrefix("rotation") }
-    /// The places of their own that an adoption passes.
+    /// The points that only an adoption passes.
     package static let ofAdoption = allCases.filter { $0.rawValue.hasPrefix("adoption") }
 
     #if DEBUG
@@ -206,22 +207,22 @@ package enum CrashPoint: String, CaseIterable, Sendable {
         }()
         private static let chosen = Mutex(named)
 
-        /// Lets the process die at a place from now on.
+        /// Makes the process die at a point from now on.
         ///
         /// - Parameters:
-        ///   - point: The place; nil for none.
-        ///   - passes: How often it is passed unharmed before.
+        ///   - point: The point; nil for none.
+        ///   - passes: How often it is passed without effect before.
         package static func choose(_ point: CrashPoint?, passing passes: Int = 0) {
             chosen.withLock { $0 = point.map { Choice(point: $0, passes: passes) } }
         }
 
-        /// Lets the process do something at a place instead, on the thread that comes there, and go on; once.
+        /// Makes the process run a function at a point instead, on the thread that reaches it, and continue; once.
         package static func choose(_ point: CrashPoint, doing action: @escaping @Sendable () -> Void) {
             chosen.withLock { $0 = Choice(point: point, action: action) }
         }
     #endif
 
-    /// Ends the process here, or does what was asked for, if this is the chosen place.
+    /// Ends the process here, or runs the chosen function, if this is the chosen point.
     @inline(__always)
     package static func reach(_ point: CrashPoint) {
         #if DEBUG
@@ -230,7 +231,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
                 choice = found.passes > 0 ? Choice(point: point, passes: found.passes - 1, action: found.action) : nil
                 return choice == nil ? found.action : nil
             }
-            // Without the lock: other threads come to other places meanwhile.
+            // Without the lock: other threads may reach other points meanwhile.
             action?()
         #endif
     }

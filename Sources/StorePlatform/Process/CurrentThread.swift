@@ -8,7 +8,7 @@
 
 /// The thread that runs now.
 package enum CurrentThread {
-    /// A number that no other thread that lives has; never 0.
+    /// A number that no other living thread has; never 0.
     package static var id: UInt {
         #if canImport(Darwin)
             UInt(bitPattern: pthread_self())
@@ -17,11 +17,11 @@ package enum CurrentThread {
         #endif
     }
 
-    /// Lets the thread rest, for the pauses between polls.
+    /// Pauses the thread between polls.
     package static func pause(microseconds: UInt32) { usleep(microseconds) }
 }
 
-/// Repeats a system call that answers -1 for as long as a signal interrupts it.
+/// Repeats a system call that returns -1 while signals interrupt it.
 @inline(__always)
 func retryingInterrupts<Result: FixedWidthInteger>(_ call: () -> Result) -> Result {
     while true {

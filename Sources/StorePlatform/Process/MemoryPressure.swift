@@ -1,10 +1,11 @@
-/// How much the machine lacks memory, as Linux tells it.
+/// The memory pressure of the machine, as Linux reports it.
 /// - SeeAlso: <https://docs.kernel.org/accounting/psi.html>
 package enum MemoryPressure {
     /// The kernel's file. Kernels without pressure stall information, and some containers, have none.
     package static let file = "/proc/pressure/memory"
 
-    /// In how much of the last ten seconds some task waited for memory, in percent; nil where the system does not tell.
+    /// The share of the last ten seconds in which some task waited for memory, in percent; nil where the system does
+    /// not report it.
     package static func current(in file: String = file) -> Double? {
         guard let bytes = try? Files.contents(of: file, limitBytes: 4096) else { return nil }
         // some avg10=0.00 avg60=0.00 avg300=0.00 total=0

@@ -6,27 +6,27 @@ import CPlatform
     import Glibc
 #endif
 
-/// What can be said about processes.
+/// Information about processes.
 package enum ProcessInspector {
-    /// The number of this process.
+    /// The identifier of this process.
     package static var currentProcess: Int32 { getpid() }
 
-    /// The number of the process that started this one, or 1 when that one is gone.
+    /// The identifier of the parent process, or 1 when the parent has ended.
     package static var parentProcess: Int32 { getppid() }
 
-    /// The number of the user whose process this is.
+    /// The real user of this process.
     package static var currentUser: UInt32 { getuid() }
 
-    /// The number of the user whose rights this process has.
+    /// The effective user of this process.
     package static var effectiveUser: UInt32 { geteuid() }
 
-    /// Whether a process of this number exists in this process's own namespace. Its number may be another's by now.
+    /// Whether a process of this number exists in this process's own namespace. The number may have been reused.
     package static func isAlive(_ process: Int32) -> Bool {
         guard process > 0 else { return false }
         return kill(process, 0) == 0 || errno == EPERM
     }
 
-    /// The short name of a process's program, where the system tells it.
+    /// The short name of a process's program, where the system reports it.
     package static func commandName(of process: Int32) -> String? {
         #if canImport(Darwin)
             var buffer = [CChar](repeating: 0, count: 256)
@@ -40,16 +40,17 @@ package enum ProcessInspector {
         #endif
     }
 
-    /// Forbids core dumps of this process, and reading its memory by others of the same user: a core of an open store
-    /// holds its key. There is no way back for the life of the process.
+    /// Forbids core dumps of this process, and reading of its memory by other processes of the same user: a core dump
+    /// of an open store contains its key. It cannot be undone during the life of the process.
     package static func disableCoreDumps() throws(SystemError) {
         let failure = cplatform_forbid_dumps()
         guard failure == 0 else { throw SystemError(call: "prctl", path: nil, errorNumber: failure) }
     }
 
-    /// Lets a crash end the process as the system does it, without a backtrace of Swift's runtime: that shows parts of the
-    /// memory, asks at a terminal what to do, and takes the course of SIGQUIT. The runtime looks at `SWIFT_BACKTRACE` before
-    /// any code of the program runs; so its handlers, and all others of these signals, are removed afterwards.
+    /// Lets a crash end the process as the system does it, without a backtrace of Swift's runtime. The backtrace prints
+    /// parts of the memory, prompts at a terminal, and changes the effect of SIGQUIT. The runtime reads
+    /// `SWIFT_BACKTRACE` before any code of the program runs; so its handlers, and all others of these signals, are
+    /// removed afterwards.
     package static func disableBacktraces() { cplatform_crash_handlers_remove() }
 
     /// The value of an environment variable as bytes, or nil when it is not set.
@@ -59,22 +60,22 @@ package enum ProcessInspector {
     }
 }
 
-/// What a process is doing.
+/// The state of a process.
 public enum ProcessState: String, Sendable {
-    /// It runs, or sleeps until something happens.
+    /// It runs, or sleeps.
     case running
     /// It was stopped by a signal or a debugger, and keeps what it holds.
     case stopped
-    /// It has ended, and its parent has not taken note.
+    /// It has ended, and its parent has not waited for it.
     case zombie
     /// There is no such process.
     case gone
-    /// It belongs to another pid namespace, or the system does not tell.
+    /// It belongs to another pid namespace, or the system does not report its state.
     case unknown
 }
 
 extension ProcessInspector {
-    /// What a process of this pid namespace is doing, as `/proc` tells it.
+    /// The state of a process of this pid namespace, from `/proc`.
     package static func state(of process: Int32) -> ProcessState {
         guard let letter = statFields(of: process)?.first else {
             return Files.exists("/proc/self/stat") && !isAlive(process) ? .gone : .unknown
@@ -86,21 +87,22 @@ extension ProcessInspector {
         }
     }
 
-    /// When a process began, in clock ticks since the machine started; together with its number this names it for ever.
+    /// When a process started, in clock ticks since the machine started; together with its number this identifies it
+    /// uniquely.
     package static func startTicks(of process: Int32) -> UInt64? {
-        // The 22nd field of the line, the 20th behind the name.
+        // The 22nd field of the line, the 20th after the name.
         statFields(of: process).flatMap { $0.count > 19 ? UInt64($0[19]) : nil }
     }
 
-    /// The process that started a process, or took its parent's place.
+    /// The parent of a process, or the process that replaced its parent.
     static func parent(of process: Int32) -> Int32? {
         statFields(of: process).flatMap { $0.count > 1 ? Int32($0[1]) : nil }
     }
 
-    /// The inode of the pid namespace of this process: numbers of processes count within one.
+    /// The inode of the pid namespace of this process: process numbers are valid within one.
     package static var pidNamespace: UInt64? { (try? Files.identity("/proc/self/ns/pid"))??.inode }
 
-    /// The fields of `/proc/PID/stat` behind the name, which stands in parentheses and may hold anything.
+    /// The fields of `/proc/PID/stat` after the name, which is in parentheses and may contain anything.
     private static func statFields(of process: Int32) -> [Substring]? {
         guard let file = try? FileDescriptor(opening: "/proc/\(process)/stat", .readOnly),
             let bytes = try? file.read(at: 0, byteCount: 4096), let end = bytes.lastIndex(of: UInt8(ascii: ")"))
@@ -113,16 +115,16 @@ extension ProcessInspector {
     /// An open file of a process.
     package struct Opening: Hashable, Sendable {
         package let process: Int32
-        /// The number of the descriptor there.
+        /// The number of the descriptor in that process.
         package let descriptor: String
 
-        /// Whether the file may be written by it; nil where it is gone, or the system does not show it.
+        /// Whether the descriptor permits writing; nil where it is closed, or the system does not show it.
         package var isForWriting: Bool? {
             info.flatMap(ProcessInspector.flags).map { $0 & O_ACCMODE != O_RDONLY }
         }
 
-        /// The ranges of bytes that this open file has locked (F_OFD_SETLK); none where the system does not show them, as to
-        /// another user than root.
+        /// The ranges of bytes that this open file has locked (F_OFD_SETLK); none where the system does not show them,
+        /// as to a user other than root.
         package var lockedRanges: [ClosedRange<Int64>] { info.map(ProcessInspector.locks) ?? [] }
 
         private var info: [UInt8]? {
@@ -130,7 +132,7 @@ extension ProcessInspector {
         }
     }
 
-    /// The flags that a descriptor was opened with: `flags:\t0100002`, in octal.
+    /// The flags with which a descriptor was opened: `flags:\t0100002`, in octal.
     static func flags(inDescriptorInfo text: [UInt8]) -> Int32? {
         let lines = text.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }
         guard let line = lines.first(where: { $0.hasPrefix("flags:") }),
@@ -150,14 +152,15 @@ extension ProcessInspector {
         }
     }
 
-    /// The other processes that have a file open, as far as this one may see them; none where the system has no `/proc`.
+    /// The other processes that have a file open, as far as this one may see them; none where the system has no
+    /// `/proc`.
     ///
-    /// It finds what no lock shows: a file that is open without a lock.
+    /// It finds files that are open without a lock, too.
     package static func others(using path: String) -> [Int32] {
         Set(openings(of: path).map(\.process)).filter { $0 != currentProcess }.sorted()
     }
 
-    /// Where a file is open, as far as this process may see it; nowhere where the system has no `/proc`.
+    /// The descriptors of a file, as far as this process may see them; none where the system has no `/proc`.
     package static func openings(of path: String) -> [Opening] {
         guard let identity = (try? Files.identity(path)) ?? nil else { return [] }
         let name = "/" + Files.name(of: path)
@@ -169,7 +172,7 @@ extension ProcessInspector {
         let folder = "/proc/\(process)/fd"
         let numbers = ((try? Files.names(inDirectory: folder)) ?? []).filter { number in
             let link = "\(folder)/\(number)"
-            // The name first: asking about a file on a dead network mount could take for ever.
+            // The name first: reading the status of a file on a dead network mount could block forever.
             return target(of: link)?.hasSuffix(name) == true && (try? Files.identity(link)) == identity
         }
         return numbers.map { Opening(process: process, descriptor: $0) }
@@ -184,10 +187,10 @@ extension ProcessInspector {
 }
 
 extension ProcessInspector {
-    /// Stops a child of this process, those that it has started, and so on, to kill them.
+    /// Stops a child of this process and all of its descendants, to kill them.
     ///
-    /// Each is stopped before its children are looked for: what is stopped starts nothing more, and takes note of no end,
-    /// so that no number becomes another process's. Where the system has no `/proc`, the child alone is found.
+    /// Each is stopped before its children are looked for: a stopped process starts no other and waits for none, so
+    /// that no process number is reused. Where the system has no `/proc`, only the child is found.
     ///
     /// - Returns: All of them, the child first.
     static func stopTree(of child: Int32) -> [Int32] {
@@ -207,12 +210,12 @@ extension ProcessInspector {
     }
 }
 
-/// Whether this process was made by a fork after some moment.
+/// Detects whether this process was forked after some moment.
 ///
-/// A child shares the parent's open files, and with them the locks that belong to those, but none of its threads and none of
-/// its POSIX locks: a database that was opened before the fork must not be used in it.
+/// A child shares the parent's open files, and with them the locks that belong to those, but none of its threads and
+/// none of its POSIX locks: a database that was opened before the fork must not be used in it.
 package enum ForkWatch {
-    /// Begins to count.
+    /// Begins to count forks.
     package static func begin() { cplatform_fork_watch() }
 
     /// The number of forks between the first process and this one: one relaxed load.

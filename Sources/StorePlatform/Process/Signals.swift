@@ -8,34 +8,34 @@ import Synchronization
     import Glibc
 #endif
 
-/// The signals that ask a program to end: SIGINT, SIGTERM and SIGHUP. Once ``begin()`` was called they are remembered, and
-/// the program ends its work itself.
+/// The signals that ask a program to end: SIGINT, SIGTERM and SIGHUP. After ``begin()`` they are recorded, and the
+/// program ends its work itself.
 ///
-/// The handler is installed in one step, so that no signal is lost between the system's action and this one. A signal that
-/// was ignored when the program was started, as SIGHUP is under `nohup`, stays ignored.
+/// The handler is installed in one step, so that no signal is lost between the system's action and this one. A signal
+/// that was ignored when the program was started, as SIGHUP under `nohup`, stays ignored.
 package enum InterruptionSignals {
     /// Handles the three signals for the rest of the process. Another call changes nothing.
     package static func begin() {
         let failure = cplatform_interruption_begin()
-        // sigaction fails only for a number that is no signal.
+        // sigaction fails only for a number that is not a signal.
         precondition(failure == 0, "sigaction failed for SIGINT, SIGTERM or SIGHUP: errno \(failure)")
     }
 
-    /// Whether one of them has come.
+    /// Whether one of them has arrived.
     package static var isRequested: Bool { cplatform_interruption_is_requested() }
 }
 
-/// Lets work be done between the wish that the process stops (SIGTSTP, as by Ctrl-Z) and its stop.
+/// Lets the process work between the request to stop (SIGTSTP, as by Ctrl-Z) and the stop.
 package enum JobControl {
-    /// Where the handler's bytes are read; nil before the first beginning.
+    /// The descriptor from which the handler's bytes are read; nil before the first ``begin()``.
     private static let reader = Mutex<Int32?>(nil)
-    /// Held around each stop, and by whoever must not be stopped in the middle of something.
+    /// Held during each stop, and by code that must not be stopped in the middle.
     private static let stopping = DispatchSemaphore(value: 1)
     private static let endedStops = Atomic<Int>(0)
 
     /// From here on SIGTSTP does not stop the process by itself. A signal that the program ignores stays ignored.
     ///
-    /// - Returns: Whether this call began it, so that somebody has to wait for stops now.
+    /// - Returns: Whether this call began it, so that the caller must wait for stops now.
     /// - Throws: ``SystemError`` when the signal cannot be handled.
     package static func begin() throws(SystemError) -> Bool {
         let (hasBegun, failure) = reader.withLock { reader -> (Bool, Int32) in
@@ -43,7 +43,7 @@ package enum JobControl {
             var ends: [Int32] = [-1, -1]
             let failure = cplatform_pipe(&ends)
             guard failure == 0 else { return (false, failure) }
-            // A handler must never wait.
+            // A handler must never block.
             _ = fcntl(ends[1], F_SETFL, O_NONBLOCK)
             let begun = cplatform_job_control_begin(ends[1])
             guard begun == 0 else {
@@ -58,9 +58,9 @@ package enum JobControl {
         return hasBegun
     }
 
-    /// Waits until the process is to stop.
+    /// Waits until the process must stop.
     ///
-    /// - Returns: False when no such wish can come any more.
+    /// - Returns: False when no such request can come any more.
     package static func waitForStop() -> Bool {
         guard let descriptor = reader.withLock({ $0 }) else { return false }
         cplatform_job_control_listen()
@@ -68,7 +68,7 @@ package enum JobControl {
         return retryingInterrupts { read(descriptor, &bytes, bytes.count) } > 0
     }
 
-    /// Lets the process stop, or the program's own handler run, and returns when it goes on.
+    /// Lets the process stop, or the program's own handler run, and returns when the process continues.
     ///
     /// - Parameter prepare: Runs right before.
     package static func stop(_ prepare: () -> Void) {
@@ -79,18 +79,18 @@ package enum JobControl {
         endedStops.add(1, ordering: .releasing)
     }
 
-    /// How many stops are over.
+    /// The number of completed stops.
     static var stops: Int { endedStops.load(ordering: .acquiring) }
 
-    /// Waits until a stop that was asked for is over, while there were `stops` of them. Where nobody has begun, the signal
-    /// itself has stopped the process by now.
+    /// Waits until a requested stop is over, starting from a count of `stops`. Where ``begin()`` was not called, the
+    /// signal itself has already stopped the process.
     static func waitForEnd(ofStopBehind stops: Int) {
         guard reader.withLock({ $0 != nil }) else { return }
-        // Counted in looks: no time limit passes while the process is stopped. In a fork nobody stops it.
+        // Counted in checks: no time limit passes while the process is stopped. A forked child is not stopped here.
         for _ in 0..<Limits.stopLooks where Self.stops == stops { Pause.sleep(for: .milliseconds(1)) }
     }
 
-    /// Does something in whose middle the process must not be stopped by SIGTSTP.
+    /// Runs code during which SIGTSTP must not stop the process.
     package static func withoutStopping<T>(_ body: () throws -> T) rethrows -> T {
         holdStops()
         defer { allowStops() }
@@ -103,16 +103,17 @@ package enum JobControl {
     static func allowStops() { stopping.signal() }
 }
 
-/// Puts off the signals by which a person or a service manager ends or stops a process, for a moment in which others wait
-/// for it: SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGTSTP take their course at the end.
+/// Defers the signals by which a user or a service manager ends or stops a process, for a moment in which others wait
+/// for it: SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGTSTP take effect at the end.
 ///
-/// What the program ignores stays ignored, and what it handles is handled later. While a thread is reading at the terminal
-/// only stops are put off; nothing depends on the rest. One at a time: a second one waits for the end of the first.
+/// Signals that the program ignores stay ignored, and those that it handles are handled later. While a thread is
+/// reading at the terminal only stops are deferred; nothing depends on the others. One at a time: a second deferral
+/// waits for the end of the first.
 package final class SignalDeferral: Sendable {
     private let isWatching: Bool
     private let isEnded = Atomic<Bool>(false)
 
-    /// Begins. It waits for a stop that is under way, and so until the process goes on.
+    /// Begins. It waits for a stop that is under way, and so until the process continues.
     package init() {
         JobControl.holdStops()
         let isFree = Terminal.signalWatch.wait(timeout: .now()) == .success
@@ -122,11 +123,11 @@ package final class SignalDeferral: Sendable {
 
     deinit { end() }
 
-    /// Lets what was put off happen. A second call does nothing.
+    /// Delivers the deferred signals. A second call does nothing.
     package func end() {
         guard !isEnded.exchange(true, ordering: .acquiringAndReleasing) else { return }
         if isWatching {
-            // What was put off happens in here.
+            // The deferred signals are delivered in here.
             cplatform_signal_watch_end()
             Terminal.signalWatch.signal()
         }

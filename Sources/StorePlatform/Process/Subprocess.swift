@@ -8,7 +8,7 @@ import CPlatform
 
 /// Runs a program for its output, as a key source does.
 package enum Subprocess {
-    /// How a run can fail.
+    /// Why a run failed.
     package enum Failure: Error, Sendable, Equatable {
         case cannotRun(SystemError)
         /// The program did not end in time and was killed.
@@ -17,7 +17,7 @@ package enum Subprocess {
         case exited(status: Int32)
         case killed(signal: Int32)
 
-        /// Whether the program was not waited for; killing it afterwards could hit another of the same number.
+        /// Whether the program was not waited for; a later kill could hit another process of the same number.
         fileprivate var leavesProgramRunning: Bool {
             switch self {
             case .timedOut, .outputTooLong: true
@@ -30,14 +30,14 @@ package enum Subprocess {
     /// Runs a program and returns what it wrote to its standard output.
     ///
     /// No shell is involved. The program is found by `PATH`, its standard input is `/dev/null`, its standard error is
-    /// this process's, and it inherits no other descriptor. It stays in the process group of this process, so that it may
-    /// ask at the terminal and is stopped and continued with it. When it is killed, what it has started is killed too, as
-    /// far as it is still its descendant: a program whose parent has ended is nobody's.
+    /// this process's, and it inherits no other descriptor. It stays in the process group of this process, so that it
+    /// may prompt at the terminal and is stopped and continued with it. When it is killed, its descendants are killed
+    /// too; a process whose parent has ended is no descendant any more.
     ///
     /// - Parameters:
     ///   - arguments: The program and its arguments.
-    ///   - limitBytes: The longest output that is taken.
-    ///   - timeout: The longest time until the program has ended.
+    ///   - limitBytes: The longest output that is accepted.
+    ///   - timeout: The longest time until the end of the program.
     package static func output(
         of arguments: [String], limitBytes: Int, timeout: Duration
     ) throws(Failure) -> WipedBuffer {
@@ -114,7 +114,7 @@ package enum Subprocess {
         }
     }
 
-    /// Waits for the end of a program that has closed its output.
+    /// Waits for the end of a program that has closed its standard output.
     private static func finish(
         _ process: pid_t, deadline: ContinuousClock.Instant, _ timeout: Duration
     ) throws(Failure) {
@@ -140,8 +140,8 @@ package enum Subprocess {
 extension Subprocess {
     /// Splits a command line into words, without a shell: nothing is expanded, piped or substituted.
     ///
-    /// Words are separated by blanks. `'...'` is taken literally; in `"..."` a backslash protects `"` and `\`; outside
-    /// quotes a backslash protects any character.
+    /// Words are separated by blanks. `'...'` is literal; in `"..."` a backslash escapes `"` and `\`; outside quotes a
+    /// backslash escapes any character.
     ///
     /// - Returns: The words, or nil when a quote is left open or a backslash ends the line.
     package static func words(of line: String) -> [String]? {

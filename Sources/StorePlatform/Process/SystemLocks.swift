@@ -2,23 +2,23 @@ import CPlatform
 
 /// The POSIX locks that processes hold on files, as the system's own table shows them (`/proc/locks`).
 ///
-/// Locks that belong to open files are not among them: the table names no process for those.
+/// Locks of open file descriptions are not among them: the table names no process for those.
 package enum SystemLocks {
     /// A POSIX lock that is held.
     package struct Lock: Hashable, Sendable {
         package let kind: LockKind
         package let process: Int32
-        /// The bytes that are locked, up to `Int64.max` where the lock has no end.
+        /// The locked bytes, up to `Int64.max` where the lock has no end.
         package let bytes: ClosedRange<Int64>
     }
 
     /// Every POSIX lock on a file by a process of this pid namespace.
     ///
     /// - Returns: nil where the system has no such table, or the file is missing.
-    /// - Throws: ``SystemError`` when file or table cannot be asked.
+    /// - Throws: ``SystemError`` when file or table cannot be read.
     package static func posixLocks(on path: String) throws(SystemError) -> [Lock]? {
         guard let identity = try Files.identity(path), Files.exists(table) else { return nil }
-        // Files of stacked filesystems are told by another device than `stat` tells.
+        // Files of stacked filesystems appear with another device than in `stat`.
         let filesystem = try FilesystemKind.of(path).name
         let device = ["overlay", "btrfs"].contains(filesystem) ? nil : Device(identity.device)
         return try parse(Files.contents(of: table, limitBytes: Limits.lockTableBytes), inode: identity.inode, device)
@@ -45,10 +45,10 @@ package enum SystemLocks {
 
     /// Reads the table, a line for each lock: `1: POSIX  ADVISORY  WRITE 4711 08:01:131099 120 120`.
     ///
-    /// - Parameter device: Where the file lies; nil takes the inode alone.
+    /// - Parameter device: The device of the file; nil compares only the inode.
     package static func parse(_ table: [UInt8], inode: UInt64, _ device: Device?) -> [Lock] {
         table.split(separator: UInt8(ascii: "\n")).compactMap { line in
-            // Those who wait for a lock have an arrow in the second place, and hold nothing.
+            // Waiting processes have an arrow in the second place, and hold nothing.
             let fields = String(decoding: line, as: UTF8.self).split(separator: " ", omittingEmptySubsequences: true)
             guard fields.count == 8, fields[1] == "POSIX", let process = Int32(fields[4]), process > 0 else {
                 return nil

@@ -12,7 +12,7 @@ package enum Terminal {
     /// Whether a descriptor is a terminal.
     package static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
-    /// The width of the terminal behind a descriptor, in characters; nil when it is none or does not say.
+    /// The width of the terminal of a descriptor, in characters; nil when it is not a terminal or does not report it.
     package static func columns(of descriptor: Int32) -> Int? {
         var size = winsize()
         guard ioctl(descriptor, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
@@ -22,15 +22,15 @@ package enum Terminal {
     /// Held while signals are watched: the watch is one for the whole process.
     static let signalWatch = DispatchSemaphore(value: 1)
 
-    /// Why a question got no answer, as a sentence for whoever was asked.
+    /// Why a prompt got no answer, as a sentence for the user.
     package enum Failure: Error, Hashable, Sendable, CustomStringConvertible {
         /// There is no terminal (`ENXIO`, `ENOTTY`), or it cannot be used.
         case cannotAsk(SystemError)
         /// The end of input (Ctrl-D) came before the end of a line.
         case inputEnded
-        /// A signal came that does not end the process.
+        /// A signal arrived that does not end the process.
         case interrupted
-        /// The terminal cuts lines of this many bytes or more without saying so.
+        /// The terminal silently truncates lines of this many bytes or more.
         case lineTooLong(limitBytes: Int)
 
         package var description: String {
@@ -44,18 +44,18 @@ package enum Terminal {
         }
     }
 
-    /// Asks a question at the process's terminal, whatever its standard input is, and reads a line that is not shown.
+    /// Prompts at the process's terminal, whatever its standard input is, and reads a line without echo.
     ///
-    /// The terminal shows what is typed again afterwards, and while the process is stopped by Ctrl-Z; when it goes on, the
-    /// question is asked anew. So it is behind a stop of which nobody was told (SIGSTOP). Other signals take their course
-    /// once the terminal is as it was.
+    /// Echo is on again afterwards, and while the process is stopped by Ctrl-Z; when the process continues, it prompts
+    /// again. So it does after a stop without notice (SIGSTOP). Other signals take effect once the terminal has its
+    /// former settings.
     ///
     /// - Returns: The line without its end.
     package static func readWithoutEcho(prompt: String) throws(Failure) -> WipedBuffer {
         try read(prompt, isShown: false)
     }
 
-    /// Asks a question in the same way, and shows what is typed.
+    /// Prompts in the same way, with echo.
     package static func ask(prompt: String) throws(Failure) -> String {
         let line = try read(prompt, isShown: true)
         return line.withBytes { String(decoding: $0, as: UTF8.self) }
@@ -73,15 +73,15 @@ package enum Terminal {
     }
 }
 
-/// A question at the terminal of the process, and how the terminal is set while it is open.
+/// A prompt at the terminal of the process, and the terminal's settings while it is open.
 private struct TerminalQuestion: ~Copyable {
     private let terminal: FileDescriptor
     private let prompt: [UInt8]
     private let former: termios
     private let asking: termios
 
-    /// Takes note of how the terminal is set. A process in the background is stopped here until it may use the terminal,
-    /// which is set as the shell likes it till then.
+    /// Records the settings of the terminal. A process in the background is stopped here until it may use the terminal;
+    /// until then the terminal has the shell's settings.
     init(_ prompt: String, isShown: Bool) throws(Terminal.Failure) {
         let terminal = try Self.open()
         guard retryingInterrupts({ tcflush(terminal.number, TCIFLUSH) }) == 0 else {
@@ -105,10 +105,10 @@ private struct TerminalQuestion: ~Copyable {
         }
     }
 
-    /// Asks, and reads a line.
+    /// Prompts, and reads a line.
     ///
-    /// - Returns: The line without its end; nil when the process was asked to stop: the terminal is as it was, and the signal
-    ///   was sent on.
+    /// - Returns: The line without its end; nil when the process was asked to stop: the terminal has its former
+    ///   settings, and the signal was sent on.
     borrowing func ask() throws(Terminal.Failure) -> WipedBuffer? {
         let failure = cplatform_signal_watch_begin()
         guard failure == 0 else {
@@ -121,7 +121,7 @@ private struct TerminalQuestion: ~Copyable {
         try show()
         var line = WipedBuffer(capacity: Limits.typedLineBytes)
         while true {
-            // Not a plain read: the signal may be taken by another thread, and this one would go on waiting.
+            // Not a plain read: another thread may receive the signal, and this one would continue to wait.
             var request = pollfd(fd: terminal.number, events: Int16(POLLIN), revents: 0)
             let ready = poll(&request, 1, 100)
             switch cplatform_signal_watch_caught() {
@@ -130,7 +130,7 @@ private struct TerminalQuestion: ~Copyable {
             default: throw .interrupted
             }
             if cplatform_signal_watch_take_continued() {
-                // Nobody was told of the stop, and whoever had the terminal meanwhile has set it as he likes it.
+                // The process did not see the stop, and another user of the terminal may have changed its settings.
                 line.removeLast(line.count)
                 try show()
             } else if ready > 0, try take(&line) {
@@ -152,15 +152,15 @@ private struct TerminalQuestion: ~Copyable {
         write(prompt)
     }
 
-    /// Sets the terminal as it was. What was typed and not read is dropped: it may be a part of the secret.
+    /// Restores the settings of the terminal. Unread input is discarded: it may be a part of the secret.
     private borrowing func restore() {
-        // One that others use by now is theirs.
+        // Another process group may use the terminal by now: leave its settings.
         guard tcgetpgrp(terminal.number) == getpgrp() else { return }
         var settings = former
         _ = retryingInterrupts { tcsetattr(terminal.number, TCSAFLUSH, &settings) }
     }
 
-    /// Takes what was typed; true behind the end of the line, which is dropped.
+    /// Appends the typed bytes; true after the end of the line, which is dropped.
     private borrowing func take(_ line: inout WipedBuffer) throws(Terminal.Failure) -> Bool {
         let tooLong = Terminal.Failure.lineTooLong(limitBytes: Limits.typedLineBytes - 1)
         guard line.remaining > 0 else { throw tooLong }
@@ -176,12 +176,12 @@ private struct TerminalQuestion: ~Copyable {
         }
         guard line.withBytes({ $0.last == UInt8(ascii: "\n") }) else { return false }
         line.removeLast(1)
-        // The terminal keeps so many bytes of a line and no more, and there is no telling how many were typed.
+        // The terminal keeps this many bytes of a line and no more; how many were typed is not known.
         guard line.count < Limits.typedLineBytes - 1 else { throw tooLong }
         return true
     }
 
-    /// There is nobody to tell when that fails.
+    /// A failure is ignored: it could not be reported.
     private borrowing func write(_ text: [UInt8]) { try? terminal.write(text) }
 
     private static func failed(_ call: String, _ path: String) -> Terminal.Failure {

@@ -1,15 +1,14 @@
 import Dispatch
 import Synchronization
 
-/// A wait that ends once, with the first outcome that it is given, whether that comes before or after somebody waits.
+/// A wait that ends once, with its first outcome, whether that comes before or after the waiter.
 ///
 /// It has one waiter: a thread, which blocks (``wait()``); a task, which does not block its thread
-/// (``value(whenCancelled:)``); or a function (``whenEnded(_:)``). Any thread may end it. What is at stake - a
-/// cancellation, a suspension, the arrival of what is waited for - calls ``end(_:)``, and whoever comes second changes
-/// nothing.
+/// (``value(whenCancelled:)``); or a function (``whenEnded(_:)``). Any thread may end it. A cancellation, a suspension
+/// and the awaited event all call ``end(_:)``; only the first call has an effect.
 package final class SingleWait<Outcome: Sendable>: Sendable {
     private enum State {
-        /// Nobody waits yet, and there is no outcome.
+        /// No waiter yet, and no outcome.
         case pending
         case thread(DispatchSemaphore)
         case task(CheckedContinuation<Outcome, Never>)
@@ -57,9 +56,9 @@ package final class SingleWait<Outcome: Sendable>: Sendable {
         }
     }
 
-    /// Blocks the thread until the wait ends or the time is over. It may wait once more afterwards.
+    /// Blocks the thread until the wait ends or the limit passes. It may wait again afterwards.
     ///
-    /// - Returns: nil when the time is over; an outcome that comes later is kept.
+    /// - Returns: nil when the limit passes; a later outcome is kept.
     package func wait(for limit: Duration) -> Outcome? {
         let nanoseconds = Int(clamping: limit.wholeNanoseconds)
         return wait(timeout: .now() + .nanoseconds(nanoseconds))
@@ -78,7 +77,7 @@ package final class SingleWait<Outcome: Sendable>: Sendable {
 
     /// Waits as a task, without blocking a thread.
     ///
-    /// - Parameter outcome: How a cancellation of the task ends the wait, also one that came before.
+    /// - Parameter outcome: How a cancellation of the task ends the wait, also an earlier one.
     package func value(whenCancelled outcome: Outcome) async -> Outcome {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

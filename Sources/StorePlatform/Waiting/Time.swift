@@ -6,7 +6,7 @@ import CPlatform
     import Glibc
 #endif
 
-/// The time of day, for records that people read. Nothing is ordered or waited for by it.
+/// The time of day, for records that people read. It is not used to order events or to wait.
 package enum WallClock {
     /// Whole seconds since 1970, in UTC.
     package static var secondsSince1970: UInt64 { UInt64(millisecondsSince1970 / 1000) }
@@ -18,7 +18,7 @@ package enum WallClock {
         return max(0, Int(now.tv_sec)) * 1000 + Int(now.tv_nsec) / 1_000_000
     }
 
-    /// A time as file names have it: `20261121T223319Z`.
+    /// A time in file names: `20261121T223319Z`.
     package static func compactUTC(_ seconds: UInt64) -> String {
         var time = time_t(clamping: seconds)
         var parts = tm()
@@ -29,7 +29,7 @@ package enum WallClock {
     }
 }
 
-/// Times in nanoseconds that no setting of the clock moves, for comparison between processes.
+/// Times in nanoseconds that no change of the clock affects, for comparison between processes.
 package enum MonotonicTime {
     package static var now: UInt64 { cplatform_monotonic_ns() }
     /// A deadline that never comes.
@@ -37,7 +37,7 @@ package enum MonotonicTime {
 }
 
 extension Duration {
-    /// Nanoseconds from 0 to what a UInt64 takes.
+    /// The duration in nanoseconds, clamped to the range of UInt64.
     package var wholeNanoseconds: UInt64 {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }

@@ -1,24 +1,24 @@
 import StorePlatform
 import Synchronization
 
-/// A place in the table of holders, held by a lock on a byte of its own for as long as the object lives.
+/// A slot in the table of holders, held by a lock on a byte of its own while the object lives.
 ///
-/// The kernel frees the byte when the process dies, and so a restart of the machine frees all. Each connection has a slot
-/// of its own, with a descriptor of its own: threads of one process then differ like processes.
+/// The kernel releases the byte when the process dies; a restart of the machine releases all bytes. Each connection has
+/// a slot and a descriptor of its own, so threads of one process exclude each other like processes.
 package final class HolderSlot: Sendable {
     /// The slot, from 0.
     package let number: Int
-    /// Told apart from earlier holders of the slot by this number.
+    /// Distinguishes this holder from earlier holders of the slot.
     let generation: UInt32
     let table: SharedTable
     private let forkCount: UInt32
     private let file: Mutex<FileDescriptor?>
 
-    /// Takes a free slot.
+    /// Acquires a free slot.
     ///
     /// - Parameters:
     ///   - path: The lock file. It must exist.
-    ///   - label: A name for messages; what is longer than 32 bytes is left out.
+    ///   - label: A name for messages; it is truncated to 32 bytes.
     /// - Returns: nil when all slots are taken, or when the file holds something that is not this table.
     /// - Throws: ``SystemError`` when the file cannot be opened for writing, extended or mapped.
     package static func take(path: String, label: String, roles: HolderRoles) throws(SystemError) -> HolderSlot? {
@@ -26,7 +26,7 @@ package final class HolderSlot: Sendable {
             let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
             guard let table = try SharedTable(of: file) else { return nil }
             guard let number = try lockFreeSlot(file) else { return nil }
-            // The path may name another file by now, whose table is the one that counts.
+            // The path may name another file by now. That file's table is the one that counts.
             guard try Files.identity(path) == file.status().identity else { continue }
             return HolderSlot(file, number, table, label, roles)
         }
@@ -52,7 +52,7 @@ package final class HolderSlot: Sendable {
         row.words.store32(TableLayout.Row.process, 0)
         table.clearWaiting(number)
         row.words.store32(TableLayout.Row.generation, generation)
-        // Only a former holder can have left it, for the byte is ours.
+        // The byte is locked by this process, so only a former holder can have left the word.
         let owner = table.owner
         if owner.slot == number { _ = table.replaceOwner(owner, with: .free) }
         describe(row, label, roles)
@@ -76,7 +76,7 @@ package final class HolderSlot: Sendable {
 
     var row: TableRow { table.row(number) }
 
-    /// Whether the process was forked since the slot was taken: then the slot is the parent's.
+    /// Whether the process was forked since the slot was acquired. The slot then belongs to the parent.
     package var isInherited: Bool { ForkWatch.count != forkCount }
 
     /// Changes what the table shows.
@@ -86,7 +86,7 @@ package final class HolderSlot: Sendable {
         row.words.store32(TableLayout.Row.roles, roles.rawValue)
     }
 
-    /// Releases the slot; a second call does nothing. Afterwards the row may be another's.
+    /// Releases the slot; a second call does nothing. Afterwards the row may belong to another holder.
     package func release() {
         file.withLock { file in
             guard let descriptor = file.take(), !isInherited else { return }
@@ -94,12 +94,13 @@ package final class HolderSlot: Sendable {
             table.clearWaiting(number)
             let owner = table.owner
             if owner.slot == number { _ = table.replaceOwner(owner, with: .free) }
-            // Not left to the closing alone: a forked child would keep the open file and with it the lock.
+            // Unlocked explicitly: a forked child keeps the open file, and with it the lock, after this process closes
+            // it.
             try? descriptor.unlock(LockByte.slot(number))
         }
     }
 
-    /// Frees the byte and leaves the table as it is, as a kill does; for tests.
+    /// Unlocks the byte and leaves the table as it is, as a kill does; for tests.
     func abandon() {
         file.withLock { file in
             guard let descriptor = file.take() else { return }
@@ -107,7 +108,7 @@ package final class HolderSlot: Sendable {
         }
     }
 
-    /// Whether a slot is held by a process that lives; this one's own is.
+    /// Whether a living process holds a slot; this process counts as well.
     func isHeld(_ slot: Int) -> Bool {
         if slot == number { return true }
         return file.withLock { file in

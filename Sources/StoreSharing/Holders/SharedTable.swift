@@ -2,21 +2,21 @@ import StorePlatform
 
 /// The mapped part of the lock file: who holds the write slot, who waits for it, and the table of holders.
 ///
-/// Whatever stands in it, at worst the writer queue does not keep order: slots out of range are no holders, and who holds
-/// what is believed only while the slot's byte is locked.
+/// Whatever it contains, the worst effect is that the writer queue does not keep order: slots out of range count as no
+/// holder, and an entry counts only while its slot's byte is locked.
 package final class SharedTable: Sendable {
     private let mapping: SharedMapping
     /// The memory of `mapping`.
     private let words: SharedWords
     private typealias Header = TableLayout.Header
 
-    /// Maps the table, which is made when the file has none.
+    /// Maps the table. Creates it when the file has none.
     ///
-    /// - Returns: nil when the file holds something else and others use it, or when another process has been making the
-    ///   table for too long.
+    /// - Returns: nil when the file contains something else and others use it, or when another process has been
+    ///   creating the table for too long.
     /// - Throws: ``SystemError`` when the file cannot be extended or mapped.
     init?(of file: borrowing FileDescriptor) throws(SystemError) {
-        // Beyond the end of a file mapped memory cannot be touched, and where the disk is full it cannot be written.
+        // Access to mapped memory after the end of the file is a SIGBUS, and so is a write where the disk is full.
         if try file.status().byteCount < TableLayout.fileBytes {
             guard try Self.make(file) else { return nil }
         }
@@ -34,16 +34,16 @@ package final class SharedTable: Sendable {
         defer { try? file.unlock(LockByte.table.range) }
         try file.reserve(byteCount: TableLayout.fileBytes)
         if try isSound(file) { return true }
-        // Those who hold slots may have the former content mapped.
+        // Holders of slots may have the former content mapped.
         guard try !file.isLocked(LockByte.slots) else { return false }
-        // The magic is written last: who finds it finds a complete table.
+        // The magic is written last: a process that finds it finds a complete table.
         try file.write([UInt8](repeating: 0, count: TableLayout.byteCount), at: Int(LockByte.mappedBase))
         try file.write(bytes(of: TableLayout.version), at: Int(LockByte.mappedBase) + Header.version)
         try file.write(bytes(of: TableLayout.magic), at: Int(LockByte.mappedBase) + Header.magic)
         return true
     }
 
-    /// Waits for the lock of the process that makes the table, for a bounded time.
+    /// Waits a bounded time for the lock of the process that creates the table.
     private static func lockTable(_ file: borrowing FileDescriptor) throws(SystemError) -> Bool {
         let deadline = ContinuousClock.now + Limits.tableWait
         while true {
@@ -65,13 +65,13 @@ package final class SharedTable: Sendable {
 
     var owner: OwnerWord { OwnerWord(rawValue: words.load32(Header.owner)) }
 
-    /// Gives the write slot on if it is where it is expected.
+    /// Replaces the owner of the write slot if it is the expected one.
     @inline(__always)
     func replaceOwner(_ expected: OwnerWord, with word: OwnerWord) -> Bool {
         words.replace32(Header.owner, expected.rawValue, with: word.rawValue)
     }
 
-    /// When the write slot was last handed over to one who waited.
+    /// When the write slot was last handed over to a waiting writer.
     var handedOverAt: UInt64 {
         get { words.load64(Header.handedOverAt) }
         set { words.store64(Header.handedOverAt, newValue) }
@@ -99,15 +99,15 @@ package final class SharedTable: Sendable {
         set { words.store32(Header.insists, newValue ? 1 : 0) }
     }
 
-    /// Wakes all who sleep, because something about a request has changed.
+    /// Wakes all sleepers, because a request has changed.
     func notify() {
         words.add32(Header.requests, 1)
         words.wakeAll(Header.requests)
     }
 
-    /// Sleeps until a request changes, or something wakes the thread.
+    /// Sleeps until a request changes or something wakes the thread.
     ///
-    /// - Returns: False where the system cannot sleep on a word.
+    /// - Returns: False where the system has no wait on a memory word.
     func awaitNotification(since count: UInt32, for timeout: Duration) -> Bool {
         words.sleep(on: Header.requests, while: count, forNanoseconds: timeout.wholeNanoseconds)
     }
@@ -160,7 +160,7 @@ struct TableRow {
     /// Wakes the thread that sleeps on the row.
     func wake() { words.wake(Row.wake) }
 
-    /// Wakes the holder for something that concerns it alone.
+    /// Wakes the holder for an event that concerns it alone.
     func call() {
         if words.exchange32(Row.wake, WakeWord.called) != WakeWord.called { wake() }
     }

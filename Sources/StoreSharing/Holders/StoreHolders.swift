@@ -1,8 +1,8 @@
 import StorePlatform
 
-/// A process, or one connection of it, that has a store open or holds a lock of it.
+/// A process, or one connection of it, that has a store open or holds one of its locks.
 public struct StoreHolder: Sendable, Equatable {
-    /// What it holds, or does.
+    /// What the holder holds or does.
     public enum Use: String, Sendable, CaseIterable {
         /// It has the store open as a shared store, and so a lease.
         case lease
@@ -10,31 +10,31 @@ public struct StoreHolder: Sendable, Equatable {
         case writer
         /// It opened the store for reading alone.
         case readOnly = "read-only"
-        /// It holds the write slot: it is the one that writes.
+        /// It holds the write slot: it is the current writer.
         case turn
         /// It waits in the writer queue.
         case waiting
         /// It is suspended.
         case suspended
-        /// It has the database open, as its lock shows; for processes without a place in the table of holders.
+        /// It has the database open, as its lock shows; for processes without a slot in the table of holders.
         case open
         /// It holds SQLite's write lock.
         case writeLock = "write lock"
-        /// It holds a lock of SQLite's by which it reads.
+        /// It holds one of SQLite's read locks.
         case readLock = "read lock"
     }
 
-    /// The number of the process; it counts in the pid namespace of the process itself.
+    /// The process identifier, as the process itself sees it in its pid namespace.
     public let process: Int32
-    /// The short name of its program; nil where the system does not tell.
+    /// The short name of its program; nil where the system does not report it.
     public let command: String?
     public let state: ProcessState
-    /// Its place in the table of holders, which nobody else has as long as it lives; nil for a process that is known by its
-    /// locks alone.
+    /// Its slot in the table of holders, which is its own while it lives; nil for a process that is known by its locks
+    /// alone.
     public let slot: Int?
     /// The name of the connection; nil for a process that is known by its locks alone.
     public let label: String?
-    /// When it took its place in the table of holders, as time since 1970.
+    /// When it acquired its slot in the table of holders, as time since 1970.
     public let openedAt: Duration?
     public fileprivate(set) var uses: [Use]
     /// How long it has held the write slot.
@@ -43,11 +43,11 @@ public struct StoreHolder: Sendable, Equatable {
     public let waitingFor: Duration?
     /// How often it held the write slot.
     public let turnCount: UInt64
-    /// How long it held the write slot, all together.
+    /// The total time for which it held the write slot.
     public let turnTime: Duration
     /// The longest time for which it held the write slot.
     public let longestTurn: Duration
-    /// How long it waited for the write slot, all together.
+    /// The total time for which it waited for the write slot.
     public let waitTime: Duration
 }
 
@@ -121,7 +121,7 @@ extension StoreHolder {
         return uses
     }
 
-    /// A text of another process without what a terminal would obey.
+    /// Text of another process, without characters that a terminal would interpret.
     private static func printable(_ text: String) -> String {
         let scalars = text.unicodeScalars.map { scalar -> Unicode.Scalar in
             switch scalar.properties.generalCategory {
@@ -134,15 +134,15 @@ extension StoreHolder {
 }
 
 /// Who has a store open, who writes and who waits, at one moment: from the table of holders in the lock file and from
-/// the system's table of locks. No key is needed, nothing is changed, and the database is not opened.
+/// the system's table of locks. It needs no key, changes nothing and does not open the database.
 ///
 /// ```swift
 /// for holder in try StoreHolders(of: "/var/lib/app.db") { print(holder, holder.uses) }
 /// ```
 ///
-/// A row of the table counts only while its holder lives. A process without a row, such as the `sqlcipher` shell, shows by
-/// SQLite's locks, where the system tells of them; and by having the database open for writing, where this process may see
-/// that: before it reads for the first time, a connection holds no lock.
+/// A row of the table counts only while its holder lives. A process without a row, such as the `sqlcipher` shell, is
+/// found by SQLite's locks, where the system reports them. A connection holds no lock before its first read; it is
+/// found by having the database open for writing, where this process may see that.
 public struct StoreHolders: Sendable, RandomAccessCollection {
     private let holders: [StoreHolder]
 
@@ -150,10 +150,10 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
     public var endIndex: Int { holders.endIndex }
     public subscript(position: Int) -> StoreHolder { holders[position] }
 
-    /// Looks who holds a store.
+    /// Reads who holds a store.
     ///
-    /// - Parameter path: The database file. Without a lock file beside it, only SQLite's locks tell.
-    /// - Throws: `SystemError` when a file is there and cannot be read.
+    /// - Parameter path: The database file. Without a lock file beside it, only SQLite's locks are reported.
+    /// - Throws: `SystemError` when a file exists and cannot be read.
     public init(of path: String) throws(SystemError) {
         let database = try Files.resolvingLinks(of: path)
         var holders: [StoreHolder] = []
@@ -167,30 +167,30 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
         self.holders = holders + Self.strangers(of: database).filter { !known.contains($0.process) }
     }
 
-    /// The other processes that have the database open for writing and know nothing of leases, since they do not have the
-    /// lock file open: as far as this process may see them.
+    /// The other processes that have the database open for writing but not the lock file, so that they know nothing of
+    /// leases; as far as this process may see them.
     package static func strangers(of database: String) -> [StoreHolder] {
         func writers() -> Set<Int32> {
             Set(ProcessInspector.openings(of: database).filter { $0.isForWriting == true }.map(\.process))
         }
         var strangers = writers().subtracting([ProcessInspector.currentProcess])
         if !strangers.isEmpty { strangers.subtract(ProcessInspector.openings(of: database + "-lock").map(\.process)) }
-        // Who closed both in between is none.
+        // A process that closed both files in between does not count.
         if !strangers.isEmpty { strangers.formIntersection(writers()) }
         return strangers.sorted().map { StoreHolder(process: $0, uses: [.open]) }
     }
 
-    /// The holder of one slot of the table; nil when nobody lives there, or the lock file cannot be read.
+    /// The holder of one slot of the table; nil when the slot is free or the lock file cannot be read.
     static func holder(of slot: Int, lockFile path: String) -> StoreHolder? {
         (try? TableReader(path: path).holder(of: slot)) ?? nil
     }
 
-    /// Who holds the write slot, or SQLite's write lock without it.
+    /// The holder of the write slot, or of SQLite's write lock without it.
     public var writer: StoreHolder? {
         first { $0.uses.contains(.turn) } ?? first { $0.uses.contains(.writeLock) }
     }
 
-    /// The processes that hold SQLite's locks, each with what they are for.
+    /// The processes that hold SQLite's locks, each with what the locks are for.
     private static func sqliteLocks(
         of database: String
     ) throws(SystemError) -> [(process: Int32, uses: [StoreHolder.Use])] {
@@ -212,13 +212,13 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
     }
 }
 
-/// Reads the table of holders by calls instead of mapped memory, so that a file that is truncated meanwhile does no harm.
+/// Reads the table of holders by `pread` instead of mapped memory, so that truncation of the file does no harm.
 private struct TableReader: ~Copyable {
     private let file: FileDescriptor
 
     init(path: String) throws(SystemError) { file = try FileDescriptor(opening: path, .readOnly, followsLinks: false) }
 
-    /// The holders that live.
+    /// The living holders.
     consuming func holders() throws(SystemError) -> [StoreHolder] {
         guard let header = try header() else { return [] }
         let start = Int(LockByte.mappedBase) + TableLayout.Header.byteCount
@@ -231,7 +231,7 @@ private struct TableReader: ~Copyable {
         return holders
     }
 
-    /// The holder of one slot; nil when nobody lives there.
+    /// The holder of one slot; nil when the slot is free.
     consuming func holder(of slot: Int) throws(SystemError) -> StoreHolder? {
         guard let header = try header() else { return nil }
         let start = Int(LockByte.mappedBase) + TableLayout.row(slot)

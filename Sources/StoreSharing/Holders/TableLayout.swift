@@ -1,40 +1,40 @@
-/// Where everything lies in the mapped part of the lock file; offsets count from its beginning, ``LockByte/mappedBase``.
+/// The layout of the mapped part of the lock file; offsets count from its beginning, ``LockByte/mappedBase``.
 ///
 /// Numbers are in the machine's byte order: the processes that share the file run on one machine.
 package enum TableLayout {
-    /// `CSHOLDER` as it stands in the file.
+    /// The eight bytes `CSHOLDER`.
     package static let magic: UInt64 = UInt64(littleEndian: 0x5245_444c_4f48_5343)
-    /// Raised with every change of this layout.
+    /// Incremented with every change of this layout.
     package static let version: UInt32 = 2
 
-    /// The words all holders share, each group in cache lines of its own.
+    /// The words that all holders share, each group in cache lines of its own.
     package enum Header {
         /// u64; written last when the table is made.
         package static let magic = 0
         /// u32.
         package static let version = 8
-        /// u32; who holds the write slot (``OwnerWord``), 0 when nobody does.
+        /// u32; the holder of the write slot (``OwnerWord``), 0 when it is free.
         package static let owner = 64
         /// u64, monotonic nanoseconds; when the write slot was last handed over.
         package static let handedOverAt = 72
-        /// u64; the ticket of the next one who waits.
+        /// u64; the ticket of the next waiting writer.
         package static let nextTicket = 128
         /// 1024 bits, one for each slot: its holder waits for the write slot.
         package static let waiting = 192
         package static let waitingWords = 16
-        /// u32; raised with each change of a request to give the store up, and the word on which its users sleep.
+        /// u32; incremented with each change of a yield request. The users of the store sleep on this word.
         package static let requests = 320
         /// u32; 1 when the request also ends long reads. It counts while the byte `intent` is locked.
         package static let insists = 324
-        /// u64; the WAL at the last checkpoint that anybody made or tried: its length in frames in the lower half, the
-        /// second of its salts in the upper one.
+        /// u64; the WAL at the last checkpoint that any process made or tried: its length in frames in the lower half,
+        /// the second of its salts in the upper one.
         package static let checkpointed = 328
         package static let byteCount = 4096
     }
 
     /// The row of one slot. It counts while the slot's byte is locked and ``process`` is not 0.
     package enum Row {
-        /// u32; raised by each new holder of the slot.
+        /// u32; incremented by each new holder of the slot.
         package static let generation = 0
         /// u32; the word on which the holder sleeps while it waits (``WakeWord``).
         package static let wake = 4
@@ -46,10 +46,10 @@ package enum TableLayout {
         package static let process = 24
         /// u32; what it is (``HolderRoles``).
         package static let roles = 28
-        /// u64, clock ticks since the machine started; when the process began, which tells it from a later one of its
-        /// number.
+        /// u64, clock ticks since the machine started; when the process started, which distinguishes it from a later
+        /// process of the same number.
         package static let processStart = 32
-        /// u64; the inode of its pid namespace, in which the number counts.
+        /// u64; the inode of the pid namespace in which the process number is valid.
         package static let pidNamespace = 40
         /// i64, milliseconds since 1970; since when it holds the slot.
         package static let openedAt = 48
@@ -57,13 +57,13 @@ package enum TableLayout {
         package static let writingSince = 56
         /// u64; how often it held the write slot.
         package static let writeCount = 64
-        /// u64, nanoseconds; how long it held the write slot, all together.
+        /// u64, nanoseconds; the total time for which it held the write slot.
         package static let writeTotal = 72
         /// u64, nanoseconds; the longest time it held the write slot.
         package static let longestWrite = 80
-        /// u64, nanoseconds; how long it waited for the write slot, all together.
+        /// u64, nanoseconds; the total time for which it waited for the write slot.
         package static let waitTotal = 88
-        /// UTF-8 with zeros behind; the name of the connection.
+        /// UTF-8 padded with zeros; the name of the connection.
         package static let label = 96
         package static let labelBytes = 32
         package static let byteCount = 128
@@ -93,8 +93,8 @@ package struct HolderRoles: OptionSet, Sendable {
     package static let suspended = HolderRoles(rawValue: 8)
 }
 
-/// Who holds the write slot, as one word: a slot of the table with its generation, so that a word left by a former holder of
-/// the slot is never taken for the present one's.
+/// The holder of the write slot, as one word: a slot of the table with its generation, so that a word left by a former
+/// holder of the slot is never taken for the present one's.
 struct OwnerWord: Equatable {
     let rawValue: UInt32
 
@@ -106,13 +106,13 @@ struct OwnerWord: Equatable {
 
     init(rawValue: UInt32) { self.rawValue = rawValue }
 
-    /// - Parameter isOffer: Whether the write slot is only offered to that holder, which has to take it.
+    /// - Parameter isOffer: Whether the write slot is only offered to that holder, which must accept it.
     init(slot: Int, generation: UInt32, isOffer: Bool = false) {
         rawValue = UInt32(slot + 1) | generation << Self.generationShift | (isOffer ? Self.offer : 0)
     }
 
     var isOffer: Bool { rawValue & Self.offer != 0 }
-    /// The slot of the table; nil when nobody holds the write slot, or when the word makes no sense.
+    /// The slot of the table; nil when the write slot is free, or when the word is not valid.
     var slot: Int? {
         let number = Int(rawValue & Self.slotMask)
         return 1...TableLayout.slotCount ~= number ? number - 1 : nil
@@ -124,14 +124,14 @@ struct OwnerWord: Equatable {
     }
 }
 
-/// What the word says on which a waiting holder sleeps.
+/// The values of the word on which a waiting holder sleeps.
 enum WakeWord {
     /// Asleep, to be woken when the write slot is free.
     static let armed: UInt32 = 0
-    /// Asleep for a moment after it came too late: only an offer is worth waking it.
+    /// Asleep for a moment after it came too late; only an offer wakes it.
     static let quiet: UInt32 = 1
     /// Woken: the write slot was free.
     static let notified: UInt32 = 2
-    /// Woken: the write slot was offered to it, or another thread of its process wants its attention.
+    /// Woken: the write slot was offered to it, or another thread of its process called it.
     static let called: UInt32 = 3
 }

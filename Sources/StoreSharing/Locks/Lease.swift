@@ -1,12 +1,12 @@
 import StorePlatform
 
-/// The sign that a process has the store open: a shared lock on one byte of the lock file, for as long as the object lives.
+/// The sign that a process has the store open: a shared lock on one byte of the lock file while the object lives.
 ///
-/// It is acquired before the first connection is opened and released after the last one is closed: whoever has it alone may
-/// put another file in the store's place, as far as users of leases go.
+/// It is acquired before the first connection is opened and released after the last one is closed. The process that
+/// holds the exclusive lease may replace the store's file, as far as users of leases are concerned.
 package final class Lease: Sendable {
     private let lock: HeldLock
-    /// The place of a reader in the table of holders; a writing connection has its own.
+    /// A reader's slot in the table of holders; a writing connection has its own.
     private let slot: HolderSlot?
 
     private init(_ lock: HeldLock, _ slot: HolderSlot?) {
@@ -14,20 +14,20 @@ package final class Lease: Sendable {
         self.slot = slot
     }
 
-    /// What one try to take a lease came to.
+    /// The outcome of one attempt to acquire a lease.
     package enum Attempt: Sendable {
-        /// nil where the process may not even read the lock file. SQLite's own locks still tell of it then.
+        /// nil where the process may not even read the lock file. SQLite's own locks still show it then.
         case taken(Lease?)
-        /// Somebody switches the store to a new key, or is about to.
+        /// A process switches the store to a new key, or is about to.
         case busy
     }
 
-    /// Takes a lease.
+    /// Acquires a lease.
     ///
     /// - Parameters:
-    ///   - label: What the table of holders shows of a reader that may write the lock file; nil for no row.
-    ///   - deadline: When to give up; nil waits as long as a switch to a new key may take.
-    ///   - isCancelled: Asked while it waits; true ends the wait with `CancellationError`.
+    ///   - label: The name of a reader in the table of holders, if it may write the lock file; nil for no row.
+    ///   - deadline: When to give up; nil waits ``Limits/leaseWait``, as long as a switch to a new key may take.
+    ///   - isCancelled: Called while it waits; true ends the wait with `CancellationError`.
     /// - Throws: `StoreError` `storeInUse` at the deadline; `SystemError` where the lock file cannot be used.
     package static func take(
         for paths: StorePaths, label: String?, readonly: Bool, deadline: ContinuousClock.Instant? = nil,
@@ -44,7 +44,7 @@ package final class Lease: Sendable {
         }
     }
 
-    /// Takes a lease if it is to be had now.
+    /// Acquires a lease if it is available now.
     package static func attempt(for paths: StorePaths, label: String?, readonly: Bool) throws -> Attempt {
         do {
             return try attemptWithRights(for: paths, label: label, readonly: readonly)
@@ -55,12 +55,12 @@ package final class Lease: Sendable {
 
     private static func attemptWithRights(for paths: StorePaths, label: String?, readonly: Bool) throws -> Attempt {
         let file = try LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: readonly)
-        // Newcomers wait for one who asks, or he would never have the lease alone.
+        // Newcomers wait while the intent byte is locked; otherwise its holder would never get the exclusive lease.
         guard try !file.isHeld(.intent, against: .shared), let lock = try file.tryLock(.lease, .shared) else {
             return .busy
         }
         guard readonly, let label else { return .taken(Lease(lock, nil)) }
-        // Only for others to see: a reader that may not write the file, or finds no room, goes without.
+        // The slot only informs others: a reader that may not write the file, or finds no free slot, works without.
         let slot = try? HolderSlot.take(path: paths.lock, label: label, roles: [.lease, .readOnly])
         return .taken(Lease(lock, slot))
     }

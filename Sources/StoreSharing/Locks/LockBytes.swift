@@ -1,10 +1,11 @@
-// Every byte that is a lock between processes, of the three files that have such bytes: SQLite's in the database and in the
-// wal-index, and this library's in the lock file. No offset of a lock stands anywhere else.
+// Every byte that is a lock between processes, in three files: SQLite's in the database and in the wal-index, and this
+// library's in the lock file. No other source file contains an offset of a lock.
 
 /// The bytes of a database file that SQLite locks: every connection that reads, writes or has the file in WAL mode open
-/// holds a lock on one of them.
+/// holds a lock on at least one of them.
 ///
-/// A lock on all of them proves that no such connection is open, those of other programs included, and keeps new ones out.
+/// A lock on all of them proves that no such connection is open, those of other programs included, and keeps new ones
+/// out.
 /// - SeeAlso: <https://www.sqlite.org/src/file/src/os.h>
 package enum SQLiteLockByte {
     /// PENDING_BYTE: a writer of a rollback-mode database waits for its readers.
@@ -15,7 +16,7 @@ package enum SQLiteLockByte {
     package static let all = pending..<pending + 512
 }
 
-/// The bytes of a wal-index (`-shm`) that SQLite locks. They lie in its header, which has no other use for them.
+/// The bytes of a wal-index (`-shm`) that SQLite locks. They are in its header, which has no other use for them.
 /// - SeeAlso: <https://www.sqlite.org/walformat.html#wal_locks>
 package enum WALLockByte {
     /// WAL_WRITE_LOCK.
@@ -28,15 +29,15 @@ package enum WALLockByte {
     package static let readMarks: Range<Int64> = 123..<128
     /// The byte that readers of a mark lock.
     package static func readMark(_ index: Int) -> Int64 { readMarks.lowerBound + Int64(index) }
-    /// The lock that every connection shares as long as it has the wal-index open (`UNIX_SHM_DMS`).
+    /// The lock that every connection shares while it has the wal-index open (`UNIX_SHM_DMS`).
     package static let open: Int64 = 128
-    /// All of those in the header.
+    /// All lock bytes in the header.
     package static let all = write..<128
 }
 
 /// The bytes of the lock file, each a lock for one purpose (`Docs/Formats/LockFile.md` tabulates them).
 ///
-/// The file's content has no part in these locks: they are locks on positions, which need not exist.
+/// The locks are on positions, which need not exist; the content of the file does not matter.
 package enum LockByte: Int64, CaseIterable, Sendable {
     /// Creating, migrating and opening a store: one process at a time.
     case opening = 16
@@ -44,18 +45,18 @@ package enum LockByte: Int64, CaseIterable, Sendable {
     case intent = 17
     /// Shared by every process that has the store open; exclusive for the switch to a new key.
     case lease = 18
-    /// Changing key slots and rotating keys.
+    /// Changing keyslots and rotating keys.
     case admin = 19
     /// `FileCoordinator`, for the use of programs.
     case coordinator = 20
-    /// Making the table of holders.
+    /// Creating the table of holders.
     case table = 21
     /// Appending a line to the key log.
     case keyLog = 22
 
     /// The bytes of the table of holders: the holder of slot n locks byte n of them.
     package static let slots: Range<Int64> = 1024..<2048
-    /// Where mapped shared memory begins; no lock lies at or after it.
+    /// Where the mapped shared memory begins; no lock is at or after it.
     package static let mappedBase: Int64 = 4096
 
     /// The byte as a range, for locking it.
@@ -67,7 +68,7 @@ package enum LockByte: Int64, CaseIterable, Sendable {
         return byte..<byte + 1
     }
 
-    /// What holders of the byte are doing, for messages.
+    /// What the holder of the byte does, for messages.
     package var purpose: String {
         switch self {
         case .opening: "is creating, migrating or opening the store"

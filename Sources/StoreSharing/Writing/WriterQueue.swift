@@ -1,24 +1,26 @@
 import StorePlatform
 
-/// The queue of all connections that want to write to a store, whatever their process: at most one of them holds the write
-/// slot, and nobody waits for it forever.
+/// The queue of all connections that want to write to a store, in all processes: at most one of them holds the write
+/// slot, and none waits for it forever.
 ///
-/// Whoever comes while the write slot is free takes it, before those who wait, so that one process writes several times in a
-/// row with what it has in its caches; but only until the first waiting writer has waited ``Limits/overtakingTime``: then
-/// the slot is handed to it, in the order of arrival. It may write several times in a row for ``Limits/holdTime`` before the
-/// slot is handed on; otherwise, once all waiting writers have waited that long, the slot would go round write by write.
-/// Strict order alone costs more than half of the throughput, no order at all lets some wait for a second.
+/// A writer that finds the write slot free acquires it before those that wait. So one process writes several times in a
+/// row with warm caches. This lasts only until the first waiting writer has waited ``Limits/overtakingTime``; then the
+/// slot is handed to it, in the order of arrival. It may write several times in a row for ``Limits/holdTime`` before
+/// the slot is handed over again; otherwise, once all waiting writers have waited that long, the slot would change its
+/// holder with each write. Strict order alone costs more than half of the throughput; without any order some writers
+/// wait for a second.
 ///
-/// Entering and leaving are one atomic operation each while nobody else comes, and make no system call. A holder that
-/// dies is noticed by its slot in the table of holders; one that is stopped keeps the write slot, as it keeps SQLite's lock.
-/// One that is stopped *while it waits* is passed over: the write slot is offered, and counts when it was taken.
+/// Entering and leaving without contention are one atomic operation each and make no system call. A holder that dies is
+/// noticed by its slot in the table of holders; one that is stopped keeps the write slot, as it keeps SQLite's lock.
+/// One that is stopped *while it waits* is skipped: the write slot is only offered to it, and is its own once it
+/// accepts.
 ///
-/// Entering and leaving are for one thread at a time, the one that uses the connection; ``call()`` is for all.
+/// Only one thread at a time, the one that uses the connection, may enter and leave; any thread may call ``call()``.
 package final class WriterQueue: Sendable {
     /// How a wait ended.
     package enum Outcome: Sendable {
         case entered
-        /// The time was over.
+        /// The deadline passed.
         case timedOut
         case interrupted
     }
@@ -35,8 +37,8 @@ package final class WriterQueue: Sendable {
     }
 
     /// - Parameters:
-    ///   - overtaking: How long waiting writers may be overtaken.
-    ///   - hold: How long a writer that the write slot was handed to may keep it from the next.
+    ///   - overtaking: How long newcomers may overtake waiting writers.
+    ///   - hold: How long a writer may keep a write slot that was handed to it while others wait.
     init(_ slot: HolderSlot, overtaking: Duration, hold: Duration) {
         self.slot = slot
         overtakingNanoseconds = overtaking.wholeNanoseconds
@@ -48,18 +50,18 @@ package final class WriterQueue: Sendable {
 
     // MARK: Entering
 
-    /// Takes the write slot if it is free.
+    /// Acquires the write slot if it is free.
     @inline(__always)
     package func enterIfFree() -> Bool { table.replaceOwner(.free, with: mine) }
 
-    /// Takes the write slot if it is free, or if its holder is dead.
+    /// Acquires the write slot if it is free, or if its holder is dead.
     package func tryToEnter() -> Bool { enterIfFree() || takeFromDead(table.owner) }
 
     /// Waits for the write slot.
     ///
     /// - Parameters:
     ///   - deadline: When to give up, as ``MonotonicTime``.
-    ///   - isInterrupted: Asked before each sleep; ``call()`` ends a sleep.
+    ///   - isInterrupted: Called before each sleep; ``call()`` ends a sleep.
     package func enter(until deadline: UInt64, isInterrupted: () -> Bool) -> Outcome {
         if enterIfFree() { return .entered }
         enqueue()
@@ -68,7 +70,7 @@ package final class WriterQueue: Sendable {
             let now = MonotonicTime.now
             let word = wait.word(at: now)
             slot.row.words.store32(TableLayout.Row.wake, word)
-            // Whoever passes over us clears it.
+            // A process that skips this writer clears the bit.
             table.setWaiting(slot.number)
             if take() { return .entered }
             if isInterrupted() { return giveUp(.interrupted) }
@@ -90,7 +92,7 @@ package final class WriterQueue: Sendable {
         }
     }
 
-    /// Takes a place in the queue.
+    /// Joins the queue.
     func enqueue() {
         slot.row.words.store64(TableLayout.Row.ticket, table.takeTicket())
         slot.row.words.store64(TableLayout.Row.waitingSince, MonotonicTime.now)
@@ -98,7 +100,7 @@ package final class WriterQueue: Sendable {
         table.setWaiting(slot.number)
     }
 
-    /// Takes the write slot if it is free or offered to this holder.
+    /// Acquires the write slot if it is free or offered to this holder.
     private func take() -> Bool {
         let owner = table.owner
         guard owner == .free || owner == offer, table.replaceOwner(owner, with: mine) else { return false }
@@ -111,7 +113,8 @@ package final class WriterQueue: Sendable {
         return table.replaceOwner(owner, with: mine)
     }
 
-    /// Takes the write slot when it was offered to somebody who does not move; that one is in the queue again when it does.
+    /// Acquires a write slot whose offer is not answered. The writer that did not answer joins the queue again when it
+    /// runs.
     private func takeUnanswered(_ owner: OwnerWord?) -> Bool {
         guard let owner, let idle = owner.slot, table.replaceOwner(owner, with: mine) else { return false }
         table.clearWaiting(idle)
@@ -120,7 +123,8 @@ package final class WriterQueue: Sendable {
 
     private func giveUp(_ outcome: Outcome) -> Outcome {
         table.clearWaiting(slot.number)
-        // After the clearing: whoever offers the write slot looks again whether we still wait.
+        // After the bit is cleared: the process that offers the write slot checks again whether this writer still
+        // waits.
         guard table.replaceOwner(offer, with: mine) else { return outcome }
         if case .timedOut = outcome { return .entered }
         leave()
@@ -132,7 +136,7 @@ package final class WriterQueue: Sendable {
         return slot.isHeld(number) && owner.belongs(to: table.row(number).generation)
     }
 
-    /// How many wait that came earlier.
+    /// The number of writers that wait and came earlier.
     private var position: Int {
         var count = 0
         let ticket = slot.row.ticket
@@ -150,14 +154,15 @@ package final class WriterQueue: Sendable {
     package func leave() {
         if table.hasWaiters && handOver() { return }
         guard table.replaceOwner(mine, with: .free) else { return }
-        // Looked at again, after the release: somebody may have begun to wait in between.
+        // Checked again after the release: a writer may have begun to wait in between.
         if table.hasWaiters { notifyFirst() }
     }
 
-    /// - Returns: Whether the write slot is another's now.
+    /// - Returns: Whether another holder has the write slot now.
     private func handOver() -> Bool {
         while let first = firstWaiter() {
-            // A time in the future is another clock's, as of another time namespace: order matters more than speed.
+            // A time in the future comes from another clock, as in another time namespace: order matters more than
+            // speed.
             let now = MonotonicTime.now
             guard now &- table.row(first).waitingSince >= overtakingNanoseconds,
                 now &- table.handedOverAt >= holdNanoseconds
@@ -173,7 +178,7 @@ package final class WriterQueue: Sendable {
                 table.row(first).call()
                 return true
             }
-            // It gave up meanwhile.
+            // The waiting writer gave up in the meantime.
             guard table.replaceOwner(offered, with: mine) else { return true }
         }
         return false
@@ -207,13 +212,13 @@ package final class WriterQueue: Sendable {
 
     // MARK: From other threads
 
-    /// Ends the sleep of the thread that waits, so that it looks whether it was interrupted.
+    /// Ends the sleep of the waiting thread, so that it checks whether it was interrupted.
     package func call() { slot.row.call() }
 
     // MARK: What the table shows
 
-    /// The WAL at the last checkpoint that anybody made or tried, as one word; 0 before the first. It saves work and
-    /// proves nothing.
+    /// The WAL at the last checkpoint that any process made or tried, as one word; 0 before the first. It saves work
+    /// and proves nothing.
     package var checkpointed: UInt64 {
         get { table.checkpointed }
         set { table.checkpointed = newValue }
@@ -227,11 +232,11 @@ package final class WriterQueue: Sendable {
         table.replaceCheckpointed(expected, with: word)
     }
 
-    /// Shows others since when this holder has the write slot.
+    /// Publishes since when this holder has the write slot.
     @inline(__always)
     package func showBegin(at time: UInt64) { slot.row.words.storeRelaxed64(TableLayout.Row.writingSince, time) }
 
-    /// Shows others what this holder's writes cost so far.
+    /// Publishes what this holder's writes have cost so far.
     package func showEnd(_ figures: WriteFigures) {
         let row = slot.row.words
         row.storeRelaxed64(TableLayout.Row.writingSince, 0)
@@ -241,7 +246,7 @@ package final class WriterQueue: Sendable {
         row.storeRelaxed64(TableLayout.Row.waitTotal, figures.waitedNanoseconds)
     }
 
-    /// Who has the write slot; nil when nobody has, when it is this holder, and when it cannot be known.
+    /// The holder of the write slot; nil when it is free, when it is this holder, and when it cannot be known.
     package func otherHolder(lockFile path: String) -> StoreHolder? {
         let owner = table.owner
         guard owner != mine, let slot = owner.slot else { return nil }
@@ -249,7 +254,7 @@ package final class WriterQueue: Sendable {
     }
 }
 
-/// Sums over the writes of a holder.
+/// Totals over the writes of a holder.
 package struct WriteFigures: Sendable, Equatable {
     package var count: UInt64 = 0
     package var heldNanoseconds: UInt64 = 0
@@ -259,15 +264,15 @@ package struct WriteFigures: Sendable, Equatable {
     package init() {}
 }
 
-/// When a waiting writer sleeps, what wakes it, and when it looks at the holder of the write slot.
+/// When a waiting writer sleeps, what wakes it, and when it checks the holder of the write slot.
 ///
-/// Normally it is woken. It looks by itself for what nobody reports: that the holder was killed, also between freeing the
-/// write slot and waking the next writer; that the one to which it was offered does not move. The first in the queue looks
-/// often, the others seldom, so that a thousand of them cost nothing.
+/// Normally it is woken. It checks by itself for what nobody reports: that the holder was killed, also between
+/// releasing the write slot and waking the next writer; and that the writer to which it was offered does not run. The
+/// first in the queue checks often, the others seldom, so that a thousand of them cost nothing.
 private struct WriterWait {
     private var nextLook: UInt64
     private var quietUntil: UInt64 = 0
-    /// The offer that was found at the last look.
+    /// The offer that was found at the last check.
     private var unanswered: OwnerWord?
 
     init(now: UInt64) { nextLook = now + Limits.holderLookNanoseconds }
@@ -275,10 +280,10 @@ private struct WriterWait {
     /// The word on which to sleep.
     func word(at now: UInt64) -> UInt32 { now < quietUntil ? WakeWord.quiet : WakeWord.armed }
 
-    /// Until when to sleep if nobody wakes it.
+    /// When to wake up if nobody wakes it.
     var wakeTime: UInt64 { quietUntil != 0 ? min(quietUntil, nextLook) : nextLook }
 
-    /// The write slot was gone when the writer came to take it: for a moment nobody needs to wake it again.
+    /// The write slot was gone when the writer tried to acquire it: for a moment nobody needs to wake it again.
     mutating func cameTooLate(at now: UInt64) { quietUntil = now + Limits.quietNanoseconds }
 
     mutating func isTimeToLook(at now: UInt64) -> Bool {
@@ -286,10 +291,10 @@ private struct WriterWait {
         return now >= nextLook
     }
 
-    /// Takes in what was found.
+    /// Records what was found.
     ///
-    /// - Parameter position: How many wait that came earlier.
-    /// - Returns: The offer that is to be taken away: it was there at the last look already.
+    /// - Parameter position: The number of writers that wait and came earlier.
+    /// - Returns: The offer to withdraw: it was already there at the last check.
     mutating func look(at owner: OwnerWord, now: UInt64, position: Int) -> OwnerWord? {
         nextLook = now + min(Limits.holderLookNanoseconds * UInt64(position + 1), Limits.seldomHolderLookNanoseconds)
         defer { unanswered = owner.isOffer ? owner : nil }

@@ -1,10 +1,10 @@
 import StorePlatform
 
-/// How the users of a store are asked to yield it for a moment, and how they notice.
+/// How a process asks the users of a store to yield it for a moment, and how they notice.
 ///
-/// A request lasts as long as the byte `intent` is locked, so it ends with the process that made it. The words beside it in
-/// the shared memory only wake those who sleep and say how urgent it is: a process that may not write the lock file, or finds
-/// no table in it, looks at the byte now and then.
+/// A request lasts while the byte `intent` is locked, so it ends with the process that made it. The words beside it in
+/// the shared memory only wake sleepers and say how urgent it is: a process that may not write the lock file, or finds
+/// no table in it, polls the byte.
 package final class YieldNotifier: Sendable {
     private let path: String
     private let file: OpenFile
@@ -17,7 +17,7 @@ package final class YieldNotifier: Sendable {
         self.path = path
         var isWritable = true
         let descriptor = try Self.open(path, &isWritable)
-        // Where the disk has no room for the table, there is the byte alone.
+        // Where the disk has no space for the table, only the byte is used.
         table = isWritable ? try? SharedTable(of: descriptor) : nil
         file = OpenFile(descriptor)
     }
@@ -31,7 +31,7 @@ package final class YieldNotifier: Sendable {
         }
     }
 
-    /// Whether sleepers are woken; otherwise they have to look now and then.
+    /// Whether sleepers are woken; otherwise they must poll.
     package var wakesSleepers: Bool { table != nil }
 
     /// Whether the path still names this lock file.
@@ -40,14 +40,14 @@ package final class YieldNotifier: Sendable {
         return (try? Files.identity(path)) == here
     }
 
-    // MARK: Those who are asked
+    // MARK: For the users of the store
 
-    /// Whether somebody asks for the store, or is about to switch it.
+    /// Whether a process asks for the store, or is about to switch it.
     package var isAsked: Bool {
         (try? file.isLocked(LockByte.intent.range, against: .shared)) ?? false
     }
 
-    /// Whether whoever asks also ends long reads.
+    /// Whether the request also ends long reads.
     package var insists: Bool {
         if let table { return table.insists }
         let offset = Int(LockByte.mappedBase) + TableLayout.Header.insists
@@ -59,19 +59,19 @@ package final class YieldNotifier: Sendable {
     /// Counts the changes of requests, to sleep until the next one.
     package var count: UInt32 { table?.requestCount ?? 0 }
 
-    /// Sleeps until a request changes, or the time is over.
+    /// Sleeps until a request changes or the timeout passes.
     ///
-    /// - Parameter count: The count that was looked at; with another one it returns at once.
+    /// - Parameter count: The count that was seen; if it has changed, the call returns at once.
     package func wait(since count: UInt32, for timeout: Duration) {
         if table?.awaitNotification(since: count, for: timeout) == true { return }
         Pause.sleep(for: timeout)
     }
 
-    // MARK: Those who ask
+    // MARK: For the requesting process
 
-    /// Says how urgent the request is; for the process that holds the byte `intent`.
+    /// Sets how urgent the request is; for the process that holds the byte `intent`.
     package func setInsists(_ insists: Bool) { table?.insists = insists }
 
-    /// Wakes everybody who sleeps, because something about a request has changed.
+    /// Wakes all sleepers, because a request has changed.
     package func notify() { table?.notify() }
 }

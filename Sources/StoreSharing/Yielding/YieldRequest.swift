@@ -1,11 +1,11 @@
 import StorePlatform
 import Synchronization
 
-/// Asks everybody who shares a store to yield its file for a moment, for a switch to a new key.
+/// Asks all users of a store to yield its file for a moment, for a switch to a new key.
 ///
-/// Each open shared store that notices it admits no new access, waits for the accesses under way, closes its connections,
-/// releases its lease and waits until the request has ended; then it opens the file that is there, and resumes. The
-/// request is a locked byte, so it ends with the process that made it.
+/// Each open shared store that notices it admits no new access, waits for the accesses under way, closes its
+/// connections, releases its lease and waits until the request has ended. Then it opens the file that is at the path
+/// and resumes. The request is a locked byte, so it ends with the process that made it.
 package final class YieldRequest: Sendable {
     private let lockFile: LockFile
     private let intent: HeldLock
@@ -19,12 +19,12 @@ package final class YieldRequest: Sendable {
 
     deinit { end() }
 
-    /// Takes the byte `intent` and wakes the users of the store.
+    /// Locks the byte `intent` and wakes the users of the store.
     ///
     /// - Parameters:
     ///   - paths: The files of the store.
     ///   - insists: Whether long reads and snapshots are ended at once; see ``insist()``.
-    /// - Returns: nil when another process has asked already.
+    /// - Returns: nil when another process has already asked.
     /// - Throws: `SystemError` when the lock file cannot be opened for writing.
     package static func ask(_ paths: StorePaths, insists: Bool = false) throws -> YieldRequest? {
         let lockFile = try LockFile(path: paths.lock, likeFile: paths.database)
@@ -35,14 +35,14 @@ package final class YieldRequest: Sendable {
         return YieldRequest(lockFile, intent, notifier)
     }
 
-    /// Waits until nobody has a lease, and takes it alone.
+    /// Waits until no process has a lease, and acquires the exclusive lease.
     ///
-    /// It only says that all who know of leases have closed their connections: a connection of another program shows by
+    /// It proves only that all users of leases have closed their connections: a connection of another program shows by
     /// SQLite's own lock bytes.
     ///
     /// - Parameters:
     ///   - deadline: When to give up.
-    ///   - isCancelled: Asked between two attempts.
+    ///   - isCancelled: Called between two attempts.
     /// - Returns: nil at the deadline.
     /// - Throws: `CancellationError` when the wait was cancelled, `SystemError` when the lock file cannot be locked.
     package func exclusiveLease(
@@ -59,15 +59,15 @@ package final class YieldRequest: Sendable {
         }
     }
 
-    /// Makes the users of the store end long reads and snapshots with `keyRotated`, and roll back what is written.
+    /// Makes the users of the store end long reads and snapshots with `keyRotated`, and roll back open transactions.
     package func insist() throws {
         notifier.setInsists(true)
         notifier.notify()
     }
 
-    /// Lets everybody resume, whether the store was switched or not. A second call does nothing.
+    /// Lets all users resume, whether the store was switched or not. A second call does nothing.
     ///
-    /// Release the exclusive lease first: those who are woken ask for theirs at once.
+    /// Release the exclusive lease first: those that are woken ask for theirs at once.
     package func end() {
         intent.release()
         notifier.notify()

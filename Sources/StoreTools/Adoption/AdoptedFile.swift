@@ -5,7 +5,7 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// The file that is to be adopted, open below SQLite from the first look at it to the end.
+/// The file that is to be adopted, open below SQLite from the first read of it to the end.
 ///
 /// Its descriptor is opened before the first connection of this process and closed after the last (FACTS 5).
 final class AdoptedFile {
@@ -22,9 +22,9 @@ final class AdoptedFile {
 
     func beginning(_ count: Int) throws -> [UInt8] { try descriptor.read(at: 0, byteCount: count) }
 
-    /// Keeps every connection of every program out.
+    /// Keeps out every connection of every program.
     ///
-    /// - Throws: `StoreError` `storeInUse` when one is there.
+    /// - Throws: `StoreError` `storeInUse` when there is one.
     func lock() throws {
         guard try descriptor.tryLock(SQLiteLockByte.all, .exclusive) else {
             throw Self.inUse(path, "A connection holds a lock on it.")
@@ -41,7 +41,7 @@ final class AdoptedFile {
 
     func unlock() { try? descriptor.unlock(SQLiteLockByte.all) }
 
-    /// Copies the file, but for its first page, into a new one that is durable and for the same users.
+    /// Copies the file, except its first page, into a new durable file for the same users.
     func copy(to newPath: String, firstPage: [UInt8], progress: (_ done: Int, _ total: Int) throws -> Void) throws {
         let total = try byteCount
         let target = try FileDescriptor(
@@ -66,7 +66,7 @@ final class AdoptedFile {
     }
 }
 
-/// A standard SQLCipher file, opened through SQLite as it is.
+/// A standard SQLCipher file, opened through SQLite unchanged.
 final class ForeignDatabase {
     private let path: String
     private let configuration: Configuration
@@ -75,7 +75,7 @@ final class ForeignDatabase {
 
     /// - Parameters:
     ///   - version: SQLCipher's major version.
-    ///   - settings: What the probe has found; nil leaves it to SQLCipher.
+    ///   - settings: The settings that the probe has found; nil leaves them to SQLCipher.
     init(_ path: String, _ key: UnlockedKey, version: Int, settings: CipherSettings?) {
         self.path = path
         var configuration = Configuration()
@@ -91,11 +91,11 @@ final class ForeignDatabase {
         self.configuration = configuration
     }
 
-    /// Opens the file, copies what its WAL holds into it, and gives it a rollback journal.
+    /// Opens the file, copies its WAL into it, and gives it a rollback journal.
     ///
-    /// A program that still finds the file under its old name when the store has taken its place can then not write
-    /// to it: SQLite looks for that before it makes a journal, but not before it appends to a WAL.
-    /// - Throws: `StoreError` `storeInUse` when somebody has it open, and what opening throws.
+    /// A program that still has the file open under its former name when the store has replaced it can then not write
+    /// to it: SQLite checks for that before it creates a journal, but not before it appends to a WAL.
+    /// - Throws: `StoreError` `storeInUse` when another connection has it open, and what opening throws.
     func fold() throws {
         do {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
@@ -123,7 +123,7 @@ final class ForeignDatabase {
         queue = nil
     }
 
-    /// Gives the file the WAL mode again that ``fold()`` ended.
+    /// Restores the WAL mode of the file that ``fold()`` ended.
     func restore() {
         try? close()
         guard wasInWAL, let queue = try? DatabaseQueue(path: path, configuration: configuration) else { return }
@@ -133,7 +133,7 @@ final class ForeignDatabase {
 }
 
 extension CipherSettings {
-    /// Asks for what differs from SQLCipher's defaults, after the key.
+    /// Sets what differs from SQLCipher's defaults, after the key.
     func apply(to db: Database) throws {
         let usual = kdfHash == .sha512 ? CipherSettings.sqlCipher4 : CipherSettings.sqlCipher3
         if pageBytes != usual.pageBytes { try db.execute(sql: "PRAGMA cipher_page_size = \(pageBytes)") }

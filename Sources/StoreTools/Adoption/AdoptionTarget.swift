@@ -5,9 +5,9 @@ import PageFormat
 import StorePlatform
 import StoreSharing
 
-/// The file that is to become a store, as it stands there.
+/// The file that is to become a store, in its present state.
 struct AdoptionTarget {
-    /// With every link on the way resolved.
+    /// With all links resolved.
     let path: String
 
     var paths: StorePaths { StorePaths(path) }
@@ -16,13 +16,13 @@ struct AdoptionTarget {
     enum Kind: Equatable {
         /// The standard form of SQLCipher, the salt in its first 16 bytes.
         case standard(Salt)
-        /// The store took its place already, and only its sidecar does not say so yet.
+        /// The store has already replaced it, and only its sidecar does not say so yet.
         case adopted
     }
 
     init(_ path: String) { self.path = StorePaths(path).database }
 
-    /// - Throws: ``ToolError`` or `StoreError` for everything that cannot be adopted, each with its reason.
+    /// - Throws: ``ToolError`` or `StoreError` for everything that cannot be adopted, with the reason.
     func examine() throws -> Kind {
         guard let status = try Files.status(of: path) else {
             throw ToolError(
@@ -58,7 +58,7 @@ struct AdoptionTarget {
             remedy: "Move the file to a local filesystem first.")
     }
 
-    // MARK: What stands beside it
+    // MARK: Files beside it
 
     private func examineStore() throws -> Kind {
         let copies = sidecar.read()
@@ -74,7 +74,7 @@ struct AdoptionTarget {
             why: "It has a plaintext header and a sidecar.", remedy: "See: cipherctl status; nothing was changed.")
     }
 
-    /// A sidecar that stands beside a standard file belongs to another, unless an adoption was interrupted.
+    /// A sidecar beside a standard file belongs to another store, unless an adoption was interrupted.
     private func requireNoStore() throws {
         let copies = sidecar.read()
         if copies.areAbsent || copies.isAnnouncement { return }
@@ -84,7 +84,7 @@ struct AdoptionTarget {
             remedy: "Find out which of them belongs here, and move the other away; nothing was changed.")
     }
 
-    /// Removes the sidecar of an adoption that was interrupted: no page was ever written under it.
+    /// Removes the sidecar of an interrupted adoption: no page was ever written under it.
     func removeAnnouncement() throws {
         guard sidecar.read().isAnnouncement else { return }
         try Files.remove(sidecar.backupPath)
@@ -94,10 +94,10 @@ struct AdoptionTarget {
 
     // MARK: The original
 
-    /// Where a file of an older version is kept.
+    /// The path at which a file of an older version is kept.
     func backupPath(version: Int) -> String { "\(path).sqlcipher\(version)" }
 
-    /// - Throws: ``ToolError`` when another file has the name under which the original is to be kept.
+    /// - Throws: ``ToolError`` when another file has the path at which the original is to be kept.
     func requireFreeBackup(version: Int) throws {
         let backup = backupPath(version: version)
         guard Files.exists(backup), try Files.identity(backup) != Files.identity(path) else { return }
@@ -112,7 +112,7 @@ struct AdoptionTarget {
 }
 
 extension SidecarCopies {
-    /// Whether there is a sidecar, and all that can be read of it says that its store is still to come.
+    /// Whether there is a sidecar, and every readable copy says that its store does not exist yet.
     var isAnnouncement: Bool {
         let sidecars = SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }
         return !sidecars.isEmpty && sidecars.allSatisfy { $0.state == .creating }

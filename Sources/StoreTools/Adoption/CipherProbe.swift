@@ -11,7 +11,7 @@ struct CipherProbe {
     let salt: Salt
     let key: UnlockedKey
 
-    /// Settings and key that fit the file.
+    /// Settings and key of the file.
     struct Found {
         let settings: CipherSettings
         let dataKey: DataKey
@@ -21,10 +21,10 @@ struct CipherProbe {
         }
     }
 
-    /// Versions whose pages carry an authentication code.
+    /// Versions whose pages have an authentication code.
     private static let versions = 2...4
 
-    /// Looks at the beginning of a file.
+    /// Reads the beginning of a file.
     init(_ path: String, salt: Salt, key: UnlockedKey) throws {
         let file = try RawFile(path)
         first = try file.bytes(at: 0, count: 65_536)
@@ -35,7 +35,7 @@ struct CipherProbe {
 
     /// Proves that the key opens the file as one of a version.
     ///
-    /// - Returns: Settings and key that fit; nil for version 1, whose pages prove nothing.
+    /// - Returns: Settings and key of the file; nil for version 1, whose pages prove nothing.
     /// - Throws: `StoreError` `wrongKey`; ``ToolError`` when the file is of another version.
     func prove(_ path: String, version: Int) throws -> Found? {
         if version == 1 { return nil }
@@ -53,8 +53,8 @@ struct CipherProbe {
             remedy: "Check the key. For a file of SQLCipher 1 give --compatibility 1.")
     }
 
-    /// - Parameter version: SQLCipher's major version, which decides about the derivation of the key.
-    /// - Returns: What fits, whatever the page size and, for version 4, the page authentication; nil when nothing does.
+    /// - Parameter version: SQLCipher's major version, which determines the derivation of the key.
+    /// - Returns: The match, for any page size and, for version 4, any page authentication; nil when none matches.
     private func find(version: Int) throws -> Found? {
         guard let defaults = Self.defaults(of: version) else { return nil }
         let dataKey = try key.dataKey(salt: salt, settings: defaults)

@@ -5,18 +5,19 @@ import PageFormat
 import StoreCrypto
 import StorePlatform
 
-/// Makes a store of a standard SQLCipher file and puts it in the file's place.
+/// Makes a store of a standard SQLCipher file and replaces the file by it.
 ///
 /// A file of version 4 keeps every page but the first, which is encrypted again with the same key so that its first 32
 /// bytes are readable and the salt moves to the sidecar. A file of an older version is copied row by row, and kept.
 ///
-/// Whatever happens, the name leads to one of two complete files: the old one, which opens as before, or the store. The
-/// sidecar goes first, in state `creating`, which beside a standard file says nothing but that an adoption was interrupted.
+/// At every moment the path names one of two complete files: the old one, which opens as before, or the store. The
+/// sidecar is written first, in state `creating`; beside a standard file that means only that an adoption was
+/// interrupted.
 struct FileAdoption {
     let target: AdoptionTarget
     let salt: Salt
     let key: UnlockedKey
-    /// What fits the file; nil for version 1, which only SQLCipher itself can tell.
+    /// Settings and key of the file; nil for version 1, which only SQLCipher itself can open.
     let found: CipherProbe.Found?
     /// SQLCipher's major version.
     let version: Int
@@ -24,15 +25,15 @@ struct FileAdoption {
 
     struct Result {
         let hash: ContentHash
-        /// Where the original is kept; nil when the store has its pages.
+        /// The path at which the original is kept; nil when the store has its pages.
         let original: String?
-        /// What failed after the store had taken the file's place; the opening that follows does it again.
+        /// The error, if any, after the store had replaced the file; the opening that follows repeats the failed steps.
         let postponed: (any Error)?
         /// Whether its sidecar says that the store is complete.
         let isReady: Bool
     }
 
-    /// What is ready to take the file's place.
+    /// The store that is ready to replace the file.
     private struct Replacement {
         let sidecar: Sidecar
         let dataKey: DataKey
@@ -54,7 +55,7 @@ struct FileAdoption {
             CrashPoint.reach(.adoptionPrepared)
             try run.check()
             kept = try keepOriginal()
-            // Between announcement and end the process must not be stopped by Ctrl-Z: it keeps everybody out.
+            // From the announcement to the end Ctrl-Z must not stop the process: it keeps all other processes out.
             let (postponed, isReady) = try JobControlSuspension.withoutStopping {
                 try publish(replacement, from: staged)
             }
@@ -109,7 +110,7 @@ struct FileAdoption {
             sidecar: try .creating(settings: settings, salt: salt), dataKey: found.dataKey, hash: hash)
     }
 
-    /// Closes the connection and keeps all others out; nobody may have written in between.
+    /// Closes the connection and keeps all others out; no process may have written in between.
     private func lock(_ file: AdoptedFile, _ source: ForeignDatabase, unchangedSince firstPage: [UInt8]) throws {
         try source.close()
         try file.lock()
@@ -140,7 +141,7 @@ struct FileAdoption {
         return result
     }
 
-    /// Reads everything back from the new file, and compares.
+    /// Reads the new file back completely, and compares.
     private func verify(
         _ path: String, _ key: UnlockedKey, _ settings: CipherSettings, expecting hash: ContentHash
     ) throws {
@@ -168,7 +169,7 @@ struct FileAdoption {
 
     /// Gives the original a second name, which stays.
     ///
-    /// - Returns: That name, and whether it was made here; nil when the store has the original's pages.
+    /// - Returns: That name, and whether it was created here; nil when the store has the original's pages.
     private func keepOriginal() throws -> (path: String, isNew: Bool)? {
         guard version < 4 else { return nil }
         let backup = target.backupPath(version: version)
@@ -189,11 +190,11 @@ struct FileAdoption {
         return (backup, true)
     }
 
-    /// Puts the store in the file's place. The rename is the commit point.
+    /// Replaces the file by the store. The rename is the commit point.
     ///
-    /// - Returns: What failed after the rename, nil when all is done and durable; and whether the sidecar says that the store
-    ///   is complete. Where it does not, the next opening for writing completes it.
-    /// - Throws: What failed before the rename: the file is what it was.
+    /// - Returns: The error after the rename, nil when all is done and durable; and whether the sidecar says that the
+    ///   store is complete. If it does not, the next opening for writing completes it.
+    /// - Throws: The error before the rename: the file is unchanged.
     private func publish(_ replacement: Replacement, from path: String) throws -> (
         postponed: (any Error)?, isReady: Bool
     ) {
@@ -206,7 +207,7 @@ struct FileAdoption {
             CrashPoint.reach(.adoptionAnnounced)
             try AtomicFile.move(path, to: target.path)
         } catch {
-            // Unless the store is there already, and only its folder could not be made durable.
+            // Unless the store is in place already, and only the sync of its folder failed.
             guard Files.exists(path) else { return (error, false) }
             try? target.removeAnnouncement()
             throw error

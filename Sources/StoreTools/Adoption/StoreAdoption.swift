@@ -3,29 +3,29 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// Turns an SQLCipher database into a store, in its place.
+/// Converts an SQLCipher database into a store, at the same path.
 ///
 /// ```swift
 /// let report = try StoreAdoption("app.db", unlockedBy: .keyFile(path: "app.key")).run()
 /// ```
 ///
-/// A database of SQLCipher 4 keeps its key and all pages but the first. One of an older version is copied row by row, and the
-/// original stays beside it as `<path>.sqlcipher3` (or 2, or 1). The content hash is compared before the store takes the file's
-/// place. An adoption that is interrupted leaves the file as it was, or the store; run it again to complete it. Nobody may
-/// have the database open, this process included.
+/// A database of SQLCipher 4 keeps its key and all pages but the first. One of an older version is copied row by row,
+/// and the original stays beside it as `<path>.sqlcipher3` (or 2, or 1). The content hash is compared before the store
+/// replaces the file. An interrupted adoption leaves the file as it was, or the store; run it again to complete it. No
+/// process may have the database open, this one included.
 public struct StoreAdoption: StoreTool {
     /// The database file.
     public let path: String
     /// The major version of SQLCipher that made the database, 1 to 4.
     public var sqlCipherVersion = 4
-    /// How the store keeps its data key. With `.slots` the store gets a key slot in the end, and its former passphrase opens
-    /// the database until the data key is rotated.
+    /// How the store keeps its data key. With `.slots` the store finally gets a keyslot, and its former passphrase
+    /// opens the database until the data key is rotated.
     public var scheme = KeyScheme.direct
     private let key: ToolKey
 
     /// - Parameters:
     ///   - path: The database file.
-    ///   - source: Where the key of the database comes from; asked once, when the file is found fit to be adopted.
+    ///   - source: Where the key of the database comes from; it is read once, when the file has proved to be adoptable.
     public init(_ path: String, unlockedBy source: KeySource) { self.init(path, key: ToolKey(source)) }
 
     package init(_ path: String, key: ToolKey) {
@@ -37,25 +37,25 @@ public struct StoreAdoption: StoreTool {
     public struct Report: Sendable {
         /// The database file.
         public let path: String
-        /// The store's name for life.
+        /// The store's identifier, which never changes.
         public let storeID: StoreID
         /// The hash of the content, before and after; nil when an earlier adoption was completed.
         public let contentHash: ContentHash?
-        /// Where the original is kept; nil when the store has its pages.
+        /// The path at which the original is kept; nil when the store has its pages.
         public let original: String?
         /// How long it took.
         public let duration: Duration
-        /// What went well all the same but should be known.
+        /// What did not fail but should be known.
         public let notices: [String]
 
         /// Whether the file was a store already, and an earlier adoption of it was completed.
         public var completedEarlierAdoption: Bool { contentHash == nil }
     }
 
-    /// - Throws: ``ToolError`` `noSuchFile`, `notAdoptable`, `alreadyStore`, `otherVersion`, `exists`, `contentDiffers`;
-    ///   `StoreError` `wrongKey`, `storeInUse`, `saltMissing`, `foreignSidecar`, `unsupportedFilesystem`; what reading and
-    ///   writing throw; `CancellationError`: the file is as it was then. ``ToolError`` `adoptionInterrupted` and `incomplete`
-    ///   say what is there and what is left to do.
+    /// - Throws: ``ToolError`` `noSuchFile`, `notAdoptable`, `alreadyStore`, `otherVersion`, `exists`,
+    ///   `contentDiffers`; `StoreError` `wrongKey`, `storeInUse`, `saltMissing`, `foreignSidecar`,
+    ///   `unsupportedFilesystem`; what reading and writing throw; `CancellationError`: the file is then unchanged.
+    ///   ``ToolError`` `adoptionInterrupted` and `incomplete` describe the state and what is left to do.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
         let target = AdoptionTarget(path)
@@ -93,25 +93,25 @@ public struct StoreAdoption: StoreTool {
         return try CipherProbe(target.path, salt: salt, key: key).prove(path, version: sqlCipherVersion)
     }
 
-    /// Opens the store that took the file's place: that turns it to write-ahead logging, -wal and -shm stay from here on,
-    /// and completes what the adoption could not.
+    /// Opens the store that has replaced the file. The opening sets WAL mode, creates -wal and -shm, which stay, and
+    /// completes what the adoption could not.
     ///
     /// - Throws: ``ToolError`` that says that the file is converted, whatever failed.
     private func complete(_ result: FileAdoption.Result?, _ key: UnlockedKey, _ run: ToolRun) throws -> SharedStore {
-        // What failed may have been the second copy alone.
+        // Perhaps only the second copy has failed.
         let isReady = result?.isReady == true
         do {
             let store = try SharedStore.open(at: path, unlockedBy: key.source)
             if let failure = result?.postponed {
-                // A directory whose fsync failed may hold the former name yet after a power cut.
+                // A directory whose fsync failed may still contain the former name after a power failure.
                 run.notice("this failed once and was done again: \(ToolError.explanation(of: failure))")
                 try Files.synchronize(directory: Files.directory(of: StorePaths(path).database))
             }
-            // One that was interrupted is completed, and recorded, by the opening.
+            // An interrupted one is completed, and logged, by the opening.
             if isReady { StoreOpening.logCreation(path, .direct, run) }
             return store
         } catch {
-            // Completing an earlier adoption, a key that is refused is the caller's mistake.
+            // When an earlier adoption is completed, a refused key is the caller's error.
             if result == nil, Self.isRefusal(error) { throw error }
             if isReady { StoreOpening.logCreation(path, .direct, run) }
             let state = SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed?.state
@@ -130,7 +130,7 @@ public struct StoreAdoption: StoreTool {
         }
     }
 
-    /// Whether an error says that the key or the rights of the caller do not open the store.
+    /// Whether an error says that the key or the permissions of the caller do not open the store.
     private static func isRefusal(_ error: any Error) -> Bool {
         switch error {
         case let error as StoreError:
@@ -142,7 +142,7 @@ public struct StoreAdoption: StoreTool {
         }
     }
 
-    /// Gives the store key slots where that was asked for.
+    /// Gives the store keyslots where that was requested.
     private func convert(_ store: SharedStore, _ key: UnlockedKey, _ run: ToolRun) throws {
         guard scheme == .slots, try store.keys.summary().scheme == .direct else { return }
         do {

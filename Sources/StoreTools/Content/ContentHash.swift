@@ -2,9 +2,9 @@ import CipherStore
 import KeyCustody
 import StoreCrypto
 
-/// A digest of everything a database says: schema, rows with their row ids, `user_version` and `application_id`.
+/// A digest of the whole content of a database: schema, rows with their row ids, `user_version` and `application_id`.
 ///
-/// Two databases have the same hash exactly when they hold the same content, however they are encrypted, paged or
+/// Two databases have the same hash exactly when they have the same content, however they are encrypted, paged or
 /// indexed. `Docs/Commands.md` defines the bytes that are digested.
 public struct ContentHash: Hashable, Sendable {
     /// SHA-256 in hexadecimal.
@@ -59,11 +59,11 @@ public struct ContentHash: Hashable, Sendable {
 }
 
 extension SchemaEntry {
-    /// Orders by type, then by name, byte by byte; no name holds a zero byte.
+    /// Orders by type, then by name, byte by byte; no name contains a zero byte.
     fileprivate var sortKey: [UInt8] { Array("\(type)\0\(name)".utf8) }
 }
 
-/// Values on their way into the digest: a tag, then a length where it varies, then the bytes.
+/// The encoding of values for the digest: a tag, then a length where it varies, then the bytes.
 private struct DigestStream: ~Copyable {
     enum Tag: UInt8 {
         case null = 0

@@ -1,6 +1,6 @@
 import CipherStore
 
-/// Copies the whole content of one database into an empty one, row by row, as it is stored.
+/// Copies the whole content of one database into an empty one, row by row, with the stored values unchanged.
 ///
 /// SQLCipher's own `sqlcipher_export` gives rows of tables without an integer primary key new row ids, which breaks
 /// external-content full-text indexes, and needs the source attached to a connection that may write to it. This copy
@@ -23,7 +23,7 @@ struct DatabaseCopy {
         var rows = 0
         for table in tables where table.name != Self.sequenceTable { rows += try copyRows(of: table) }
         if let sequence = tables.first(where: { $0.name == Self.sequenceTable }) {
-            // Filled by the rows above; what counts is what the source has, names of dropped tables included.
+            // Filled by the inserted rows; the source's content counts, names of dropped tables included.
             try target.execute(sql: "DELETE FROM main.\(Self.sequenceTable)")
             rows += try copyRows(of: sequence)
         }
@@ -38,14 +38,14 @@ struct DatabaseCopy {
 
     private static let sequenceTable = "sqlite_sequence"
 
-    // Compiled as one statement: a schema that was tampered with cannot bring in another.
+    // Compiled as one statement: a schema that was tampered with cannot add another.
     private func create(_ entry: SchemaEntry) throws {
-        // Indexes without SQL belong to a UNIQUE or PRIMARY KEY and come with their table.
+        // Indexes without SQL belong to a UNIQUE or PRIMARY KEY and are created with their table.
         guard let sql = entry.sql else { return }
         try target.makeStatement(sql: sql).execute()
     }
 
-    /// SQLite makes the table with the first AUTOINCREMENT; the source may have dropped the last of those.
+    /// SQLite creates the table with the first AUTOINCREMENT; the source may have dropped the last of those.
     private func createSequenceTableIfLeftBehind(_ tables: [SchemaEntry]) throws {
         guard tables.contains(where: { $0.name == Self.sequenceTable }),
             try !SchemaEntry.all(target).contains(where: { $0.name == Self.sequenceTable })
@@ -59,8 +59,8 @@ struct DatabaseCopy {
         return try target.makeStatement(sql: shape.insert).insertRows(of: rows) { try progress(table.name) }
     }
 
-    /// Views, triggers and virtual tables are nothing but their text; running it would make a virtual table's shadow
-    /// tables a second time. Triggers come last, since they need what they belong to.
+    /// Views, triggers and virtual tables consist only of their text; running it would create a virtual table's shadow
+    /// tables a second time. Triggers come last, since they need the objects to which they belong.
     private func enterWithoutPages(_ schema: [SchemaEntry]) throws {
         let entries = schema.filter { !$0.hasPages }
         for entry in entries.filter({ $0.type != "trigger" }) + entries.filter({ $0.type == "trigger" }) {
@@ -71,7 +71,7 @@ struct DatabaseCopy {
     }
 }
 
-/// What a new database must know before its first page exists.
+/// The settings of a new database that must be set before its first page exists.
 struct DatabaseLayout: Sendable {
     let pageBytes: Int
     private let encoding: String
@@ -91,13 +91,13 @@ struct DatabaseLayout: Sendable {
         var configuration = Configuration()
         configuration.label = label
         configuration.foreignKeysEnabled = false
-        // Old schemas quote strings so; they are taken over as they are.
+        // Old schemas quote strings in this way; they are copied unchanged.
         configuration.acceptsDoubleQuotedStringLiterals = true
         configuration.prepareDatabase { db in
             if setsPageSize { try db.execute(sql: "PRAGMA page_size = \(pageBytes)") }
             try db.execute(sql: "PRAGMA encoding = '\(encoding)'")
             try db.execute(sql: "PRAGMA auto_vacuum = \(autoVacuum)")
-            // Nobody else sees the file, and a copy that fails is thrown away as a whole.
+            // No other process sees the file, and a copy that fails is removed as a whole.
             try db.execute(sql: "PRAGMA journal_mode = OFF")
             try db.execute(sql: "PRAGMA synchronous = OFF")
             try db.execute(sql: "PRAGMA cache_size = -65536")
@@ -107,8 +107,8 @@ struct DatabaseLayout: Sendable {
 }
 
 extension DatabaseCopy {
-    /// Copies a database into an empty one, closes that, and hashes the source in the transaction in which it was read: another
-    /// process may be writing to it.
+    /// Copies a database into an empty one, closes that, and hashes the source in the transaction in which it was read:
+    /// another process may be writing to it.
     ///
     /// - Parameter queue: A connection to the empty database, which is closed in any case.
     /// - Returns: How many rows were copied, and the hash of the source.
@@ -135,14 +135,14 @@ extension DatabaseCopy {
     }
 }
 
-/// What must be known of a table to go through all of its rows in a defined order.
+/// What must be known of a table to read all of its rows in a defined order.
 struct TableShape {
     let name: String
     /// All columns, generated ones included, in their order.
     let columns: [String]
-    /// The columns whose values are stored because somebody gave them.
+    /// The columns whose values are stored, not generated.
     let givenColumns: [String]
-    /// A name under which SQL can reach the row id; nil for tables that have none, or that hide all of its names.
+    /// A name by which SQL can read the row id; nil for tables that have none, or that hide all of its names.
     let rowIDName: String?
     private let order: [String]
 
@@ -175,7 +175,7 @@ struct TableShape {
             + "ORDER BY \(order.joined(separator: ", "))"
     }
 
-    /// Takes what ``select(_:)`` of the given columns returns.
+    /// Inserts what ``select(_:)`` of the given columns returns.
     var insert: String {
         let wanted = (rowIDName.map { [$0] } ?? []) + givenColumns.map(\.quotedIdentifier)
         let places = wanted.map { _ in "?" }.joined(separator: ", ")
@@ -184,7 +184,7 @@ struct TableShape {
 }
 
 extension String {
-    /// The name as SQL takes it whatever it holds.
+    /// The name as a quoted SQL identifier.
     var quotedIdentifier: String { "\"" + replacing("\"", with: "\"\"") + "\"" }
 }
 
@@ -193,11 +193,11 @@ struct SchemaEntry {
     let type: String
     let name: String
     let table: String
-    /// Whether it has pages of its own: tables and indexes do; views, triggers and virtual tables do not.
+    /// Whether it has its own pages: tables and indexes do; views, triggers and virtual tables do not.
     let hasPages: Bool
     let sql: String?
 
-    /// The whole schema, in the order in which it is stored, without what a store keeps there for itself.
+    /// The whole schema, in the order in which it is stored, without a store's internal objects.
     static func all(_ db: Database) throws -> [SchemaEntry] {
         try Row.fetchAll(
             db, sql: "SELECT type, name, tbl_name, ifnull(rootpage, 0), sql FROM main.sqlite_schema ORDER BY rowid"
@@ -208,6 +208,6 @@ struct SchemaEntry {
     /// Whether it is a table whose rows are stored in pages of the database: shadow tables too, virtual ones not.
     var isStoredTable: Bool { type == "table" && hasPages }
 
-    /// Notes of the query planner, which ANALYZE makes again; they are no content.
+    /// Statistics of the query planner, which ANALYZE creates again; they are not content.
     var isStatistics: Bool { name.lowercased().hasPrefix("sqlite_stat") }
 }

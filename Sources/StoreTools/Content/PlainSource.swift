@@ -2,9 +2,9 @@ import CipherStore
 import PageFormat
 import StorePlatform
 
-/// A plain SQLite database, opened for reading alone: nothing of it is ever changed.
+/// A plain SQLite database, opened read-only: it is never changed.
 package enum PlainSource {
-    /// Opens the database, with what its write-ahead log holds.
+    /// Opens the database, with the content of its WAL.
     ///
     /// - Throws: ``ToolError`` when it is no plain SQLite database, `StoreError`, `DatabaseError`, `SystemError`.
     package static func open(_ path: String) throws -> DatabaseQueue {

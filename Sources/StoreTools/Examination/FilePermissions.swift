@@ -7,7 +7,7 @@ import StoreSharing
 struct FilePermissions {
     let paths: StorePaths
 
-    /// The files by what they are called in findings.
+    /// The files, with their names in findings.
     private var files: [(noun: String, path: String)] {
         [
             ("database", paths.database), ("sidecar", paths.sidecar),
@@ -65,7 +65,7 @@ struct FilePermissions {
         return []
     }
 
-    /// A file that lets in somebody whom the database does not. Of the sidecar that is enough to try passphrases.
+    /// A file that admits a user whom the database does not. For the sidecar that is enough to try passphrases.
     private static func wider(noun: String, path: String, _ status: FileStatus, than database: FileStatus) -> Finding? {
         let more = status.permissions & 0o066 & ~database.permissions
         guard more != 0 else { return nil }
@@ -91,7 +91,7 @@ struct FilePermissions {
         ]
     }
 
-    /// What is wrong with the file that holds the key.
+    /// What is wrong with the key file.
     static func keyFileFindings(_ path: String, store: StorePaths) -> [Finding] {
         guard let status = (try? Files.status(of: path)) ?? nil, status.kind == .regular else { return [] }
         var findings: [Finding] = []

@@ -1,4 +1,4 @@
-/// Something that a look at a store has found.
+/// A result of the examination of a store.
 public struct Finding: Hashable, Sendable {
     /// How much it matters.
     public enum Severity: String, Hashable, Sendable, CaseIterable {
@@ -6,7 +6,7 @@ public struct Finding: Hashable, Sendable {
         case problem
         /// It works, but something should be done.
         case risk
-        /// Worth knowing; nothing has to be done.
+        /// Worth knowing; no action is needed.
         case note
     }
 
@@ -16,7 +16,7 @@ public struct Finding: Hashable, Sendable {
     public let name: String
     /// What was found.
     public let what: String
-    /// What to do; nil where there is nothing to do.
+    /// What to do; nil where no action is needed.
     public let remedy: String?
 
     init(_ severity: Severity, _ name: String, _ what: String, remedy: String? = nil) {
@@ -29,10 +29,10 @@ public struct Finding: Hashable, Sendable {
     /// In one sentence or two.
     public var text: String {
         guard let remedy else { return what }
-        // What an error says is a sentence; what is found out here goes on with what to do.
+        // What an error says is a sentence; a finding continues with what to do.
         return what + (what.hasSuffix(".") ? " " : ": ") + remedy
     }
 
-    /// Whether somebody should look at it: notes need nobody.
+    /// Whether it needs attention: all but notes do.
     public var needsAttention: Bool { severity != .note }
 }

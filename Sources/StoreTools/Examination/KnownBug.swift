@@ -1,7 +1,7 @@
-/// A published bug of the libraries below, by the versions that have it.
+/// A published bug of the libraries below, with the affected versions.
 ///
-/// What counts is the version that the library reports. A distribution may have mended an old version without raising
-/// its number, so each is a note, and never makes a store unsound by itself.
+/// Only the version that the library reports counts. A distribution may have fixed an old version without a new number,
+/// so each is a note, and never makes a store unsound by itself.
 package struct KnownBug: Equatable, Sendable {
     package enum Library: Equatable, Sendable {
         case sqlite
@@ -10,12 +10,12 @@ package struct KnownBug: Equatable, Sendable {
 
     package let library: Library
     package let name: String
-    /// The first version that has it; nil when all before ``fixedIn`` may.
+    /// The first affected version; nil when all before ``fixedIn`` may be.
     package let since: Version?
     package let fixedIn: Version
-    /// What it does, and what it takes.
+    /// Its effect and its conditions.
     package let what: String
-    /// Where it is described.
+    /// Where it is documented.
     package let source: String
 
     /// A version as its numbers; what follows them is ignored.
@@ -37,7 +37,7 @@ package struct KnownBug: Equatable, Sendable {
 
     func affects(_ version: Version) -> Bool { version < fixedIn && since.map { version >= $0 } ?? true }
 
-    /// The bugs that the libraries of a process have, by their versions.
+    /// The bugs of a process's libraries, by their versions.
     package static func affecting(sqlite: String, sqlCipher: String?) -> [KnownBug] {
         all.filter { bug in
             switch bug.library {

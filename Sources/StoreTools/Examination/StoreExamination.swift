@@ -10,8 +10,8 @@ import StoreSharing
 /// for finding in report.findings where finding.needsAttention { print(finding.text) }
 /// ```
 ///
-/// The store is not opened, nothing is locked or changed, and a damaged store is examined as well. ``StoreVerification`` looks
-/// at every page.
+/// The store is not opened, nothing is locked or changed, and a damaged store can be examined as well.
+/// ``StoreVerification`` reads every page.
 public struct StoreExamination: StoreTool {
     /// The database file of the store.
     public let path: String
@@ -23,7 +23,7 @@ public struct StoreExamination: StoreTool {
 
     /// - Parameters:
     ///   - path: The database file of the store.
-    ///   - source: Where the key comes from; asked once. Without one nothing is authenticated.
+    ///   - source: Where the key comes from; it is read once. Without one nothing is authenticated.
     public init(_ path: String, unlockedBy source: KeySource? = nil) {
         self.init(path, key: source.map { ToolKey($0) })
     }
@@ -35,18 +35,18 @@ public struct StoreExamination: StoreTool {
 
     /// What was found.
     public struct Report: Sendable {
-        /// What was found, first what matters most.
+        /// The findings, the most severe first.
         public internal(set) var findings: [Finding]
-        /// What was seen of the store.
+        /// The status of the store.
         public internal(set) var status: StoreStatus.Report
-        /// What opening the store reported, where that had to be tried.
+        /// What opening the store reported, where that was necessary.
         public internal(set) var notices: [String]
 
         /// Whether a finding is more than a note.
         public var needsAttention: Bool { findings.contains(where: \.needsAttention) }
     }
 
-    /// - Throws: `StoreError` `noSuchStore`; `SystemError`. A key that is refused or does not fit is a finding.
+    /// - Throws: `StoreError` `noSuchStore`; `SystemError`. A key that is refused or wrong is a finding.
     public func perform(_ run: ToolRun) throws -> Report {
         var status = try StoreStatus.Report(path)
         let paths = StorePaths(path)
@@ -55,7 +55,7 @@ public struct StoreExamination: StoreTool {
             let source = try key.source()
             if let keyFile { findings += FilePermissions.keyFileFindings(keyFile, store: paths) }
             if let warning = source.warning { findings.append(Finding(.risk, "keySource", warning)) }
-            // A key file that is refused, or a key that fits nothing, is a finding, and the rest is looked at all the same.
+            // A refused key file, or a wrong key, is a finding, and the rest is examined all the same.
             do {
                 try status.authenticate(StoreOpening.sidecar(path, key.read(source), onNotice: run.notice))
             } catch let error as StoreError {
@@ -75,10 +75,10 @@ public struct StoreExamination: StoreTool {
     }
 }
 
-/// Everything that an examination looks at but the key.
+/// Everything that an examination checks but the key.
 private struct StoreCheckup {
     let paths: StorePaths
-    /// With what the key proves, where one was given.
+    /// The status, with what the key proves, if there is one.
     let status: StoreStatus.Report
 
     func findings() -> [Finding] {
@@ -122,7 +122,7 @@ private struct StoreCheckup {
         ]
     }
 
-    /// File and sidecar, as `status` judges them.
+    /// The state of file and sidecar, according to `status`.
     private func state() -> [Finding] {
         if let sidecar = status.sidecar, sidecar.state == .creating, case .opaque = status.verdict {
             return [
@@ -143,7 +143,7 @@ private struct StoreCheckup {
         return findings
     }
 
-    /// What the sidecar says of the keys.
+    /// What the sidecar contains about the keys.
     private func keys() -> [Finding] {
         guard let slotted = status.sidecar?.slotted else { return [] }
         var findings: [Finding] = []
@@ -174,7 +174,7 @@ private struct StoreCheckup {
         ] + lockFile()
     }
 
-    /// Who has the store open.
+    /// The processes that have the store open.
     private func users() -> [Finding] {
         let readers = status.logReaders.map { reader in
             Finding(

@@ -66,7 +66,7 @@ struct StrayFiles {
                 remedy: "complete it with cipherctl destroy: nobody opens a store here until then")
     }
 
-    /// What has the name of the copy that a rotation makes.
+    /// A file with the name of a rotation's copy.
     private func rotationCopy() -> [Finding] {
         let name = Files.name(of: paths.rotationCopy)
         switch try? RotationLeftover(at: paths.rotationCopy) {

@@ -8,19 +8,19 @@ import StorePlatform
 /// let report = try StoreExport(of: "app.db", toInsecurePlaintext: "plain.db", unlockedBy: source).run()
 /// ```
 ///
-/// Everything comes along, as with ``StoreImport``. The file's mode is 0600, and it appears as a whole or not at all: it is
-/// made in a directory of its own beside the target, read back and compared by content hash. The store may be in use.
+/// The export is complete, as with ``StoreImport``. The file's mode is 0600, and it appears as a whole or not at all:
+/// it is made in a directory beside the target, read back and compared by content hash. The store may be in use.
 public struct StoreExport: StoreTool {
     /// The store, or the folder of a backup.
     public let source: String
-    /// The plain database to make; nothing may be there.
+    /// The plain database to create; the path must be free.
     public let target: String
     private let key: ToolKey
 
     /// - Parameters:
     ///   - source: The database file of the store, or the folder of a backup.
-    ///   - target: The plain database to make.
-    ///   - keySource: Where the key of the store comes from; asked once, when the target is found to be free.
+    ///   - target: The plain database to create.
+    ///   - keySource: Where the key of the store comes from; it is read once, when the target has proved to be free.
     public init(of source: String, toInsecurePlaintext target: String, unlockedBy keySource: KeySource) {
         self.init(of: source, toInsecurePlaintext: target, key: ToolKey(keySource))
     }
@@ -31,24 +31,24 @@ public struct StoreExport: StoreTool {
         self.key = key
     }
 
-    /// What was exported. The plain database, read back, has the same content hash as the store.
+    /// The result of an export. The plain database, read back, has the same content hash as the store.
     public struct Report: Sendable {
         /// The plain database.
         public let path: String
-        /// Rows that were copied.
+        /// The number of copied rows.
         public let rowCount: Int
-        /// Bytes of the plain database.
+        /// Size of the plain database in bytes.
         public let fileBytes: Int
         /// The hash of the content, before and after.
         public let contentHash: ContentHash
         /// How long it took.
         public let duration: Duration
-        /// What went well all the same but should be known.
+        /// What did not fail but should be known.
         public let notices: [String]
     }
 
-    /// - Throws: ``ToolError`` `noDirectory`, `exists`, `needsWriting`, `contentDiffers`; what opening and reading the store and
-    ///   writing the file throw; `CancellationError`. Nothing is left of the plain database then.
+    /// - Throws: ``ToolError`` `noDirectory`, `exists`, `needsWriting`, `contentDiffers`; what opening and reading the
+    ///   store and writing the file throw; `CancellationError`. The plain database is removed then.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
         let place = TargetPlace(path: target, noun: "database", run: run)
@@ -56,13 +56,13 @@ public struct StoreExport: StoreTool {
         let store = try StoreOpening.readOnly(
             BackupBundle.database(meantBy: source), key.unlocked(), onNotice: run.notice)
         defer { try? store.close() }
-        // Only now: a wrong key changes nothing.
+        // Only now: a wrong key must not change anything.
         try place.removeAbandoned(.exporting, whose: "an export left that was killed; it held readable rows")
         try run.check()
         let staging = try StagingDirectory(for: target, .exporting)
         defer { staging.remove() }
         let staged = place.databasePath(in: staging)
-        // Made first, so that it is its owner's alone from the first byte.
+        // Created first, so that it is its owner's alone from the first byte.
         _ = try FileDescriptor(
             opening: staged, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
         let (rows, hash) = try store.read { try copy($0, into: staged, run) }

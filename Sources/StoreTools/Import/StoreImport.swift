@@ -10,25 +10,26 @@ import StorePlatform
 /// print(report.rowCount, report.contentHash.hex)
 /// ```
 ///
-/// Everything comes along: rows with their row ids, schema, indexes, views, triggers, full-text tables, `sqlite_sequence`,
-/// `user_version`, `application_id`, encoding and auto-vacuum. The store appears as a whole or not at all: it is made in a
-/// directory of its own beside the target, read back, compared by content hash, and then put in place. The plain database is
-/// only read, and may be in use.
+/// The import is complete: rows with their row ids, schema, indexes, views, triggers, full-text tables,
+/// `sqlite_sequence`, `user_version`, `application_id`, encoding and auto-vacuum. The store appears as a whole or not
+/// at all: it is made in a directory beside the target, read back, compared by content hash, and then put in place. The
+/// plain database is only read, and may be in use.
 public struct StoreImport: StoreTool {
     /// The plain database.
     public let source: String
-    /// The database file of the store to make; nothing may be there.
+    /// The database file of the store to create; the path must be free.
     public let target: String
     /// How the store keeps its data key.
     public var scheme = KeyScheme.slots
-    /// The permissions of its files, one of `Configuration.fileModes`; nil for those that every new store has.
+    /// The permissions of its files, one of `Configuration.fileModes`; nil for the default of a new store.
     public var fileMode: Int?
     private let key: ToolKey
 
     /// - Parameters:
     ///   - source: The path of the plain database.
-    ///   - target: The database file of the store to make.
-    ///   - keySource: Where the key of the store comes from; asked once, when the database is found fit to be imported.
+    ///   - target: The database file of the store to create.
+    ///   - keySource: Where the key of the store comes from; it is read once, when the database has proved to be
+    ///     importable.
     public init(of source: String, to target: String, unlockedBy keySource: KeySource) {
         self.init(of: source, to: target, key: ToolKey(keySource))
     }
@@ -39,31 +40,31 @@ public struct StoreImport: StoreTool {
         self.key = key
     }
 
-    /// What was imported. The store, read back, has the same content hash as the plain database.
+    /// The result of an import. The store, read back, has the same content hash as the plain database.
     public struct Report: Sendable {
         /// The database file of the store.
         public let path: String
-        /// The store's name for life.
+        /// The store's identifier, which never changes.
         public let storeID: StoreID
-        /// Rows that were copied.
+        /// The number of copied rows.
         public let rowCount: Int
-        /// Bytes of the database file.
+        /// Size of the database file in bytes.
         public let fileBytes: Int
-        /// Bytes of a page.
+        /// The page size in bytes.
         public let pageBytes: Int
-        /// Whether the source had pages too small for a store, which got larger ones.
+        /// Whether the source's pages were too small for a store, and were replaced by larger ones.
         public let didEnlargePages: Bool
         /// The hash of the content, before and after.
         public let contentHash: ContentHash
         /// How long it took.
         public let duration: Duration
-        /// What went well all the same but should be known.
+        /// What did not fail but should be known.
         public let notices: [String]
     }
 
-    /// - Throws: ``ToolError`` `noSuchFile`, `notPlain`, `plainNeedsRecovery`, `noDirectory`, `exists`, `contentDiffers`, and
-    ///   what reading and writing throw: nothing is left of the store then. `importInterrupted` and `incomplete` say what is
-    ///   there and what is left to do. `CancellationError`.
+    /// - Throws: ``ToolError`` `noSuchFile`, `notPlain`, `plainNeedsRecovery`, `noDirectory`, `exists`,
+    ///   `contentDiffers`, and what reading and writing throw: the store is removed then. `importInterrupted` and
+    ///   `incomplete` describe the state and what is left to do. `CancellationError`.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
         let place = TargetPlace(path: target, run: run)
@@ -93,15 +94,15 @@ public struct StoreImport: StoreTool {
         let copied = try EncryptedCopy(source: plain, key: key, scheme: scheme, mode: fileMode, run: run)
             .make(at: place.databasePath(in: staging))
         try run.check()
-        // With the opening lock of the store held: a stop waits for these few calls.
+        // The opening lock of the store is held: a stop waits for these few calls.
         try JobControlSuspension.withoutStopping { try place.publish(staging) }
         try place.removeSecondName(in: staging)
         return copied
     }
 
-    /// Opens the store that got its name, which makes -wal and -shm.
+    /// Opens the published store, which creates -wal and -shm.
     ///
-    /// - Throws: ``ToolError`` that says that the store is there, so that nobody imports it again.
+    /// - Throws: ``ToolError`` that says that the store exists, so that it is not imported again.
     private func open(_ key: UnlockedKey, _ run: ToolRun) throws -> SharedStore {
         do {
             return try SharedStore.open(at: target, unlockedBy: key.source)
@@ -117,19 +118,19 @@ public struct StoreImport: StoreTool {
     }
 }
 
-/// Copies a database into a new encrypted one that nobody else sees, and verifies the copy.
+/// Copies a database into a new encrypted one that no other process sees, and verifies the copy.
 struct EncryptedCopy {
     let source: DatabaseQueue
     let key: UnlockedKey
     let scheme: KeyScheme
-    /// The permissions of its files; nil for those that every new store has.
+    /// The permissions of its files; nil for the default of a new store.
     var mode: Int?
     let run: ToolRun
 
     struct Result {
         let rowCount: Int
         let pageBytes: Int
-        /// The source had pages too small for a store, which got larger ones.
+        /// The source's pages were too small for a store, and were replaced by larger ones.
         let didEnlargePages: Bool
         let hash: ContentHash
     }
@@ -146,11 +147,11 @@ struct EncryptedCopy {
         return result
     }
 
-    /// - Returns: What was copied, and the keys of the sidecar that was made.
+    /// - Returns: The result, and the keys of the new sidecar.
     private func copy(_ source: Database, into path: String) throws -> (Result, SidecarKeys?) {
         let layout = try DatabaseLayout(source)
         var settings = CipherSettings.plaintextHeader
-        // Each page of a store carries 80 bytes of its own, too much for the small pages of old databases.
+        // Each page of a store has 80 bytes of overhead, too much for the small pages of old databases.
         settings.pageBytes = max(layout.pageBytes, settings.pageBytes)
         var configuration = layout.configuration(label: "StoreTools.import", setsPageSize: false)
         configuration.keyScheme = scheme
@@ -166,12 +167,12 @@ struct EncryptedCopy {
         return (result, keyring.keys)
     }
 
-    /// Reads everything back from the file, through a new connection, and compares.
+    /// Reads the file back completely, through a new connection, and compares.
     private func verify(_ path: String, _ keys: SidecarKeys?, expecting hash: ContentHash) throws {
         var configuration = Configuration()
         configuration.label = "StoreTools.verify"
         let copied: ContentHash
-        // A pool: opening it turns the file to write-ahead logging, as every store has it; closing it removes the WAL.
+        // A pool: opening it sets WAL mode, which every store has; closing it removes the WAL.
         let pool = try DatabasePool(
             path: path, configuration: configuration,
             keyring: Keyring(path: path, configuration: configuration, holding: keys), key: .held)

@@ -4,16 +4,16 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// The place of a store or database that is made: nothing may stand there, and nothing of what does is touched.
+/// The path of a store or database that is created: it must be free, and existing files are not touched.
 struct TargetPlace {
     let path: String
-    /// What is to be made there, for messages.
+    /// What is to be created there, for messages.
     var noun = "store"
     let run: ToolRun
 
     private var paths: StorePaths { StorePaths(path) }
 
-    /// Refuses a place that is taken, or that leftovers of another database would spoil.
+    /// Refuses a path that is taken, or beside which leftovers of another database would spoil the new one.
     ///
     /// - Throws: ``ToolError`` that names the file in the way.
     func requireFree() throws {
@@ -44,23 +44,23 @@ struct TargetPlace {
             remedy: remedy + " Nothing was changed.")
     }
 
-    /// Waits for the right to make the store; a program that opens it meanwhile waits.
+    /// Waits for the right to create the store; a program that opens it meanwhile waits.
     ///
-    /// - Parameter model: The file whose mode and owner the lock file takes when it has to be made.
+    /// - Parameter model: The file whose mode and owner a new lock file gets.
     func lockOpening(likeFile model: String) throws -> HeldLock {
         try LockFile(path: paths.lock, likeFile: model).lock(
             .opening, .exclusive, deadline: .now + Limits.openingWait, isCancelled: { run.isCancelled })
     }
 
-    /// The database while it is being made.
+    /// The path of the database while it is being made.
     func databasePath(in staging: StagingDirectory) -> String { "\(staging.path)/\(Files.name(of: path))" }
 
     // MARK: Putting in place
 
-    /// Gives a finished store its name: database, sidecar, second copy, each by a link that replaces nothing.
+    /// Publishes a finished store: database, sidecar, second copy, each by a link that replaces nothing.
     ///
-    /// Without its sidecar a database cannot be opened or changed by anybody. So a publication that is interrupted leaves
-    /// either nothing that matters or the whole store.
+    /// Without its sidecar no process can open or change the database. So an interrupted publication leaves either
+    /// nothing that matters or the whole store.
     func publish(_ staging: StagingDirectory) throws {
         let staged = StorePaths(databasePath(in: staging))
         try FileDescriptor(opening: staged.database, .readOnly).synchronize()
@@ -78,7 +78,7 @@ struct TargetPlace {
                 try Files.synchronize(directory: Files.directory(of: path))
             }
         } catch {
-            // The database last: without its sidecar it is of no use, and the next import removes it.
+            // The database last: without its sidecar it cannot be used, and the next import removes it.
             for path in published.reversed() { try? Files.remove(path) }
             let left = published.filter { Files.exists($0) }
             if left.isEmpty { throw error }
@@ -91,7 +91,8 @@ struct TargetPlace {
         }
     }
 
-    /// Takes the published database its name in the directory. Until then nobody opens it: it has two.
+    /// Removes the published database's name in the staging directory. Until then no process opens it: it has two
+    /// names.
     ///
     /// - Throws: ``ToolError`` that says what is left to do: the store is published.
     func removeSecondName(in staging: StagingDirectory) throws {
@@ -104,12 +105,12 @@ struct TargetPlace {
             remedy: "Remove the directory \"\(staging.path)\"; then the store is complete: do not import it again.")
     }
 
-    // MARK: Runs that were killed
+    // MARK: Killed runs
 
-    /// Removes what runs of the same kind left for this target that were killed, and what a publication that was interrupted
-    /// left at the target.
+    /// Removes what killed runs of the same kind left for this target, and what an interrupted publication left at the
+    /// target.
     ///
-    /// - Parameter whose: Who left them, for the notice of each.
+    /// - Parameter whose: The origin of the leftovers, for the notice of each.
     func removeAbandoned(_ purpose: StagingDirectory.Purpose, whose: String) throws {
         // Where the names cannot be read there is nothing to find.
         guard (try? Files.names(inDirectory: Files.directory(of: path))) != nil else { return }
@@ -119,7 +120,7 @@ struct TargetPlace {
         for directory in removed { run.notice("removed \"\(directory)\", which \(whose)") }
     }
 
-    /// Takes a publication back that was interrupted before the sidecar: the database alone is of no use to anybody.
+    /// Undoes a publication that was interrupted before the sidecar: the database alone cannot be used.
     private func undoPublication(from directory: String) throws {
         let staged = "\(directory)/\(Files.name(of: path))"
         let opening = try lockOpening(likeFile: staged)

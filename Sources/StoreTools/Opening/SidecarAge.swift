@@ -5,23 +5,23 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// Whether a sidecar is the newest that its store has had. Nothing in the sidecar itself shows that; the store remembers it
-/// among its pages.
+/// Whether a sidecar is the newest that its store has had. Nothing in the sidecar itself shows that; the store records
+/// the newest generation in its pages.
 ///
-/// The row is read below SQLite: nothing is locked, waited for or written, and of a damaged database no other page matters.
-/// It is raised after both copies of the sidecar are written, so whatever moment of it is seen, a sidecar that is read later and is older
-/// was put back.
+/// The row is read below SQLite: nothing is locked, waited for or written, and damage of other pages does not matter.
+/// It is raised after both copies of the sidecar are written. So, whenever the row is read, a sidecar that is read
+/// later and is older was put back.
 package enum SidecarAge: Sendable {
-    /// The store remembers no newer one.
+    /// The store records no newer one.
     case newest
     /// `sidecarRolledBack`.
     case rolledBack(StoreError)
-    /// The store could not be asked, for this reason.
+    /// The store could not be read, for this reason.
     case unknown(String)
 
-    /// - Parameter choice: The sidecar as a key has proved it.
+    /// - Parameter choice: The sidecar, authenticated by a key.
     package init(_ path: String, _ choice: SidecarChoice) {
-        // What opens a direct store is no secret of its sidecar.
+        // The key of a direct store does not depend on a secret of its sidecar.
         guard choice.sidecar.slotted != nil else {
             self = .newest
             return
@@ -47,7 +47,7 @@ package enum SidecarAge: Sendable {
         }
     }
 
-    /// What is to be reported; nil when all is well.
+    /// The finding to report; nil when the sidecar is the newest.
     package var finding: Finding? {
         switch self {
         case .newest: nil
@@ -74,7 +74,7 @@ package enum SidecarAge: Sendable {
     }
 }
 
-/// The pages of a store at its last commit, decrypted one by one below SQLite, and each proved by the key.
+/// The pages of a store at its last commit, decrypted one by one below SQLite, each authenticated by the key.
 final class StorePages {
     private let settings: CipherSettings
     private let file: RawFile
@@ -110,7 +110,7 @@ final class StorePages {
         }
     }
 
-    /// - Throws: `StoreError` `pageDamaged` when the page does not authenticate; `SystemError`.
+    /// - Throws: `StoreError` `pageDamaged` when the page is not authentic; `SystemError`.
     private func page(_ number: UInt32) throws -> [UInt8] {
         let (source, offset) = place(of: number)
         let page = try source.bytes(at: offset, count: settings.pageBytes)

@@ -4,11 +4,11 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// Opening existing stores, as the tools do it.
+/// How the tools open existing stores.
 package enum StoreOpening {
     // MARK: By the sidecar alone
 
-    /// The sidecar as a key authenticates it: the database itself is not opened, and may be damaged.
+    /// The sidecar, authenticated by a key: the database itself is not opened, and may be damaged.
     ///
     /// - Throws: `StoreError` `noSuchStore` where there is none, and what else opening the store would throw.
     package static func sidecar(
@@ -20,17 +20,17 @@ package enum StoreOpening {
         let choice =
             try isPlausible ? key.explainingRefusal { try files.choose(files.read(), unlock: key.unlock) } : nil
         if let choice { return choice }
-        // No sidecar, no file, no content: opening says best what that means.
+        // No sidecar, no file, no content: an opening reports the precise error.
         try readOnly(path, key, onNotice: onNotice).close()
         throw noSuchStore(path)
     }
 
     // MARK: As a store
 
-    /// Opens a store for reading alone.
+    /// Opens a store read-only.
     ///
-    /// - Throws: What `SharedStore.openReadOnly` throws; `StoreError` `noSuchStore` when there is none yet; ``ToolError``
-    ///   `needsWriting`.
+    /// - Throws: What `SharedStore.openReadOnly` throws; `StoreError` `noSuchStore` when there is none yet;
+    ///   ``ToolError`` `needsWriting`.
     package static func readOnly(
         _ path: String, _ key: UnlockedKey, onNotice: (String) -> Void
     ) throws -> SharedStore {
@@ -39,7 +39,7 @@ package enum StoreOpening {
         }
     }
 
-    /// Opens a store for reading alone with keys that its sidecar has proved already, which costs no derivation.
+    /// Opens a store read-only with keys that its sidecar has already proved, which costs no derivation.
     static func readOnly(
         _ path: String, holding keys: SidecarKeys, onNotice: (String) -> Void
     ) throws -> SharedStore {
@@ -60,9 +60,9 @@ package enum StoreOpening {
         return store
     }
 
-    /// Opens a store that exists for writing; never creates one.
+    /// Opens an existing store for writing; never creates one.
     ///
-    /// - Parameter isCancelled: Asked while other processes are waited for; nil where a signal ends the process anyway.
+    /// - Parameter isCancelled: Called during waits for other processes; nil where a signal ends the process anyway.
     /// - Throws: What `SharedStore.open` throws; `CancellationError`.
     package static func writable(
         _ path: String, _ key: UnlockedKey, isCancelled: (@Sendable () -> Bool)? = nil, onNotice: (String) -> Void
@@ -77,7 +77,7 @@ package enum StoreOpening {
         return store
     }
 
-    /// Writes to the key log that a store was created which was made elsewhere and then got its place.
+    /// Writes to the key log that a store was created, which was made elsewhere and then published.
     static func logCreation(_ path: String, _ scheme: KeyScheme, _ run: ToolRun) {
         let log = KeyLog(databasePath: StorePaths(path).database)
         if let notice = log.note(.storeCreated(scheme: scheme.rawValue)) { run.notice(notice) }

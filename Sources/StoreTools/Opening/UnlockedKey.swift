@@ -4,11 +4,11 @@ import KeyCustody
 import StoreCrypto
 import StorePlatform
 
-/// The key of a store, asked for once and used for several openings: descriptors, commands and people answer once.
+/// The key of a store, read once and used for several openings: descriptors, commands and users answer only once.
 package final class UnlockedKey: Sendable {
     private let material: KeyMaterial
     private let name: String
-    /// The kind of slot that the key gets in a new store.
+    /// The kind of keyslot that the key gets in a new store.
     package let slotKind: KeySlot.Kind?
 
     /// - Throws: What the source throws.
@@ -18,21 +18,21 @@ package final class UnlockedKey: Sendable {
         material = try source.read()
     }
 
-    /// A recovery key as a program that reads it gets it.
+    /// A recovery key, in the form in which a program reads it.
     package init(_ recovery: borrowing RecoveryKey) throws {
         name = "recovery key"
         slotKind = .recovery
         material = .passphrase(try Passphrase(recovery.text()))
     }
 
-    /// A key that is known already, to be used without derivation.
+    /// A known key, to be used without derivation.
     package init(raw key: DataKey) throws {
         name = "data key"
         slotKind = nil
         material = .rawKey(try RawKey(key.withSecret { $0.copy() }))
     }
 
-    /// The same key as a source that answers as often as it is asked.
+    /// The same key as a source that can be read repeatedly.
     package var source: KeySource {
         let source: KeySource =
             material.isPassphrase
@@ -40,18 +40,19 @@ package final class UnlockedKey: Sendable {
         return slotKind.map { source.answering(for: $0) } ?? source
     }
 
-    /// The keys of a sidecar that this key opens, or nil when it opens none of its slots.
+    /// The keys of a sidecar that this key opens, or nil when it opens none of its keyslots.
     package func unlock(_ claimed: Sidecar) throws -> SidecarKeys? { try material.unlock(claimed) }
 
-    /// Whether it is a passphrase, and no raw key.
+    /// Whether it is a passphrase and not a raw key.
     package var isPassphrase: Bool { material.isPassphrase }
 
-    /// A key slot that this key opens.
+    /// A keyslot that this key opens.
     package func newSlot(kind: KeySlot.Kind, label: SlotLabel, derivation: SlotDerivation?) throws -> NewSlot {
         try NewSlot(copy(), kind: kind, label: label, derivation: derivation)
     }
 
-    /// Opens something with the key. Where it is refused and reads like a recovery key, the error says what is wrong with it.
+    /// Runs an opening with the key. When it is refused and resembles a recovery key, the error says what is wrong with
+    /// it.
     package func explainingRefusal<Success>(_ open: () throws -> Success) throws -> Success {
         do {
             return try open()
@@ -63,7 +64,7 @@ package final class UnlockedKey: Sendable {
         }
     }
 
-    /// What is wrong with a recovery key; nil for a right one, and for what does not read like one.
+    /// What is wrong with a recovery key; nil for a valid one, and for a text that does not resemble one.
     private var recoveryKeyFault: RecoveryKey.ReadingError? {
         switch material {
         case .passphrase(let passphrase): passphrase.secret.withBytes { Self.fault($0) }
@@ -80,7 +81,7 @@ package final class UnlockedKey: Sendable {
         }
     }
 
-    /// Lends the key.
+    /// Passes the key to a closure.
     package func withMaterial<Result>(_ body: (borrowing KeyMaterial) throws -> Result) rethrows -> Result {
         try body(material)
     }
@@ -97,7 +98,7 @@ package final class UnlockedKey: Sendable {
         try material.dataKey(salt: salt, settings: settings)
     }
 
-    /// Gives the key to a connection that is being prepared by hand.
+    /// Sets the key on a connection that is being prepared.
     func give(to db: Database) throws {
         switch material {
         case .passphrase(let passphrase):
@@ -111,7 +112,7 @@ package final class UnlockedKey: Sendable {
         }
     }
 
-    // Each is asked for only where the other kind was ruled out; a raw key is no passphrase whatever happens.
+    // Each is called only where the other kind was ruled out; a raw key is never a passphrase.
     private func passphraseCopy() throws -> Passphrase {
         switch material {
         case .passphrase(let passphrase): try Passphrase(passphrase.secret.copy())
@@ -132,11 +133,11 @@ package final class UnlockedKey: Sendable {
         remedy: "This is a defect of this program: please report it.")
 }
 
-/// How a tool comes by its key: asked for at the moment when all that needs no key was found in order.
+/// How a tool gets its key: it is read once all checks that need no key have passed.
 package struct ToolKey: Sendable {
     /// Names the source.
     package let source: @Sendable () throws -> KeySource
-    /// Asks it.
+    /// Reads it.
     package let read: @Sendable (KeySource) throws -> UnlockedKey
 
     package init(

@@ -4,20 +4,20 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// How old the keys of a store are, when it was last saved, and whether its key log holds.
+/// The age of a store's keys and of its last backup, and whether its key log is intact.
 package struct KeyHealth: Sendable {
     package let sidecar: Sidecar?
-    /// When the data key was made, in seconds since 1970: as the sidecar says, in a direct store as the key log says.
+    /// When the data key was made, in seconds since 1970: from the sidecar, for a direct store from the key log.
     package let keyCreated: UInt64?
-    /// When a backup was last verified, as the key log says.
+    /// When a backup was last verified, from the key log.
     package let backupVerified: UInt64?
     /// What is wrong with the key log.
     package let logProblems: [String]
-    /// What the key log cannot show by its chain.
+    /// What the chain of the key log cannot prove.
     package let logNotes: [String]
-    /// Whether there is no line in it, or no log.
+    /// Whether the key log has no line, or does not exist.
     package let isLogMissing: Bool
-    /// Whether it is the database of a backup, beside which no log is kept.
+    /// Whether it is the database of a backup, which has no key log.
     private let isBackup: Bool
     /// When the last line of the key log was written.
     private let lastLogged: UInt64?
@@ -47,23 +47,23 @@ package struct KeyHealth: Sendable {
         }
     }
 
-    /// Seconds since the data key was made; nil when nobody knows, also because that time is still to come.
+    /// Seconds since the data key was made; nil when that is unknown, or in the future.
     package var keyAge: UInt64? { keyCreated.flatMap(age) }
 
     /// Seconds since a backup was last verified; nil likewise.
     package var backupAge: UInt64? { backupVerified.flatMap(age) }
 
-    /// Whether the data key has a time that is still to come: the clock was wrong then, or is wrong now.
+    /// Whether the time of the data key is in the future: the clock was wrong then, or is wrong now.
     package var isKeyToCome: Bool { keyCreated.map(isToCome) ?? false }
 
     package var hasRecoverySlot: Bool { sidecar?.slots.contains { $0.kind == .recovery } ?? false }
 
-    /// A clock that was set back must not make an age of centuries, nor of zero for years to come.
+    /// A clock that was set back must produce neither an age of centuries nor one of zero for years.
     private func age(_ time: UInt64) -> UInt64? { isToCome(time) ? nil : now > time ? now - time : 0 }
 
     private func isToCome(_ time: UInt64) -> Bool { time > now && time - now > Limits.clockTolerance }
 
-    /// What is older than it may be.
+    /// What is older than the policy permits.
     package func findings(_ policy: KeyPolicy) -> [Finding] {
         keyFindings(policy) + backupFindings(policy) + clockFindings
             + logProblems.map { Finding(.risk, "keyLogChanged", $0, remedy: Self.logRemedy) }
@@ -77,14 +77,14 @@ package struct KeyHealth: Sendable {
         .risk, "keyLogMissing", "there is no key log, or no line in it: it was removed, or could never be written",
         remedy: logRemedy)
 
-    /// Whether the store has had a key log. One that was made by hand with a `DatabasePool` has none until its keys change:
-    /// it is direct, and has its first key.
+    /// Whether the store has had a key log. One that was created without SharedStore, with a `DatabasePool`, has none
+    /// until its keys change: it is direct, and has its first key.
     private var mustHaveLog: Bool {
         guard !isBackup, let sidecar, sidecar.state != .creating else { return false }
         return sidecar.slotted != nil || sidecar.epoch > 1
     }
 
-    /// What the key log looks like, for people.
+    /// A description of the key log, for people.
     package var logLine: String {
         if !logProblems.isEmpty { return "changed" }
         if isLogMissing { return "none" }
@@ -128,13 +128,13 @@ package struct KeyHealth: Sendable {
         return findings
     }
 
-    /// Times that are still to come: ages that are counted from them say nothing.
+    /// Times in the future: ages that are counted from them mean nothing.
     private var clockFindings: [Finding] {
         let times = [
             ("the data key", keyCreated), ("the last verified backup", backupVerified),
             ("the last line of the key log", lastLogged),
         ]
-        // One is enough: the clock is to be looked at, not the three.
+        // One is enough: the clock must be checked, not all three times.
         for case (let what, let time?) in times where isToCome(time) {
             return [
                 Finding(
@@ -147,13 +147,13 @@ package struct KeyHealth: Sendable {
     }
 }
 
-/// How old a data key and the last verified backup may become before somebody should look.
+/// How old a data key and the last verified backup may become before they need attention.
 public struct KeyPolicy: Equatable, Sendable {
     /// How old the data key may be, in seconds; nil for no bound.
     public var keySeconds: UInt64? = KeyPolicy.usualKeySeconds
     /// How long ago the last backup may have been verified, in seconds; nil for no bound.
     public var backupSeconds: UInt64?
-    /// Whether somebody asked for the bound of the key: then an age that nobody knows needs attention too.
+    /// Whether the bound of the key was set explicitly: then an unknown age needs attention too.
     public var isKeyBoundGiven = false
 
     /// Two years, the longest time for which NIST SP 800-57 (part 1, 5.3.6) lets one key encrypt data.
@@ -163,14 +163,14 @@ public struct KeyPolicy: Equatable, Sendable {
     public init() {}
 }
 
-/// Lengths of time as people write them: `90d`, `12h`, `2w`.
+/// Durations as people write them: `90d`, `12h`, `2w`.
 package enum AgeText {
     private static let units: [Character: Int] = [
         "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800, "y": 31_536_000,
     ]
     private static let digits = 1...6
 
-    /// Whole seconds; nil when the text is no such length.
+    /// Whole seconds; nil when the text is not such a duration.
     package static func seconds(_ text: String) -> UInt64? {
         guard let last = text.last, let unit = units[last] else { return nil }
         let number = text.dropLast()
@@ -179,7 +179,7 @@ package enum AgeText {
         return UInt64(count * unit)
     }
 
-    /// The largest unit of which there are two or more.
+    /// The duration in the largest unit of which there are two or more.
     package static func text(_ seconds: UInt64) -> String {
         let names = [(86_400, "days"), (3600, "hours"), (60, "minutes")] as [(UInt64, String)]
         for (unit, name) in names where seconds >= 2 * unit { return "\(seconds / unit) \(name)" }

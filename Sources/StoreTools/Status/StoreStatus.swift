@@ -6,14 +6,14 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// Looks at a store without opening it: its files, its sidecar, its place and who uses it.
+/// Reads the status of a store without opening it: its files, its sidecar, its location and its users.
 ///
 /// ```swift
 /// let status = try StoreStatus("app.db").run()
 /// print(status.state, status.walBytes, status.attention)
 /// ```
 ///
-/// No SQLite connection is made, so a damaged store can be looked at, and nothing is locked or changed.
+/// No SQLite connection is made, so a damaged store can be examined, and nothing is locked or changed.
 public struct StoreStatus: StoreTool {
     /// The database file of the store.
     public let path: String
@@ -23,8 +23,8 @@ public struct StoreStatus: StoreTool {
 
     /// - Parameters:
     ///   - path: The database file of the store.
-    ///   - source: Where the key comes from; asked once. Without one nothing is authenticated: the report is what the sidecar
-    ///     claims.
+    ///   - source: Where the key comes from; it is read once. Without one nothing is authenticated: the report is what
+    ///     the sidecar claims.
     public init(_ path: String, unlockedBy source: KeySource? = nil) {
         self.init(path, key: source.map { ToolKey($0) })
     }
@@ -46,7 +46,7 @@ public struct StoreStatus: StoreTool {
         return report
     }
 
-    /// What a sidecar says of its store.
+    /// The state of a store according to its sidecar.
     public enum State: String, Hashable, Sendable, CaseIterable {
         /// The store is being created or adopted, or that was interrupted.
         case creating
@@ -54,69 +54,69 @@ public struct StoreStatus: StoreTool {
         case ready
         /// A rotation runs, or was interrupted.
         case rotating
-        /// A rotation puts the copy in the database's place, or was interrupted while it did so.
+        /// A rotation is putting the copy in the database's place, or was interrupted while it did so.
         case switching
     }
 
-    /// What was seen.
+    /// The status that was read.
     public struct Report: Sendable {
-        /// How a copy of the sidecar looks.
+        /// The state of one copy of the sidecar.
         package struct Copy: Sendable {
             package let copy: SidecarCopy
             /// `ok`, `missing`, `damaged`, `unreadable`, `stale`, `forged`, `other_key`, `differing`.
             package var state: String
         }
 
-        /// The path that was looked at.
+        /// The path that was examined.
         public let path: String
         /// The backup to which the database belongs; nil for a store.
         package let backup: BackupBundle?
-        /// As the key authenticates it, or without a key as it claims to be; nil when no copy can be read.
+        /// The sidecar, authenticated by the key, or without a key as it claims to be; nil when no copy can be read.
         package var sidecar: Sidecar?
-        /// Whether a key has proved what the sidecar says.
+        /// Whether a key has authenticated the sidecar.
         public private(set) var isAuthenticated = false
-        /// Whether that is the newest one; nil without a key.
+        /// Whether that sidecar is the newest one; nil without a key.
         package private(set) var age: SidecarAge?
         package private(set) var copies: [Copy]
-        /// Bytes of the database file.
+        /// Size of the database file in bytes.
         public let fileBytes: Int
-        /// Bytes of the WAL.
+        /// Size of the WAL in bytes.
         public let walBytes: Int
         /// Committed frames in the WAL.
         public let walFrames: Int
-        /// Frames of the WAL that are in the database file already; nil when no process has the WAL open.
+        /// Frames of the WAL that are already in the database file; nil when no process has the WAL open.
         public let copiedFrames: Int?
-        /// The processes that read at an old moment, and so keep the WAL from being reset.
+        /// The processes that read an old snapshot, and so keep the WAL from being reset.
         public let logReaders: [LogReader]
-        /// Pages at the last commit, as header and WAL say.
+        /// Pages at the last commit, according to header and WAL.
         public let pages: Int
         let verdict: HeaderVerdict
-        /// Whether a process has the store open as a shared store; nil when that cannot be asked.
+        /// Whether a process has the store open as a shared store; nil when that cannot be determined.
         let isLeased: Bool?
-        /// Who has the store open, reads or writes; nil when that cannot be asked.
+        /// The processes that have the store open, read or write; nil when that cannot be determined.
         public let holders: StoreHolders?
         package let filesystem: FilesystemKind
-        /// What somebody should look at, each as a sentence without its full stop.
+        /// What needs attention, each as a sentence without its full stop.
         public private(set) var attention: [String] = []
-        /// How old the keys are, and whether the key log holds.
+        /// The age of the keys, and whether the key log is intact.
         package private(set) var keyHealth: KeyHealth
-        /// What opening the store reported, where that had to be tried.
+        /// What opening the store reported, where that was necessary.
         public internal(set) var notices: [String] = []
     }
 }
 
 extension StoreStatus.Report {
-    /// What the sidecar says of the store; nil when no copy of it can be read.
+    /// The state according to the sidecar; nil when no copy of it can be read.
     public var state: StoreStatus.State? { sidecar.flatMap { StoreStatus.State(rawValue: $0.state.rawValue) } }
-    /// The store's name for life.
+    /// The store's identifier, which never changes.
     public var storeID: StoreID? { sidecar?.storeID }
-    /// The version of the sidecar; each change makes it one more.
+    /// The version of the sidecar; each change increments it.
     public var generation: UInt64? { sidecar?.generation }
     /// How the pages are encrypted.
     public var settings: CipherSettings? { sidecar?.settings }
     /// How the store keeps its key, and what opens it.
     public var keys: StoreKeys.Summary? { sidecar.map { StoreKeys.Summary($0) } }
-    /// Whether the store remembers a newer sidecar than the one that is there; nil when that is not known.
+    /// Whether the store records a newer sidecar than the present one; nil when that is not known.
     public var isRolledBack: Bool? {
         switch age {
         case .newest: false
@@ -128,14 +128,14 @@ extension StoreStatus.Report {
     public var filesystemName: String { filesystem.name }
     /// Whether locks and shared memory work between processes on the filesystem.
     public var isFilesystemSafe: Bool { filesystem.isSafeForSharedWAL }
-    /// When the data key was made; nil when neither sidecar nor key log says.
+    /// When the data key was made; nil when neither sidecar nor key log contains it.
     public var dataKeyCreated: Date? { keyHealth.keyCreated.map { Date(timeIntervalSince1970: TimeInterval($0)) } }
-    /// When a backup was last verified; nil when the key log names none.
+    /// When a backup was last verified; nil when the key log contains none.
     public var backupVerified: Date? { keyHealth.backupVerified.map { Date(timeIntervalSince1970: TimeInterval($0)) } }
-    /// Whether nobody has changed the key log, as far as its chain shows.
+    /// Whether the key log is unchanged, as far as its chain proves.
     public var isKeyLogSound: Bool { keyHealth.logProblems.isEmpty }
-    /// Whether any process has the store open: by its lease, by SQLite's locks, or as the system shows open files; nil when
-    /// none of these says yes and one cannot be asked.
+    /// Whether any process has the store open, according to its lease, SQLite's locks, or the open files that the
+    /// system shows; nil when none of these shows one and one of them cannot be read.
     public var isInUse: Bool? {
         if isLeased == true || holders?.isEmpty == false { return true }
         return isLeased == nil || holders == nil ? nil : false
@@ -176,7 +176,7 @@ extension StoreStatus.Report {
         return (bytes, try WALScan.scan(fileBytes: bytes) { try file.read(at: $0, into: $1) })
     }
 
-    /// The head of the wal-index, which is right only while a process has it open.
+    /// The header of the wal-index, which is valid only while a process has it open.
     private static func index(_ path: String) -> WALIndex? {
         let file = StorePaths(path).sharedMemory
         guard let locks = try? SystemLocks.posixLocks(on: file), !locks.isEmpty,
@@ -187,14 +187,14 @@ extension StoreStatus.Report {
 
     private static func isLeased(_ path: String) throws -> Bool {
         let lock = StorePaths(path).lock
-        // Asking must not make the file.
+        // The check must not create the file.
         guard Files.exists(lock) else { return false }
         return try LockFile(path: lock, likeFile: path, allowsReadOnly: true).isHeld(.lease)
     }
 
     // MARK: With the key
 
-    /// Takes in what the key proves.
+    /// Adds what the key proves.
     mutating func authenticate(_ choice: SidecarChoice) throws {
         sidecar = choice.sidecar
         isAuthenticated = true
@@ -226,10 +226,10 @@ extension StoreStatus.Report {
         }
     }
 
-    /// Takes in what else somebody should look at.
+    /// Adds findings that need attention.
     mutating func take(_ findings: [Finding]) { attention += findings.map(\.text) }
 
-    /// Whether a process holds the lock under which keys change and rotations run; nil when that cannot be asked.
+    /// Whether a process holds the lock for changes of keys and rotations; nil when that cannot be determined.
     package static func isChangingKeys(_ path: String) -> Bool? {
         let lock = StorePaths(path).lock
         guard Files.exists(lock) else { return false }
@@ -238,12 +238,12 @@ extension StoreStatus.Report {
 
     // MARK: Risks
 
-    /// What a store says of itself that was direct before it got slots, and still has that key.
+    /// The notice for a store that was direct before it got keyslots, and still has that key.
     package static let formerPassphrase =
         "the former passphrase still opens the database until the data key is rotated: the store was direct before it "
         + "got key slots"
 
-    /// What a sidecar in state `creating` means beside the file that is there.
+    /// The meaning of a sidecar in state `creating` beside the present file.
     private var interruptedCreation: String {
         switch verdict {
         case .opaque:
@@ -255,7 +255,7 @@ extension StoreStatus.Report {
         }
     }
 
-    /// Holders that keep others from working.
+    /// Holders that block others.
     private static func attention(to holders: StoreHolders) -> [String] {
         // A process is reported once, however many connections it has.
         var told: Set<Int32> = []
@@ -283,7 +283,7 @@ extension StoreStatus.Report {
         switch sidecar?.state {
         case .creating: attention.append(interruptedCreation)
         case .rotating, .switching:
-            // One that runs is reported by `rotate --status`, and needs nobody.
+            // One that runs is reported by `rotate --status`, and needs no attention.
             if Self.isChangingKeys(path) != true {
                 attention.append("a rotation was cut: the next opening for writing finishes or undoes it")
             }
@@ -309,7 +309,7 @@ extension StoreStatus.Report {
 }
 
 extension SidecarCopies {
-    /// The newest that the copies claim to be, nobody having proved it; nil when none can be read.
+    /// The newest of the claimed, unauthenticated copies; nil when none can be read.
     package var newestClaimed: Sidecar? {
         SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }.max { $0.generation < $1.generation }
     }
@@ -327,7 +327,7 @@ extension SidecarContent {
 }
 
 extension SidecarNote {
-    /// The copy that a note is about, and the state it gives it.
+    /// The copy that a note is about, and the state that the note means.
     fileprivate var subject: (SidecarCopy, String)? {
         switch self {
         case .restoredFromBackup: nil

@@ -6,9 +6,10 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// Authenticates every page of a database and every committed frame of its write-ahead log, below SQLite.
+/// Authenticates every page of a database and every committed frame of its WAL, below SQLite.
 ///
-/// The store may be in use: what fails is read again for a while before it counts (a checkpoint may be writing it).
+/// The store may be in use: a page that fails is read again for a while before that counts (a checkpoint may be writing
+/// it).
 struct StoreScan {
     let path: String
     let file: RawFile
@@ -19,16 +20,16 @@ struct StoreScan {
     struct Report: Sendable {
         /// Pages of the main file that were read and checked.
         var pagesChecked = 0
-        /// Pages whose authentication fails.
+        /// Pages that are not authentic.
         var damagedPages = PageRanges()
-        /// The same, but the WAL holds a sound image, which counts: a checkpoint may have been interrupted there.
+        /// The same, but the WAL contains a valid image, which counts: a checkpoint may have been interrupted there.
         var supersededPages = PageRanges()
         /// Pages that belong to the database and are neither in the file nor in the WAL.
         var missingPages = PageRanges()
         /// Pages of zeros: never written, or wiped; `integrity_check` shows which.
         var zeroPages = PageRanges()
         var framesChecked = 0
-        /// Committed frames whose page fails its authentication.
+        /// Committed frames whose page is not authentic.
         var damagedFrames: [DamagedFrame] = []
         /// Pages of the database at the last commit in the WAL; 0 when it has none.
         var pagesByLog = 0
@@ -40,7 +41,7 @@ struct StoreScan {
         var isClean: Bool { damagedPages.isEmpty && missingPages.isEmpty && damagedFrames.isEmpty }
     }
 
-    /// - Parameter pageCount: The pages that SQLite sees; nil when it cannot open the file.
+    /// - Parameter pageCount: The number of pages according to SQLite; nil when it cannot open the file.
     /// - Throws: `SystemError`, `PageFormatError`, `CancellationError`.
     func authenticate(pageCount: Int?) throws -> Report {
         let started = ContinuousClock.now
@@ -58,7 +59,7 @@ struct StoreScan {
 
     private var workers: Int { ProcessInfo.processInfo.activeProcessorCount }
 
-    /// What file and log themselves say about the number of pages.
+    /// The number of pages according to file and WAL.
     private func pagesByFile(_ report: Report) throws -> Int {
         let inFile = report.fileBytes / sidecar.settings.pageBytes
         if report.pagesByLog > 0 { return max(inFile, report.pagesByLog) }
@@ -73,7 +74,7 @@ struct StoreScan {
     ) throws {
         let count = UInt32(clamping: count)
         let pageBytes = sidecar.settings.pageBytes
-        // Where the file has ended nothing is to be read: a header that is wrong can promise billions of pages.
+        // Nothing is read after the end of the file: a wrong header can claim billions of pages.
         let readable = min(count, UInt32(clamping: (report.fileBytes + pageBytes - 1) / pageBytes))
         let scan = try PageScan.verifyPages(
             keys: keys, pageCount: readable, workers: workers,
@@ -90,7 +91,7 @@ struct StoreScan {
         report.supersededPages = PageRanges(damaged.filter { inLog.contains($0) })
     }
 
-    /// The pages that fail again and again.
+    /// The pages that fail repeatedly.
     private func confirm(_ pages: [UInt32], _ keys: borrowing PageKeys) throws -> [UInt32] {
         var failing = pages
         var codec = try PageCodec(keys: keys)
@@ -106,14 +107,14 @@ struct StoreScan {
         return failing
     }
 
-    // MARK: Log
+    // MARK: WAL
 
-    /// - Returns: The pages of which the WAL holds an image that counts.
+    /// - Returns: The pages of which the WAL contains an image that counts.
     private func checkLog(_ keys: borrowing PageKeys, _ report: inout Report) throws -> Set<UInt32> {
         let deadline = ContinuousClock.now + Limits.recheckTime
         while true {
             let pages = try checkLogOnce(keys, &report)
-            // A WAL that is reset while it is read gives frames of two kinds.
+            // A WAL that is reset while it is read returns frames of two runs.
             if report.damagedFrames.isEmpty || ContinuousClock.now >= deadline { return pages }
             Pause.sleep(for: Limits.recheckPause)
         }
@@ -124,7 +125,7 @@ struct StoreScan {
         report.damagedFrames = []
         report.pagesByLog = 0
         let wal = StorePaths(path).wal
-        // A backup has no WAL: what lies there was written by a program that opened the file as a store.
+        // A backup has no WAL: one that is there was written by a program that opened the file as a store.
         if BackupBundle(holding: path) != nil { return [] }
         guard try Files.byteCount(wal) ?? 0 > 0 else { return [] }
         let log = try RawFile(wal: wal)
@@ -143,15 +144,15 @@ struct StoreScan {
     }
 }
 
-/// A committed frame of the WAL whose page fails its authentication.
+/// A committed frame of the WAL whose page is not authentic.
 public struct DamagedFrame: Hashable, Sendable {
     /// The frame, from 1.
     public let number: UInt32
-    /// The page that it holds, from 1.
+    /// The number of its page, from 1.
     public let page: UInt32
 }
 
-/// Numbers of pages in rising order, as ranges: of a truncated store millions may be missing.
+/// Page numbers in ascending order, as ranges: of a truncated store millions may be missing.
 public struct PageRanges: Hashable, Sendable {
     /// Ranges that neither overlap nor touch; pages count from 1.
     public private(set) var ranges: [ClosedRange<UInt32>] = []
@@ -167,7 +168,7 @@ public struct PageRanges: Hashable, Sendable {
     /// Whether a page is among them.
     public func contains(_ page: UInt32) -> Bool { ranges.contains { $0.contains(page) } }
 
-    /// Adds the pages of a range that comes after all others, but for those of a set.
+    /// Appends the pages of a range that is after all others, without those of a set.
     mutating func append(_ range: ClosedRange<UInt32>, without excluded: Set<UInt32>) {
         var first: UInt32? = range.lowerBound
         for page in excluded.filter(range.contains).sorted() {
@@ -195,8 +196,8 @@ public struct PageRanges: Hashable, Sendable {
 
 /// A file that is read below SQLite, on several threads.
 ///
-/// A program may have the store open while a tool works. Closing any descriptor of a database or of its -shm would drop all
-/// locks that the process has on it, so these are never closed here (``LiveFiles``). Nobody locks a WAL.
+/// A program may have the store open while a tool works. Closing any descriptor of a database or of its -shm would drop
+/// all locks that the process has on it, so these are never closed here (``LiveFiles``). A WAL has no locks.
 final class RawFile: Sendable {
     private enum Handle {
         case kept(LiveFile)
@@ -241,7 +242,7 @@ final class RawFile: Sendable {
         }
     }
 
-    /// Reads into a buffer and returns how many bytes there were.
+    /// Reads into a buffer and returns the number of bytes read.
     func read(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
         switch handle {
         case .kept(let file): try file.read(at: offset, into: buffer)

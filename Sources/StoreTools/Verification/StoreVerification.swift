@@ -11,8 +11,8 @@ import StorePlatform
 /// for problem in report.problems { print(problem) }
 /// ```
 ///
-/// The store may be in use by other processes. One read transaction spans the whole verification, so the WAL is not reset
-/// meanwhile. Nothing is changed.
+/// The store may be in use by other processes. One read transaction spans the whole verification, so the WAL is not
+/// reset meanwhile. Nothing is changed.
 public struct StoreVerification: StoreTool {
     /// The store, or the folder of a backup.
     public let path: String
@@ -20,7 +20,7 @@ public struct StoreVerification: StoreTool {
 
     /// - Parameters:
     ///   - path: The database file of the store, or the folder of a backup.
-    ///   - source: Where the key comes from; asked once.
+    ///   - source: Where the key comes from; it is read once.
     public init(_ path: String, unlockedBy source: KeySource) { self.init(path, key: ToolKey(source)) }
 
     package init(_ path: String, key: ToolKey) {
@@ -28,20 +28,21 @@ public struct StoreVerification: StoreTool {
         self.key = key
     }
 
-    /// What was verified, and what is wrong.
+    /// The result of a verification.
     public struct Report: Sendable {
         /// The database file.
         public let path: String
-        /// Bytes of a page.
+        /// The page size in bytes.
         public let pageBytes: Int
         let scan: StoreScan.Report
-        /// What `integrity_check` reported, `ok` alone for sound content; nil when it was not run, as where pages are damaged.
+        /// What `integrity_check` reported, `ok` alone for valid content; nil when it was not run, as where pages are
+        /// damaged.
         public internal(set) var integrity: [String]?
         /// Rows that refer to rows which do not exist; nil when that was not checked.
         public internal(set) var foreignKeyViolations: Int?
         /// What is wrong, each as a sentence without its full stop.
         public internal(set) var problems: [String] = []
-        /// What could not be checked and is no damage.
+        /// What could not be checked but is not damage.
         public internal(set) var unchecked: [String] = []
         /// What opening the store reported.
         public internal(set) var notices: [String] = []
@@ -50,10 +51,10 @@ public struct StoreVerification: StoreTool {
         public var isSound: Bool { problems.isEmpty }
         /// Pages of the main file that were read and authenticated.
         public var pagesChecked: Int { scan.pagesChecked }
-        /// Pages whose authentication fails.
+        /// Pages that are not authentic.
         public var damagedPages: PageRanges { scan.damagedPages }
-        /// Pages whose authentication fails in the file, where the WAL holds a sound image, which counts: a checkpoint may
-        /// have been interrupted there.
+        /// Pages that are not authentic in the file, where the WAL contains a valid image, which counts: a checkpoint
+        /// may have been interrupted there.
         public var supersededPages: PageRanges { scan.supersededPages }
         /// Pages that belong to the database and are neither in the file nor in the WAL.
         public var missingPages: PageRanges { scan.missingPages }
@@ -61,7 +62,7 @@ public struct StoreVerification: StoreTool {
         public var zeroPages: PageRanges { scan.zeroPages }
         /// Committed frames of the WAL that were authenticated.
         public var framesChecked: Int { scan.framesChecked }
-        /// Committed frames of the WAL whose page fails its authentication.
+        /// Committed frames of the WAL whose page is not authentic.
         public var damagedFrames: [DamagedFrame] { scan.damagedFrames }
         /// Bytes that were authenticated.
         public var checkedBytes: Int { scan.checkedBytes }
@@ -69,9 +70,9 @@ public struct StoreVerification: StoreTool {
         public var duration: Duration { scan.duration }
     }
 
-    /// - Throws: `StoreError` `wrongKey`, `noSuchStore`, `sidecarDamaged`, `sidecarForged`, and what else opening the store
-    ///   throws, where that is no damage of its pages; ``ToolError`` `needsWriting`; `SystemError`; `CancellationError`.
-    ///   Damage is in the report.
+    /// - Throws: `StoreError` `wrongKey`, `noSuchStore`, `sidecarDamaged`, `sidecarForged`, and what else opening the
+    ///   store throws, unless it is damage of its pages; ``ToolError`` `needsWriting`; `SystemError`;
+    ///   `CancellationError`. Damage is in the report.
     public func perform(_ run: ToolRun) throws -> Report {
         let path = BackupBundle.database(meantBy: path)
         let choice = try StoreOpening.sidecar(path, key.unlocked(), onNotice: run.notice)
@@ -98,8 +99,8 @@ private struct VerificationRun {
             return try withoutSQLite(scan, error, file)
         }
         defer { try? store.close() }
-        // One transaction around everything: until it ends nobody overwrites what it sees. It is rolled back, since a
-        // commit can fail where damage was met.
+        // One transaction around everything: until it ends no process overwrites what it reads. It is rolled back,
+        // since a commit can fail where there was damage.
         return try store.unsafeRead { db in
             try db.beginTransaction(.deferred)
             defer { try? db.rollback() }
@@ -107,7 +108,7 @@ private struct VerificationRun {
         }
     }
 
-    /// Whether an opening failed by damage about which the pages themselves show more.
+    /// Whether an opening failed because of damage about which the pages themselves show more.
     private static func isDamage(_ error: any Error) -> Bool {
         switch error {
         case let error as StoreError:
@@ -133,7 +134,7 @@ private struct VerificationRun {
         return result
     }
 
-    /// Whether the scan of the pages names what kept the store from being opened: it is one problem, not two.
+    /// Whether the scan of the pages names what prevented the opening: it is one problem, not two.
     private static func isNamed(_ error: any Error, by scan: StoreScan.Report) -> Bool {
         switch (error as? StoreError)?.code {
         case .pageDamaged(let page): scan.damagedPages.contains(page)
@@ -143,7 +144,7 @@ private struct VerificationRun {
     }
 
     private func withSQLite(_ scan: StoreScan, _ db: Database, _ file: RawFile) throws -> Report {
-        // The first read gives the transaction its view.
+        // The first read gives the transaction its snapshot.
         let pages = try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0
         _ = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM sqlite_schema")
         guard try file.isInPlace else {
@@ -209,7 +210,8 @@ private struct VerificationRun {
             result.foreignKeyViolations = violations
             if violations > 0 { result.problems.append("\(violations) rows refer to rows that do not exist") }
         } catch DatabaseError.SQLITE_ERROR {
-            // A foreign key whose other side has no unique index: a mistake of the schema, with which SQLite lives.
+            // A foreign key that refers to columns without a unique index: an error of the schema, which SQLite
+            // tolerates.
             result.unchecked.append("foreign keys were not checked: \(db.lastErrorMessage ?? "SQLite refused")")
         }
     }

@@ -9,7 +9,7 @@ extension UnlockedKey {
         try self.init(source)
     }
 
-    /// A key with which a store is made, or which opens one from now on: a weak passphrase gets a warning.
+    /// A key for a new store, or a new key of a store: a weak passphrase gets a warning.
     ///
     /// - Throws: What the source throws.
     convenience init(new source: KeySource, _ console: Console) throws {
@@ -21,7 +21,7 @@ extension UnlockedKey {
     private var isWeak: Bool {
         withMaterial { material in
             switch material {
-            // A recovery key is drawn, and long.
+            // A recovery key is random, and long.
             case .passphrase(let passphrase):
                 slotKind != .recovery && passphrase.secret.withBytes { PassphraseStrength.isWeak($0) }
             case .rawKey: false
@@ -31,16 +31,16 @@ extension UnlockedKey {
 }
 
 extension ToolKey {
-    /// The key that the options name, for a store that exists.
+    /// The key that the options name, for an existing store.
     init(_ arguments: ParsedArguments) {
         self.init(
             source: { try KeyOptions.source(arguments) },
             read: { try UnlockedKey($0, Console(isJSON: false)) })
     }
 
-    /// The key that the options name, for a store that is made.
+    /// The key that the options name, for a new store.
     ///
-    /// - Parameter asksTwice: Whether a terminal is asked twice, because nothing shows that the key is right.
+    /// - Parameter asksTwice: Whether to prompt twice at a terminal, because nothing proves that the key is right.
     init(new arguments: ParsedArguments, asksTwice: Bool) {
         self.init(
             source: { try KeyOptions.source(arguments, isNew: asksTwice) },
@@ -48,7 +48,8 @@ extension ToolKey {
     }
 }
 
-/// A bound for how many passphrases somebody has to try who knows of one nothing but its length and its kinds of characters.
+/// An upper bound for the number of passphrases that an attacker must try who knows only length and kinds of
+/// characters.
 enum PassphraseStrength {
     /// A derivation costs an attacker with special machines some microseconds: 2^64 of them take thousands of years.
     private static let enoughBits = 64.0
@@ -58,10 +59,10 @@ enum PassphraseStrength {
         + "passphrases on machines of their own, as many and as fast as they like; no lock stops them. Better: six random "
         + "words, or 32 random bytes as a key file (cipherctl help keys). It was accepted"
 
-    /// Whether it has fewer possibilities than an attacker can try.
+    /// Whether there are fewer possibilities than an attacker can try.
     static func isWeak(_ bytes: UnsafeRawBufferPointer) -> Bool { bits(bytes) < enoughBits }
 
-    /// The most that a passphrase of this length, with characters of these kinds, can have of them.
+    /// The maximum number of bits of a passphrase of this length with characters of these kinds.
     private static func bits(_ bytes: UnsafeRawBufferPointer) -> Double {
         var (kinds, isKnown) = ([Double](repeating: 0, count: 5), [Bool](repeating: false, count: 256))
         var different = 0
@@ -76,7 +77,7 @@ enum PassphraseStrength {
             default: kinds[4] = 64
             }
         }
-        // What repeats itself adds little: the same four characters over and over are no long passphrase.
+        // Repetition adds little: four characters repeated many times are not a long passphrase.
         let length = min(bytes.count, different * 3)
         return Double(length) * log2(max(1, kinds.reduce(0, +)))
     }

@@ -2,7 +2,7 @@ import KeyCustody
 import StorePlatform
 import StoreTools
 
-/// Where the key of a store comes from, as the options say: exactly one place.
+/// The origin of a store's key according to the options: exactly one.
 enum KeyOptions {
     static let all: [OptionSyntax] = [
         OptionSyntax("--key-file", value: "F", "a passphrase; one newline at its end is dropped; mode 0600"),
@@ -14,7 +14,7 @@ enum KeyOptions {
         OptionSyntax("--key-credential", value: "NAME", "a passphrase that systemd gives to a service"),
     ]
 
-    /// The same places for a key that is to open the store from now on.
+    /// The same options for a new key of the store.
     static let new: [OptionSyntax] = all.map { option in
         OptionSyntax("--new-" + option.name.dropFirst(2), value: option.value, "the new key: " + option.help)
     }
@@ -31,28 +31,28 @@ enum KeyOptions {
         try also.flatMap { option in try arguments.values(option.name).map { try source(option.name, $0) } }
     }
 
-    /// The source that was chosen; without one the terminal is asked.
+    /// The chosen source; without one the command prompts at the terminal.
     ///
-    /// - Parameter isNew: Whether the key is for a store that does not exist yet, so that it is asked for twice.
-    /// - Throws: ``UsageError`` when several places are named, or none where there is no terminal; `StoreError`
-    ///   `invalidKey` for a command line that cannot be understood.
+    /// - Parameter isNew: Whether the key is for a store that does not exist yet, so that the prompt comes twice.
+    /// - Throws: ``UsageError`` when several sources are named, or none where there is no terminal; `StoreError`
+    ///   `invalidKey` for a command line that cannot be parsed.
     static func source(
         _ arguments: ParsedArguments, isNew: Bool = false, hasTerminal: Bool = canPrompt
     ) throws -> KeySource {
         try source(arguments, all, "key", isNew: isNew, hasTerminal: hasTerminal)
     }
 
-    /// The source of the new key; without one the terminal is asked, twice.
+    /// The source of the new key; without one the command prompts at the terminal, twice.
     ///
     /// - Throws: As ``source(_:isNew:hasTerminal:)``.
     static func newSource(_ arguments: ParsedArguments, hasTerminal: Bool = canPrompt) throws -> KeySource {
         try source(arguments, new, "new key", isNew: true, hasTerminal: hasTerminal)
     }
 
-    /// Whether a place for the key was named.
+    /// Whether a source of the key was named.
     static func isGiven(_ arguments: ParsedArguments) -> Bool { all.contains { arguments.value($0.name) != nil } }
 
-    /// Whether a place for the new key was named.
+    /// Whether a source of the new key was named.
     static func isNewGiven(_ arguments: ParsedArguments) -> Bool { new.contains { arguments.value($0.name) != nil } }
 
     private static func source(
@@ -93,7 +93,7 @@ enum KeyOptions {
 
     /// How long a key command may run.
     ///
-    /// - Throws: ``UsageError`` when the environment gives no length of time.
+    /// - Throws: ``UsageError`` when the environment variable is not a duration.
     static func commandTimeout(
         environment: (String) -> [UInt8]? = { ProcessInspector.environmentValue($0) }
     ) throws(UsageError) -> Duration {
@@ -105,7 +105,7 @@ enum KeyOptions {
         return .seconds(seconds)
     }
 
-    /// Whether somebody sits at a terminal: it is there, and input or messages go through it.
+    /// Whether there is an interactive terminal, and standard input or standard error is connected to it.
     static var canPrompt: Bool {
         guard Terminal.isTerminal(0) || Terminal.isTerminal(2) else { return false }
         return (try? FileDescriptor(opening: "/dev/tty", .readWrite)) != nil

@@ -1,9 +1,9 @@
 import CipherStore
 import StorePlatform
 
-/// How the key of a store is kept, as `--scheme` says.
+/// How the key of a store is kept, according to `--scheme`.
 enum Scheme {
-    /// - Parameter usual: What holds when it is not given.
+    /// - Parameter usual: The default.
     static func option(_ usual: String) -> OptionSyntax {
         OptionSyntax("--scheme", value: "slots|direct", "how the key is kept; \(usual)")
     }
@@ -24,7 +24,7 @@ enum Scheme {
     }
 }
 
-/// Who may use the files of a new store, as `--mode` says.
+/// The permissions of a new store's files, according to `--mode`.
 enum FileMode {
     static let option = OptionSyntax(
         "--mode", value: "MODE",
@@ -35,7 +35,7 @@ enum FileMode {
         + "share a store of mode 0660, in a directory of that group with the setgid bit."
 
     /// - Returns: nil when it was not given.
-    /// - Throws: ``UsageError`` for what is no mode of a store.
+    /// - Throws: ``UsageError`` for an invalid mode of a store.
     static func parse(_ arguments: ParsedArguments) throws(UsageError) -> Int? {
         guard let text = arguments.value(option.name) else { return nil }
         let isOctal = !text.isEmpty && text.count <= 5 && text.allSatisfy { ("0"..."7").contains($0) }

@@ -1,6 +1,6 @@
-/// The arguments of one command, sorted by a ``CommandSyntax``.
+/// The arguments of one command, parsed by a ``CommandSyntax``.
 ///
-/// Options may stand anywhere, as `--name value` or `--name=value`; what follows `--` is all operands.
+/// Options may be anywhere, as `--name value` or `--name=value`; all arguments after `--` are operands.
 struct ParsedArguments: Equatable {
     private var values: [String: [String]] = [:]
     private(set) var flags: Set<String> = []
@@ -67,13 +67,13 @@ struct ParsedArguments: Equatable {
                 "\"\(path)\" begins with a dash, and so is read as an option, which \"\(syntax.name)\" does not have.",
                 hint: "If it is a file, write ./\(path), or put -- before it.")
         }
-        // Cut short: behind a dash somebody may have typed anything.
+        // Shortened: a user may have typed anything after a dash.
         let shown = name.count <= 24 && name.allSatisfy { $0.isASCII && ($0.isLetter || $0 == "-") } ? " \(name)" : ""
         return UsageError(
             "\"\(syntax.name)\" has no option\(shown).", hint: "See: cipherctl \(syntax.name) --help")
     }
 
-    /// What looks like the name of a database rather than an option or a secret; nil for everything else.
+    /// A text that looks like the name of a database rather than an option or a secret; nil for everything else.
     private static func path(_ name: String) -> String? {
         let isSpelledSo = name.utf8.allSatisfy { byte in
             switch byte {
@@ -102,7 +102,7 @@ struct ParsedArguments: Equatable {
 struct OptionSyntax: Sendable, Equatable {
     /// With its two dashes.
     let name: String
-    /// What stands for the value in the help; nil for options that take none.
+    /// The placeholder for the value in the help; nil for options without one.
     let value: String?
     let help: String
     /// Whether it may be given several times.
@@ -120,11 +120,11 @@ struct OptionSyntax: Sendable, Equatable {
         self.mayBeEmpty = mayBeEmpty
     }
 
-    /// As it stands in the help: `--key-file F`.
+    /// Its form in the help: `--key-file F`.
     var form: String { value.map { "\(name) \($0)" } ?? name }
 }
 
-/// An argument known by its place.
+/// A positional argument.
 struct OperandSyntax: Sendable, Equatable {
     let name: String
     let help: String
@@ -140,7 +140,7 @@ struct OperandSyntax: Sendable, Equatable {
     }
 }
 
-/// What a command is called and takes, and how it is explained.
+/// The name, arguments and help texts of a command.
 struct CommandSyntax: Sendable {
     /// One word, or two as in `key reveal`.
     let name: String
@@ -148,7 +148,7 @@ struct CommandSyntax: Sendable {
     let operands: [OperandSyntax]
     let options: [OptionSyntax]
     let examples: [String]
-    /// Paragraphs behind the options.
+    /// Paragraphs after the options.
     var notes: [String] = []
 
     func option(_ name: String) -> OptionSyntax? { options.first { $0.name == name } }
@@ -165,9 +165,9 @@ extension OptionSyntax {
     static let yes = OptionSyntax("--yes", "do not ask, do it")
 }
 
-/// Arguments that make no command.
+/// Arguments that do not form a command.
 ///
-/// It never repeats a value or an operand that was not understood: somebody may have typed a passphrase there.
+/// It never repeats a value or an unknown operand: the user may have typed a passphrase there.
 struct UsageError: Error, Equatable {
     let message: String
     let hint: String

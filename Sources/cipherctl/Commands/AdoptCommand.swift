@@ -1,7 +1,7 @@
 import CipherStore
 import StoreTools
 
-/// `adopt DB`: a standard SQLCipher file becomes a store, in its place.
+/// `adopt DB`: replaces a standard SQLCipher file by a store.
 struct AdoptCommand: Command {
     static let changesFiles = true
     static let syntax = CommandSyntax(

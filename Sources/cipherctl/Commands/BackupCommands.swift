@@ -63,8 +63,8 @@ struct BackupCommand: Command {
         return .ok
     }
 
-    /// Says before it happens what opening the store makes of a rotation that was interrupted; what cannot be looked at,
-    /// opening says best.
+    /// Announces what opening the store does about an interrupted rotation. What cannot be read is left to the opening,
+    /// which reports the precise error.
     private func announceSettlement(_ console: Console) {
         guard let status = try? KeyRotation.status(of: storePath), status.wasCut else { return }
         let next = status.epoch + 1
@@ -191,7 +191,8 @@ struct RestoreCommand: Command {
         } catch {
             guard !(error is CancellationError), let kept = formerFiles else { throw error }
             let report = ErrorReport(error)
-            // One that is still interrupted, and is refused for another reason: a wrong key, another backup that is damaged.
+            // One that is still interrupted, and is refused for another reason: a wrong key, or another, damaged
+            // backup.
             if before != nil, !(error is SystemError) {
                 throw CommandFailure(
                     report.exitCode, report.name, what: report.message,
@@ -221,7 +222,7 @@ struct RestoreCommand: Command {
     }
 }
 
-/// Shows how far a backup or a restoration has come, with speed and the time that is left, and ends it on a signal.
+/// Shows the progress of a backup or a restoration, with speed and remaining time, and ends it on a signal.
 final class TransferWatch: Sendable {
     private let bar: ProgressBar
     private let start = ContinuousClock.now
@@ -259,7 +260,7 @@ final class TransferWatch: Sendable {
 }
 
 extension BackupReport {
-    /// What commands print of a backup.
+    /// The lines that commands print about a backup.
     var lines: [String] {
         let seconds = duration / .seconds(1)
         let speed = String(format: "%.0f MB/s", Double(bytes) / 1e6 / max(0.001, seconds))

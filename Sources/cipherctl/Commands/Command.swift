@@ -1,7 +1,7 @@
 /// One command of the program: made from its arguments, then run.
 protocol Command {
     static var syntax: CommandSyntax { get }
-    /// Whether it goes on when nobody reads its output any more, so that it ends what it has begun.
+    /// Whether it continues when the reader of its output is gone, so that it completes what it has begun.
     static var changesFiles: Bool { get }
 
     /// - Throws: ``UsageError``.
@@ -27,7 +27,7 @@ enum Catalogue {
         ]
     }
 
-    /// The command that arguments begin with, and the arguments after its name; nil when there is none. Of two the longer
+    /// The command at the beginning of arguments, and the arguments after its name; nil when there is none. The longer
     /// name counts: `backup verify` is not `backup` of a store named "verify".
     static func find(_ arguments: [String]) -> (command: any Command.Type, rest: [String])? {
         let found = all.map { ($0, $0.syntax.name.split(separator: " ").map(String.init)) }

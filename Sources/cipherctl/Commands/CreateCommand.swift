@@ -51,7 +51,7 @@ struct CreateCommand: Command {
         let store = try make(key, configuration, isTakenUp: isTakenUp, console)
         defer { try? store.close() }
         for notice in store.notices { console.note(notice) }
-        // For the report alone: the store is made.
+        // For the report alone: the store exists already.
         let scheme = (try? store.keys.summary().scheme) ?? scheme
         try console.report(
             json: .object([
@@ -67,7 +67,7 @@ struct CreateCommand: Command {
 
     /// Creates the store, or completes a creation that was interrupted.
     ///
-    /// - Throws: What opening throws; what it had begun at a free place is taken back.
+    /// - Throws: What opening throws; what it had begun at a free path is removed.
     private func make(
         _ key: UnlockedKey, _ configuration: Configuration, isTakenUp: Bool, _ console: Console
     ) throws -> SharedStore {
@@ -75,7 +75,8 @@ struct CreateCommand: Command {
             return try SharedStore.open(at: path, unlockedBy: key.source, configuration: configuration)
         } catch {
             let creation = UnfinishedCreation(paths: StorePaths(path), key: key)
-            // The key may be forgotten before there is room: then nothing should be left that only this key completes.
+            // The user may forget the key before there is disk space: then nothing should be left that only this key
+            // completes.
             if !isTakenUp { creation.remove() }
             let remains = creation.remains
             if remains == .complete {
@@ -92,7 +93,7 @@ struct CreateCommand: Command {
         }
     }
 
-    /// What to print of what a failed creation leaves; nil when that is nothing.
+    /// The note about what a failed creation leaves; nil when that is nothing.
     private func note(on remains: UnfinishedCreation.Remains, isTakenUp: Bool) -> String? {
         switch remains {
         case .nothing, .complete: nil
@@ -109,14 +110,14 @@ struct CreateCommand: Command {
         }
     }
 
-    /// - Returns: Whether a creation was cut and is to be completed.
+    /// - Returns: Whether a creation was interrupted and must be completed.
     private func checkTarget() throws -> Bool {
         let sidecar = SidecarFiles(databasePath: StorePaths(path).database)
         let copies = sidecar.read()
         let fileBytes = try Files.status(of: path)?.byteCount
         if try Files.kind(path) == .directory { throw Self.exists(path, "It is a directory.") }
         if copies.areAbsent {
-            // SQLite makes the file before anything else is known, so an empty one may be all that is left of a cut.
+            // SQLite creates the file first, so an empty file may be all that is left of an interrupted creation.
             guard let fileBytes, fileBytes > 0 else { return false }
             throw Self.exists(path, "The file exists.")
         }
@@ -139,23 +140,23 @@ struct CreateCommand: Command {
     }
 }
 
-/// What is at the place of a creation that failed.
+/// What a failed creation leaves at its path.
 ///
-/// Between the look at the place and the creation another program may have made a database or a store there. So nothing
-/// counts as this creation's that its key does not prove.
+/// Between the check of the path and the creation another program may have created a database or a store there. So only
+/// what this creation's key authenticates counts as its own.
 struct UnfinishedCreation {
     let paths: StorePaths
     let key: UnlockedKey
 
     enum Remains: Equatable {
         case nothing
-        /// A file without a byte and without a sidecar: SQLite makes it first, and any creation uses it.
+        /// A file without a byte and without a sidecar: SQLite creates it first, and any creation uses it.
         case emptyFile
-        /// The sidecar says `creating`, this key opens it, and the database has no more than a first page of this key.
+        /// The sidecar says `creating`, this key opens it, and the database has at most a first page of this key.
         case unfinished
         /// The sidecar says that the store was completed, and this key opens it.
         case complete
-        /// This key proves nothing of it.
+        /// This key does not authenticate it.
         case foreign
         /// It cannot be read now, or is damaged.
         case unreadable
@@ -163,7 +164,7 @@ struct UnfinishedCreation {
 
     private var sidecar: SidecarFiles { SidecarFiles(databasePath: paths.database) }
 
-    /// What is there now.
+    /// What exists now.
     var remains: Remains {
         let isThere = [paths.database, paths.sidecar, paths.sidecarBackup].contains { Files.exists($0) }
         guard isThere else { return .nothing }
@@ -181,9 +182,9 @@ struct UnfinishedCreation {
         }
     }
 
-    /// Removes it if it is unfinished, unless another process uses the place: then it is that one's.
+    /// Removes it if it is unfinished, unless another process uses the path: then it belongs to that process.
     func remove() {
-        // Nobody makes a store without the lock file.
+        // No process creates a store without the lock file.
         guard Files.exists(paths.lock), let file = try? LockFile(path: paths.lock, likeFile: nil),
             let opening = try? file.tryLock(.opening, .exclusive)
         else { return }
@@ -194,25 +195,25 @@ struct UnfinishedCreation {
     }
 
     private func removeFiles(_ lockFile: LockFile) throws {
-        // Other programs take neither lock: SQLite's own bytes show their connections, and their open files those that
+        // Other programs use neither lock: SQLite's own bytes show their connections, and their open files those that
         // have not read yet.
         let live = try Files.kind(paths.database) == .regular ? LiveFiles.descriptor(of: paths.database) : nil
         if let live, try !live.tryLockSQLiteBytes() { return }
         defer { try? live?.unlockSQLiteBytes() }
         guard StoreHolders.strangers(of: paths.database).isEmpty, remains == .unfinished else { return }
         // The sidecar after the database: a sidecar in state `creating` alone is a creation that has just begun, and a
-        // database without one opens with no key. The lock file last: an opener that waits for it looks for it again.
+        // database without one opens with no key. The lock file last: an opening that waits for it opens it again.
         let files = [
             paths.wal, paths.sharedMemory, paths.journal, paths.database, paths.sidecarBackup, paths.sidecar,
         ]
         for path in files { try Files.remove(path) }
-        // It stays where a program coordinates access to the place: others may be waiting for that lock.
+        // It stays where a program coordinates access to the file: others may be waiting for that lock.
         _ = try lockFile.removeUnlessCoordinated()
         try Files.synchronize(directory: Files.directory(of: paths.database))
     }
 
-    /// Whether the database has no byte, or one page that this key authenticates. A program that takes an empty file for
-    /// its own database may have written to it after the sidecar was made.
+    /// Whether the database has no byte, or one page that this key authenticates. A program that uses an empty file for
+    /// its own database may have written to it after the sidecar was created.
     private func holdsFirstPageAtMost(_ choice: SidecarChoice) throws -> Bool {
         let settings = choice.sidecar.settings
         guard let bytes = try Files.byteCount(paths.database), bytes > 0 else {

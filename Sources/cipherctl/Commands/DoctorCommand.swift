@@ -1,7 +1,7 @@
 import CipherStore
 import StoreTools
 
-/// `doctor STORE`: what is wrong or risky, and what to do.
+/// `doctor STORE`: reports what is wrong or risky, and what to do.
 struct DoctorCommand: Command {
     static let syntax = CommandSyntax(
         name: "doctor",

@@ -73,7 +73,7 @@ enum Help {
             """
     }
 
-    /// Which operation answers which mishap.
+    /// Which command helps in which situation.
     static let answers: [(question: String, answer: String)] = [
         (
             "A passphrase or key file is forgotten or lost, and nobody else has it:",

@@ -5,7 +5,7 @@ import StorePlatform
 import StoreSharing
 import StoreTools
 
-/// `key reveal STORE`: what any SQLCipher 4 needs to open the store.
+/// `key reveal STORE`: prints what any SQLCipher 4 needs to open the store.
 struct KeyRevealCommand: Command {
     static let syntax = CommandSyntax(
         name: "key reveal",
@@ -48,7 +48,7 @@ struct KeyRevealCommand: Command {
         let key = try UnlockedKey(KeyOptions.source(arguments), console)
         let choice = try StoreOpening.sidecar(path, key, onNotice: console.note)
         try SidecarAge(path, choice).requireNewest(console)
-        // A backup is never written, and has no log.
+        // A backup is never written, and has no key log.
         if BackupBundle(holding: path) == nil,
             let notice = KeyLog(databasePath: StorePaths(path).database).note(.keyRevealed)
         {
@@ -85,7 +85,7 @@ struct KeyRevealCommand: Command {
             more.append("PRAGMA cipher_kdf_algorithm = PBKDF2_HMAC_\(settings.kdfHash.rawValue.uppercased());")
         }
         let byKey = ["PRAGMA key = \"x'\(digits)\(sidecar.salt.hex)'\";"] + more + ["PRAGMA wal_autocheckpoint = 0;"]
-        // The passphrases of slots are none that SQLCipher knows.
+        // SQLCipher does not know the passphrases of keyslots.
         guard sidecar.slotted == nil else { return byKey }
         let salt = "PRAGMA cipher_salt = \"x'\(sidecar.salt.hex)'\";"
         return byKey + ["-- With the passphrase instead of the key:", "-- PRAGMA key = 'the passphrase';"]

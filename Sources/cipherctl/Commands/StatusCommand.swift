@@ -2,7 +2,7 @@ import CipherStore
 import KeyCustody
 import StoreTools
 
-/// `status STORE`: what state a store is in.
+/// `status STORE`: prints the state of a store.
 struct StatusCommand: Command {
     static let syntax = CommandSyntax(
         name: "status",
@@ -54,7 +54,7 @@ struct StatusCommand: Command {
         return report.attention.isEmpty ? .ok : .needsAttention
     }
 
-    /// Of the library's bugs the one that concerns how other programs write; `doctor` tells all.
+    /// Of the library's bugs only the one that concerns how other programs write; `doctor` reports all.
     private func notes(_ found: StoreStatus.Report) -> [String] {
         let origin = found.sidecar?.slotted?.dataKey.origin == .direct ? [StoreStatus.Report.formerPassphrase] : []
         let age = found.age?.finding.map { $0.needsAttention ? [] : [$0.text] } ?? []

@@ -2,7 +2,7 @@ import CipherStore
 import Foundation
 import StoreTools
 
-/// `verify STORE`: authenticates every page, then asks SQLite whether the content holds together.
+/// `verify STORE`: authenticates every page, then lets SQLite check the content.
 struct VerifyCommand: Command {
     static let syntax = CommandSyntax(
         name: "verify",
@@ -33,7 +33,7 @@ struct VerifyCommand: Command {
     func run(_ console: Console) throws -> ExitCode {
         let progress = ProgressBar("verifying", isAllowed: !console.isJSON)
         defer { progress.end() }
-        // A signal ends the command: nothing was begun that would have to be taken back.
+        // A signal ends the command: nothing was begun that would have to be undone.
         let report = try StoreVerification(path, key: ToolKey(arguments)).run(
             progress: progress.show, onNotice: { Console(isJSON: false).note($0) })
         progress.end()

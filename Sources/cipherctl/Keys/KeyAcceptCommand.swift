@@ -1,7 +1,7 @@
 import CipherStore
 import KeyCustody
 
-/// `key accept STORE`: a former sidecar that was put back on purpose counts again.
+/// `key accept STORE`: accepts a former sidecar that was put back on purpose.
 struct KeyAcceptCommand: Command {
     static let changesFiles = true
     static let syntax = CommandSyntax(
@@ -55,7 +55,7 @@ struct KeyAcceptCommand: Command {
 }
 
 extension KeyAccess {
-    /// Lets the sidecar count although the store remembers a newer one.
+    /// Accepts the sidecar although the store records a newer one.
     fileprivate func accept() throws -> StoreKeys.Acceptance {
         try JobControlSuspension.withoutStopping {
             try StoreKeys.acceptSidecar(at: path, holding: keys) { Console(isJSON: false).note($0) }

@@ -6,12 +6,12 @@ import StoreTools
 
 /// The keys of a store, opened with one of them, for the commands that show or change them.
 ///
-/// Only the sidecar is opened: the database may be in use, or damaged. What the store remembers is read from its pages
-/// (``SidecarAge``).
+/// Only the sidecar is opened: the database may be in use, or damaged. The generation that the store records is read
+/// from its pages (``SidecarAge``).
 struct KeyAccess {
     let path: String
     let console: Console
-    /// The store as the key proves it.
+    /// The sidecar, authenticated by the key.
     let sidecar: Sidecar
     let keys: SidecarKeys
     let administration: KeyAdministration
@@ -42,13 +42,13 @@ struct KeyAccess {
         self.administration = administration
     }
 
-    /// Whether the sidecar is the newest one. Asked before the store is opened in this process.
+    /// Whether the sidecar is the newest one. Read before the store is opened in this process.
     var age: SidecarAge { SidecarAge(path, choice) }
 
-    /// The slot that the key opened; nil in a direct store.
+    /// The keyslot that the key opened; nil in a direct store.
     var openedBy: KeySlot? { keys.openedBy }
 
-    /// The slot that another key opens too; nothing is derived for the one that is open.
+    /// The keyslot that another key opens; nothing is derived when it is the same key.
     func slot(openedBy other: UnlockedKey) throws -> KeySlot? {
         try key.withMaterial { known in
             try other.withMaterial { try $0.openedSlot(of: sidecar, knowing: known, opened: openedBy) }
@@ -64,7 +64,7 @@ struct KeyAccess {
             hint: "Give it slots with `cipherctl key convert --to slots`, or another key with `cipherctl rotate`.")
     }
 
-    /// Told before a key is made or asked for that could have no slot.
+    /// Called before the command makes or prompts for a key for which there could be no keyslot.
     ///
     /// - Throws: ``CommandFailure`` for a direct store; `StoreError` `tooManySlots`.
     func requireRoom() throws {
@@ -72,19 +72,19 @@ struct KeyAccess {
         try sidecar.slotted?.table.requireRoom()
     }
 
-    /// Changes the keys: a signal ends the waiting for locks, and a stop by Ctrl-Z waits for the change.
+    /// Changes the keys: a signal ends the wait for locks, and a stop by Ctrl-Z waits for the change.
     ///
-    /// The store is opened beside, to remember the change; where that is not possible, the change is made all the same.
+    /// The store is opened as well, to record the change; where that is not possible, the change is made all the same.
     ///
-    /// Between the look at the slots and the change somebody else may have changed them, however long a key was asked for.
-    /// Then the change is judged anew: the key that was given must still open the slot that it opened, and what is new is
-    /// looked at as the rest was.
-    /// - Parameter new: The key that the change brings in.
+    /// Between the first read of the keyslots and the change another process may have changed them, however long the
+    /// prompt for a key took. Then the change is verified again: the given key must still open the keyslot that it
+    /// opened, and what is new is checked like the rest.
+    /// - Parameter new: The key that the change adds.
     func change<Success>(
         bringing new: NewKey? = nil, _ body: (KeyAdministration) throws -> Success
     ) throws -> Success {
         var administration = administration
-        // Before signals are caught: until now there is nothing to take back.
+        // Before signals are caught: until now there is nothing to undo.
         let store = try openToRemember()
         defer { try? store?.get().close() }
         administration.memory = store.map { StoreMemory($0) { Console(isJSON: false).note($0) } }
@@ -102,7 +102,7 @@ struct KeyAccess {
         }
     }
 
-    /// - Throws: `StoreError` `wrongKey` when the slot that was opened has gone, or has another secret.
+    /// - Throws: `StoreError` `wrongKey` when the keyslot that was opened is gone, or has another secret.
     private func requireStillOpen(in changed: Sidecar) throws(StoreError) {
         guard let opened = openedBy, !changed.slots.contains(where: { $0.hasSecret(of: opened) }) else { return }
         throw StoreError(
@@ -113,10 +113,10 @@ struct KeyAccess {
 
     /// The store, or why it cannot be opened; nil for one that is not complete, whose keys cannot be changed.
     ///
-    /// - Throws: `StoreError` `storeInUse`: what keeps an opener out keeps a change out too; `foreignSidecar`: the slots are
-    ///   those of another store; `backupReadOnly`.
+    /// - Throws: `StoreError` `storeInUse`: what blocks an opening blocks a change too; `foreignSidecar`: the keyslots
+    ///   are those of another store; `backupReadOnly`.
     private func openToRemember() throws -> Result<SharedStore, any Error>? {
-        // One that took its place whole is completed by the opening, as by every one for writing.
+        // A store whose file is complete is completed by the opening, as by every one for writing.
         let isWhole = try sidecar.state == .creating && Files.byteCount(path) ?? 0 > sidecar.settings.pageBytes
         guard sidecar.state == .ready || isWhole else { return nil }
         let store = Result { try SharedStore.open(at: path, holding: keys) }
@@ -128,7 +128,7 @@ struct KeyAccess {
         return store
     }
 
-    /// The number that `--slot` gives; nil without it.
+    /// The value of `--slot`; nil without it.
     ///
     /// - Throws: ``UsageError``.
     static func slot(_ arguments: ParsedArguments) throws(UsageError) -> UInt64? {
@@ -149,7 +149,7 @@ struct KeyAccess {
 }
 
 extension SidecarAge {
-    /// For commands that act on what the sidecar says.
+    /// For commands that depend on the sidecar.
     ///
     /// - Throws: `StoreError` `sidecarRolledBack`, as opening the store does.
     func requireNewest(_ console: Console) throws {

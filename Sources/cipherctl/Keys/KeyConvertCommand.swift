@@ -2,7 +2,7 @@ import CipherStore
 import KeyCustody
 import StoreTools
 
-/// `key convert STORE --to slots|direct`: the other way to keep the data key.
+/// `key convert STORE --to slots|direct`: changes how the data key is kept.
 struct KeyConvertCommand: Command {
     static let changesFiles = true
     static let syntax = CommandSyntax(

@@ -3,7 +3,7 @@ import KeyCustody
 import StoreSharing
 import StoreTools
 
-/// `key list STORE`: what opens a store.
+/// `key list STORE`: lists what opens a store.
 struct KeyListCommand: Command {
     static let syntax = CommandSyntax(
         name: "key list",
@@ -40,19 +40,19 @@ struct KeyListCommand: Command {
         return finding.needsAttention ? .needsAttention : .ok
     }
 
-    /// The newest readable copy of the sidecar, at its word.
+    /// The newest readable copy of the sidecar, not authenticated.
     private func claimed() throws -> Sidecar {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
         let copies = files.read()
         let readable = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
         if let newest = readable.max(by: { $0.generation < $1.generation }) { return newest }
         if copies.areAbsent { throw StoreOpening.noSuchStore(path) }
-        // Choosing says best what is wrong with both; no key is asked for a copy that cannot be read.
+        // Choosing a copy reports precisely what is wrong with both; no key is read for a copy that cannot be read.
         _ = try files.choose(copies) { _ in nil }
         throw StoreOpening.noSuchStore(path)
     }
 
-    /// - Parameter proved: What a key has shown; nil without one.
+    /// - Parameter proved: What a key has proved; nil without one.
     private func report(
         _ sidecar: Sidecar, _ proved: (openedBy: KeySlot?, age: SidecarAge)?, _ console: Console
     ) throws {
@@ -76,7 +76,7 @@ struct KeyListCommand: Command {
     }
 }
 
-/// `key test STORE`: whether a key opens a store, and by which slot.
+/// `key test STORE`: tests whether a key opens a store, and by which keyslot.
 struct KeyTestCommand: Command {
     static let syntax = CommandSyntax(
         name: "key test",

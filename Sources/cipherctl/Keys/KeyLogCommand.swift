@@ -4,7 +4,7 @@ import StorePlatform
 import StoreSharing
 import StoreTools
 
-/// `key log STORE`: what happened to the keys of a store.
+/// `key log STORE`: prints what happened to the keys of a store.
 struct KeyLogCommand: Command {
     static let changesFiles = true
     static let syntax = CommandSyntax(

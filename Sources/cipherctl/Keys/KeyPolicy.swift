@@ -11,7 +11,7 @@ extension KeyPolicy {
             "how old the last verified backup may be; any age unless given here or in CIPHERSTORE_MAX_BACKUP_AGE"),
     ]
 
-    /// - Throws: ``UsageError`` for what is no length of time.
+    /// - Throws: ``UsageError`` for an invalid duration.
     init(
         _ arguments: ParsedArguments,
         environment: (String) -> [UInt8]? = { ProcessInspector.environmentValue($0) }

@@ -4,7 +4,7 @@ import StorePlatform
 import StoreSharing
 import StoreTools
 
-/// `key recovery STORE`: a random key to print and put away.
+/// `key recovery STORE`: adds a random key to be printed and kept.
 struct KeyRecoveryCommand: Command {
     static let changesFiles = true
     static let syntax = CommandSyntax(
@@ -45,7 +45,7 @@ struct KeyRecoveryCommand: Command {
         try access.requireRoom()
         let recovery = try RecoveryKey.random()
         let sheet = RecoverySheet(recovery)
-        // Shown before it opens anything: a key that nobody could see must not be one.
+        // Printed before it opens anything: a key that could not be printed must not be added.
         if !console.isJSON { sheet.announce(at: console) }
         try output.print(json: json(sheet, access), lines: sheet.lines, at: console)
         if output.isTerminal, !console.isJSON, KeyOptions.canPrompt, !arguments.has("--yes") { try sheet.askBack() }
@@ -69,10 +69,10 @@ struct KeyRecoveryCommand: Command {
         ])
     }
 
-    /// Whether the recovery key may open the store although adding it failed: the new sidecar may be in its place.
+    /// Whether the recovery key may open the store although adding it failed: the new sidecar may be in place.
     private func mayOpen(_ recovery: borrowing RecoveryKey, after error: any Error) -> Bool {
         guard let error = error as? StoreError, error.code == .sidecarDamaged else { return false }
-        // The backup is the former version then, and proves nothing.
+        // The second copy is the former version then, and proves nothing.
         if case .unreadable = SidecarFiles(databasePath: StorePaths(path).database).read().main { return true }
         do {
             return try NewKey(UnlockedKey(recovery), .recovery, arguments).test(path) != nil
@@ -83,7 +83,7 @@ struct KeyRecoveryCommand: Command {
         }
     }
 
-    /// Opens the store with what was shown, from the files.
+    /// Opens the store with the printed key, from the files.
     private func prove(_ recovery: borrowing RecoveryKey, _ slot: KeySlot) throws {
         let found: KeySlot?
         do {
@@ -104,7 +104,7 @@ struct KeyRecoveryCommand: Command {
     }
 }
 
-/// The four lines of a recovery key, shown once.
+/// The four lines of a recovery key, printed once.
 struct RecoverySheet {
     let lines: [String]
 
@@ -113,16 +113,16 @@ struct RecoverySheet {
         lines = text.split(separator: "\n").map(String.init)
     }
 
-    /// Says what follows. The lines alone go to standard output: what is sent to a printer or a file is the key.
+    /// Announces the key. Only its lines go to standard output, so that a printer or a file gets just the key.
     func announce(at console: Console) {
         console.note("this recovery key is shown once: write it down, and keep it away from the store")
     }
 
     private static let attempts = 3
 
-    /// Asks for one of the lines.
+    /// Prompts for one of the lines.
     ///
-    /// - Throws: ``CommandFailure`` when it is not typed as it was shown.
+    /// - Throws: ``CommandFailure`` when it does not match what was printed.
     func askBack() throws {
         let index = Int.random(in: lines.indices)
         for _ in 0..<Self.attempts {
@@ -136,7 +136,7 @@ struct RecoverySheet {
             hint: "What was shown opens nothing. Run the command again.")
     }
 
-    /// What counts of a line: as a recovery key is read.
+    /// The significant characters of a line, as a recovery key is read.
     static func symbols(_ line: String) -> String {
         String(
             line.uppercased().compactMap { character -> Character? in

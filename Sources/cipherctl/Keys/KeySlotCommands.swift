@@ -1,6 +1,6 @@
 import KeyCustody
 
-/// `key add STORE`: one more key that opens a store.
+/// `key add STORE`: adds a key that opens a store.
 struct KeyAddCommand: Command {
     static let changesFiles = true
     static let syntax = CommandSyntax(
@@ -42,7 +42,7 @@ struct KeyAddCommand: Command {
     }
 }
 
-/// `key change STORE`: another secret in the place of one that opens a store.
+/// `key change STORE`: replaces a secret that opens a store.
 struct KeyChangeCommand: Command {
     static let changesFiles = true
     static let syntax = CommandSyntax(
@@ -97,13 +97,13 @@ struct KeyChangeCommand: Command {
 }
 
 extension KeyAccess {
-    /// Told before a new key is asked for.
+    /// Called before a new key is read.
     ///
     /// - Throws: `StoreError` `slotNotFound`.
     func requireSlot(_ id: UInt64) throws { _ = try sidecar.slotted?.table.find(id) }
 }
 
-/// `key label STORE`: another name for a slot.
+/// `key label STORE`: renames a keyslot.
 struct KeyLabelCommand: Command {
     static let changesFiles = true
     static let syntax = CommandSyntax(
@@ -143,7 +143,7 @@ struct KeyLabelCommand: Command {
     }
 }
 
-/// `key remove STORE`: a secret that opens a store no longer.
+/// `key remove STORE`: removes a secret that opens a store.
 struct KeyRemoveCommand: Command {
     static let changesFiles = true
     static let syntax = CommandSyntax(

@@ -4,7 +4,7 @@ import StorePlatform
 import StoreSharing
 import StoreTools
 
-/// A key that is to open a store from now on, as the options say, read once.
+/// A new key of a store, according to the options, read once.
 struct NewKey {
     private let key: UnlockedKey
     private let kind: KeySlot.Kind
@@ -17,7 +17,7 @@ struct NewKey {
         try self.init(UnlockedKey(new: source, console), source.slotKind, arguments)
     }
 
-    /// A slot for a key that is known already.
+    /// A keyslot for a known key.
     init(_ key: UnlockedKey, _ kind: KeySlot.Kind, _ arguments: ParsedArguments) throws {
         self.key = key
         self.kind = kind
@@ -25,25 +25,25 @@ struct NewKey {
         derivation = try Self.derivation(arguments, isPassphrase: key.isPassphrase)
     }
 
-    /// The slot to be.
+    /// The keyslot to be added.
     func slot() throws -> NewSlot { try key.newSlot(kind: kind, label: label, derivation: derivation) }
 
     /// Proves by the files that the key opens the store.
     ///
-    /// - Returns: The slot that it opens.
+    /// - Returns: The keyslot that it opens.
     func test(_ path: String) throws -> KeySlot? {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
         return try files.choose(files.read(), unlock: key.unlock)?.keys.openedBy
     }
 
-    /// A secret that opens a slot already would be no change at all.
+    /// Refuses a secret that already opens a keyslot, which would change nothing.
     ///
-    /// - Throws: ``CommandFailure`` that names the slot.
+    /// - Throws: ``CommandFailure`` that names the keyslot.
     func requireUnused(in store: KeyAccess) throws {
         if let slot = try store.slot(openedBy: key) { throw Self.known(slot) }
     }
 
-    /// The same for slots that have come meanwhile.
+    /// The same for keyslots that were added meanwhile.
     func requireUnused(of sidecar: Sidecar, among slots: [KeySlot]) throws {
         let opened = try key.withMaterial { try $0.openedSlot(of: sidecar, among: slots) }
         if let slot = opened { throw Self.known(slot) }
@@ -56,7 +56,7 @@ struct NewKey {
             hint: "Give another key; nothing was changed.")
     }
 
-    /// - Throws: ``UsageError`` for one that cannot be used.
+    /// - Throws: ``UsageError`` for an invalid label.
     static func label(_ arguments: ParsedArguments) throws(UsageError) -> SlotLabel {
         guard let text = arguments.value("--label") else { return .none }
         do {

@@ -1,6 +1,6 @@
 import StorePlatform
 
-/// Where a command prints a key: standard output, unless others could read it there, or a new file of its own.
+/// Where a command prints a key: standard output, unless others could read it there, or a new file.
 struct SecretOutput {
     static let option = OptionSyntax(
         "--output", value: "F", "write it to a new file F of mode 0600 instead of standard output")
@@ -8,7 +8,7 @@ struct SecretOutput {
     private let path: String?
 
     /// - Throws: ``UsageError`` when standard output is a file that group or others may read and neither `--output` nor
-    ///   `--yes` was given; ``CommandFailure`` when there is something at the path of `--output` already.
+    ///   `--yes` was given; ``CommandFailure`` when the path of `--output` exists.
     init(_ arguments: ParsedArguments) throws {
         path = arguments.value(Self.option.name)
         if let path {
@@ -18,7 +18,7 @@ struct SecretOutput {
         }
     }
 
-    /// Whether the key goes to a terminal, where it is seen.
+    /// Whether the key is printed at a terminal, where it is visible.
     var isTerminal: Bool { path == nil && Terminal.isTerminal(1) }
 
     /// Refuses a redirection that the shell has made readable for others: `> file` does that under the usual umask.
@@ -32,7 +32,7 @@ struct SecretOutput {
                 + "(umask 077; cipherctl ... > F); or add --yes.")
     }
 
-    /// Prints the key, or makes it durable in a file of its own.
+    /// Prints the key, or writes it durably to a new file.
     ///
     /// - Parameters:
     ///   - json: The secret as an object, printed with `--json`.
@@ -46,13 +46,13 @@ struct SecretOutput {
         try Self.write(Array(text.utf8), to: path)
     }
 
-    /// Says where the key is, once the command has done its work; nothing where it was printed.
+    /// Says where the key is, once the command has done its work; prints nothing where the key was printed.
     func report(at console: Console) throws {
         guard let path else { return }
         try console.report(json: .object(["output": .string(path)]), lines: ["wrote \(path)"])
     }
 
-    /// Removes the file again where the command failed, and what is in it opens nothing.
+    /// Removes the file after a failure of the command, when its content opens nothing.
     func takeBack() {
         if let path { try? Files.remove(path) }
     }
@@ -60,7 +60,7 @@ struct SecretOutput {
     private static func write(_ bytes: [UInt8], to path: String) throws {
         let file = try make(path)
         do {
-            // Whatever the umask took away.
+            // Restores what the umask removed.
             try file.setPermissions(FileAttributes.privatePermissions)
             try file.write(bytes)
             try file.synchronize()

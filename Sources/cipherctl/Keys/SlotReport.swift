@@ -1,9 +1,9 @@
 import Foundation
 import KeyCustody
 
-/// Key slots for people and for programs; never a secret.
+/// Keyslots for people and for programs; never a secret.
 enum SlotReport {
-    /// A table, one line for each slot under a heading.
+    /// A table, one line for each keyslot under a heading.
     static func lines(_ slots: [KeySlot], openedBy: KeySlot?) -> [String] {
         let heading = ["slot", "kind", "set", "derivation", "label"]
         let rows =
@@ -44,18 +44,18 @@ enum SlotReport {
         return .object(members)
     }
 
-    /// A slot in a sentence: `slot 2 (key-file "server")`.
+    /// A keyslot in a sentence: `slot 2 (key-file "server")`.
     static func name(_ slot: KeySlot) -> String {
         "slot \(slot.id) (\(slot.kind.rawValue)" + (slot.label == .none ? ")" : " \"\(slot.label)\")")
     }
 
-    /// A day of the calendar in UTC.
+    /// A date in UTC.
     static func day(_ secondsSince1970: UInt64) -> String {
         let date = Date(timeIntervalSince1970: Double(secondsSince1970))
         return date.formatted(.iso8601.year().month().day())
     }
 
-    /// A moment in UTC.
+    /// A date and time in UTC.
     static func moment(_ secondsSince1970: UInt64) -> String {
         Date(timeIntervalSince1970: Double(secondsSince1970)).formatted(.iso8601)
     }

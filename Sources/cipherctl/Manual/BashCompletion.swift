@@ -1,4 +1,4 @@
-/// Completion for bash; it needs nothing but bash itself.
+/// Completion for bash; it requires only bash itself.
 enum BashCompletion {
     static var script: String {
         let words = Completion.groups.map(\.word)
@@ -56,7 +56,7 @@ enum BashCompletion {
         }.joined(separator: "\n")
     }
 
-    /// A word that is a command itself, with operands, and the first of commands of two words.
+    /// A word that is a command with operands, and also the first word of commands of two words.
     private static func mixedCase(_ group: Completion.Group) -> String {
         """
             \(group.word))
@@ -83,7 +83,8 @@ enum BashCompletion {
         }.joined(separator: "\n")
     }
 
-    /// What completes the value of the option in front. An option of one name may take other values in another command.
+    /// Completes the value of the preceding option. An option of the same name may have other values in another
+    /// command.
     private static var valueCases: String {
         var names: [String] = []
         var actions: [String: [(action: String, command: String)]] = [:]

@@ -1,4 +1,4 @@
-/// What can stand behind a word of the command line: the part that all shells share.
+/// What can follow a word of the command line: the part that all shells share.
 enum Completion {
     /// What completes a value.
     enum Value: Equatable {
@@ -6,11 +6,11 @@ enum Completion {
         case program
         case variable
         case choice([String])
-        /// Nothing that a shell could know.
+        /// Nothing that a shell can complete.
         case free
     }
 
-    /// By the placeholder that the help shows.
+    /// From the placeholder in the help.
     static func value(_ placeholder: String) -> Value {
         switch placeholder {
         case "F", "STORE", "PLAIN", "DB", "FILE", "DIR": .file
@@ -22,14 +22,14 @@ enum Completion {
         }
     }
 
-    /// A first word, and the commands that begin with it: one whose name it is, several of two words, or both.
+    /// A first word, and the commands that begin with it: one with this name, several of two words, or both.
     struct Group {
         let word: String
         let commands: [CommandSyntax]
 
         var isSingle: Bool { commands.count == 1 && commands[0].name == word }
 
-        /// The command whose name is the word alone, which takes operands where others have their second word.
+        /// The command whose name is the word alone, which has operands where others have their second word.
         var own: CommandSyntax? { commands.first { $0.name == word } }
 
         /// For lists of commands.
@@ -50,7 +50,7 @@ enum Completion {
         }
     }
 
-    /// What else may stand in the place of a command.
+    /// What can replace a command.
     static let topics = ["keys", "exit-codes"]
     static let globals = ["--help", "--version"]
 
@@ -58,19 +58,19 @@ enum Completion {
         syntax.name.split(separator: " ").first.map(String.init) ?? syntax.name
     }
 
-    /// In single quotes, as every shell here reads it.
+    /// In single quotes, for the shells here.
     static func quoted(_ text: String) -> String { "'" + text.replacing("'", with: "'\\''") + "'" }
 }
 
 extension CommandSyntax {
-    /// The choices of the operand at a place; nil for files and free text.
+    /// The choices of the operand at a position; nil for files and free text.
     func choices(ofOperand index: Int) -> [String]? {
         guard case .choice(let words) = Completion.value(operands[index].name) else { return nil }
         return words
     }
 }
 
-/// `completions SHELL`: a script by which a shell completes cipherctl's commands and options.
+/// `completions SHELL`: prints a script that completes cipherctl's commands and options.
 struct CompletionsCommand: Command {
     static let syntax = CommandSyntax(
         name: "completions",

@@ -62,7 +62,7 @@ enum ManualPage {
         [".TP", "\\fB\(text(tag))\\fR", text(body)]
     }
 
-    /// Text in which nothing means anything to roff.
+    /// Text in which no character has a meaning to roff.
     static func text(_ text: String) -> String {
         var escaped = text.replacing("\\", with: "\\e").replacing("-", with: "\\-").replacing("'", with: "\\(aq")
         if escaped.hasPrefix(".") { escaped = "\\&" + escaped }
@@ -70,7 +70,7 @@ enum ManualPage {
     }
 }
 
-/// `man`: the manual page.
+/// `man`: prints the manual page.
 struct ManCommand: Command {
     static let syntax = CommandSyntax(
         name: "man",

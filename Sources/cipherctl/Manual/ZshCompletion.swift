@@ -38,7 +38,7 @@ enum ZshCompletion {
             let second = syntax.name.split(separator: " ").last.map(String.init) ?? ""
             return "        \(second))\n\(arguments(syntax, indent: 12))\n            ;;"
         }
-        // What the word alone takes stands where others have their second word.
+        // The operands of the word itself are where others have their second word.
         let own = group.own.map { "        *)\n\(arguments($0, indent: 12))\n            ;;" }
         if let own {
             return """
@@ -100,7 +100,7 @@ enum ZshCompletion {
         Completion.quoted("\(word):\(summary.replacing(":", with: "\\:"))")
     }
 
-    /// Brackets and colons mean something in a specification.
+    /// Brackets and colons have a meaning in a specification.
     private static func escaped(_ text: String) -> String {
         text.replacing("\\", with: "\\\\").replacing("[", with: "\\[").replacing("]", with: "\\]")
             .replacing(":", with: "\\:")

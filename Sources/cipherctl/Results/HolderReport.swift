@@ -1,7 +1,7 @@
 import StorePlatform
 import StoreSharing
 
-/// Who holds a store, for people and for programs.
+/// The holders of a store, for people and for programs.
 enum HolderReport {
     /// One line for each holder, the first with the heading.
     static func lines(_ holders: StoreHolders) -> [String] {
@@ -36,7 +36,7 @@ enum HolderReport {
             })
     }
 
-    /// Seconds with three digits behind the point.
+    /// Seconds with three digits after the point.
     private static func seconds(_ duration: Duration) -> String {
         let milliseconds = Int(duration / .milliseconds(1))
         let rest = String(milliseconds % 1000)

@@ -44,13 +44,13 @@ enum JSON: Equatable {
 
     private static func number(_ value: Double) -> String {
         if value.isNaN { return "null" }
-        // Too large a number is how JSON can say infinite.
+        // A number that is too large is JSON's only form of infinity.
         if value.isInfinite { return value < 0 ? "-1e999" : "1e999" }
         return String(value)
     }
 
     private static func quoted(_ text: String) -> String {
-        // Most texts need nothing; 0xc2, 0xd8 and 0xe2 begin the characters beyond ASCII that steer a terminal.
+        // Most texts need no escapes; 0xc2, 0xd8 and 0xe2 begin the characters beyond ASCII that control a terminal.
         let isPlain = text.utf8.allSatisfy { byte in
             switch byte {
             case 0..<0x20, 0x22, 0x5c, 0x7f, 0xc2, 0xd8, 0xe2: false

@@ -3,7 +3,7 @@ import StorePlatform
 import StoreSharing
 import StoreTools
 
-/// Figures in the text form that monitoring systems collect.
+/// Metrics in the text format that monitoring systems collect.
 /// - SeeAlso: <https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md>
 struct OpenMetrics {
     enum Kind: String {
@@ -13,12 +13,12 @@ struct OpenMetrics {
 
     private(set) var lines: [String] = []
 
-    /// Adds a figure with all of its values.
+    /// Adds a metric with all of its values.
     ///
     /// - Parameters:
     ///   - name: With its unit at the end, without `_total`.
-    ///   - help: What it says, in one sentence.
-    ///   - values: Each with the labels that tell it from the others.
+    ///   - help: Its meaning, in one sentence.
+    ///   - values: Each with the labels that distinguish it.
     mutating func add(
         _ name: String, _ kind: Kind, help: String, _ values: [(labels: KeyValuePairs<String, String>, value: JSON)]
     ) {
@@ -31,7 +31,7 @@ struct OpenMetrics {
         }
     }
 
-    /// The whole text; a collector takes one without this end for cut.
+    /// The whole text; a collector treats a text without this end as truncated.
     var text: [String] { lines + ["# EOF"] }
 
     private static func escaped(_ text: String) -> String {
@@ -41,7 +41,7 @@ struct OpenMetrics {
 }
 
 extension OpenMetrics {
-    /// The figures of a store.
+    /// The metrics of a store.
     init(_ found: StoreStatus.Report) {
         let store: KeyValuePairs = ["store": found.path]
         gauge(store, "file_bytes", "Length of the database file.", found.fileBytes)
@@ -84,7 +84,7 @@ extension OpenMetrics {
                     (
                         [
                             "store": path, "pid": "\(holder.process)", "command": holder.command ?? "",
-                            // Tells the connections of one process from each other.
+                            // Distinguishes the connections of one process.
                             "slot": holder.slot.map(String.init) ?? "", "label": holder.label ?? "",
                         ], value
                     )

@@ -24,7 +24,7 @@ protocol ResultWriter {
 }
 
 extension DatabaseValue {
-    /// The value as tables and CSV show it; nil for NULL. Blobs are SQL literals: `X'00FF'`.
+    /// The value in tables and CSV; nil for NULL. Blobs are SQL literals: `X'00FF'`.
     var shownText: String? {
         switch storage {
         case .null: nil
@@ -35,7 +35,7 @@ extension DatabaseValue {
         }
     }
 
-    /// The value in JSON; a blob is an object with its bytes in hexadecimal, so that it is told from a text.
+    /// The value in JSON; a blob is an object with its bytes in hexadecimal, which distinguishes it from a text.
     var json: JSON {
         switch storage {
         case .null: .null
@@ -47,16 +47,16 @@ extension DatabaseValue {
     }
 }
 
-/// Rows as an aligned table: numbers to the right, all else to the left; NULL is written so.
+/// Rows as an aligned table: numbers right-aligned, the others left-aligned; NULL is written as `NULL`.
 ///
-/// It keeps all rows until the end, because the widest decides.
+/// It keeps all rows until the end, because the widest determines the columns.
 struct TableWriter: ResultWriter {
     private var columns: [String] = []
     private var rows: [[String]] = []
     private var isNumeric: [Bool] = []
 
     mutating func begin(_ columns: [String], to output: Output) throws {
-        // Control characters would break the table, or steer the terminal.
+        // Control characters would break the table, or control the terminal.
         self.columns = columns.map { $0.withoutControls() }
         isNumeric = columns.map { _ in true }
     }
@@ -80,7 +80,7 @@ struct TableWriter: ResultWriter {
         for (index, cell) in cells.enumerated() {
             let padding = String(repeating: " ", count: max(0, widths[index] - cell.count))
             if index > 0 { text += "  " }
-            // Blanks at the end of a line help nobody.
+            // Trailing blanks are useless.
             text += isNumeric[index] ? padding + cell : cell + (index == cells.count - 1 ? "" : padding)
         }
         return text
@@ -96,9 +96,9 @@ extension DatabaseValue {
     }
 }
 
-/// Rows as RFC 4180 has them: lines end with CR LF, and what needs quotes has them.
+/// Rows in the format of RFC 4180: lines end with CR LF, and values are quoted where necessary.
 ///
-/// NULL is nothing at all, the empty text a pair of quotes.
+/// NULL is empty, the empty text a pair of quotes.
 struct CSVWriter: ResultWriter {
     mutating func begin(_ columns: [String], to output: Output) throws {
         try output.write(Self.line(columns.map(Self.field)))
@@ -120,7 +120,7 @@ struct CSVWriter: ResultWriter {
 
 /// Rows as an array of objects, one row on a line.
 ///
-/// A column name that comes twice gets `:1`, `:2` and so on behind it, as SQLite itself does where names must differ.
+/// A duplicate column name gets the suffix `:1`, `:2` and so on, as SQLite itself does where names must differ.
 struct JSONWriter: ResultWriter {
     private var names: [String] = []
     private var isFirst = true

@@ -52,7 +52,7 @@ enum PlanReport {
         ]
     }
 
-    /// Who has the store open beside this command.
+    /// The other processes that have the store open.
     private static func others(_ plan: RotationPlan) -> [StoreHolder] {
         plan.holders.filter { $0.process != ProcessInspector.currentProcess }
     }

@@ -5,7 +5,7 @@ import StorePlatform
 import StoreSharing
 import StoreTools
 
-/// `rotate STORE...`: a new data key and salt while everybody goes on.
+/// `rotate STORE...`: gives stores a new data key and salt while all processes continue.
 struct RotateCommand: Command {
     static let changesFiles = true
     static let syntax = CommandSyntax(
@@ -56,18 +56,18 @@ struct RotateCommand: Command {
             let result = RotationFirstLook.outcome(instead: rotation) ?? rotation.outcome()
             fleet.add(result)
             if !console.isJSON { for line in result.lines { try console.line(line) } }
-            // What is asked to end does not begin with the next one.
+            // After a signal the next one is not begun.
             if Interruption.shared.isSet { break }
         }
         try fleet.report(of: paths.count, console)
         return fleet.exitCode
     }
 
-    /// Each store once, under the first of its names: one that was named twice would be rotated twice.
+    /// Each store once, under its first name: one that was named twice would be rotated twice.
     private static func paths(_ names: [String], _ console: Console) -> [String] {
         var known: Set<String> = []
         return names.filter { name in
-            // With every link resolved, as the store's other files are found.
+            // With all links resolved, as the store's other files are found.
             let isNew = known.insert(StorePaths(name).database).inserted
             if !isNew { console.note("\"\(name)\" was named before: it is done once") }
             return isNew

@@ -2,17 +2,17 @@ import CipherStore
 import KeyRotation
 import StoreTools
 
-/// What became of one store.
+/// The outcome for one store.
 struct RotationOutcome {
     enum Result {
         case rotated(RotationReport)
         case skipped(ageSeconds: UInt64)
-        /// Whether it is due cannot be told: the time of its data key, in seconds since 1970, is still to come.
+        /// Whether it is due is unknown: the time of its data key, in seconds since 1970, is in the future.
         case notJudged(created: UInt64)
         case planned(RotationPlan)
-        /// Instead of a plan: a rotation runs or was cut.
+        /// Instead of a plan: a rotation runs or was interrupted.
         case pending(RotationStatus)
-        /// Instead of a plan: a copy that a rotation left, in state none.
+        /// Instead of a plan: a copy left by a rotation, in state none.
         case leftover(String)
         case abandoned
         case nothingPending
@@ -83,7 +83,7 @@ struct RotationOutcome {
             "\(path): epoch \(report.fromEpoch) -> \(report.toEpoch)"
                 + (report.wasFinished ? ", finished what was cut" : "")
         ]
-        // The copy was made by the rotation that was cut.
+        // The copy was made by the interrupted rotation.
         if report.pages > 0 {
             lines += [
                 "  copied       \(report.pages) pages, \(report.bytes) bytes at "
@@ -97,7 +97,7 @@ struct RotationOutcome {
         return lines
     }
 
-    /// A number with so many digits behind the point.
+    /// A number with this many digits after the point.
     static func number(_ value: Double, digits: Int) -> String {
         let scale = (0..<digits).reduce(1) { power, _ in power * 10 }
         let scaled = Int((max(0, value) * Double(scale)).rounded())
@@ -145,15 +145,15 @@ struct RotationOutcome {
     }
 }
 
-/// What became of all stores of one call, and its one exit code.
+/// The outcome for all stores of one call, and its one exit code.
 struct FleetReport {
     private(set) var outcomes: [RotationOutcome] = []
-    /// Whether errors are told as JSON.
+    /// Whether errors are printed as JSON.
     private let isJSON: Bool
 
     init(isJSON: Bool = false) { self.isJSON = isJSON }
 
-    /// From what is well to what is worst.
+    /// From best to worst.
     private static let order: [ExitCode] = [
         .ok, .needsAttention, .tryAgain, .storeInUse, .interrupted, .usage, .noSuchStore, .notPermitted, .unsupported,
         .failed, .inputOutput, .damagedData,
@@ -161,11 +161,11 @@ struct FleetReport {
 
     mutating func add(_ outcome: RotationOutcome) {
         outcomes.append(outcome)
-        // Told at once: the next store may take an hour.
+        // Printed at once: the next store may take an hour.
         if case .failed(let error) = outcome.result { Self.tell(error, of: outcome.path, isJSON: isJSON) }
     }
 
-    /// Tells an error of one store among several on standard error.
+    /// Prints an error of one store among several to standard error.
     static func tell(_ error: any Error, of path: String, isJSON: Bool) {
         Console.talk(ErrorReport(error).text(of: path, isJSON: isJSON))
     }
@@ -178,7 +178,7 @@ struct FleetReport {
 
     private static func rank(_ code: ExitCode) -> Int { order.firstIndex(of: code) ?? order.count }
 
-    /// - Parameter count: How many stores were named; the rest was not begun.
+    /// - Parameter count: How many stores were named; the others were not begun.
     func report(of count: Int, _ console: Console) throws {
         let groups = [
             "rotated", "skipped", "not-judged", "planned", "pending", "abandoned", "nothing-pending", "failed",

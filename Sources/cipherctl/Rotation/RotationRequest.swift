@@ -3,7 +3,7 @@ import KeyCustody
 import KeyRotation
 import StoreTools
 
-/// What a rotation is asked for, as the options say.
+/// The requested rotation, according to the options.
 struct RotationRequest {
     /// What is done with each store.
     enum Work: Equatable {
@@ -14,7 +14,7 @@ struct RotationRequest {
     }
 
     let arguments: ParsedArguments
-    /// nil when it is only to be told how rotations stand, which needs no key.
+    /// nil when only the state of rotations is to be printed, which needs no key.
     let work: Work?
     let isCompromised: Bool
     let dropsOtherSlots: Bool
@@ -22,7 +22,7 @@ struct RotationRequest {
     let youngestAge: UInt64?
     /// The directory in which a backup gets a folder; nil for none.
     let backupDirectory: String?
-    /// Without aim, backup and proof of the new key, which are each store's own.
+    /// Without aim, backup and proof of the new key, which differ for each store.
     private(set) var options = KeyRotation.Options()
 
     var paths: [String] { arguments.operands }
@@ -105,13 +105,13 @@ struct RotationRequest {
     }
 }
 
-/// The keys beside the one that opens the stores, each asked for once.
+/// The keys in addition to the one that opens the stores, each read once.
 struct RotationSecrets {
     /// The new key of direct stores.
     let new: UnlockedKey?
-    /// Keys whose slots are kept when the master key is renewed.
+    /// Keys whose keyslots are kept when the master key is renewed.
     let also: [UnlockedKey]
-    /// The command that gave the new key; asked again before a switch.
+    /// The command that returned the new key; it runs again before a switch.
     let proof: KeySource?
 
     init(_ request: RotationRequest, _ console: Console) throws {
@@ -123,7 +123,7 @@ struct RotationSecrets {
         }
         let source = try KeyOptions.newSource(arguments)
         new = try UnlockedKey(new: source, console)
-        // What else there is gives its key once, or cannot change.
+        // Other sources return their key once, or cannot change.
         proof = arguments.value("--new-key-command") == nil ? nil : source
     }
 }

@@ -2,7 +2,7 @@ import CipherStore
 import KeyRotation
 import StorePlatform
 
-/// What `rotate --status` prints: of every store that was named, also of those of which it cannot be told.
+/// What `rotate --status` prints: for every named store, also for those whose state cannot be read.
 struct RotationStatusReport {
     private let path: String
     private let found: Result<RotationStatus, any Error>
@@ -32,7 +32,7 @@ struct RotationStatusReport {
         }
     }
 
-    /// One that runs needs nobody.
+    /// One that runs needs no attention.
     static func exitCode(_ status: RotationStatus) -> ExitCode { status.wasCut ? .needsAttention : .ok }
 
     // MARK: For people

@@ -2,7 +2,7 @@ import KeyRotation
 import StorePlatform
 import Synchronization
 
-/// Shows how far a rotation is: a bar on a terminal, lines of JSON on standard error anywhere else.
+/// Shows the progress of a rotation: a bar on a terminal, lines of JSON on standard error anywhere else.
 final class RotationWatch: Sendable {
     private let path: String
     private let bar: ProgressBar

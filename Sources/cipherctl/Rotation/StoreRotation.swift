@@ -7,7 +7,7 @@ import StorePlatform
 import StoreSharing
 import StoreTools
 
-/// The rotation of one store among several, from its first look to its outcome.
+/// The rotation of one store among several, from its first check to its outcome.
 struct StoreRotation {
     let path: String
     let work: RotationRequest.Work
@@ -16,7 +16,7 @@ struct StoreRotation {
     let secrets: RotationSecrets
     let console: Console
 
-    /// Never throws: a store that fails must not keep the next one from its turn.
+    /// Never throws: a store that fails must not prevent the rotation of the next one.
     func outcome() -> RotationOutcome {
         do {
             switch work {
@@ -76,9 +76,9 @@ struct StoreRotation {
         return RotationOutcome(path: path, hadOne ? .abandoned : .nothingPending)
     }
 
-    // MARK: What is asked of this store
+    // MARK: Options of this store
 
-    /// The age of a data key that is younger than asked for. One of which nobody knows the age is due.
+    /// The age of a data key that is younger than requested. One of unknown age is due.
     private func youngerThanAsked() throws -> UInt64? {
         guard let bound = request.youngestAge else { return nil }
         let choice = try StoreOpening.sidecar(path, key, onNotice: console.note)
@@ -102,7 +102,7 @@ struct StoreRotation {
         let copies = SidecarFiles(databasePath: StorePaths(path).database).read()
         let readable = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
         if let newest = readable.max(by: { $0.generation < $1.generation }) { return newest }
-        // Opening says best what is wrong.
+        // Opening reports precisely what is wrong.
         return try StoreOpening.sidecar(path, key, onNotice: console.note).sidecar
     }
 
@@ -137,8 +137,8 @@ struct StoreRotation {
             hint: "Give it by one of: \(forms). \(lost)")
     }
 
-    /// A folder that is not there yet: `DIR/app.db-3f9a01c4-epoch7-20261121T101112Z`. The digits are the first of the store's
-    /// identifier: several stores may have the same name.
+    /// A folder that does not exist yet: `DIR/app.db-3f9a01c4-epoch7-20261121T101112Z`. The digits are the first of the
+    /// store's identifier: several stores may have the same name.
     private func backupFolder(in directory: String, of sidecar: Sidecar) throws -> String {
         guard try Files.kind(directory) == .directory else {
             throw CommandFailure(
@@ -157,9 +157,9 @@ struct StoreRotation {
     }
 }
 
-/// What is told of a store instead of opening it.
+/// The outcome for a store that is not opened.
 enum RotationFirstLook {
-    /// - Returns: nil when the store is to be opened.
+    /// - Returns: nil when the store must be opened.
     static func outcome(instead rotation: StoreRotation) -> RotationOutcome? {
         switch rotation.work {
         case .dryRun: return pending(rotation.path)
@@ -173,9 +173,9 @@ enum RotationFirstLook {
         }
     }
 
-    /// A dry run changes nothing, and an opening would complete or undo what is pending, or remove what was left.
+    /// A dry run changes nothing, but an opening would complete or undo what is pending, or remove leftovers.
     private static func pending(_ path: String) -> RotationOutcome? {
-        // What cannot be looked at, opening says best.
+        // What cannot be read is left to the opening, which reports the precise error.
         guard let status = try? KeyRotation.status(of: path) else { return nil }
         if status.state != .none { return RotationOutcome(path: path, .pending(status)) }
         let copy = StorePaths(path).rotationCopy
@@ -183,12 +183,12 @@ enum RotationFirstLook {
         return RotationOutcome(path: path, .leftover(copy))
     }
 
-    /// A key whose time is still to come has no age that could be compared.
+    /// A key with a time in the future has no age that could be compared.
     private static func ageless(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> RotationOutcome? {
         let paths = StorePaths(path)
         let copies = SidecarFiles(databasePath: paths.database).read()
         let claimed = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
-        // Without a derivation where nobody claims such a time.
+        // Without a derivation where no claimed sidecar has such a time.
         guard claimed.contains(where: { KeyHealth(paths, $0).isKeyToCome }) else { return nil }
         let health = KeyHealth(paths, try StoreOpening.sidecar(path, key, onNotice: console.note).sidecar)
         guard health.isKeyToCome, let created = health.keyCreated else { return nil }

@@ -1,8 +1,8 @@
 import StorePlatform
 
-/// A question before something is done that cannot be taken back.
+/// A prompt before an irreversible action.
 enum Confirmation {
-    /// Asks at the terminal unless `--yes` was given.
+    /// Prompts at the terminal unless `--yes` was given.
     ///
     /// - Throws: ``UsageError`` without a terminal; ``CommandFailure`` when the answer is not yes.
     static func require(_ question: String, _ arguments: ParsedArguments) throws {
@@ -19,7 +19,7 @@ enum Confirmation {
         }
     }
 
-    /// What was typed at the terminal; nil when the input ended before, as by Ctrl-D.
+    /// What the user typed at the terminal; nil when the input ended first, as by Ctrl-D.
     static func answer(to prompt: String) throws -> String? {
         do throws(Terminal.Failure) {
             return try Terminal.ask(prompt: prompt)

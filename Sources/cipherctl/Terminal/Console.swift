@@ -1,20 +1,20 @@
 import StorePlatform
 import StoreSharing
 
-/// The two ways out: results on standard output, talk on standard error.
+/// The two outputs: results on standard output, messages on standard error.
 struct Console {
     let output = Output()
     /// Whether results and errors are JSON.
     let isJSON: Bool
 
-    /// Prints lines that are no result: what goes on, what looked risky.
+    /// Prints lines that are not results: what happens, what looked risky.
     func note(_ text: String) { Self.note(text) }
 
     func warn(_ text: String) { Self.talk("cipherctl: warning: \(text.withoutControls())\n") }
 
     private static func note(_ text: String) { talk("cipherctl: note: \(text.withoutControls())\n") }
 
-    /// Names the process for whose write lock a command waits: without a word it would look as if it did nothing.
+    /// Names the process for whose write lock a command waits: otherwise the command would seem to hang.
     static func longWait(
         for path: String, _ lock: String = "the write lock"
     ) -> @Sendable (StoreHolder?) -> Void {
@@ -24,10 +24,10 @@ struct Console {
         }
     }
 
-    /// Prints a line of a result. A name from outside that stands in it cannot steer the terminal.
+    /// Prints a line of a result. A name from outside that is part of it cannot control the terminal.
     func line(_ text: String) throws { try output.line(text.withoutControls()) }
 
-    /// Prints a result in the form asked for.
+    /// Prints a result in the requested form.
     ///
     /// - Parameters:
     ///   - json: The same as an object with stable names.
@@ -40,7 +40,7 @@ struct Console {
         }
     }
 
-    /// Writes to standard error. There is nobody to tell when that fails.
+    /// Writes to standard error. A failure is ignored: it could not be reported.
     static func talk(_ text: String) {
         guard let stream = try? FileDescriptor(duplicating: 2, path: "standard error") else { return }
         try? stream.write(Array(text.utf8))
@@ -48,8 +48,9 @@ struct Console {
 }
 
 extension String {
-    /// The text with an escape in the place of each character that would steer a terminal or hide text: control
-    /// characters, and those that change the direction of writing. File names, labels and programs' names may have them.
+    /// The text with an escape in place of each character that would control a terminal or hide text: control
+    /// characters, and those that change the direction of writing. File names, labels and programs' names may contain
+    /// them.
     ///
     /// - Parameter keepsLines: Whether line ends and tabs stay, as in SQL.
     func withoutControls(keepsLines: Bool = false) -> String {
@@ -70,7 +71,7 @@ extension String {
 }
 
 extension Unicode.Scalar {
-    /// Whether it would steer a terminal, or change the direction of the text around it.
+    /// Whether it would control a terminal, or change the direction of the text around it.
     var steersTerminal: Bool {
         switch value {
         case 0..<0x20, 0x7f...0x9f: true
@@ -81,12 +82,12 @@ extension Unicode.Scalar {
     }
 }
 
-/// Standard output, written in large pieces: where results go.
+/// Standard output, written in large blocks, for results.
 final class Output {
     private var buffer: [UInt8] = []
     private static let pieceBytes = 64 * 1024
-    /// Whether everything is written at the end. A command that changes files must not fail in the middle because nobody
-    /// takes its report.
+    /// Whether everything is written at the end. A command that changes files must not fail in the middle because its
+    /// report cannot be written.
     var isKeptUntilEnd = false
 
     /// - Throws: `SystemError` when it cannot be written.
@@ -97,13 +98,13 @@ final class Output {
 
     func line(_ text: String) throws { try write(text + "\n") }
 
-    /// Takes back what could not be written.
+    /// Removes and returns what could not be written.
     func takeUnwritten() -> String {
         defer { buffer.removeAll() }
         return String(decoding: buffer, as: UTF8.self)
     }
 
-    /// Hands over what is left. Called at the end of each command, so that a full disk is an error, not a loss.
+    /// Writes the rest. Called at the end of each command, so that a full disk is an error and not a loss.
     func flush() throws {
         guard !buffer.isEmpty else { return }
         let stream = try FileDescriptor(duplicating: 1, path: "standard output")

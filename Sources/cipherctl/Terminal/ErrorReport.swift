@@ -2,7 +2,7 @@ import CipherStore
 import StorePlatform
 import StoreTools
 
-/// An error as the program tells it: what happened, why, and a remedy.
+/// An error as the program prints it: what happened, why, and a remedy.
 struct ErrorReport {
     /// A stable name for programs: `wrongKey`, `sqlite`, `system`, `usage`.
     let name: String
@@ -41,7 +41,7 @@ struct ErrorReport {
     /// For people.
     var text: String { "cipherctl: error: \(shownMessage)\n" + shownHint }
 
-    /// Names in it cannot steer the terminal. SQL has its lines.
+    /// Names in it cannot control the terminal. SQL keeps its line ends.
     private var shownMessage: String { message.withoutControls(keepsLines: name == "sqlite") }
 
     private var shownHint: String { hint.map { "hint: \($0.withoutControls())\n" } ?? "" }
@@ -87,14 +87,14 @@ struct ErrorReport {
 }
 
 extension ToolError {
-    /// Its name for programs. Where a store is complete, that of the error behind it.
+    /// Its name for programs. Where a store is complete, that of the underlying error.
     fileprivate var stableName: String {
         guard code == .incomplete, let cause else { return code.rawValue }
         return ErrorReport(cause).name
     }
 }
 
-/// A failure that the commands find out by themselves, in the three parts that every error has.
+/// A failure that the commands detect themselves, in the three parts of every error.
 struct CommandFailure: Error {
     let exitCode: ExitCode
     /// A stable name for programs.

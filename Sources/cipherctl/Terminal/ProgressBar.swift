@@ -2,7 +2,7 @@ import StorePlatform
 import StoreTools
 import Synchronization
 
-/// A line on a terminal's standard error that shows how far work has come; nothing anywhere else.
+/// A line on a terminal's standard error that shows progress; prints nothing anywhere else.
 final class ProgressBar: Sendable {
     private let title: String
     private let isShown: Bool
@@ -15,7 +15,7 @@ final class ProgressBar: Sendable {
 
     private static let interval = Duration.milliseconds(100)
 
-    /// - Parameter isAllowed: False where nothing may be animated, as under `--json`.
+    /// - Parameter isAllowed: False where animation is not allowed, as under `--json`.
     init(_ title: String, isAllowed: Bool) {
         self.title = title
         isShown =
@@ -34,7 +34,7 @@ final class ProgressBar: Sendable {
         }
     }
 
-    /// Shows a count whose end is not known.
+    /// Shows a count without a known end.
     func show(_ text: String) { draw { _ in "\(title) \(text)" } }
 
     /// Removes the line.
@@ -59,14 +59,14 @@ final class ProgressBar: Sendable {
 }
 
 extension Console {
-    /// Runs a tool: progress shows on a terminal, notices are printed, and a signal ends it.
+    /// Runs a tool: progress is shown on a terminal, notices are printed, and a signal ends it.
     ///
     /// - Throws: ``CommandFailure`` with exit code 130 when a signal ended it; what the tool throws.
     func run<Tool: StoreTool>(_ tool: Tool, _ title: String) throws -> Tool.Report {
         let progress = ProgressBar(title, isAllowed: !isJSON)
         defer { progress.end() }
         return try Interruption.explaining {
-            // From the first time that it is asked, signals no longer end the process by themselves.
+            // From the first check on, signals no longer end the process by themselves.
             try tool.run(isCancelled: { Interruption.shared.isSet }, progress: progress.show) { notice in
                 progress.end()
                 Console(isJSON: false).note(notice)
@@ -76,7 +76,7 @@ extension Console {
 }
 
 extension ProgressBar {
-    /// Shows how far a tool is.
+    /// Shows the progress of a tool.
     @Sendable
     func show(_ progress: ToolProgress) {
         switch progress.phase {

@@ -1,7 +1,7 @@
 import Foundation
 import StorePlatform
 
-/// Turns SIGINT, SIGTERM and SIGHUP into an error at the next check, so that work under way can be taken back.
+/// Turns SIGINT, SIGTERM and SIGHUP into an error at the next check, so that work under way can be undone.
 final class Interruption: Sendable {
     /// From here on the three signals no longer end the process by themselves. There is one for the whole program.
     static let shared = Interruption()
@@ -10,9 +10,9 @@ final class Interruption: Sendable {
 
     var isSet: Bool { InterruptionSignals.isRequested }
 
-    /// Runs work that asks whether a signal has come and ends with `CancellationError` then.
+    /// Runs work that checks for a signal and then ends with `CancellationError`.
     ///
-    /// - Throws: ``CommandFailure`` with exit code 130 in place of that.
+    /// - Throws: ``CommandFailure`` with exit code 130 instead.
     static func explaining<Success>(_ work: () throws -> Success) throws -> Success {
         do {
             return try work()
@@ -22,7 +22,7 @@ final class Interruption: Sendable {
         }
     }
 
-    /// - Throws: ``CommandFailure`` with exit code 130 once a signal has come.
+    /// - Throws: ``CommandFailure`` with exit code 130 once a signal has arrived.
     func check() throws {
         guard isSet else { return }
         throw CommandFailure(
@@ -31,13 +31,13 @@ final class Interruption: Sendable {
     }
 }
 
-/// Signals that must not end a command in the middle of something; the failing call tells of it instead, and what was begun
-/// is taken back. Programs that the command starts get the usual dispositions (`Subprocess`).
+/// Signals that must not end a command in the middle; instead the call fails with an error, and what was begun is
+/// undone. Programs that the command starts get the default dispositions (`Subprocess`).
 enum IgnoredSignals {
-    /// For every command: a file that reaches its bound (`ulimit -f`) is an error, as a full disk is.
+    /// For every command: a file that reaches its size limit (`ulimit -f`) is an error, as a full disk is.
     static func begin() { signal(SIGXFSZ, SIG_IGN) }
 
-    /// For commands that change files: a reader of their output who leaves must not leave work half done. All others end
+    /// For commands that change files: a reader that closes their output must not leave work half done. All others end
     /// with their reader, as filters do.
     static func outliveReaders() { signal(SIGPIPE, SIG_IGN) }
 }

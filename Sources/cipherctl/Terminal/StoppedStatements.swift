@@ -1,17 +1,18 @@
 import CipherStore
 
-/// Lets statements survive a stop of the command by Ctrl-Z, which rolls back whatever had begun.
+/// Lets statements survive a stop of the command by Ctrl-Z, which rolls back open transactions.
 final class StoppedStatements {
     private let store: SharedStore
-    /// Whether the statement before left a transaction open: by now a stop may have ended it.
+    /// Whether the statement before left a transaction open: a stop may have ended it by now.
     private var wasInside = false
 
     init(_ store: SharedStore) { self.store = store }
 
-    /// Runs a statement, and once more after each stop when it is a transaction of its own.
+    /// Runs a statement, and again after each stop when it is a transaction by itself.
     ///
-    /// - Parameter isRepeatable: Asked behind a stop: whether nothing of the statement shows yet.
-    /// - Throws: The error of the statement; ``CommandFailure`` when a stop has undone a transaction of several statements.
+    /// - Parameter isRepeatable: Called after a stop: whether no result of the statement has been printed yet.
+    /// - Throws: The error of the statement; ``CommandFailure`` when a stop has rolled back a transaction of several
+    ///   statements.
     func survive(on db: Database, isRepeatable: () -> Bool, _ body: () throws -> Void) throws {
         let isWhole = !wasInside
         defer { wasInside = db.isInsideTransaction }
