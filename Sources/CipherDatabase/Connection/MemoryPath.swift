@@ -1,7 +1,7 @@
 import Foundation
 
 /// The paths that stand for databases without a file.
-enum MemoryPath {
+package enum MemoryPath {
     /// A database that one connection has for itself.
     static let own = ":memory:"
 
@@ -30,7 +30,7 @@ enum MemoryPath {
     }
 
     /// Whether a path names a database without a file; an empty path does, too.
-    static func names(_ path: String) -> Bool { path.isEmpty || path == own || isURI(path) }
+    package static func names(_ path: String) -> Bool { path.isEmpty || path == own || isURI(path) }
 
     /// Whether a path is an address of a database in memory. Addresses of files are taken for their names.
     static func isURI(_ path: String) -> Bool {

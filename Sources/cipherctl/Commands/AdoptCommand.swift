@@ -3,7 +3,7 @@ import StoreTools
 
 /// `adopt DB`: a standard SQLCipher file becomes a store, in its place.
 struct AdoptCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "adopt",
         summary: "turn an existing SQLCipher database into a store, in its place",
