@@ -92,12 +92,30 @@ static void request_interruption(int number) {
     atomic_store(&interruption_is_requested, true);
 }
 
-int cplatform_interruption_begin(void) {
+/* What the process says when a signal ends it; NULL where its work asks for the signal instead. */
+static char *interruption_text;
+static size_t interruption_text_bytes;
+static int interruption_status;
+
+static void end_process(int number) {
+    (void)number;
+    const char *next = interruption_text;
+    size_t left = interruption_text_bytes;
+    while (left > 0) {
+        ssize_t count = write(2, next, left);
+        if (count <= 0) break;
+        next += count;
+        left -= (size_t)count;
+    }
+    _exit(interruption_status);
+}
+
+static int handle_interruptions(void (*handler)(int)) {
     struct sigaction action, former;
     sigset_t handled;
     memset(&action, 0, sizeof action);
     sigemptyset(&handled);
-    action.sa_handler = request_interruption;
+    action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
     sigemptyset(&action.sa_mask);
     for (unsigned index = 0; index < sizeof interruption_signals / sizeof interruption_signals[0]; index++) {
@@ -108,6 +126,18 @@ int cplatform_interruption_begin(void) {
         sigaddset(&handled, number);
     }
     return pthread_sigmask(SIG_UNBLOCK, &handled, NULL);
+}
+
+int cplatform_interruption_begin(void) {
+    return interruption_text ? 0 : handle_interruptions(request_interruption);
+}
+
+int cplatform_interruption_ends_process(const char *text, int status) {
+    interruption_text = strdup(text);
+    if (!interruption_text) return ENOMEM;
+    interruption_text_bytes = strlen(text);
+    interruption_status = status;
+    return handle_interruptions(end_process);
 }
 
 bool cplatform_interruption_is_requested(void) { return atomic_load(&interruption_is_requested); }

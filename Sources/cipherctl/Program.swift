@@ -19,7 +19,7 @@ enum Program {
             // A command that Ctrl-Z stops must not block writers.
             try JobControlSuspension.begin()
             let code = try dispatch(arguments, console)
-            return try handOver(after: code, arguments, console)
+            return try handOver(after: code, console)
         } catch {
             // Rows that were read before the error are results as well.
             try? console.output.flush()
@@ -34,14 +34,12 @@ enum Program {
     /// A command that changes files has done its work by then. If standard output fails, its report goes to standard
     /// error and the command does not fail: a user who repeated it would do the work twice. A program that asked for
     /// JSON gets an error that says so.
-    private static func handOver(
-        after code: ExitCode, _ arguments: [String], _ console: Console
-    ) throws -> ExitCode {
+    private static func handOver(after code: ExitCode, _ console: Console) throws -> ExitCode {
         do {
             try console.output.flush()
             return code
         } catch {
-            guard Catalogue.find(arguments)?.command.changesFiles == true else { throw error }
+            guard console.output.isKeptUntilEnd else { throw error }
             guard console.isJSON else {
                 console.warn("the command is done; standard output did not take its report (\(error)), which follows")
                 Console.talk(console.output.takeUnwritten())
@@ -75,18 +73,32 @@ enum Program {
     }
 
     private static func runCommand(_ arguments: [String], _ console: Console) throws -> ExitCode {
-        guard let (command, rest) = Catalogue.find(arguments) else {
-            throw UsageError("There is no such command.", hint: "See: cipherctl help")
-        }
+        guard let (command, rest) = Catalogue.find(arguments) else { return try explainGroup(arguments, console) }
         if rest.prefix(while: { $0 != "--" }).contains(where: { $0 == "--help" || $0 == "-h" }) {
             try console.output.write(Help.text(of: command.syntax))
             return .ok
         }
-        let parsed = try ParsedArguments(rest, syntax: command.syntax)
-        if command.changesFiles {
+        let prepared = try command.init(ParsedArguments(rest, syntax: command.syntax))
+        if prepared.changesFiles {
             IgnoredSignals.outliveReaders()
             console.output.isKeptUntilEnd = true
+        } else {
+            Interruption.endProgram(command.interruptionHint, isJSON: console.isJSON)
         }
-        return try command.init(parsed).run(console)
+        return try prepared.run(console)
+    }
+
+    /// Arguments that are no command: the first words of several, or nothing that there is.
+    private static func explainGroup(_ arguments: [String], _ console: Console) throws -> ExitCode {
+        let words = Array(arguments.prefix { !$0.hasPrefix("-") })
+        let group = Catalogue.group(words).map { $0.syntax.name }
+        guard !group.isEmpty else { throw UsageError("There is no such command.", hint: "See: cipherctl help") }
+        if arguments.contains(where: { $0 == "--help" || $0 == "-h" }) {
+            try console.output.write(Help.topic(words))
+            return .ok
+        }
+        throw UsageError(
+            "\"\(words.joined(separator: " "))\" is the beginning of several commands.",
+            hint: "One of: \(group.joined(separator: ", ")).")
     }
 }

@@ -1,3 +1,5 @@
+import CipherStore
+import Foundation
 import Testing
 
 @testable import cipherctl
@@ -73,7 +75,10 @@ struct ArgumentTests {
         }
         #expect(try source(["--key-file", "f"]) == "key file \"f\"")
         #expect(try source(["--raw-key-file", "f"]) == "raw key file \"f\"")
-        #expect(try source(["--key-fd", "7"]) == "file descriptor 7")
+        let number = dup(0)
+        defer { close(number) }
+        #expect(try source(["--key-fd", "\(number)"]) == "file descriptor \(number)")
+        #expect(throws: SystemError.self) { try source(["--key-fd", "900"]) }
         #expect(try source(["--key-command", "pass show 'my app'"]) == "command \"pass\"")
         #expect(try source(["--key-env", "V"]) == "environment variable V")
         #expect(try source(["--key-credential", "c"]) == "systemd credential \"c\"")

@@ -89,7 +89,7 @@ struct BackupTests {
         try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
         let status = try place.run(["rotate", place.path("s.db"), "--status"])
         #expect(status.output.contains("the next opening for writing \(epoch == 1 ? "undoes" : "completes") it"))
-        #expect(status.output.contains("backup is one, too"), "\(status.output)")
+        #expect(status.output.contains("and so does cipherctl backup"), "\(status.output)")
         let made = try place.ctl("backup", place.path("s.db"), place.path("b"), "--json")
         #expect(made.status == 0 && made.json["epoch"] as? Int == epoch, "\(made.errors)")
         let said = made.errors.range(of: "was interrupted; the backup needs a settled store, so it is \(word) first")

@@ -24,6 +24,11 @@ void cplatform_signal_watch_end(void);
    started by a thread that blocks all signals, as those of a thread pool do. Returns 0 or an errno. */
 int cplatform_interruption_begin(void);
 
+/* From here on SIGINT, SIGTERM and SIGHUP print a text on standard error and end the process with a status, whatever it is
+   doing; cplatform_interruption_begin changes nothing then. A signal that the program ignores stays ignored. Called once.
+   Returns 0 or an errno. */
+int cplatform_interruption_ends_process(const char *text, int status);
+
 /* Whether one of them has come since the beginning. */
 bool cplatform_interruption_is_requested(void);
 

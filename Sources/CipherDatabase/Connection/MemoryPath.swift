@@ -1,7 +1,7 @@
 import Foundation
 
 /// The paths that stand for databases without a file.
-enum MemoryPath {
+package enum MemoryPath {
     /// A database in memory that is private to one connection.
     static let own = ":memory:"
 
@@ -30,7 +30,7 @@ enum MemoryPath {
     }
 
     /// Whether a path names a database without a file; an empty path does too.
-    static func names(_ path: String) -> Bool { path.isEmpty || path == own || isURI(path) }
+    package static func names(_ path: String) -> Bool { path.isEmpty || path == own || isURI(path) }
 
     /// Whether a path is the URI of a database in memory. URIs of files are taken as file names.
     static func isURI(_ path: String) -> Bool {

@@ -80,7 +80,7 @@ struct StoreDestruction {
     func run() throws -> DestructionReport {
         let folder = Files.directory(of: paths.database)
         try requireStore(isLocked: false)
-        guard Files.canWrite(directory: folder) else { throw SystemError.permissionDenied("unlink", paths.database) }
+        try Files.requireWritable(directory: folder)
         let file = try LockFile(path: paths.lock, likeFile: paths.database)
         let deadline = ContinuousClock.now + Limits.restorationWait
         let admin = try file.lock(.admin, .exclusive, deadline: deadline)
@@ -247,7 +247,7 @@ struct StoreDestruction {
         try Files.synchronize(directory: folder)
         CrashPoint.reach(.destroyDatabaseRemoved)
         notices += try removeLockAndKeyLog(file, folder, &removed)
-        try Files.synchronize(directory: folder)
+        notices += confirmRemoval(folder)
         notices += try kept(in: folder)
         return DestructionReport(path: paths.database, removed: removed, notices: notices)
     }
@@ -309,9 +309,21 @@ struct StoreDestruction {
     private func removeLockFile(_ file: LockFile, _ folder: String) throws -> DestructionReport {
         var removed: [String] = []
         try AtomicFile.removeLeftovers(of: paths.lock)
-        let notices = try removeLock(file, &removed)
-        try Files.synchronize(directory: folder)
+        let notices = try removeLock(file, &removed) + confirmRemoval(folder)
         return DestructionReport(path: paths.database, removed: removed, notices: notices)
+    }
+
+    /// Makes the last removals durable. Nothing is left to be done where that fails, so it is no error any more.
+    private func confirmRemoval(_ folder: String) -> [String] {
+        do throws(SystemError) {
+            try Files.synchronize(directory: folder)
+            return []
+        } catch {
+            return [
+                "every file of \"\(paths.database)\" is removed, but the system did not confirm that this is on the disk "
+                    + "(\(error)): after a power failure files may be there again, and destroying it again removes them."
+            ]
+        }
     }
 
     private func removeLock(_ file: LockFile, _ removed: inout [String]) throws(SystemError) -> [String] {

@@ -58,6 +58,11 @@ package enum Files {
     /// Whether this process may create and rename files in a folder.
     package static func canWrite(directory: String) -> Bool { access(directory, W_OK | X_OK) == 0 }
 
+    /// - Throws: ``SystemError`` with what the system says when this process may not make and remove files in a folder.
+    package static func requireWritable(directory: String) throws(SystemError) {
+        guard access(directory, W_OK | X_OK) == 0 else { throw SystemError("access", directory) }
+    }
+
     /// Whether this process may write an existing file.
     package static func canWrite(file: String) -> Bool { access(file, W_OK) == 0 }
 

@@ -21,6 +21,13 @@ package enum InterruptionSignals {
         precondition(failure == 0, "sigaction failed for SIGINT, SIGTERM or SIGHUP: errno \(failure)")
     }
 
+    /// Makes each of the three signals print a text on standard error and end the process at once, for a program that has
+    /// nothing to take back. ``begin()`` changes nothing then.
+    package static func endProcess(saying text: String, status: Int32) {
+        let failure = cplatform_interruption_ends_process(text, status)
+        precondition(failure == 0, "the signals cannot be handled: errno \(failure)")
+    }
+
     /// Whether one of them has arrived.
     package static var isRequested: Bool { cplatform_interruption_is_requested() }
 }

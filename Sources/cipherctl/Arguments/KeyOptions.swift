@@ -87,6 +87,8 @@ enum KeyOptions {
             guard let number = Int32(value), number >= 0 else {
                 throw UsageError("\(name) needs the number of a file descriptor.", hint: "As in: \(name) 3 3< key")
             }
+            // Another one may be the program's own, from which nobody ever reads a key.
+            try InheritedDescriptors.require(number)
             return .fileDescriptor(number)
         }
     }

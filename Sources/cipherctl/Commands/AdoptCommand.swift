@@ -3,7 +3,7 @@ import StoreTools
 
 /// `adopt DB`: replaces a standard SQLCipher file by a store.
 struct AdoptCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "adopt",
         summary: "turn an existing SQLCipher database into a store, in its place",

@@ -6,7 +6,7 @@ import StoreTools
 
 /// `backup STORE DIR`: a consistent, verified copy of a store in use.
 struct BackupCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "backup",
         summary: "copy a store in use into a folder, consistent and verified",
@@ -121,7 +121,7 @@ struct BackupVerifyCommand: Command {
 
 /// `restore DIR STORE`: a store from a backup.
 struct RestoreCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "restore",
         summary: "make a store from a backup",

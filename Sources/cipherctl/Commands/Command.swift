@@ -1,8 +1,11 @@
 /// One command of the program: made from its arguments, then run.
 protocol Command {
     static var syntax: CommandSyntax { get }
-    /// Whether it continues when the reader of its output is gone, so that it completes what it has begun.
-    static var changesFiles: Bool { get }
+    /// Whether it continues when the reader of its output is gone, so that it completes what it has begun. A signal ends
+    /// every other command at once.
+    var changesFiles: Bool { get }
+    /// The hint of the message when a signal ended it at once.
+    static var interruptionHint: String { get }
 
     /// - Throws: ``UsageError``.
     init(_ arguments: ParsedArguments) throws
@@ -11,7 +14,8 @@ protocol Command {
 }
 
 extension Command {
-    static var changesFiles: Bool { false }
+    var changesFiles: Bool { false }
+    static var interruptionHint: String { "Run it again; it has changed nothing." }
 }
 
 /// All commands, in the order in which help lists them.
@@ -25,6 +29,14 @@ enum Catalogue {
             KeyLogCommand.self, ExportCommand.self, BackupCommand.self, BackupVerifyCommand.self, RestoreCommand.self,
             RotateCommand.self, DestroyCommand.self, CompletionsCommand.self, ManCommand.self,
         ]
+    }
+
+    /// The commands whose names begin with these words and have more of them, as `key list` after `key`.
+    static func group(_ words: [String]) -> [any Command.Type] {
+        all.filter { command in
+            let name = command.syntax.name.split(separator: " ").map(String.init)
+            return !words.isEmpty && name.count > words.count && name.starts(with: words)
+        }
     }
 
     /// The command at the beginning of arguments, and the arguments after its name; nil when there is none. The longer

@@ -1,3 +1,4 @@
+import CipherDatabase
 import CipherStore
 import KeyCustody
 import PageFormat
@@ -8,7 +9,7 @@ import StoreTools
 
 /// `create STORE`: a new, empty store with its sidecar.
 struct CreateCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "create",
         summary: "make a new, empty store",
@@ -112,7 +113,15 @@ struct CreateCommand: Command {
 
     /// - Returns: Whether a creation was interrupted and must be completed.
     private func checkTarget() throws -> Bool {
-        let sidecar = SidecarFiles(databasePath: StorePaths(path).database)
+        guard !MemoryPath.names(path) else {
+            throw UsageError(
+                "\"\(path)\" names no file, and a store is one.",
+                hint: "Give the name of a file.")
+        }
+        let paths = StorePaths(path)
+        // A name that is too long for the files beside it is no sidecar that cannot be read.
+        _ = try Files.entryExists(paths.sidecarBackup)
+        let sidecar = SidecarFiles(databasePath: paths.database)
         let copies = sidecar.read()
         let fileBytes = try Files.status(of: path)?.byteCount
         if try Files.kind(path) == .directory { throw Self.exists(path, "It is a directory.") }

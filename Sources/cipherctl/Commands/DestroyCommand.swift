@@ -4,7 +4,7 @@ import StorePlatform
 
 /// `destroy STORE`: removes a store with every file that belongs to it.
 struct DestroyCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "destroy",
         summary: "remove a store with every file that belongs to it",
@@ -30,7 +30,9 @@ struct DestroyCommand: Command {
 
     func run(_ console: Console) throws -> ExitCode {
         try Confirmation.require("Every row of \"\(path)\" is lost, unless there is a backup.", arguments)
-        let report = try JobControlSuspension.withoutStopping { try SharedStore.destroy(at: path) }
+        let report = try explainingInterruption {
+            try JobControlSuspension.withoutStopping { try SharedStore.destroy(at: path) }
+        }
         for notice in report.notices { console.note(notice) }
         try console.report(
             json: .object([
@@ -39,5 +41,21 @@ struct DestroyCommand: Command {
             ]),
             lines: ["destroyed \(path)"] + report.removed.map { "removed   \($0)" })
         return .ok
+    }
+
+    /// Says that the store is gone where a destruction failed after its commit point.
+    private func explainingInterruption<Success>(_ destroy: () throws -> Success) throws -> Success {
+        let paths = StorePaths(path)
+        let wasThere = Files.exists(paths.database) || Files.exists(paths.destroying)
+        do {
+            return try destroy()
+        } catch let error as SystemError where wasThere && !Files.exists(paths.database) {
+            throw CommandFailure(
+                ExitCode(error), "destructionInterrupted",
+                what: "The store \"\(path)\" is destroyed, but not all of its files were removed.",
+                why: "\(error).",
+                hint: "Free space, repair the disk or get the right to write the folder; then run the same command "
+                    + "again: it removes the rest.")
+        }
     }
 }

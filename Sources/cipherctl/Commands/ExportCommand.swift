@@ -3,6 +3,7 @@ import StoreTools
 
 /// `export STORE PLAIN --insecure-plaintext`: the whole content as a plain SQLite database.
 struct ExportCommand: Command {
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "export",
         summary: "write a store's content into a plain SQLite database, readable without any key",

@@ -3,25 +3,21 @@ import CipherDatabase
 /// The texts of `help`, `--help` and `--version`: examples first.
 enum Help {
     static var overview: String {
-        let width = Catalogue.all.map { $0.syntax.name.count }.max() ?? 0
-        let commands = Catalogue.all.map { command in
-            "  \(padded(command.syntax.name, to: width))  \(command.syntax.summary)"
-        }
-        return """
-            cipherctl: encrypted SQLite stores that many processes share
+        """
+        cipherctl: encrypted SQLite stores that many processes share
 
-            Examples:
-              cipherctl create app.db --key-file app.key
-              cipherctl import plain.db app.db --key-file app.key
-              cipherctl sql app.db "SELECT count(*) FROM note" --key-file app.key
-              cipherctl verify app.db --key-file app.key
+        Examples:
+          cipherctl create app.db --key-file app.key
+          cipherctl import plain.db app.db --key-file app.key
+          cipherctl sql app.db "SELECT count(*) FROM note" --key-file app.key
+          cipherctl verify app.db --key-file app.key
 
-            Commands:
-            \(commands.joined(separator: "\n"))
+        Commands:
+        \(list(Catalogue.all))
 
-            cipherctl help COMMAND explains one; cipherctl help keys and cipherctl help exit-codes what is common to all.
+        cipherctl help COMMAND explains one; cipherctl help keys and cipherctl help exit-codes what is common to all.
 
-            """
+        """
     }
 
     /// - Throws: ``UsageError`` for a topic that does not exist.
@@ -31,11 +27,17 @@ enum Help {
         case ["keys"]: return keys
         case ["exit-codes"]: return exitCodes
         default:
-            guard let (command, rest) = Catalogue.find(words), rest.isEmpty else {
-                throw UsageError("There is no help on this.", hint: "See: cipherctl help")
-            }
-            return text(of: command.syntax)
+            if let (command, rest) = Catalogue.find(words), rest.isEmpty { return text(of: command.syntax) }
+            let group = Catalogue.group(words)
+            guard !group.isEmpty else { throw UsageError("There is no help on this.", hint: "See: cipherctl help") }
+            return "\(words.joined(separator: " ")): one of these commands\n\n\(list(group))\n"
         }
+    }
+
+    /// The names of commands, each with what it does.
+    private static func list(_ commands: [any Command.Type]) -> String {
+        let width = commands.map { $0.syntax.name.count }.max() ?? 0
+        return commands.map { "  \(padded($0.syntax.name, to: width))  \($0.syntax.summary)" }.joined(separator: "\n")
     }
 
     static func text(of syntax: CommandSyntax) -> String {
@@ -46,6 +48,8 @@ enum Help {
         let width = rows.map(\.0.count).max() ?? 0
         lines += rows.map { "  \(padded($0.0, to: width))  \($0.1)" }
         for note in syntax.notes { lines += ["", note] }
+        let group = Catalogue.group(syntax.name.split(separator: " ").map(String.init))
+        if !group.isEmpty { lines += ["", list(group)] }
         return lines.joined(separator: "\n") + "\n"
     }
 

@@ -3,7 +3,7 @@ import StoreTools
 
 /// `import PLAIN STORE`: encrypts a plain SQLite database into a new store.
 struct ImportCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "import",
         summary: "encrypt a plain SQLite database into a new store",

@@ -5,6 +5,8 @@ import StoreTools
 
 /// `sql STORE "SQL"`: runs statements and prints their rows.
 struct SQLCommand: Command {
+    static let interruptionHint =
+        "Statements that had ended have run; the one that was running, or a transaction that was open, is rolled back."
     static let syntax = CommandSyntax(
         name: "sql",
         summary: "run SQL statements and print their rows",
@@ -110,8 +112,13 @@ struct SQLCommand: Command {
 
     private static func standardInput() throws -> String {
         if Terminal.isTerminal(0) { Console.talk("cipherctl: reading SQL from the terminal; end with Ctrl-D\n") }
-        let bytes = FileHandle.standardInput.readDataToEndOfFile()
-        guard let text = String(data: bytes, encoding: .utf8) else {
+        let stream = try FileDescriptor(duplicating: 0, path: "standard input")
+        var bytes: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 65_536)
+        while case let count = try piece.withUnsafeMutableBytes({ try stream.read(into: $0) }), count > 0 {
+            bytes += piece[..<count]
+        }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
             throw UsageError("The SQL text is not UTF-8.", hint: "Convert it, as with iconv -t utf-8.")
         }
         return text

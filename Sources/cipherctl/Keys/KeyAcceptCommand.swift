@@ -3,7 +3,7 @@ import KeyCustody
 
 /// `key accept STORE`: accepts a former sidecar that was put back on purpose.
 struct KeyAcceptCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key accept",
         summary: "accept a former sidecar that was put back, which opening refuses",

@@ -4,7 +4,7 @@ import StoreTools
 
 /// `key convert STORE --to slots|direct`: changes how the data key is kept.
 struct KeyConvertCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key convert",
         summary: "give a direct store key slots, or take them away",

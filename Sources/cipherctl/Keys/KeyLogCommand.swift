@@ -6,7 +6,6 @@ import StoreTools
 
 /// `key log STORE`: prints what happened to the keys of a store.
 struct KeyLogCommand: Command {
-    static let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key log",
         summary: "show what happened to the keys of a store, and check the log; exit code 65 when it was changed",
@@ -28,6 +27,7 @@ struct KeyLogCommand: Command {
 
     private let path: String
     private let acknowledges: Bool
+    var changesFiles: Bool { acknowledges }
 
     init(_ arguments: ParsedArguments) throws {
         path = arguments.operands[0]
@@ -55,8 +55,9 @@ struct KeyLogCommand: Command {
 
     private func verdict(_ audit: KeyLogAudit) -> [String] {
         if audit.entries.isEmpty && audit.problems.isEmpty { return ["the log is empty"] }
+        let lines = audit.entries.count == 1 ? "1 line" : "\(audit.entries.count) lines"
         return audit.acknowledged.map { "acknowledged: \($0)" } + audit.problems.map { "problem: \($0)" }
-            + [audit.problems.isEmpty ? "the chain of \(audit.entries.count) lines holds" : "the chain is broken"]
+            + [audit.problems.isEmpty ? "the chain of \(lines) holds" : "the chain is broken"]
     }
 
     private func line(_ entry: KeyLogEntry) -> String {

@@ -6,7 +6,7 @@ import StoreTools
 
 /// `key recovery STORE`: adds a random key to be printed and kept.
 struct KeyRecoveryCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key recovery",
         summary: "make a recovery key, show it once, and let it open the store",
@@ -46,7 +46,7 @@ struct KeyRecoveryCommand: Command {
         let recovery = try RecoveryKey.random()
         let sheet = RecoverySheet(recovery)
         // Printed before it opens anything: a key that could not be printed must not be added.
-        if !console.isJSON { sheet.announce(at: console) }
+        if !console.isJSON, !output.isFile { sheet.announce(at: console) }
         try output.print(json: json(sheet, access), lines: sheet.lines, at: console)
         if output.isTerminal, !console.isJSON, KeyOptions.canPrompt, !arguments.has("--yes") { try sheet.askBack() }
         let slot: KeySlot

@@ -2,7 +2,7 @@ import KeyCustody
 
 /// `key add STORE`: adds a key that opens a store.
 struct KeyAddCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key add",
         summary: "let another key open a store as well",
@@ -44,7 +44,7 @@ struct KeyAddCommand: Command {
 
 /// `key change STORE`: replaces a secret that opens a store.
 struct KeyChangeCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key change",
         summary: "give a key slot another passphrase or key",
@@ -105,7 +105,7 @@ extension KeyAccess {
 
 /// `key label STORE`: renames a keyslot.
 struct KeyLabelCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key label",
         summary: "call a key slot something else",
@@ -145,7 +145,7 @@ struct KeyLabelCommand: Command {
 
 /// `key remove STORE`: removes a secret that opens a store.
 struct KeyRemoveCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key remove",
         summary: "remove a key slot, so that its secret opens the store no longer",

@@ -18,6 +18,9 @@ struct SecretOutput {
         }
     }
 
+    /// Whether the key goes to a file of its own, and is not shown.
+    var isFile: Bool { path != nil }
+
     /// Whether the key is printed at a terminal, where it is visible.
     var isTerminal: Bool { path == nil && Terminal.isTerminal(1) }
 

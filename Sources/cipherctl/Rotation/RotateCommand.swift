@@ -7,7 +7,7 @@ import StoreTools
 
 /// `rotate STORE...`: gives stores a new data key and salt while all processes continue.
 struct RotateCommand: Command {
-    static let changesFiles = true
+    let changesFiles = true
     static let syntax = CommandSyntax(
         name: "rotate",
         summary: "encrypt stores in use with a new key, while everybody goes on",

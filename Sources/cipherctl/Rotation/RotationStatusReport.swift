@@ -54,8 +54,8 @@ struct RotationStatusReport {
         }
         return "\(path): a rotation \(to) was cut: "
             + (status.state == .switching
-                ? "--resume or the next opening for writing completes it; backup is one, too"
-                : "--resume completes it, --abort or the next opening for writing undoes it; backup is one, too")
+                ? "--resume or the next opening for writing completes it, and so does cipherctl backup"
+                : "--resume completes it, --abort or the next opening for writing undoes it, and so does cipherctl backup")
     }
 
     // MARK: For programs

@@ -22,10 +22,14 @@ struct ErrorReport {
         case let error as UsageError:
             (name, message, hint) = ("usage", error.message, error.hint)
         case let error as StoreError:
-            (name, message, hint) = (error.code.name, "\(error.what) \(error.why)", error.remedy)
+            (name, message, hint) = (
+                error.code.name, "\(error.what) \(error.why)", Self.inWordsOfCommands(error.remedy)
+            )
             if case .pageDamaged(let page) = error.code { add("page", .int(page)) }
         case let error as DatabaseError:
-            (name, message, hint) = ("sqlite", error.description, Self.hint(for: error))
+            (name, message, hint) = (
+                "sqlite", Self.inWordsOfCommands(error.description), Self.hint(for: error)
+            )
             add("sqlite_code", .int(error.resultCode.rawValue))
             add("sqlite_extended_code", .int(error.extendedResultCode.rawValue))
         case let error as SystemError:
@@ -36,6 +40,18 @@ struct ErrorReport {
         default:
             (name, message, hint) = ("failed", "\(error)", nil)
         }
+    }
+
+    /// What sentences of the library say to who writes Swift, and what a command line offers instead.
+    private static let wordsOfCommands = [
+        ("or set allowsUnencrypted = true to use it as it is", "or read it as it is with `sqlite3`"),
+        (", or StoreKeys.acceptSidecar", ""), (" or SharedStore.destroy(at:)", ""),
+        ("use usePassphrase or useRawKey", "see `cipherctl help keys`"),
+        ("vacuum(into:) and backup(to:) make encrypted ones", "`cipherctl backup` makes an encrypted copy"),
+    ]
+
+    private static func inWordsOfCommands(_ sentence: String) -> String {
+        wordsOfCommands.reduce(sentence) { $0.replacing($1.0, with: $1.1) }
     }
 
     /// For people.
@@ -82,7 +98,9 @@ struct ErrorReport {
         }
         if error.isReaderGone { return "Whoever read the output has ended; see what the command has done before." }
         if error.isPermission { return "Check owner and mode of the file and of its directory." }
-        return error.isNotFound ? "Check the path." : nil
+        if error.isNotFound { return "Check the path." }
+        return error.isInputOutput
+            ? "The disk or the filesystem failed, as the log of the system says; check it before anything else." : nil
     }
 }
 

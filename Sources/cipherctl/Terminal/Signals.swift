@@ -8,6 +8,22 @@ final class Interruption: Sendable {
 
     private init() { InterruptionSignals.begin() }
 
+    /// Lets a signal end the program at once, with exit code 130: for a command that has nothing to take back, wherever it
+    /// is, as in a statement of SQLite or in front of a reader that does not read.
+    static func endProgram(_ hint: String, isJSON: Bool) {
+        let report = ErrorReport(failure(hint: hint))
+        // A progress bar may be in the line.
+        let start = Terminal.isTerminal(2) ? "\r\u{1b}[K" : ""
+        InterruptionSignals.endProcess(
+            saying: isJSON ? report.json.text + "\n" : start + report.text, status: report.exitCode.rawValue)
+    }
+
+    private static func failure(hint: String) -> CommandFailure {
+        CommandFailure(
+            .interrupted, "interrupted", what: "The command was interrupted.", why: "A signal asked it to end.",
+            hint: hint)
+    }
+
     var isSet: Bool { InterruptionSignals.isRequested }
 
     /// Runs work that checks for a signal and then ends with `CancellationError`.
@@ -25,9 +41,7 @@ final class Interruption: Sendable {
     /// - Throws: ``CommandFailure`` with exit code 130 once a signal has arrived.
     func check() throws {
         guard isSet else { return }
-        throw CommandFailure(
-            .interrupted, "interrupted", what: "The command was interrupted.", why: "A signal asked it to end.",
-            hint: "Run it again; what it had begun was taken back.")
+        throw Self.failure(hint: "Run it again; what it had begun was taken back.")
     }
 }
 

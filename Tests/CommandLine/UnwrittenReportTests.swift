@@ -1,0 +1,42 @@
+import Foundation
+import TestKit
+import Testing
+
+/// Reports that standard output does not take.
+@Suite("cipherctl on a full standard output", .enabled(if: FileManager.default.fileExists(atPath: "/dev/full")))
+struct UnwrittenReportTests {
+    private let place: Workplace
+
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+    }
+
+    private func full(_ arguments: String...) throws -> CommandRun.Outcome {
+        try CommandRun(
+            #require(SystemProgram.find("sh")),
+            ["-c", "exec \"$0\" \"$@\" > /dev/full", Workplace.program().path] + arguments,
+            directory: place.folder.url.path
+        ).finish()
+    }
+
+    /// It said "Free space and try again; nothing was lost" with the file made, and trying again was refused.
+    @Test("an export that is made keeps its exit code, and its report goes to standard error")
+    func export() throws {
+        let words = ["--insecure-plaintext", "--raw-key-file", "raw.key"]
+        let outcome = try full("export", "s.db", "p.db", words[0], words[1], words[2])
+        #expect(outcome.status == 0 && outcome.errors.contains("exported"), "\(outcome.errors)")
+        #expect(place.exists("p.db"))
+        let json = try full("export", "s.db", "q.db", words[0], words[1], words[2], "--json")
+        #expect(json.status == 74 && json.errorJSON["code"] as? String == "reportLost", "\(json.errors)")
+        #expect(place.exists("q.db"))
+    }
+
+    /// Whoever checks a chain of hashes must not take an answer for good that was never written.
+    @Test("a key log that could not be shown is an error, and one that was acknowledged is not")
+    func keyLog() throws {
+        let outcome = try full("key", "log", "s.db")
+        #expect(outcome.status == 74, "\(outcome.errors)")
+        #expect(try full("key", "log", "s.db", "--acknowledge").status == 0)
+    }
+}
