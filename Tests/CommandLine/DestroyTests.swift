@@ -79,7 +79,7 @@ struct DestroyTests {
             shell.send(SIGKILL)
             // What the shell started lives on without it, and Foundation does not collect the shell while it does: Swift
             // Testing would then wait for ever for the next test that runs in a process of its own.
-            close(open(place.path("fifo"), O_WRONLY | O_NONBLOCK))
+            try? FileHandle(forWritingAtPath: place.path("fifo"))?.close()
             _ = shell.finish()
         }
         try #require(waitUntil { place.exists("ready") })
