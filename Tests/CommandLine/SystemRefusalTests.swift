@@ -12,6 +12,30 @@ struct SystemRefusalTests {
         try place.makePlain("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
     }
 
+    #if os(Linux)
+        /// Every failure of mkdir was "Permission denied" (77).
+        @Test(
+            "a folder that cannot be made is what the system says",
+            arguments: [ENOSPC, EIO, EDQUOT, EROFS, EACCES])
+        func folder(errorNumber: Int32) throws {
+            let status: Int32 = [EROFS, EACCES].contains(errorNumber) ? 77 : 74
+            try place.makeStore()
+            let commands = [
+                ["import", place.path("plain.db"), place.path("new.db")],
+                ["export", place.path("s.db"), place.path("out.db"), "--insecure-plaintext"],
+                ["backup", place.path("s.db"), place.path("b")],
+            ]
+            for command in commands {
+                let run = try place.run(
+                    command + ["--json", "--raw-key-file", place.key],
+                    failing: CallFault(kinds: "mkdir", error: errorNumber), at: 1)
+                #expect(run.wasHit, "\(command)")
+                #expect(run.outcome.errorJSON["errno"] as? Int == Int(errorNumber), "\(run.outcome.errors)")
+                #expect(run.outcome.status == status, "\(run.outcome.errors)")
+            }
+        }
+    #endif
+
     @Test(
         "a name that is too long is refused as that, and leaves nothing",
         arguments: ["create", "import", "sql", "destroy"])

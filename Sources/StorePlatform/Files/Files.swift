@@ -234,7 +234,7 @@ package enum Files {
     /// The failure of a filesystem that has not enough room for what is about to be written there.
     package static func noSpace(at directory: String, freeBytes: Int, neededBytes: Int) -> SystemError {
         SystemError(
-            call: "statvfs", path: directory, errorNumber: ENOSPC,
+            call: "write", path: directory, errorNumber: ENOSPC,
             detail: "\(neededBytes) bytes are needed, \(freeBytes) are free; nothing was written")
     }
 }
