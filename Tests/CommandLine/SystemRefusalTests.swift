@@ -36,6 +36,20 @@ struct SystemRefusalTests {
         }
     #endif
 
+    @Test("an umask that takes everything away leaves a backup that its owner can read")
+    func umask() throws {
+        try place.makeStore()
+        let outcome = try CommandRun(
+            #require(SystemProgram.find("sh")),
+            ["-c", "umask 0777; exec \"$0\" \"$@\"", Workplace.program().path, "backup", "s.db", "b"]
+                + ["--raw-key-file", place.key],
+            directory: place.folder.url.path
+        ).finish()
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        let mode = try FileManager.default.attributesOfItem(atPath: place.path("b"))[.posixPermissions] as? Int
+        #expect(mode == 0o700)
+    }
+
     @Test(
         "a name that is too long is refused as that, and leaves nothing",
         arguments: ["create", "import", "sql", "destroy"])

@@ -125,8 +125,8 @@ package struct KeyAdministration: Sendable {
             return nil
         } catch {
             guard isInPlace else { throw error }
-            // What fails once may succeed the next time.
-            if files.content(of: .backup) != bytes { try? files.write(bytes, to: .backup) }
+            // What fails once may succeed the next time: then only the name of the main copy can be in doubt.
+            if (try? complete(bytes, removesSecrets)) != nil, isSynchronized { return nil }
             // What cannot be written can be removed, also on a full disk.
             if removesSecrets && files.content(of: .backup) != bytes { try? Files.remove(files.backupPath) }
             let formerCopies = removesSecrets ? files.copiesBesideMain(otherThan: bytes) : []
@@ -134,6 +134,12 @@ package struct KeyAdministration: Sendable {
             onNotice?("the keys of \"\(databasePath)\" were changed, but " + doubt(error, isSynchronized, bytes))
             return nil
         }
+    }
+
+    /// What follows the main copy.
+    private func complete(_ bytes: [UInt8], _ removesSecrets: Bool) throws {
+        try files.write(bytes, to: .backup)
+        if removesSecrets { try files.removeFormerCopies() }
     }
 
     /// What is not certain of a change whose main copy is in its place.

@@ -102,6 +102,8 @@ package enum Files {
     /// Makes a folder that is its owner's alone; it must not exist.
     package static func makeDirectory(_ path: String) throws(SystemError) {
         guard mkdir(path, 0o700) == 0 else { throw SystemError("mkdir", path) }
+        // The umask can only have taken rights away from its owner.
+        _ = chmod(path, 0o700)
     }
 
     /// Makes an empty file without opening it, or leaves the one that is there alone. For databases: closing a descriptor of
