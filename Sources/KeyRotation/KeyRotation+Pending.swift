@@ -1,6 +1,7 @@
 import CipherDatabase
 import CipherStore
 import KeyCustody
+import PageFormat
 import RotationCore
 import StorePlatform
 import StoreSharing
@@ -85,20 +86,20 @@ extension KeyRotation {
 
     /// How far a rotation is, or whether one was cut; needs no key, and nothing of what it tells is authenticated.
     ///
-    /// - Throws: `StoreError` `noSuchStore`, `sidecarDamaged`; `SystemError`.
+    /// - Throws: `StoreError` `noSuchStore`, `databaseMissing`, `notEncrypted`, `saltMissing`, `sidecarDamaged`; `SystemError`.
     public static func status(of path: String) throws -> RotationStatus {
         let paths = StorePaths(path)
-        guard let bytes = try Files.byteCount(paths.database) else {
+        guard try Files.kind(paths.database) == .regular, let bytes = try Files.byteCount(paths.database) else {
+            if let reason = try MissingDatabase.reason(paths) { throw reason }
+            let isThere = try Files.kind(paths.database) != nil
             throw StoreError(
-                .noSuchStore, what: "There is no store at \"\(path)\".", why: "There is no such file.",
-                remedy: "Check the path.")
+                .noSuchStore, what: "There is no store at \"\(path)\".",
+                why: isThere ? "What is there is no file." : "There is no such file.", remedy: "Check the path.")
         }
         let copies = SidecarFiles(databasePath: paths.database).read()
         let sidecars = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
         guard let sidecar = sidecars.max(by: { $0.generation < $1.generation }) else {
-            throw StoreError(
-                .sidecarDamaged, what: "\"\(path)\" has no sidecar that can be read.",
-                why: "Both copies are missing or damaged.", remedy: "Restore it from a backup of the store.")
+            throw try reasonUnreadable(copies, paths)
         }
         var isRunning = false
         if Files.exists(paths.lock) {
@@ -109,6 +110,34 @@ extension KeyRotation {
             epoch: sidecar.epoch, databaseBytes: bytes,
             copyBytes: try Files.byteCount(paths.rotationCopy),
             logBytes: try Files.byteCount(paths.wal) ?? 0)
+    }
+
+    /// Why neither copy of a sidecar can be read.
+    private static func reasonUnreadable(_ copies: SidecarCopies, _ paths: StorePaths) throws -> any Error {
+        for copy in SidecarCopy.allCases {
+            if case .unreadable(let failure) = copies[copy] { return failure }
+        }
+        if let interrupted = CutRestoration.error(.saltMissing, paths) { return interrupted }
+        guard copies.areAbsent else {
+            return StoreError(
+                .sidecarDamaged, what: "\"\(paths.database)\" has no sidecar that can be read.",
+                why: "Both copies are missing or damaged.", remedy: "Restore it from a backup of the store.")
+        }
+        let file = try LiveFiles.descriptor(of: paths.database)
+        var first = [UInt8](repeating: 0, count: 4096)
+        let count = try first.withUnsafeMutableBytes { try file.read(at: 0, into: $0) }
+        let header = DatabaseHeader.examine(
+            Array(first.prefix(count)), fileBytes: try file.status().byteCount, settings: nil)
+        guard case .plainSQLite = header else {
+            return StoreError(
+                .saltMissing, what: "\"\(paths.database)\" has no sidecar.", why: "No copy of it is there.",
+                remedy: "Put the sidecar back, from a backup of the store if need be. A file that never was a store is "
+                    + "adopted with `cipherctl adopt`.")
+        }
+        return StoreError(
+            .notEncrypted, what: "\"\(paths.database)\" is a plain SQLite database.",
+            why: "Its pages are readable without any key.",
+            remedy: "Encrypt it into a new store with `cipherctl import`.")
     }
 
     // MARK: Steps

@@ -132,10 +132,11 @@ extension StoreError {
     }
 
     static func slotsWouldBeDropped(_ path: String, _ slots: [UInt64]) -> StoreError {
-        StoreError(
+        let numbers = slots.map(String.init).joined(separator: ", ")
+        return StoreError(
             .aimConflict, what: "\"\(path)\" was not rotated: some key slots cannot be kept.",
-            why: "A new master key can only be wrapped for a secret that is at hand, and those of the slots "
-                + "\(slots.map(String.init).joined(separator: ", ")) are not.",
+            why: "A new master key can only be wrapped for a secret that is at hand, and "
+                + (slots.count == 1 ? "that of slot \(slots[0]) is" : "those of the slots \(numbers) are") + " not.",
             remedy: "Give their keys as well, or say that they are to be dropped. Nothing was changed.")
     }
 

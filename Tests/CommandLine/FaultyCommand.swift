@@ -5,7 +5,7 @@ import Testing
 /// Calls to the system that fail while a program runs: in its own files, in the libraries', in SQLite's. Linux only.
 struct CallFault: CustomStringConvertible, Sendable {
     /// What kinds of calls are counted: `open`, `write`, `sync`, `truncate`, `name` (rename and link, by the new name),
-    /// `unlink`, `read`.
+    /// `unlink`, `read`, `mkdir`.
     var kinds = "open,write,sync,truncate,name,unlink"
     var error = EIO
     /// Whether all later calls fail as well.

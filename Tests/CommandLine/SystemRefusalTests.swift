@@ -12,6 +12,44 @@ struct SystemRefusalTests {
         try place.makePlain("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
     }
 
+    #if os(Linux)
+        /// Every failure of mkdir was "Permission denied" (77).
+        @Test(
+            "a folder that cannot be made is what the system says",
+            arguments: [ENOSPC, EIO, EDQUOT, EROFS, EACCES])
+        func folder(errorNumber: Int32) throws {
+            let status: Int32 = [EROFS, EACCES].contains(errorNumber) ? 77 : 74
+            try place.makeStore()
+            let commands = [
+                ["import", place.path("plain.db"), place.path("new.db")],
+                ["export", place.path("s.db"), place.path("out.db"), "--insecure-plaintext"],
+                ["backup", place.path("s.db"), place.path("b")],
+            ]
+            for command in commands {
+                let run = try place.run(
+                    command + ["--json", "--raw-key-file", place.key],
+                    failing: CallFault(kinds: "mkdir", error: errorNumber), at: 1)
+                #expect(run.wasHit, "\(command)")
+                #expect(run.outcome.errorJSON["errno"] as? Int == Int(errorNumber), "\(run.outcome.errors)")
+                #expect(run.outcome.status == status, "\(run.outcome.errors)")
+            }
+        }
+    #endif
+
+    @Test("an umask that takes everything away leaves a backup that its owner can read")
+    func umask() throws {
+        try place.makeStore()
+        let outcome = try CommandRun(
+            #require(SystemProgram.find("sh")),
+            ["-c", "umask 0777; exec \"$0\" \"$@\"", Workplace.program().path, "backup", "s.db", "b"]
+                + ["--raw-key-file", place.key],
+            directory: place.folder.url.path
+        ).finish()
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        let mode = try FileManager.default.attributesOfItem(atPath: place.path("b"))[.posixPermissions] as? Int
+        #expect(mode == 0o700)
+    }
+
     @Test(
         "a name that is too long is refused as that, and leaves nothing",
         arguments: ["create", "import", "sql", "destroy"])

@@ -23,7 +23,7 @@ package enum CutRestoration {
     ///
     /// - Parameter code: How it showed.
     /// - Returns: nil when there is no trace of a restoration.
-    static func error(_ code: StoreError.Code, _ paths: StorePaths) -> StoreError? {
+    package static func error(_ code: StoreError.Code, _ paths: StorePaths) -> StoreError? {
         guard let folder = (try? folder(of: paths)) ?? nil else { return nil }
         return StoreError(
             code, what: "\"\(paths.database)\" cannot be opened: a restoration of it was cut short, or is under way.",

@@ -11,9 +11,19 @@ package enum MissingDatabase {
     package static func reason(_ paths: StorePaths) throws(SystemError) -> StoreError? {
         if let error = try interruptedDestruction(paths) { return error }
         guard try Files.kind(paths.database) == nil else { return nil }
+        return isAnnouncedComplete(paths) ? gone(paths) : nil
+    }
+
+    /// What to say of a database that has lost its content; nil where it has a byte, or was never completed.
+    package static func emptied(_ paths: StorePaths) throws(SystemError) -> StoreError? {
+        guard try Files.byteCount(paths.database) == 0, isAnnouncedComplete(paths) else { return nil }
+        return FileDiagnosis.emptyFile(paths.database)
+    }
+
+    /// Whether a sidecar says that the store was completed.
+    private static func isAnnouncedComplete(_ paths: StorePaths) -> Bool {
         let copies = SidecarFiles(databasePath: paths.database).read()
-        let states = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.state }
-        return states.contains { $0 != .creating } ? gone(paths) : nil
+        return SidecarCopy.allCases.contains { copies[$0].parsed.map { $0.claimed.state != .creating } ?? false }
     }
 
     /// What to say of a store whose destruction has begun and was not completed; nil where none has.

@@ -35,13 +35,15 @@ struct StoreRestoration {
         let former = FormerFiles(paths: paths, newSidecar: try verified.sidecar.encoded(keys: verified.keys))
         try requireFree(former)
         let reference = try Files.kind(paths.database) == .regular ? paths.database : bundle.databasePath
+        let isPlaceNew = try !Files.entryExists(paths.lock)
         let file = try LockFile(path: paths.lock, likeFile: reference)
         let deadline = ContinuousClock.now + Limits.restorationWait
         // Key changes, rotations and other restorations are locked out all the time, openings only at the end.
         let admin = try file.lock(.admin, .exclusive, deadline: deadline, isCancelled: watch.isCancelled)
         defer { admin.release() }
-        try copy(verified, likeFile: reference)
         var isDone = false
+        defer { if !isDone, isPlaceNew { removeLock(file) } }
+        try copy(verified, likeFile: reference)
         defer { if !isDone { try? Files.remove(paths.restoring) } }
         CrashPoint.reach(.restorePrepared)
         let (folder, failure) = try exchange(verified, former, file)
@@ -66,6 +68,17 @@ struct StoreRestoration {
         guard let other = former.first, !former.contains(id) else { return nil }
         return "\"\(paths.database)\" was another store (\(other)) than that of the backup (\(id)): its files are kept "
             + "in \"\(folder)\"."
+    }
+
+    /// Removes the lock file that a restoration has made which failed, unless somebody uses the place by now.
+    private func removeLock(_ file: LockFile) {
+        guard let opening = try? file.tryLock(.opening, .exclusive) else { return }
+        defer { opening.release() }
+        guard let lease = try? file.tryLock(.lease, .exclusive) else { return }
+        defer { lease.release() }
+        let parts = [paths.database, paths.sidecar, paths.sidecarBackup]
+        guard parts.allSatisfy({ (try? Files.entryExists($0)) == false }) else { return }
+        _ = try? file.removeUnlessCoordinated()
     }
 
     // MARK: Steps

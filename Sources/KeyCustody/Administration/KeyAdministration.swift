@@ -118,40 +118,67 @@ package struct KeyAdministration: Sendable {
     /// - Returns: An error to be thrown when all else is done: a former secret is still there.
     /// - Throws: What kept the version from being written; nothing was changed unless the error says otherwise.
     private func write(_ bytes: [UInt8], _ removesSecrets: Bool) throws -> StoreError? {
-        var isInPlace = false
+        var (isInPlace, isSynchronized) = (false, false)
         do {
-            try put(bytes) { isInPlace = true }
+            try put(bytes, didReplaceMain: { isInPlace = true }, didSynchronizeMain: { isSynchronized = true })
             if removesSecrets { try files.removeFormerCopies() }
             return nil
         } catch {
             guard isInPlace else { throw error }
+            // What fails once may succeed the next time: then only the name of the main copy can be in doubt.
+            if (try? complete(bytes, removesSecrets)) != nil, isSynchronized { return nil }
             // What cannot be written can be removed, also on a full disk.
             if removesSecrets && files.content(of: .backup) != bytes { try? Files.remove(files.backupPath) }
             let formerCopies = removesSecrets ? files.copiesBesideMain(otherThan: bytes) : []
             guard formerCopies.isEmpty else { return leftBehind(formerCopies, error) }
-            onNotice?(
-                "the keys of \"\(databasePath)\" were changed, but \"\(files.backupPath)\" could not be written "
-                    + "(\(error)): the next opening for writing makes it anew")
+            onNotice?("the keys of \"\(databasePath)\" were changed, but " + doubt(error, isSynchronized, bytes))
             return nil
         }
     }
 
+    /// What follows the main copy.
+    private func complete(_ bytes: [UInt8], _ removesSecrets: Bool) throws {
+        try files.write(bytes, to: .backup)
+        if removesSecrets { try files.removeFormerCopies() }
+    }
+
+    /// What is not certain of a change whose main copy is in its place.
+    private func doubt(_ error: any Error, _ isSynchronized: Bool, _ bytes: [UInt8]) -> String {
+        if !isSynchronized {
+            return
+                "the system did not confirm that this is on the disk (\(error)): the former keys may be in force again after"
+                + " a power failure; keep both keys until the disk was checked and, after a restart, "
+                + "`cipherctl key test` has shown which of them opens the store"
+        }
+        if files.content(of: .backup) != bytes {
+            return "\"\(files.backupPath)\" could not be written (\(error)): the next opening for writing makes it anew"
+        }
+        return
+            "the system did not confirm what followed (\(error)): after a power failure a former copy of the sidecar may"
+            + " be beside the new one, and the next opening for writing replaces it"
+    }
+
     /// Writes both copies.
     ///
-    /// - Parameter didReplaceMain: Called when the main copy is in its place, once or twice.
-    private func put(_ bytes: [UInt8], didReplaceMain: () -> Void) throws {
+    /// - Parameters:
+    ///   - didReplaceMain: Called when the main copy is in its place, once or twice.
+    ///   - didSynchronizeMain: Called when its name is on the disk.
+    private func put(_ bytes: [UInt8], didReplaceMain: () -> Void, didSynchronizeMain: () -> Void) throws {
         var isInPlace = false
         do {
-            try files.write(bytes) {
-                isInPlace = true
-                didReplaceMain()
-            }
+            try files.write(
+                bytes,
+                didReplaceMain: {
+                    isInPlace = true
+                    didReplaceMain()
+                }, didSynchronizeMain: didSynchronizeMain)
         } catch {
             if isInPlace { throw error }
             // A rename may have been done although it failed: a network filesystem can lose the answer.
             try requireInPlace(bytes, after: error)
             didReplaceMain()
             try Files.synchronize(directory: Files.directory(of: databasePath))
+            didSynchronizeMain()
             try files.write(bytes, to: .backup)
         }
     }

@@ -109,9 +109,14 @@ package struct SidecarFiles: Sendable {
 
     /// Makes bytes, which are a sidecar, durable in both files, the main copy first.
     ///
-    /// - Parameter didReplaceMain: Called when the main copy is in place: from then on the change has happened.
-    func write(_ bytes: [UInt8], didReplaceMain: () -> Void = {}) throws(SystemError) {
+    /// - Parameters:
+    ///   - didReplaceMain: Called when the main copy is in place: from then on the change has happened.
+    ///   - didSynchronizeMain: Called when its name is on the disk as well.
+    func write(
+        _ bytes: [UInt8], didReplaceMain: () -> Void = {}, didSynchronizeMain: () -> Void = {}
+    ) throws(SystemError) {
         try AtomicFile.write(bytes, to: mainPath, likeFile: modelPath, didReplace: didReplaceMain)
+        didSynchronizeMain()
         CrashPoint.reach(.sidecarMainWritten)
         try write(bytes, to: .backup)
         CrashPoint.reach(.sidecarWritten)

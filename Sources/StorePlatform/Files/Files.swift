@@ -104,6 +104,8 @@ package enum Files {
     /// Creates a folder that is its owner's alone; it must not exist.
     package static func makeDirectory(_ path: String) throws(SystemError) {
         guard mkdir(path, 0o700) == 0 else { throw SystemError("mkdir", path) }
+        // The umask can only have taken rights away from its owner.
+        _ = chmod(path, 0o700)
     }
 
     /// Creates an empty file without opening it, or keeps the one that exists unchanged. For databases: closing a
@@ -236,7 +238,7 @@ package enum Files {
     /// The error of a filesystem without enough space for what is about to be written there.
     package static func noSpace(at directory: String, freeBytes: Int, neededBytes: Int) -> SystemError {
         SystemError(
-            call: "statvfs", path: directory, errorNumber: ENOSPC,
+            call: "write", path: directory, errorNumber: ENOSPC,
             detail: "\(neededBytes) bytes are needed, \(freeBytes) are free; nothing was written")
     }
 }

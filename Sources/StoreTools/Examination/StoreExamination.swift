@@ -57,7 +57,12 @@ public struct StoreExamination: StoreTool {
             if let warning = source.warning { findings.append(Finding(.risk, "keySource", warning)) }
             // A refused key file, or a wrong key, is a finding, and the rest is examined all the same.
             do {
-                try status.authenticate(StoreOpening.sidecar(path, key.read(source), onNotice: run.notice))
+                // Parts of two stores are there after an interrupted restoration: no key fits both.
+                if status.interruptedRestoration != nil {
+                    _ = try key.read(source)
+                } else {
+                    try status.authenticate(StoreOpening.sidecar(path, key.read(source), onNotice: run.notice))
+                }
             } catch let error as StoreError {
                 if !findings.contains(where: { $0.severity == .problem }) {
                     findings.append(
@@ -84,7 +89,9 @@ private struct StoreCheckup {
     func findings() -> [Finding] {
         let found =
             library() + place() + state() + keys() + log() + users() + FilePermissions(paths: paths).findings()
-            + StrayFiles(paths: paths, isRotating: isRotating).findings()
+            + StrayFiles(
+                paths: paths, isRotating: isRotating, interruptedRestoration: status.interruptedRestoration
+            ).findings()
         return Finding.Severity.allCases.flatMap { severity in found.filter { $0.severity == severity } }
     }
 
@@ -124,6 +131,7 @@ private struct StoreCheckup {
 
     /// The state of file and sidecar, according to `status`.
     private func state() -> [Finding] {
+        if let folder = status.interruptedRestoration { return [.restorationInterrupted(status.path, folder)] }
         if let sidecar = status.sidecar, sidecar.state == .creating, case .opaque = status.verdict {
             return [
                 Finding(
@@ -145,7 +153,7 @@ private struct StoreCheckup {
 
     /// What the sidecar contains about the keys.
     private func keys() -> [Finding] {
-        guard let slotted = status.sidecar?.slotted else { return [] }
+        guard status.interruptedRestoration == nil, let slotted = status.sidecar?.slotted else { return [] }
         var findings: [Finding] = []
         if slotted.dataKey.origin == .direct {
             findings.append(
@@ -162,8 +170,15 @@ private struct StoreCheckup {
     }
 
     private func log() -> [Finding] {
-        // A backup is read without both, and without a lock.
-        if status.backup != nil { return [] }
+        // A backup is read without both, and without a lock. Nobody opens a store whose restoration was interrupted.
+        if status.backup != nil || status.interruptedRestoration != nil { return [] }
+        let note = status.walNote.map {
+            Finding(.note, "logWithoutContent", $0, remedy: "compare with the last backup: cipherctl backup verify")
+        }
+        return [note].compactMap(\.self) + logFiles()
+    }
+
+    private func logFiles() -> [Finding] {
         let missing = [paths.wal, paths.sharedMemory].filter { !Files.exists($0) }
         if missing.isEmpty { return lockFile() }
         let names = missing.map { "\"\(Files.name(of: $0))\"" }.joined(separator: " and ")

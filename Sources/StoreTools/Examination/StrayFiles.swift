@@ -9,11 +9,14 @@ struct StrayFiles {
     let paths: StorePaths
     /// Whether a rotation is pending or at work.
     var isRotating = false
+    /// The folder with the files of the store that an interrupted restoration was replacing: nothing may be removed then.
+    var interruptedRestoration: String?
 
     func findings() -> [Finding] {
         let name = Files.name(of: paths.database)
         let names = ((try? Files.names(inDirectory: Files.directory(of: paths.database))) ?? []).sorted()
-        return unfinishedWork() + rotationCopy()
+        let copy = isRotating || interruptedRestoration != nil ? [] : rotationCopy()
+        return unfinishedWork() + copy
             + names.filter { $0.hasPrefix(name) }.compactMap { finding(String($0.dropFirst(name.count)), name: $0) }
     }
 
@@ -36,6 +39,10 @@ struct StrayFiles {
                 remedy: "nothing: a later change of the sidecar removes it; or remove it yourself")
         }
         if ending == "-destroying" { return destroyedDatabase(name) }
+        // Reported as a whole: the database in that folder is the one at the place, and the rest may be there alone.
+        if let interruptedRestoration, ending == "-restoring" || name == Files.name(of: interruptedRestoration) {
+            return nil
+        }
         if ending == "-restoring" {
             return Finding(
                 .risk, "restorationCut", "\"\(name)\" was left by a restoration that is running or was killed",
@@ -78,7 +85,6 @@ struct StrayFiles {
                     remedy: "look what it is, and move it away")
             ]
         case .copy:
-            if isRotating { return [] }
             return [
                 Finding(
                     .risk, "rotationCopy", "\"\(name)\" was left by a rotation: an opening for writing removes it",

@@ -92,7 +92,10 @@ package enum StoreOpening {
     }
 
     package static func noSuchStore(_ path: String) -> StoreError {
-        if let reason = (try? MissingDatabase.reason(StorePaths(path))) ?? nil { return reason }
+        let paths = StorePaths(path)
+        if let reason = (try? MissingDatabase.reason(paths)) ?? nil { return reason }
+        if let interrupted = CutRestoration.error(.saltMissing, paths) { return interrupted }
+        if let emptied = (try? MissingDatabase.emptied(paths)) ?? nil { return emptied }
         let why =
             switch try? Files.kind(path) {
             case .regular: "Its creation has begun but was not completed."

@@ -31,7 +31,8 @@ package struct KeyHealth: Sendable {
         do {
             let audit = try log.verify()
             backupVerified = audit.lastTime(of: .backupVerified)
-            logProblems = audit.problems.map { "the key log was changed: \($0)" }
+            let problems = Self.summary(audit.problems.map(\.description))
+            logProblems = problems.map { ["the key log was changed: \($0)"] } ?? []
             logNotes = [sidecar.flatMap { audit.note(onEpoch: $0.epoch) }].compactMap(\.self)
             isLogMissing = audit.entries.isEmpty && audit.problems.isEmpty
             lastLogged = audit.entries.last?.time
@@ -45,6 +46,12 @@ package struct KeyHealth: Sendable {
             lastLogged = nil
             keyCreated = sidecar?.slotted?.dataKey.created
         }
+    }
+
+    /// The first of several problems, and how many more there are: `cipherctl key log` lists them.
+    private static func summary(_ problems: [String]) -> String? {
+        guard let first = problems.first else { return nil }
+        return problems.count == 1 ? first : "\(first), and \(problems.count - 1) more"
     }
 
     /// Seconds since the data key was made; nil when that is unknown, or in the future.

@@ -37,7 +37,8 @@ public struct StoreStatus: StoreTool {
     /// - Throws: `StoreError` `noSuchStore`; with a key `wrongKey`, `sidecarDamaged` or `sidecarForged`; `SystemError`.
     public func perform(_ run: ToolRun) throws -> Report {
         var report = try Report(path)
-        if let key {
+        // Parts of two stores are there then: no key fits both.
+        if let key, report.interruptedRestoration == nil {
             try report.authenticate(StoreOpening.sidecar(path, key.unlocked(), onNotice: run.notice))
         }
         if let finding = report.age?.finding, finding.needsAttention { report.take([finding]) }
@@ -90,6 +91,12 @@ public struct StoreStatus: StoreTool {
         public let logReaders: [LogReader]
         /// Pages at the last commit, according to header and WAL.
         public let pages: Int
+        /// Pages that header and WAL count and that are in neither; 0 for a whole database.
+        let missingPages: Int
+        /// Whether the WAL has bytes of which nothing counts.
+        package let isWALWithoutContent: Bool
+        /// The folder with the files of the store that an interrupted restoration was replacing; nil where there is none.
+        let interruptedRestoration: String?
         let verdict: HeaderVerdict
         /// Whether a process has the store open as a shared store; nil when that cannot be determined.
         let isLeased: Bool?
@@ -155,11 +162,14 @@ extension StoreStatus.Report {
         sidecar = read.newestClaimed
         let first = try RawFile(path).bytes(at: 0, count: 4096)
         verdict = DatabaseHeader.examine(first, fileBytes: fileBytes, settings: sidecar?.settings)
-        let log = try Self.log(path)
+        let log = try WALContent(of: path)
         walBytes = log.bytes
         walFrames = Int(log.scan?.committedFrames ?? 0)
-        let pagesByLog = Int(log.scan?.databasePages ?? 0)
-        pages = pagesByLog > 0 ? pagesByLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
+        pages = log.pages(first)
+        isWALWithoutContent = try log.hasNothing && WALContent.recheck { try WALContent(of: path).hasNothing }
+        let pageBytes = sidecar?.settings.pageBytes
+        missingPages = try WALContent.missingPages(of: path, pageBytes: pageBytes)
+        interruptedRestoration = (try? CutRestoration.folder(of: StorePaths(path))) ?? nil
         let index = Self.index(path)
         copiedFrames = index.map { Int($0.checkpointedFrames) }
         logReaders = index.map { LogReader.blocking($0, sharedMemory: StorePaths(path).sharedMemory) } ?? []
@@ -167,13 +177,6 @@ extension StoreStatus.Report {
         holders = try? StoreHolders(of: path)
         keyHealth = KeyHealth(StorePaths(path), sidecar)
         findRisks()
-    }
-
-    private static func log(_ path: String) throws -> (bytes: Int, scan: WALScan?) {
-        let wal = StorePaths(path).wal
-        guard let bytes = try Files.byteCount(wal), bytes > 0 else { return (0, nil) }
-        let file = try RawFile(wal: wal)
-        return (bytes, try WALScan.scan(fileBytes: bytes) { try file.read(at: $0, into: $1) })
     }
 
     /// The header of the wal-index, which is valid only while a process has it open.
@@ -275,10 +278,16 @@ extension StoreStatus.Report {
     }
 
     private mutating func findRisks() {
+        if let interruptedRestoration {
+            // What is there belongs to two stores, and says nothing of either.
+            attention = [Finding.restorationInterrupted(path, interruptedRestoration).text]
+            return
+        }
+        let isMendable = copies.contains { $0.state == "ok" }
         for copy in copies where copy.state != "ok" && !(backup != nil && copy.copy == .backup) {
             attention.append(
-                "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " ")): an opening for "
-                    + "writing mends what can be mended")
+                "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " "))"
+                    + (isMendable ? ": an opening for writing makes it anew from the other one" : ""))
         }
         switch sidecar?.state {
         case .creating: attention.append(interruptedCreation)
@@ -297,6 +306,12 @@ extension StoreStatus.Report {
         case .opaque where sidecar?.state == .creating: break
         case .tooShort, .opaque: attention.append("the file has not the header of a store")
         }
+        if missingPages > 0 {
+            let count = missingPages == 1 ? "1 page is" : "\(missingPages) pages are"
+            attention.append(
+                "\(count) missing from the end of the file, and not in the write-ahead log: restore the store from a backup"
+            )
+        }
         if let holders { attention += Self.attention(to: holders) }
         if !filesystem.isSafeForSharedWAL { attention.append("stores are not safe on \(filesystem.name)") }
         if walBytes > Limits.largeWALBytes {
@@ -305,6 +320,94 @@ extension StoreStatus.Report {
                 "the write-ahead log has \(walBytes >> 20) MiB"
                     + (readers.isEmpty ? "" : ", and cannot shrink while these read at an old moment: \(readers)"))
         }
+    }
+}
+
+/// What the WAL of a store has that counts.
+private struct WALContent {
+    let bytes: Int
+    /// nil where SQLite would not use the header of the WAL.
+    let scan: WALScan?
+
+    /// - Throws: `SystemError`.
+    init(of path: String) throws {
+        let wal = StorePaths(path).wal
+        guard let bytes = try Files.byteCount(wal), bytes > 0 else {
+            (self.bytes, scan) = (0, nil)
+            return
+        }
+        let file = try RawFile(wal: wal)
+        self.bytes = bytes
+        scan = try WALScan.scan(fileBytes: bytes) { try file.read(at: $0, into: $1) }
+    }
+
+    /// Whether there are bytes, and no frame among them that was ever written whole.
+    var hasNothing: Bool { bytes > 0 && (scan.map { $0.committedFrames + $0.uncommittedFrames } ?? 0) == 0 }
+
+    /// Pages at the last commit.
+    ///
+    /// - Parameter first: The first bytes of the database file.
+    func pages(_ first: [UInt8]) -> Int {
+        let inLog = Int(scan?.databasePages ?? 0)
+        return inLog > 0 ? inLog : Int(DatabaseHeader(first)?.pageCount ?? 0)
+    }
+
+    /// Pages of the database that are neither in the file nor in the WAL.
+    ///
+    /// - Parameter pageBytes: nil where nobody knows it: then none is missed.
+    static func missingPages(of path: String, pageBytes: Int?) throws -> Int {
+        guard let pageBytes else { return 0 }
+        var missing = 0
+        _ = try recheck {
+            let first = try RawFile(path).bytes(at: 0, count: DatabaseHeader.headerBytes)
+            let log = try WALContent(of: path)
+            let bytes = try Files.byteCount(path) ?? 0
+            let inFile = bytes / pageBytes
+            let pages = log.pages(first)
+            // What a header promises that is wrong can be billions: counted, not listed.
+            let inLog = log.scan?.lastFrames.keys.count { Int($0) > inFile && Int($0) <= pages } ?? 0
+            // An empty file is reported as such.
+            missing = bytes == 0 ? 0 : max(0, pages - inFile - inLog)
+            return missing > 0
+        }
+        return missing
+    }
+
+    /// Whether something holds again and again: a writer or a checkpoint may be at work.
+    static func recheck(_ isSo: () throws -> Bool) throws -> Bool {
+        let deadline = ContinuousClock.now + Limits.recheckTime
+        while try isSo() {
+            if ContinuousClock.now >= deadline { return true }
+            Pause.sleep(for: Limits.recheckPause)
+        }
+        return false
+    }
+
+    /// What to say of a WAL that has nothing.
+    static let note =
+        "the write-ahead log has bytes none of which counts: commits that were in it and not yet in the database file are "
+        + "lost if it was damaged"
+}
+
+extension StoreStatus.Report {
+    /// What to say of a WAL with bytes of which none counts; nil for any other.
+    package var walNote: String? { isWALWithoutContent ? WALContent.note : nil }
+
+    /// The same of the store at a path.
+    static func walNote(_ path: String) throws -> String? {
+        try WALContent.recheck { try WALContent(of: path).hasNothing } ? WALContent.note : nil
+    }
+}
+
+extension Finding {
+    /// A store of which nothing may be removed, and that nobody opens.
+    static func restorationInterrupted(_ path: String, _ folder: String) -> Finding {
+        Finding(
+            .problem, "restorationInterrupted",
+            "a restoration was interrupted: nobody can open the store until it is run again",
+            remedy: "run it again, which goes on from there: `cipherctl restore DIR \(path) --replace`. Remove neither "
+                + "\"\(Files.name(of: path))-restoring\" nor \"\(Files.name(of: folder))\", which holds the files of the "
+                + "former store")
     }
 }
 

@@ -77,6 +77,9 @@ public struct StoreVerification: StoreTool {
         let path = BackupBundle.database(meantBy: path)
         let choice = try StoreOpening.sidecar(path, key.unlocked(), onNotice: run.notice)
         var report = try VerificationRun(path: path, choice: choice, run: run).report()
+        if BackupBundle(holding: path) == nil, let note = try StoreStatus.Report.walNote(path) {
+            report.unchecked.append(note)
+        }
         report.notices = run.notices
         return report
     }

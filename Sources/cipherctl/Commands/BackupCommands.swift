@@ -204,7 +204,7 @@ struct RestoreCommand: Command {
                 report.exitCode, "restorationInterrupted",
                 what:
                     "The restoration of \"\(storePath)\" was interrupted, and nobody can open the store until it is run again.",
-                why: "\(report.message) No file is lost: those of the former store that are not in their place are in "
+                why: "\(report.sentence) No file is lost: those of the former store that are not in their place are in "
                     + "\"\(kept)\".",
                 hint: "Free space or mend the disk, then run the same command again: it goes on from there. To go back "
                     + "instead, move the files of that folder to their former place.")

@@ -58,7 +58,7 @@ struct StatusCommand: Command {
     private func notes(_ found: StoreStatus.Report) -> [String] {
         let origin = found.sidecar?.slotted?.dataKey.origin == .direct ? [StoreStatus.Report.formerPassphrase] : []
         let age = found.age?.finding.map { $0.needsAttention ? [] : [$0.text] } ?? []
-        return origin + age + libraryNotes
+        return [found.walNote].compactMap(\.self) + origin + age + libraryNotes
     }
 
     private var libraryNotes: [String] {

@@ -42,6 +42,9 @@ struct ErrorReport {
         }
     }
 
+    /// The message as a sentence, for a text that goes on.
+    var sentence: String { message.hasSuffix(".") ? message : message + "." }
+
     /// What sentences of the library say to who writes Swift, and what a command line offers instead.
     private static let wordsOfCommands = [
         ("or set allowsUnencrypted = true to use it as it is", "or read it as it is with `sqlite3`"),

@@ -116,6 +116,7 @@ static const struct {
 } kinds[] = {
     {"open", FAULT_OPEN}, {"write", FAULT_WRITE}, {"sync", FAULT_SYNC}, {"truncate", FAULT_TRUNCATE},
     {"name", FAULT_NAME}, {"unlink", FAULT_UNLINK}, {"read", FAULT_READ},
+    {"mkdir", FAULT_FOLDER},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -231,6 +232,18 @@ static int shim_mknod(const char *path, mode_t mode, dev_t device) {
     return result;
 }
 
+static int shim_mkdir(const char *path, mode_t mode) {
+    pthread_mutex_lock(&guard);
+    int result = -1;
+    if (!atomic_load(&active) || judge(FAULT_FOLDER, path) == FAULT_NONE) {
+        result = (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+    }
+    int failure = errno;
+    pthread_mutex_unlock(&guard);
+    errno = failure;
+    return result;
+}
+
 static ssize_t raw_write(int descriptor, const void *bytes, size_t count, off64_t offset) {
     if (offset < 0) return syscall(SYS_write, descriptor, bytes, count);
     return syscall(SYS_pwrite64, descriptor, bytes, count, offset);
@@ -336,6 +349,7 @@ int open64(const char *path, int flags, ...) { OPEN_BODY(AT_FDCWD) }
 int openat(int folder, const char *path, int flags, ...) { OPEN_BODY(folder) }
 int openat64(int folder, const char *path, int flags, ...) { OPEN_BODY(folder) }
 int mknod(const char *path, mode_t mode, dev_t device) { return shim_mknod(path, mode, device); }
+int mkdir(const char *path, mode_t mode) { return shim_mkdir(path, mode); }
 ssize_t write(int descriptor, const void *bytes, size_t count) { return shim_write(descriptor, bytes, count, -1); }
 ssize_t pwrite(int descriptor, const void *bytes, size_t count, off_t offset) {
     return shim_write(descriptor, bytes, count, offset);

@@ -22,7 +22,8 @@ enum {
     FAULT_TRUNCATE = 8, /* ftruncate */
     FAULT_NAME = 16,    /* rename, link; the new name counts */
     FAULT_UNLINK = 32,  /* unlink */
-    FAULT_READ = 64     /* read, pread */
+    FAULT_READ = 64,    /* read, pread */
+    FAULT_FOLDER = 128  /* mkdir */
 };
 
 /* What happens to the chosen call. */
