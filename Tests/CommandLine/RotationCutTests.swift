@@ -121,7 +121,7 @@ struct RotationCutTests {
             text.output == """
                 \(paths[0]): no rotation is pending, epoch 1
                 \(paths[1]): cannot be told, noSuchStore
-                \(paths[2]): cannot be told, sidecarDamaged
+                \(paths[2]): cannot be told, saltMissing
                 \(paths[3]): no rotation is pending, epoch 1
 
                 """)
