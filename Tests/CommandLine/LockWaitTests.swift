@@ -78,23 +78,8 @@ struct LockWaitTests {
     // The signal was reported as a disk that had failed after the announcement, with 69.
     @Test("a signal ends the resumption of a switch that waits to open the store, which changes nothing")
     func interruptedResumption() throws {
-        #expect(holder.ask("stock-close") == "ok")
-        #expect(holder.ask("close") == "ok")
-        let killed = try place.run(
-            ["rotate", store, "--no-backup", "--raw-key-file", place.key],
-            environment: ["CIPHERSTORE_CRASH_AT": "rotationSwitchingWritten"])
-        try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
-        let opening = try #require(
-            try LockFile(path: store + "-lock", likeFile: store).tryLock(.opening, .exclusive))
-        let run = try begin(["rotate", "STORE", "--resume", "--no-backup"])
-        let words = "waiting for the lock for openings of \"\(store)\", which process \(getpid())"
-        #expect(waitUntil { run.errorsSoFar.contains(words) || !run.isRunning }, "\(run.errorsSoFar)")
-        run.send(SIGINT)
-        let sent = ContinuousClock.now
-        let outcome = run.finish()
-        #expect(ContinuousClock.now - sent < .seconds(5))
-        #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.errors)")
-        opening.release()
+        try expectSignalEndsWait(
+            SIGINT, of: ["rotate", "STORE", "--resume", "--no-backup"], killedAt: "rotationSwitchingWritten")
         let again = try place.run(["rotate", store, "--resume", "--no-backup", "--raw-key-file", place.key])
         #expect(again.status == 0, "\(again.errors)")
     }
@@ -102,15 +87,22 @@ struct LockWaitTests {
     // It waited for half a minute without a word, whatever signals came.
     @Test("giving a rotation up says for whom it waits, and a signal ends the wait", arguments: [SIGINT, SIGTERM])
     func interruptedAbort(_ signal: Int32) throws {
+        try expectSignalEndsWait(signal, of: ["rotate", "STORE", "--abort"], killedAt: "rotationCopied")
+        #expect(try place.run(["rotate", store, "--status"]).status == 2)
+    }
+
+    /// Kills a rotation at a place, lets a command wait for the lock for openings, and sends it a signal.
+    private func expectSignalEndsWait(_ signal: Int32, of command: [String], killedAt crashPoint: String) throws {
         #expect(holder.ask("stock-close") == "ok")
         #expect(holder.ask("close") == "ok")
         let killed = try place.run(
             ["rotate", store, "--no-backup", "--raw-key-file", place.key],
-            environment: ["CIPHERSTORE_CRASH_AT": "rotationCopied"])
+            environment: ["CIPHERSTORE_CRASH_AT": crashPoint])
         try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
         let opening = try #require(
             try LockFile(path: store + "-lock", likeFile: store).tryLock(.opening, .exclusive))
-        let run = try begin(["rotate", "STORE", "--abort"])
+        defer { opening.release() }
+        let run = try begin(command)
         let words = "waiting for the lock for openings of \"\(store)\", which process \(getpid())"
         #expect(waitUntil { run.errorsSoFar.contains(words) || !run.isRunning }, "\(run.errorsSoFar)")
         run.send(signal)
@@ -118,8 +110,6 @@ struct LockWaitTests {
         let outcome = run.finish()
         #expect(ContinuousClock.now - sent < .seconds(5))
         #expect(outcome.status == 130 && outcome.errors.contains("interrupted"), "\(outcome.errors)")
-        opening.release()
-        #expect(try place.run(["rotate", store, "--status"]).status == 2)
     }
 
     /// Whether the process handles a signal, and no longer dies of it.

@@ -127,7 +127,11 @@ private struct TerminalQuestion: ~Copyable {
             switch cplatform_signal_watch_caught() {
             case 0: break
             case SIGTSTP: return nil
-            default: throw .interrupted
+            case SIGQUIT: throw .interrupted
+            default:
+                // What the program prints about the signal begins on a line of its own.
+                write([UInt8(ascii: "\n")])
+                throw .interrupted
             }
             if cplatform_signal_watch_take_continued() {
                 // The process did not see the stop, and another user of the terminal may have changed its settings.
