@@ -32,8 +32,8 @@ extension KeyRotation {
     ) throws -> RotationReport? {
         let paths = StorePaths(path)
         let (ledger, again) = try ledger(paths, source)
-        var newKey: RotationSecret?
-        if case .newKey(let source) = options.aim { newKey = try RotationSecret(from: source) }
+        var newKey: Secret?
+        if case .newKey(let source) = options.aim { newKey = try source.read() }
         return try RotationResumption(
             paths: paths, ledger: ledger, source: again, newKey: newKey, configuration: configuration, options: options,
             teller: ProgressTeller(progress), isCancelled: isCancelled ?? { false }
@@ -139,9 +139,9 @@ extension KeyRotation {
 
     /// A ledger by a key, and a source that gives the same key again.
     private static func ledger(_ paths: StorePaths, _ source: KeySource) throws -> (RotationLedger, KeySource) {
-        let secret = try RotationSecret(from: source)
-        let ledger = RotationLedger(databasePath: paths.database) { try secret.material.unlock($0) }
-        return (ledger, secret.source)
+        let secret = try source.read()
+        let ledger = RotationLedger(databasePath: paths.database) { try secret.unlock($0) }
+        return (ledger, KeySource(giving: secret, name: "the key given"))
     }
 }
 
@@ -173,27 +173,5 @@ extension RotationStatus.State {
             case .rotating: .copying
             case .switching: .switching
             }
-    }
-}
-
-extension RotationSecret {
-    /// A source that gives this secret.
-    fileprivate var source: KeySource {
-        if !material.isPassphrase { return .customRawKey("the key given") { [self] in try rawKey() } }
-        return .custom("the key given") { [self] in try passphrase() }
-    }
-
-    private func passphrase() throws -> Passphrase {
-        switch material {
-        case .passphrase(let passphrase): try Passphrase(passphrase.secret.copy())
-        case .rawKey: throw CancellationError()
-        }
-    }
-
-    private func rawKey() throws -> RawKey {
-        switch material {
-        case .rawKey(let key): try RawKey(key.secret.copy())
-        case .passphrase: throw CancellationError()
-        }
     }
 }

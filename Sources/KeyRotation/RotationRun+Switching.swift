@@ -37,8 +37,8 @@ extension RotationRun {
     /// Lets a secret manager show that it keeps the new key. It may take its time: nobody waits yet.
     private func proveNewKey() throws {
         guard !isNewKeyProved, let source = options.provesNewKey, let keys, case .newKey = options.aim else { return }
-        let given = try RotationSecret(from: source)
-        let key = try given.material.dataKey(salt: keys.nextSalt, settings: keys.settings)
+        let given = try source.read()
+        let key = try given.dataKey(salt: keys.nextSalt, settings: keys.settings)
         guard key.isEqual(to: keys.nextDataKey) else { throw StoreError.newKeyNotProved(paths.database) }
         isNewKeyProved = true
     }

@@ -17,7 +17,7 @@ package enum KeyProvision: Sendable {
     /// From the functions of ``Configuration/prepareDatabase(_:)``.
     case byHand
     /// From a key source that was asked already; a store that does not exist is created with these settings.
-    case material(KeyMaterialBox, creatingWith: CipherSettings)
+    case material(Secret, creatingWith: CipherSettings)
     /// From the keyring, which has the keys of a former opening (``Keyring/successor()``); nothing is created.
     case held
     /// A random one that nobody keeps, for a temporary file; what preparing functions give is not used.
@@ -150,8 +150,8 @@ extension Database {
         try runInternally("PRAGMA temp_store = MEMORY")
         switch key {
         case .byHand: break
-        case .material(let box, let settings):
-            if try !keying.giveKnownKey() { try keying.give(box, creatingWith: settings, on: self) }
+        case .material(let secret, let settings):
+            if try !keying.giveKnownKey() { try keying.give(secret, creatingWith: settings, on: self) }
         case .held:
             if try !keying.giveKnownKey() { try keying.giveHeldKey() }
         case .throwaway: try keying.giveThrowawayKey()

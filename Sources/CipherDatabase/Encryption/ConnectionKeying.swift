@@ -13,10 +13,10 @@ final class ConnectionKeying {
         /// No key was given yet.
         case unkeyed
         /// A key was given; settings may follow.
-        case given(KeyMaterialBox, PendingKey)
+        case given(Secret, PendingKey)
         /// The key has gone to SQLCipher for good; more pragmas may follow if they agree with it. The secret behind it is
         /// nil when the keyring had the keys from a former opening.
-        case settled(KeyMaterialBox?, Salt, CipherSettings)
+        case settled(Secret?, Salt, CipherSettings)
         /// As before, but only SQLCipher knows the derived key.
         case leftToSQLCipher
     }
@@ -62,40 +62,40 @@ final class ConnectionKeying {
     ///
     /// - Parameter settings: Settings for a file that does not exist yet, to be recorded at once; nil leaves them to
     ///   the pragmas that follow.
-    func give(_ box: KeyMaterialBox, creatingWith settings: CipherSettings? = nil, on db: Database) throws {
+    func give(_ secret: Secret, creatingWith settings: CipherSettings? = nil, on db: Database) throws {
         if hasThrowawayKey && !isPrepared { return }
         switch phase {
         case .unkeyed, .given: break
-        case .settled(let known?, _, _) where !isPrepared && known.isEqual(to: box): return
+        case .settled(let known?, _, _) where !isPrepared && known.isEqual(to: secret): return
         case .settled, .leftToSQLCipher: throw misuse("the key of this connection is already in use")
         }
         if isPrepared { throw misuse("a key is given in prepareDatabase, before the database is used") }
         wasGivenKey = true
         guard !keyring.isInMemory else {
-            try check(setPlainKey(box))
+            try check(setPlainKey(secret))
             phase = .leftToSQLCipher
             return try runPostponed(on: db)
         }
-        switch try keyring.plan(for: box, file: handle, creatingWith: settings) {
+        switch try keyring.plan(for: secret, file: handle, creatingWith: settings) {
         case .known(let key, let salt, let settings):
-            try settle(box, key: key, salt: salt, settings: settings)
+            try settle(secret, key: key, salt: salt, settings: settings)
             try runPostponed(on: db)
         case .pending(let pending):
-            try check(setPlainKey(box))
+            try check(setPlainKey(secret))
             if let salt = pending.salt, pending.isNewFile {
                 // Set before any pragma can follow, so that nothing is ever written under a salt that is not known.
                 try check(runInternally("PRAGMA cipher_salt = \"x'\(salt.hex)'\""))
             }
-            phase = .given(box, pending)
+            phase = .given(secret, pending)
             try runPostponed(on: db)
         }
     }
 
     /// Gives the key that another connection of the same pool has settled.
     func giveKnownKey() throws -> Bool {
-        guard let (box, key, salt, settings) = keyring.settledKey else { return false }
+        guard let (secret, key, salt, settings) = keyring.settledKey else { return false }
         wasGivenKey = true
-        try settle(box, key: key, salt: salt, settings: settings)
+        try settle(secret, key: key, salt: salt, settings: settings)
         return true
     }
 
@@ -105,7 +105,7 @@ final class ConnectionKeying {
     func giveHeldKey() throws {
         wasGivenKey = true
         let (key, salt, settings) = try keyring.planWithHeldKeys(file: handle)
-        try settle(keyring.heldBox, key: key, salt: salt, settings: settings)
+        try settle(keyring.heldSecret, key: key, salt: salt, settings: settings)
     }
 
     /// Keys a new temporary file with a random key.
@@ -117,7 +117,7 @@ final class ConnectionKeying {
     }
 
     /// Keys the connection raw, and checks page 1 before SQLite reads it.
-    private func settle(_ box: KeyMaterialBox?, key: DataKey, salt: Salt, settings: CipherSettings) throws {
+    private func settle(_ secret: Secret?, key: DataKey, salt: Salt, settings: CipherSettings) throws {
         isInternal = true
         defer { isInternal = false }
         try check(handle.setRawKey(key, salt: salt, settings: settings))
@@ -129,16 +129,16 @@ final class ConnectionKeying {
             }
         }
         try keyring.verify(handle, key: key, salt: salt, settings: settings)
-        keyring.settledKey = (box, key, salt, settings)
-        phase = .settled(box, salt, settings)
+        keyring.settledKey = (secret, key, salt, settings)
+        phase = .settled(secret, salt, settings)
     }
 
-    private func settlePending(_ box: KeyMaterialBox, _ pending: PendingKey, on db: Database) throws {
-        try settlePending(box, pending)
+    private func settlePending(_ secret: Secret, _ pending: PendingKey, on db: Database) throws {
+        try settlePending(secret, pending)
         try runPostponed(on: db)
     }
 
-    private func settlePending(_ box: KeyMaterialBox, _ pending: PendingKey) throws {
+    private func settlePending(_ secret: Secret, _ pending: PendingKey) throws {
         if pending.isNewFile, keyring.isReadonly, let paths = keyring.paths {
             if pending.needsSidecar { throw FileDiagnosis.notYetCreated(paths.database) }
             // SQLCipher derives from the salt of the file, once there is one.
@@ -155,8 +155,8 @@ final class ConnectionKeying {
         }
         guard let salt = pending.salt else { throw keyring.saltMissing() }
         if pending.saltOrigin == .file && pending.needsSidecar { throw keyring.standardFile() }
-        let key = try keyring.dataKey(for: box, salt: salt, settings: pending.settings)
-        try settle(box, key: key, salt: salt, settings: pending.settings)
+        let key = try keyring.dataKey(for: secret, salt: salt, settings: pending.settings)
+        try settle(secret, key: key, salt: salt, settings: pending.settings)
         if pending.needsSidecar && !pending.isNewFile {
             // An existing file whose salt the user brought: proved by page 1, so it is worth keeping.
             try keyring.recordFound(salt: salt, settings: pending.settings, key: key)
@@ -173,8 +173,8 @@ final class ConnectionKeying {
         case .unkeyed:
             if keyring.isInMemory || configuration.allowsUnencrypted { return }
             if !CipherPragma.comesBeforeFileAccess(sql()) { throw keyring.keyMissing() }
-        case .given(let box, let pending):
-            if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(box, pending, on: db) }
+        case .given(let secret, let pending):
+            if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(secret, pending, on: db) }
         }
     }
 
@@ -213,7 +213,7 @@ final class ConnectionKeying {
     func finish(on db: Database) throws {
         switch phase {
         case .unkeyed where !keyring.isInMemory && !configuration.allowsUnencrypted: throw keyring.keyMissing()
-        case .given(let box, let pending): try settlePending(box, pending, on: db)
+        case .given(let secret, let pending): try settlePending(secret, pending, on: db)
         default: break
         }
         if case .settled(_, _, let settings) = phase, let asked, !asked.isModelled || asked.settings != settings {
@@ -294,13 +294,13 @@ final class ConnectionKeying {
             }
             // SQLCipher has its settings already; what compatibility sets in passing would make it misread the file.
             return .ignore
-        case .given(let box, var pending):
+        case .given(let secret, var pending):
             if let reason = pending.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
-            phase = .given(box, pending)
+            phase = .given(secret, pending)
             if pending.needsSidecar, pending.isNewFile, pending.isModelled, !keyring.isReadonly, let salt = pending.salt
             {
                 // The salt must be safe on disk before the first page can be written under it.
-                let key = try keyring.dataKey(for: box, salt: salt, settings: pending.settings)
+                let key = try keyring.dataKey(for: secret, salt: salt, settings: pending.settings)
                 try keyring.record(salt: salt, settings: pending.settings, key: key, state: .creating)
             }
         }
@@ -333,9 +333,9 @@ final class ConnectionKeying {
 
     private func runInternally(_ sql: String) -> ResultCode { allowingInternalSQL { handle.runPragma(sql) } }
 
-    private func setPlainKey(_ box: KeyMaterialBox) -> ResultCode {
+    private func setPlainKey(_ secret: Secret) -> ResultCode {
         // A raw key goes over with its salt, when that is settled.
-        guard box.material.isPassphrase else { return handle.setRawKey(box, salt: nil) }
-        return box.withSecret { secret in secret.withBytes { handle.setKey($0) } }
+        guard secret.isPassphrase else { return handle.setRawKey(secret, salt: nil) }
+        return secret.withBytes { handle.setKey($0) }
     }
 }

@@ -14,15 +14,15 @@ extension Keyring {
     /// Decides how a key is used: by the sidecar, by the salt in the file, or with a new salt.
     ///
     /// - Parameter settings: For a store that is created when there is none; nil for a database by hand.
-    func plan(for box: KeyMaterialBox, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Plan {
+    func plan(for secret: Secret, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Plan {
         guard let paths else { throw keyMissing() }
-        if let known = knownPlan(for: box) { return known }
+        if let known = knownPlan(for: secret) { return known }
         let files = SidecarFiles(databasePath: paths.database)
         var copies = files.read()
         if try copies.announceOnly && FileDiagnosis(file, path: paths.database).mayBeStandard() {
             // An adoption was cut before the store took this file's place. The file is what it was, and the sidecar is
             // that of a store which never came.
-            return try planWithoutSidecar(box, file: file, creatingWith: settings)
+            return try planWithoutSidecar(secret, file: file, creatingWith: settings)
         }
         let isEmpty = try FileDiagnosis(file, path: paths.database).isEmpty()
         if !isReadonly && (copies.areAbsent ? isEmpty : copies.mayBeCreating) {
@@ -33,14 +33,14 @@ extension Keyring {
         notePlanned(copies)
         let choice: SidecarChoice
         do {
-            guard let found = try files.choose(copies, unlock: { try unlock($0, with: box) }) else {
-                return try planWithoutSidecar(box, file: file, creatingWith: settings)
+            guard let found = try files.choose(copies, unlock: { try unlock($0, with: secret) }) else {
+                return try planWithoutSidecar(secret, file: file, creatingWith: settings)
             }
             choice = found
         } catch let error as StoreError {
             // By hand only: a shared store needs the master key.
             guard error.code == .wrongKey, settings == nil,
-                let (key, salt, settings) = try planWithDataKey(box, copies, file: file)
+                let (key, salt, settings) = try planWithDataKey(secret, copies, file: file)
             else { throw error }
             return .known(key, salt, settings)
         }
@@ -66,17 +66,17 @@ extension Keyring {
     }
 
     /// What the first connection found out, for the others of the same pool.
-    private func knownPlan(for box: KeyMaterialBox) -> Plan? {
+    private func knownPlan(for secret: Secret) -> Plan? {
         state.withLock { state in
             guard let settled = state.settled, state.isVerified, let sidecar = state.sidecar,
-                sidecar.state != .creating, settled.box?.isEqual(to: box) == true
+                sidecar.state != .creating, settled.secret?.isEqual(to: secret) == true
             else { return nil }
             return .known(settled.key, settled.salt, settled.settings)
         }
     }
 
     private func planWithoutSidecar(
-        _ box: KeyMaterialBox, file: ConnectionHandle, creatingWith settings: CipherSettings?
+        _ secret: Secret, file: ConnectionHandle, creatingWith settings: CipherSettings?
     ) throws -> Plan {
         guard let paths else { throw keyMissing() }
         switch try FileDiagnosis(file, path: paths.database).kindWithoutSidecar() {
@@ -90,7 +90,7 @@ extension Keyring {
             guard let settings else {
                 return .pending(PendingKey(isNewFile: true, salt: salt, saltOrigin: .generated))
             }
-            return .known(try recordNew(box, salt: salt, settings: settings), salt, settings)
+            return .known(try recordNew(secret, salt: salt, settings: settings), salt, settings)
         case .standard(let salt):
             // A store always has a plaintext header; a file with its salt inside is for the by-hand form.
             if settings != nil { throw standardFile() }

@@ -7,17 +7,17 @@ extension Keyring {
     /// Makes the sidecar of a new store durable, in state `creating`, before its first page exists.
     ///
     /// - Returns: Its data key.
-    func recordNew(_ box: KeyMaterialBox, salt: Salt, settings: CipherSettings) throws -> DataKey {
+    func recordNew(_ secret: Secret, salt: Salt, settings: CipherSettings) throws -> DataKey {
         guard scheme == .slots else {
-            let key = try dataKey(for: box, salt: salt, settings: settings)
+            let key = try dataKey(for: secret, salt: salt, settings: settings)
             try record(salt: salt, settings: settings, key: key, state: .creating)
             return key
         }
-        let (sidecar, keys) = try Sidecar.creating(settings: settings, salt: salt, slots: [box.newSlot()])
+        let (sidecar, keys) = try Sidecar.creating(settings: settings, salt: salt, slots: [NewSlot(secret)])
         guard let key = try keys.dataKey(of: sidecar) else { throw keyMissing() }
         // The slot that was just made opens to these keys: no need to derive it once more.
         let opening = keys.opening(sidecar.slots.first)
-        derived.withLock { $0.remember(opening, for: box, of: sidecar.storeID) }
+        derived.withLock { $0.remember(opening, for: secret, of: sidecar.storeID) }
         try write(sidecar, opening)
         return key
     }

@@ -5,14 +5,14 @@ import StorePlatform
 /// From a secret to the keys of the store, each derived once.
 extension Keyring {
     /// The data key of a passphrase or raw key in a direct store.
-    func dataKey(for box: KeyMaterialBox, salt: Salt, settings: CipherSettings) throws -> DataKey {
+    func dataKey(for secret: Secret, salt: Salt, settings: CipherSettings) throws -> DataKey {
         // Derived under the lock: a second connection that asks for the same key waits for it.
-        try derived.withLock { try $0.dataKey(for: box, salt: salt, settings: settings) }
+        try derived.withLock { try $0.dataKey(for: secret, salt: salt, settings: settings) }
     }
 
     /// The keys of what a sidecar claims; nil when the secret opens no slot of it.
-    func unlock(_ claimed: Sidecar, with box: KeyMaterialBox) throws -> SidecarKeys? {
-        try derived.withLock { try $0.keys(for: box, of: claimed) }
+    func unlock(_ claimed: Sidecar, with secret: Secret) throws -> SidecarKeys? {
+        try derived.withLock { try $0.keys(for: secret, of: claimed) }
     }
 
     /// Takes the opening lock with the keys for the sidecar on record derived already.
@@ -20,26 +20,26 @@ extension Keyring {
     /// Processes that open a store at the same time derive side by side, and hold the lock only for what must be done
     /// one after another. Where there is no store yet nothing is derived ahead: the one that comes first makes a slot with
     /// a salt of its own, and the others derive the key of that one.
-    package func holdOpeningLock(derivingAhead box: KeyMaterialBox) throws {
+    package func holdOpeningLock(derivingAhead secret: Secret) throws {
         guard let paths else { return }
         let files = SidecarFiles(databasePath: paths.database)
         let deadline = ContinuousClock.now + Limits.openingWait
         while true {
             let copies = files.read()
             // What is wrong with the sidecar, or with a slot, is told by the opening itself.
-            _ = try? files.choose(copies) { try unlock($0, with: box) }
+            _ = try? files.choose(copies) { try unlock($0, with: secret) }
             try holdOpeningLock(deadline: deadline)
             // The store may have been created, or its keys changed, while this process waited.
             let present = files.read()
-            if present == copies || needsNoDerivation(files, present, box) { return }
+            if present == copies || needsNoDerivation(files, present, secret) { return }
             releaseOpeningLock()
         }
     }
 
-    private func needsNoDerivation(_ files: SidecarFiles, _ copies: SidecarCopies, _ box: KeyMaterialBox) -> Bool {
+    private func needsNoDerivation(_ files: SidecarFiles, _ copies: SidecarCopies, _ secret: Secret) -> Bool {
         var isComplete = true
         _ = try? files.choose(copies) { claimed in
-            switch derived.withLock({ $0.known(for: box, of: claimed) }) {
+            switch derived.withLock({ $0.known(for: secret, of: claimed) }) {
             case .keys(let keys): return keys
             case .none: return nil
             case .underived:
@@ -53,12 +53,12 @@ extension Keyring {
     // MARK: Keys of a former opening
 
     /// The secret behind the keys of a former opening.
-    var heldBox: KeyMaterialBox? { settledKey?.box ?? held?.box }
+    var heldSecret: Secret? { settledKey?.secret ?? held?.secret }
 
     /// How a copy of the database gets its key: where the keyring holds keys, by the secret that gave them once.
     func provisionOfCopies(_ key: KeyProvision) -> KeyProvision {
-        guard case .held = key, let heldBox, let settings = settledKey?.settings else { return key }
-        return .material(heldBox, creatingWith: settings)
+        guard case .held = key, let heldSecret, let settings = settledKey?.settings else { return key }
+        return .material(heldSecret, creatingWith: settings)
     }
 
     /// Key, salt and settings by the sidecar as it is now and the keys of a former opening.
@@ -108,9 +108,9 @@ extension Keyring {
     /// Page 1 is the proof: only the right key under the right salt and settings authenticates it. Of the sidecar, which
     /// nothing else proves here, no other value is used, and it is not written.
     func planWithDataKey(
-        _ box: KeyMaterialBox, _ copies: SidecarCopies, file: ConnectionHandle
+        _ secret: Secret, _ copies: SidecarCopies, file: ConnectionHandle
     ) throws -> (DataKey, Salt, CipherSettings)? {
-        guard let paths, let key = try box.rawDataKey() else { return nil }
+        guard let paths, let key = secret.rawDataKey else { return nil }
         let diagnosis = FileDiagnosis(file, path: paths.database)
         // Behind a rollback journal page 1 proves nothing.
         guard try !diagnosis.isEmpty(), try Files.byteCount(paths.journal) ?? 0 == 0 else { return nil }

@@ -9,7 +9,7 @@ import Synchronization
 package final class Keyring: Sendable {
     /// A key in use, with all that a further connection needs. The secret behind it is nil where only the keys of the
     /// sidecar were at hand.
-    typealias SettledKey = (box: KeyMaterialBox?, key: DataKey, salt: Salt, settings: CipherSettings)
+    typealias SettledKey = (secret: Secret?, key: DataKey, salt: Salt, settings: CipherSettings)
 
     package let paths: StorePaths?
     /// The suspension of every connection to the file.
@@ -56,7 +56,7 @@ package final class Keyring: Sendable {
     struct HeldKeys {
         let keys: SidecarKeys
         /// The secret that gave them; compared with what preparing functions give, and for copies of the database.
-        let box: KeyMaterialBox?
+        let secret: Secret?
         /// The store as it was then.
         let sidecar: Sidecar?
     }
@@ -76,7 +76,7 @@ package final class Keyring: Sendable {
         fileMode = configuration.fileMode
         onNotice = configuration.onNotice
         suspension = DatabaseSuspension()
-        held = keys.map { HeldKeys(keys: $0, box: nil, sidecar: nil) }
+        held = keys.map { HeldKeys(keys: $0, secret: nil, sidecar: nil) }
         state = Mutex(State())
         derived = Mutex(DerivedKeys())
         if configuration.observesSuspensionNotifications { SuspensionCenter.shared.add(suspension) }
@@ -92,7 +92,10 @@ package final class Keyring: Sendable {
         fileMode = former.fileMode
         onNotice = former.onNotice
         let (known, notices) = former.state.withLock { state in
-            (state.keys.map { HeldKeys(keys: $0, box: state.settled?.box, sidecar: state.sidecar) }, state.notices)
+            (
+                state.keys.map { HeldKeys(keys: $0, secret: state.settled?.secret, sidecar: state.sidecar) },
+                state.notices
+            )
         }
         held = known ?? former.held
         state = Mutex(State(notices: notices))

@@ -7,7 +7,7 @@ extension ConnectionHandle {
     /// The keyspec `x'<64 hex digits><32 hex digits>'` costs no derivation and wins over any salt set otherwise.
     /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
     func setRawKey(_ key: DataKey, salt: Salt, settings: CipherSettings) -> ResultCode {
-        let code = key.withSecret { setKeyspec($0, salt: salt) }
+        let code = key.secret.keyspec(salt: salt).withBytes { setKey($0) }
         guard code == .SQLITE_OK else { return code }
         for (setting, value) in settings.pragmas {
             let code = runPragma("PRAGMA \(setting.rawValue) = \(value)")
@@ -17,10 +17,8 @@ extension ConnectionHandle {
     }
 
     /// Hands a raw key to SQLCipher that has no salt yet: SQLCipher takes one from the file, or from a pragma.
-    func setRawKey(_ box: KeyMaterialBox, salt: Salt?) -> ResultCode { box.withSecret { setKeyspec($0, salt: salt) } }
-
-    private func setKeyspec(_ key: borrowing SecretBytes, salt: Salt?) -> ResultCode {
-        key.keyspec(salt: salt).withBytes { setKey($0) }
+    func setRawKey(_ secret: Secret, salt: Salt?) -> ResultCode {
+        secret.keyspec(salt: salt).withBytes { setKey($0) }
     }
 
     /// Runs a pragma of the library's own, to its end.

@@ -174,7 +174,7 @@ public struct StoreKeys: Sendable {
     private func newSlot(_ source: KeySource, _ label: String, _ derivation: Derivation?) throws -> NewSlot {
         // Before anybody is asked for a key in vain.
         let label = try SlotLabel(label)
-        return try NewSlot(source.read(), kind: source.slotKind, label: label, derivation: derivation?.slotDerivation)
+        return try NewSlot(source.read(), label: label, derivation: derivation?.slotDerivation)
     }
 
     private func notOpened() -> StoreError {

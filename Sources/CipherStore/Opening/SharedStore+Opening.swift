@@ -25,7 +25,7 @@ extension SharedStore {
         let configuration = configuration.forSharing(readonly: false)
         let keyring = Keyring(path: path, configuration: configuration)
         return try open(path, configuration, migrator, keyring) {
-            .material(try KeyMaterialBox(from: source), creatingWith: .plaintextHeader)
+            .material(try source.read(), creatingWith: .plaintextHeader)
         }
     }
 
@@ -111,7 +111,7 @@ extension SharedStore {
         try requireSafeFilesystem(path, configuration)
         try configuration.forbidDumpsIfAsked()
         let keyring = Keyring(path: path, configuration: configuration)
-        let key = KeyProvision.material(try KeyMaterialBox(from: source), creatingWith: .plaintextHeader)
+        let key = KeyProvision.material(try source.read(), creatingWith: .plaintextHeader)
         return try openReadOnly(path, configuration, migrator, keyring, key)
     }
 
@@ -175,8 +175,8 @@ extension SharedStore {
         let deadline = ContinuousClock.now + Limits.switchWait
         while true {
             if try !isReadable(whileSuspended: keyring) {
-                if case .material(let box, _) = key {
-                    try keyring.holdOpeningLock(derivingAhead: box)
+                if case .material(let secret, _) = key {
+                    try keyring.holdOpeningLock(derivingAhead: secret)
                 } else {
                     try keyring.holdOpeningLock()
                 }
@@ -220,7 +220,7 @@ extension SharedStore {
         let outcome = try RotationRecovery.run(
             paths, isCancelled: { keyring.suspension.isSuspended || isCancelled() },
             unlock: { sidecar in
-                if case .material(let box, _) = key { return try keyring.keys(for: box, of: sidecar) }
+                if case .material(let secret, _) = key { return try keyring.keys(for: secret, of: sidecar) }
                 return try keyring.heldKeys(of: sidecar)
             })
         keyring.report(outcome?.notices ?? [])

@@ -89,7 +89,7 @@ extension SidecarFiles {
     ///   - allowsSwitching: Whether a version in state `switching` may be chosen: it does not tell whose key the pages of
     ///     the database have.
     ///   - unlock: Makes the keys for what a copy claims, or nil when it opens no slot of it
-    ///     (``KeyMaterial/unlock(_:)``). It is not asked twice for the same ingredients.
+    ///     (``Secret/unlock(_:)``). It is not asked twice for the same ingredients.
     /// - Returns: The choice, or nil when there is no file at all.
     /// - Throws: ``StoreError`` `wrongKey`, `sidecarForged`, `sidecarDamaged`, `sidecarAhead` or `foreignSidecar`;
     ///   `rotationPending` when the switch to another key was not completed, or the key is the one to come;

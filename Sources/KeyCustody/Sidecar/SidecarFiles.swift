@@ -67,6 +67,7 @@ package struct SidecarFiles: Sendable {
 
     /// Reads both files. No lock is needed: each of them is always whole.
     package func read() -> SidecarCopies {
+        WorkCount.sidecarReads.add()
         let main = readFile(mainPath)
         let backup = readFile(backupPath)
         // A change between the two readings looks like a main copy that was put back: look again.

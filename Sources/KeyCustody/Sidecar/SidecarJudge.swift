@@ -52,6 +52,7 @@ struct SidecarJudge {
 
     /// The readable copies, the main one first.
     static func judge(_ copies: SidecarCopies, _ unlock: (Sidecar) throws -> SidecarKeys?) throws -> [JudgedSidecar] {
+        WorkCount.sidecarVerifications.add()
         var judge = SidecarJudge()
         let found = SidecarCopy.allCases.compactMap { copy in copies[copy].parsed.map { (copy, $0) } }
         let isSwapped = found.count == 2 && found[1].1.claimed.generation > found[0].1.claimed.generation

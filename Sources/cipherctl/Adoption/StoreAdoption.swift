@@ -42,7 +42,7 @@ struct StoreAdoption {
     /// The caller holds the opening lock.
     func run() throws -> Result {
         let file = try AdoptedFile(target.path)
-        let known = try found.map { try UnlockedKey(raw: $0.dataKey) } ?? key
+        let known = found.map { UnlockedKey(raw: $0.dataKey) } ?? key
         let source = ForeignDatabase(target.path, known, version: version, settings: found?.settings)
         let staging = try ImportStaging(for: ImportTarget(path: target.path), .adopting)
         defer { staging.remove() }

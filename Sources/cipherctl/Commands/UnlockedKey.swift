@@ -4,70 +4,48 @@ import KeyCustody
 import StoreCrypto
 
 /// The key of a store, asked for once and used for several openings: descriptors, commands and people answer once.
-final class UnlockedKey: Sendable {
-    private let material: KeyMaterial
+struct UnlockedKey: Sendable {
+    let secret: Secret
     private let name: String
-    /// The kind of slot that the key gets in a new store.
-    private let slotKind: KeySlot.Kind?
 
     /// - Throws: What the source throws.
     init(_ source: KeySource, _ console: Console) throws {
         if let warning = source.warning { console.warn(warning) }
         name = source.description
-        slotKind = source.slotKind
-        material = try source.read()
+        secret = try source.read()
     }
 
     /// A key with which a store is made, or which opens one from now on: a weak passphrase gets a warning.
     ///
     /// - Throws: What the source throws.
-    convenience init(new source: KeySource, _ console: Console) throws {
+    init(new source: KeySource, _ console: Console) throws {
         try self.init(source, console)
-        if isWeak { console.warn(PassphraseStrength.warning) }
-    }
-
-    /// Whether it is a passphrase that can be guessed.
-    private var isWeak: Bool {
-        switch material {
         // A recovery key is drawn, and long.
-        case .passphrase(let passphrase):
-            slotKind != .recovery && passphrase.secret.withBytes { PassphraseStrength.isWeak($0) }
-        case .rawKey: false
+        if source.slotKind != .recovery, secret.isPassphrase, secret.withBytes({ PassphraseStrength.isWeak($0) }) {
+            console.warn(PassphraseStrength.warning)
         }
     }
 
     /// A recovery key as a program that reads it gets it.
-    init(_ recovery: borrowing RecoveryKey) throws {
+    init(_ recovery: RecoveryKey) throws {
         name = "recovery key"
-        slotKind = .recovery
-        material = .passphrase(try Passphrase(recovery.text()))
+        secret = .passphrase(try Passphrase(recovery.text())).with(slotKind: .recovery)
     }
 
     /// A key that is known already, to be used without derivation.
-    init(raw key: DataKey) throws {
+    init(raw key: DataKey) {
         name = "data key"
-        slotKind = nil
-        material = .rawKey(try RawKey(key.withSecret { $0.copy() }))
+        secret = .rawKey(key)
     }
 
     /// The same key as a source that answers as often as it is asked.
-    var source: KeySource {
-        let source: KeySource =
-            material.isPassphrase
-            ? .custom(name) { [self] in try passphraseCopy() } : .customRawKey(name) { [self] in try rawKeyCopy() }
-        return slotKind.map { source.answering(for: $0) } ?? source
-    }
+    var source: KeySource { KeySource(giving: secret, name: name) }
 
     /// The keys of a sidecar that this key opens, or nil when it opens none of its slots.
-    func unlock(_ claimed: Sidecar) throws -> SidecarKeys? { try material.unlock(claimed) }
+    func unlock(_ claimed: Sidecar) throws -> SidecarKeys? { try secret.unlock(claimed) }
 
     /// Whether it is a passphrase, and no raw key.
-    var isPassphrase: Bool { material.isPassphrase }
-
-    /// A key slot that this key opens.
-    func newSlot(kind: KeySlot.Kind, label: SlotLabel, derivation: SlotDerivation?) throws -> NewSlot {
-        try NewSlot(copy(), kind: kind, label: label, derivation: derivation)
-    }
+    var isPassphrase: Bool { secret.isPassphrase }
 
     /// Opens something with the key. Where it is refused and reads like a recovery key, the error says what is wrong with it.
     func explainingRefusal<Success>(_ open: () throws -> Success) throws -> Success {
@@ -83,10 +61,7 @@ final class UnlockedKey: Sendable {
 
     /// What is wrong with a recovery key; nil for a right one, and for what does not read like one.
     private var recoveryKeyFault: RecoveryKey.ReadingError? {
-        switch material {
-        case .passphrase(let passphrase): passphrase.secret.withBytes { Self.fault($0) }
-        case .rawKey: nil
-        }
+        isPassphrase ? secret.withBytes { Self.fault($0) } : nil
     }
 
     private static func fault(_ text: UnsafeRawBufferPointer) -> RecoveryKey.ReadingError? {
@@ -98,49 +73,19 @@ final class UnlockedKey: Sendable {
         }
     }
 
-    /// Lends the key.
-    func withMaterial<Result>(_ body: (borrowing KeyMaterial) throws -> Result) rethrows -> Result {
-        try body(material)
-    }
-
-    private func copy() throws -> KeyMaterial {
-        switch material {
-        case .passphrase(let passphrase): .passphrase(try Passphrase(passphrase.secret.copy()))
-        case .rawKey(let key): .rawKey(try RawKey(key.secret.copy()))
-        }
-    }
-
     /// The data key under a salt; a passphrase is derived.
     func dataKey(salt: Salt, settings: CipherSettings) throws -> DataKey {
-        try material.dataKey(salt: salt, settings: settings)
+        try secret.dataKey(salt: salt, settings: settings)
     }
 
     /// Gives the key to a connection that is being prepared by hand.
     func give(to db: Database) throws {
-        switch material {
-        case .passphrase(let passphrase):
-            try passphrase.secret.withBytes { bytes in
-                guard let start = bytes.baseAddress else { return }
-                // Not a copy: the bytes stay in locked memory.
-                let borrowed = UnsafeMutableRawPointer(mutating: start)
-                try db.usePassphrase(Data(bytesNoCopy: borrowed, count: bytes.count, deallocator: .none))
-            }
-        case .rawKey(let key): try db.useRawKey(key)
-        }
-    }
-
-    // Each is asked for only where the other kind was ruled out; a raw key is no passphrase whatever happens.
-    private func passphraseCopy() throws -> Passphrase {
-        switch material {
-        case .passphrase(let passphrase): try Passphrase(passphrase.secret.copy())
-        case .rawKey: throw UsageError("The key is a raw key.", hint: "Give a passphrase.")
-        }
-    }
-
-    private func rawKeyCopy() throws -> RawKey {
-        switch material {
-        case .passphrase: throw UsageError("The key is a passphrase.", hint: "Give a raw key.")
-        case .rawKey(let key): try RawKey(key.secret.copy())
+        try secret.withBytes { bytes in
+            guard let start = bytes.baseAddress else { return }
+            // Not a copy: the bytes stay in locked memory.
+            let borrowed = Data(
+                bytesNoCopy: UnsafeMutableRawPointer(mutating: start), count: bytes.count, deallocator: .none)
+            try isPassphrase ? db.usePassphrase(borrowed) : db.useRawKey(borrowed)
         }
     }
 }

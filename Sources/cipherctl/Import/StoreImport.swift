@@ -57,7 +57,7 @@ struct StoreImport {
         let keyring = Keyring(path: path, configuration: configuration)
         let queue = try DatabaseQueue(
             path: path, configuration: configuration, keyring: keyring,
-            key: .material(KeyMaterialBox(from: key.source), creatingWith: layout.settings))
+            key: .material(key.secret, creatingWith: layout.settings))
         let rows: Int
         do {
             rows = try queue.inDatabase { db in

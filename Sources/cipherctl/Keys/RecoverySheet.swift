@@ -5,7 +5,7 @@ import StorePlatform
 struct RecoverySheet {
     let lines: [String]
 
-    init(_ recovery: borrowing RecoveryKey) {
+    init(_ recovery: RecoveryKey) {
         let text = recovery.text().withBytes { String(decoding: $0, as: UTF8.self) }
         lines = text.split(separator: "\n").map(String.init)
     }

@@ -22,8 +22,8 @@ enum CutRotation {
             try file.lock($0, .exclusive, deadline: .now + .seconds(20))
         }
         defer { for lock in locks { lock.release() } }
-        let secret = RotationSecret(try TestKeys.material(key))
-        let ledger = RotationLedger(databasePath: path) { try secret.material.unlock($0) }
+        let secret = try TestKeys.material(key)
+        let ledger = RotationLedger(databasePath: path) { try secret.unlock($0) }
         let keys = try ledger.begin(aim)
         try Data(count: copyBytes).write(to: URL(fileURLWithPath: path + "-rotating"))
         if isSwitching { try ledger.announceSwitch(pages: 10) }

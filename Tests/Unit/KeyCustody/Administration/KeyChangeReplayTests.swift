@@ -104,7 +104,7 @@ struct KeyChangeReplayTests {
         }
         // Where the slot itself is told to open in this store, its additional data are not those of its wrapping.
         let slot = try other.administration.sidecar().slots[1]
-        let secret = SecretBytes(copying: Fixture.keyBytes.map { $0 ^ 0x50 })
+        let secret = Secret.rawKey(try RawKey(bytes: Fixture.keyBytes.map { $0 ^ 0x50 }))
         #expect(try slot.open(secret, other.administration.sidecar().storeID) != nil)
         #expect(try slot.open(secret, mine.administration.sidecar(restoring: own, mine)) == nil)
     }
