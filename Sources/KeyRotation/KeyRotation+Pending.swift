@@ -89,9 +89,7 @@ extension KeyRotation {
                 .noSuchStore, what: "There is no store at \"\(path)\".", why: "There is no such file.",
                 remedy: "Check the path.")
         }
-        let copies = SidecarFiles(databasePath: paths.database).read()
-        let sidecars = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
-        guard let sidecar = sidecars.max(by: { $0.generation < $1.generation }) else {
+        guard let sidecar = SidecarFiles(databasePath: paths.database).read().newestClaimed else {
             throw StoreError(
                 .sidecarDamaged, what: "\"\(path)\" has no sidecar that can be read.",
                 why: "Both copies are missing or damaged.", remedy: "Restore it from a backup of the store.")

@@ -2,14 +2,14 @@ import KeyCustody
 import StoreCrypto
 
 extension ConnectionHandle {
-    /// Hands a data key and its salt to SQLCipher as a raw keyspec, with the cipher settings behind it.
+    /// Hands the key of its pages to SQLCipher as a raw keyspec, with the cipher settings behind it.
     ///
     /// The keyspec `x'<64 hex digits><32 hex digits>'` costs no derivation and wins over any salt set otherwise.
     /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
-    func setRawKey(_ key: DataKey, salt: Salt, settings: CipherSettings) -> ResultCode {
-        let code = key.secret.keyspec(salt: salt).withBytes { setKey($0) }
+    func setRawKey(_ key: PageKey) -> ResultCode {
+        let code = key.keyspec.withBytes { setKey($0) }
         guard code == .SQLITE_OK else { return code }
-        for (setting, value) in settings.pragmas {
+        for (setting, value) in key.settings.pragmas {
             let code = runPragma("PRAGMA \(setting.rawValue) = \(value)")
             guard code == .SQLITE_OK else { return code }
         }

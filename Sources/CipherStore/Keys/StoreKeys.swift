@@ -160,7 +160,7 @@ public struct StoreKeys: Sendable {
         var administration = KeyAdministration(databasePath: databasePath, keys: keys)
         administration.isCancelled = { [suspension = store.suspension] in suspension.isSuspended }
         // The keyring of that moment: the store may open its connections again meanwhile, with another one.
-        let notice: @Sendable (String) -> Void = { [store] in store.keyring.notice($0) }
+        let notice: @Sendable (String) -> Void = { [store] in store.keyring.opening.notice($0) }
         administration.onNotice = notice
         if changing { administration.memory = StoreMemory(.success(store), onNotice: notice) }
         return administration

@@ -38,6 +38,7 @@ package struct RotationRecovery {
     /// to the database.
     ///
     /// - Parameters:
+    ///   - copies: The sidecar as it was read under the opening lock; nil reads it.
     ///   - unlock: Makes the keys for what a sidecar claims; asked only when there is something to recover.
     ///   - wait: The longest wait for connections of other programs.
     ///   - onFirstStep: Called before anything is changed.
@@ -46,12 +47,13 @@ package struct RotationRecovery {
     /// - Throws: ``StoreError`` `rotationPending` when it takes another key or another hand, `storeInUse` when a connection is
     ///   in the way; what choosing a sidecar throws; `SystemError`. Nothing is lost then, and the next opening tries again.
     package static func run(
-        _ paths: StorePaths, wait: Duration = .seconds(30), isCancelled: (() -> Bool)? = nil,
-        onFirstStep: @escaping () -> Void = {},
+        _ paths: StorePaths, _ copies: SidecarCopies? = nil, wait: Duration = .seconds(30),
+        isCancelled: (() -> Bool)? = nil, onFirstStep: @escaping () -> Void = {},
         unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
     ) throws -> Outcome? {
         let files = RotationFiles(paths)
-        guard let claimed = SidecarFiles(databasePath: paths.database).read().claimedState else { return Outcome() }
+        let copies = copies ?? SidecarFiles(databasePath: paths.database).read()
+        guard let claimed = copies.claimedState else { return Outcome() }
         // What everyday openings pay: one look for the name of the copy.
         if claimed == .ready, try files.copyKind() == nil { return Outcome() }
         if claimed == .creating { return Outcome() }
@@ -258,12 +260,12 @@ extension StoreConnections {
         guard let paths = keyring.paths else { return }
         let deadline = ContinuousClock.now + Limits.switchWait
         while SidecarFiles(databasePath: paths.database).read().claimedState == .switching {
-            try keyring.holdOpeningLock()
-            guard keyring.holdsOpeningLock else { return }
+            try keyring.opening.lock()
+            guard keyring.opening.isLocked else { return }
             let outcome = try RotationRecovery.run(
-                paths, isCancelled: isOvertaken, unlock: { try keyring.heldKeys(of: $0) })
-            if let outcome { return keyring.report(outcome.notices) }
-            keyring.releaseOpeningLock()
+                paths, isCancelled: isOvertaken, unlock: { try keyring.keys(of: $0, given: .held) })
+            if let outcome { return keyring.opening.report(outcome.notices) }
+            keyring.opening.release()
             try RotationRecovery.waitForAdmin(paths, until: deadline, isCancelled: isOvertaken)
         }
     }
@@ -302,7 +304,7 @@ extension SidecarCopies {
     ///
     /// A backup that could not be written when a switch ended still tells of it: nobody has to wait for that.
     fileprivate var claimedState: Sidecar.State? {
-        let claimed = SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }
+        let claimed = claimed
         let newest = claimed.map(\.generation).max()
         let states = claimed.filter { $0.generation == newest }.map(\.state)
         return [Sidecar.State.switching, .rotating, .ready, .creating].first { states.contains($0) }

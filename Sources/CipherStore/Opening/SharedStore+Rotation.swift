@@ -16,7 +16,7 @@ extension SharedStore {
     }
 
     /// The secret that opened the store; nil where only its keys are at hand.
-    package func rotationSecret() throws -> Secret? { keyring.rotationSecret }
+    package func rotationSecret() throws -> Secret? { keyring.secret }
 
     /// Takes the keys of the next epoch, which the former ones may not give: so the store that was rotated goes on as well
     /// when its master key was renewed.

@@ -32,8 +32,7 @@ enum RotationFirstLook {
     /// A key whose time is still to come has no age that could be compared.
     private static func ageless(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> RotationOutcome? {
         let paths = StorePaths(path)
-        let copies = SidecarFiles(databasePath: paths.database).read()
-        let claimed = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+        let claimed = SidecarFiles(databasePath: paths.database).read().claimed
         // Without a derivation where nobody claims such a time.
         guard claimed.contains(where: { KeyHealth(paths, $0).isKeyToCome }) else { return nil }
         let health = KeyHealth(paths, try SidecarUnlocking.choose(path, key, console).sidecar)

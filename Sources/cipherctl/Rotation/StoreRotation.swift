@@ -94,9 +94,7 @@ struct StoreRotation {
 
     private func claimed() throws -> Sidecar {
         guard Files.exists(path) else { throw StoreOpening.noSuchStore(path) }
-        let copies = SidecarFiles(databasePath: StorePaths(path).database).read()
-        let readable = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
-        if let newest = readable.max(by: { $0.generation < $1.generation }) { return newest }
+        if let newest = SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed { return newest }
         // Opening says best what is wrong.
         return try SidecarUnlocking.choose(path, key, console).sidecar
     }

@@ -196,13 +196,6 @@ struct StoreInspection {
     }
 }
 
-extension SidecarCopies {
-    /// The newest that the copies claim to be, nobody having proved it; nil when none can be read.
-    var newestClaimed: Sidecar? {
-        SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }.max { $0.generation < $1.generation }
-    }
-}
-
 extension SidecarContent {
     fileprivate var stateName: String {
         switch self {

@@ -37,7 +37,7 @@ struct KeyChangeReplayTests {
             // The other slot opens in every state, by whichever copy, and mends what was cut.
             #expect(try bench.opened(SlotFixture.rawKey(0)) == 2)
             let choice = try bench.administration.choice()
-            #expect(choice.bytes == main && choice.copy == .main)
+            #expect(choice.standing.best.bytes == main && choice.copy == .main)
             let rewritten = try bench.files.repair(choice, keyOpensDatabase: false)
             #expect(rewritten == (main == backup ? [] : [.backup]))
             #expect(try bench.content(.backup) == main)
