@@ -42,7 +42,7 @@ public final class SharedStore: DatabaseWriter {
     }
 
     /// What was mended or looked risky while the store was opened: plain sentences, for a log.
-    public var notices: [String] { connections.keyring.notices }
+    public var notices: [String] { connections.keyring.opening.notices }
 
     /// Which data key the store has; 1 at first, one more for each rotation.
     public var epoch: UInt64 { connections.keeper.identity.epoch }
@@ -57,7 +57,7 @@ public final class SharedStore: DatabaseWriter {
     func requireOpen() throws { try connections.requireOpen() }
 
     /// Whether an opening of the store by this process still holds the lock for that.
-    var isOpeningLockHeld: Bool { connections.keyring.holdsOpeningLock }
+    var isOpeningLockHeld: Bool { connections.keyring.opening.isLocked }
 
     /// A view of the last commit that stays as it is. A switch to a new key waits for its end.
     public func makeSnapshot() throws -> DatabaseSnapshot {

@@ -23,7 +23,7 @@ extension CipherSettings {
     ///
     /// - Throws: ``CryptoError`` when the salt has not 16 bytes or libcrypto refuses.
     package func deriveMacKey(
-        dataKey: borrowing SecretBytes, salt: [UInt8]
+        dataKey: SecretBytes, salt: [UInt8]
     ) throws(CryptoError) -> SecretBytes {
         try Self.checkSalt(salt)
         let macSalt = salt.map { $0 ^ Self.macSaltMask }

@@ -17,8 +17,6 @@ import StoreSharing
 /// the log grows, as under any long read. Closing it never checkpoints.
 // Safe because: what changes belongs to the one thread that makes and closes the view; pages are read through constants.
 package final class FrozenView: @unchecked Sendable {
-    /// The data key of the pages, their salt, and how they were made.
-    package typealias Key = (dataKey: DataKey, salt: Salt, settings: CipherSettings)
 
     /// Bytes of a page.
     package let pageBytes: Int
@@ -27,7 +25,7 @@ package final class FrozenView: @unchecked Sendable {
     /// The moment, in the log.
     package let cut: LogCut
     /// The keys of the pages.
-    package let key: Key
+    package let key: PageKey
 
     private let writer: WritingConnection
     private let reader: SerialConnection
@@ -70,9 +68,9 @@ package final class FrozenView: @unchecked Sendable {
         reader = SerialConnection(
             db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: true)
         self.path = paths.database
-        guard let settled = keyring.settledKey else { throw keyring.saltMissing() }
-        self.key = (settled.key, settled.salt, settled.settings)
-        pageBytes = settled.settings.pageBytes
+        guard let pageKey = keyring.pageKey else { throw keyring.saltMissing() }
+        self.key = pageKey
+        pageBytes = pageKey.settings.pageBytes
         file = try LiveFiles.descriptor(of: paths.database)
         let log = try LogFile(paths, pageBytes: pageBytes)
         let reader = reader

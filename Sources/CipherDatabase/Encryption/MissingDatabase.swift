@@ -11,9 +11,8 @@ package enum MissingDatabase {
     package static func reason(_ paths: StorePaths) throws(SystemError) -> StoreError? {
         if let error = try interruptedDestruction(paths) { return error }
         guard try Files.kind(paths.database) == nil else { return nil }
-        let copies = SidecarFiles(databasePath: paths.database).read()
-        let states = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.state }
-        return states.contains { $0 != .creating } ? gone(paths) : nil
+        let claimed = SidecarFiles(databasePath: paths.database).read().claimed
+        return claimed.contains { $0.state != .creating } ? gone(paths) : nil
     }
 
     /// What to say of a store whose destruction has begun and was not completed; nil where none has.

@@ -228,7 +228,7 @@ public final class DatabasePool: DatabaseWriter {
     public var writeStatistics: WriteStatistics { writer.writeSlot?.statistics ?? WriteStatistics() }
 
     /// The suspension of the file, for what a shared store adds to it.
-    var suspension: DatabaseSuspension { writer.keyring.suspension }
+    var suspension: DatabaseSuspension { writer.keyring.opening.suspension }
 
     // MARK: Upkeep
 

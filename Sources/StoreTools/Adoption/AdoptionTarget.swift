@@ -110,11 +110,3 @@ struct AdoptionTarget {
         ToolError(.notAdoptable, what: "\"\(path)\" cannot be adopted.", why: why, remedy: remedy)
     }
 }
-
-extension SidecarCopies {
-    /// Whether there is a sidecar, and all that can be read of it says that its store is still to come.
-    var isAnnouncement: Bool {
-        let sidecars = SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }
-        return !sidecars.isEmpty && sidecars.allSatisfy { $0.state == .creating }
-    }
-}

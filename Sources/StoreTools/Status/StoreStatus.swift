@@ -308,13 +308,6 @@ extension StoreStatus.Report {
     }
 }
 
-extension SidecarCopies {
-    /// The newest that the copies claim to be, nobody having proved it; nil when none can be read.
-    package var newestClaimed: Sidecar? {
-        SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }.max { $0.generation < $1.generation }
-    }
-}
-
 extension SidecarContent {
     fileprivate var stateName: String {
         switch self {
