@@ -42,7 +42,7 @@ public final class SharedStore: DatabaseWriter {
     }
 
     /// What was repaired or looked risky while the store was opened: plain sentences, to be logged.
-    public var notices: [String] { connections.keyring.notices }
+    public var notices: [String] { connections.keyring.opening.notices }
 
     /// The epoch of the store's data key: 1 at first, incremented by each rotation.
     public var epoch: UInt64 { connections.keeper.identity.epoch }
@@ -57,7 +57,7 @@ public final class SharedStore: DatabaseWriter {
     func requireOpen() throws { try connections.requireOpen() }
 
     /// Whether an opening of the store by this process still holds the opening lock.
-    var isOpeningLockHeld: Bool { connections.keyring.holdsOpeningLock }
+    var isOpeningLockHeld: Bool { connections.keyring.opening.isLocked }
 
     /// A snapshot of the last commit, which does not change. A switch to a new key waits for its end.
     public func makeSnapshot() throws -> DatabaseSnapshot {

@@ -35,8 +35,8 @@ extension KeyRotation {
     ) throws -> RotationReport? {
         let paths = StorePaths(path)
         let (journal, again) = try journal(paths, source)
-        var newKey: RotationSecret?
-        if case .newKey(let source) = options.aim { newKey = try RotationSecret(from: source) }
+        var newKey: Secret?
+        if case .newKey(let source) = options.aim { newKey = try source.read() }
         return try RotationResumption(
             paths: paths, journal: journal, source: again, newKey: newKey, configuration: configuration,
             options: options, reporter: ProgressReporter(progress), isCancelled: isCancelled ?? { false }
@@ -97,8 +97,7 @@ extension KeyRotation {
                 why: isThere ? "What is there is no file." : "There is no such file.", remedy: "Check the path.")
         }
         let copies = SidecarFiles(databasePath: paths.database).read()
-        let sidecars = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
-        guard let sidecar = sidecars.max(by: { $0.generation < $1.generation }) else {
+        guard let sidecar = copies.newestClaimed else {
             throw try reasonUnreadable(copies, paths)
         }
         var isRunning = false
@@ -172,9 +171,9 @@ extension KeyRotation {
 
     /// A journal by a key, and a source that gives the same key again.
     private static func journal(_ paths: StorePaths, _ source: KeySource) throws -> (RotationJournal, KeySource) {
-        let secret = try RotationSecret(from: source)
-        let journal = RotationJournal(databasePath: paths.database) { try secret.material.unlock($0) }
-        return (journal, secret.source)
+        let secret = try source.read()
+        let journal = RotationJournal(databasePath: paths.database) { try secret.unlock($0) }
+        return (journal, KeySource(giving: secret, name: "the key given"))
     }
 }
 
@@ -235,27 +234,5 @@ extension RotationStatus.State {
             case .rotating: .copying
             case .switching: .switching
             }
-    }
-}
-
-extension RotationSecret {
-    /// A source that gives this secret.
-    fileprivate var source: KeySource {
-        if !material.isPassphrase { return .customRawKey("the key given") { [self] in try rawKey() } }
-        return .custom("the key given") { [self] in try passphrase() }
-    }
-
-    private func passphrase() throws -> Passphrase {
-        switch material {
-        case .passphrase(let passphrase): try Passphrase(passphrase.secret.copy())
-        case .rawKey: throw BrokenInvariant("A raw key was taken for a passphrase.")
-        }
-    }
-
-    private func rawKey() throws -> RawKey {
-        switch material {
-        case .rawKey(let key): try RawKey(key.secret.copy())
-        case .passphrase: throw BrokenInvariant("A passphrase was taken for a raw key.")
-        }
     }
 }

@@ -58,9 +58,9 @@ struct RotationBeginning {
     private func prepare(_ journal: RotationJournal) throws -> RotationProposal {
         switch options.aim {
         case .newDataKey: return try journal.prepare(.newDataKey)
-        case .newKey(let source): return try journal.prepare(.direct(RotationSecret(from: source)))
+        case .newKey(let source): return try journal.prepare(.direct(source.read()))
         case .compromised(let dropsOthers, let sources):
-            var kept = try sources.map { try RotationSecret(from: $0) }
+            var kept = try sources.map { try $0.read() }
             if let own = try store.rotationSecret() { kept.append(own) }
             let proposal = try journal.prepare(.compromised(kept: kept))
             guard dropsOthers || proposal.droppedSlots.isEmpty else {

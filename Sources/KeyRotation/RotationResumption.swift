@@ -14,7 +14,7 @@ struct RotationResumption {
     /// Gives that key again.
     let source: KeySource
     /// The new key of a direct store, where it was given.
-    let newKey: RotationSecret?
+    let newKey: Secret?
     let configuration: Configuration
     let options: KeyRotation.Options
     let reporter: ProgressReporter
@@ -132,7 +132,7 @@ struct RotationResumption {
         let isSwitching = rotation.sidecar.state == .switching
         guard let newKey else { throw StoreError.newKeyNotGiven(paths.database, isSwitching: isSwitching) }
         guard let successor = rotation.sidecar.successor, let pending = try rotation.nextDataKey,
-            try newKey.material.dataKey(salt: successor.salt, settings: successor.settings).isEqual(to: pending)
+            try newKey.dataKey(salt: successor.salt, settings: successor.settings).isEqual(to: pending)
         else { throw StoreError.otherNewKey(paths.database, isSwitching: isSwitching) }
     }
 }

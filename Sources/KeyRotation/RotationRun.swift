@@ -289,8 +289,8 @@ final class RotationRun {
     /// Lets a secret manager show that it keeps the new key. It may take its time: nobody waits yet.
     private func proveNewKey(_ keys: RotationKeys) throws {
         guard !isNewKeyProved, let source = options.provesNewKey, case .newKey = options.aim else { return }
-        let given = try RotationSecret(from: source)
-        let key = try given.material.dataKey(salt: keys.nextSalt, settings: keys.settings)
+        let given = try source.read()
+        let key = try given.dataKey(salt: keys.nextSalt, settings: keys.settings)
         guard key.isEqual(to: keys.nextDataKey) else { throw StoreError.newKeyNotProved(paths.database) }
         isNewKeyProved = true
     }

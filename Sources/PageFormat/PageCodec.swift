@@ -31,7 +31,7 @@ package struct PageCodec: ~Copyable, Sendable {
         self.authenticator = authenticator
     }
 
-    package init(dataKey: borrowing SecretBytes, salt: [UInt8], settings: CipherSettings) throws(PageFormatError) {
+    package init(dataKey: SecretBytes, salt: [UInt8], settings: CipherSettings) throws(PageFormatError) {
         try self.init(keys: PageKeys(dataKey: dataKey, salt: salt, settings: settings))
     }
 

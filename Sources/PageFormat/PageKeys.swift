@@ -15,10 +15,10 @@ package struct PageKeys: ~Copyable, Sendable {
     /// The layout of a page.
     package let layout: PageLayout
 
-    /// Copies the data key and derives the MAC key from it (2 PBKDF2 rounds, microseconds).
+    /// Derives the MAC key from the data key (2 PBKDF2 rounds, microseconds).
     ///
     /// - Throws: ``PageFormatError`` when key, salt or settings have the wrong size.
-    package init(dataKey: borrowing SecretBytes, salt: [UInt8], settings: CipherSettings) throws(PageFormatError) {
+    package init(dataKey: SecretBytes, salt: [UInt8], settings: CipherSettings) throws(PageFormatError) {
         let layout = try PageLayout(settings)
         try PageKeys.check("the data key", bytes: dataKey.count, expectedBytes: CipherSettings.keyBytes)
         try PageKeys.check("the salt", bytes: salt.count, expectedBytes: CipherSettings.saltBytes)
@@ -28,7 +28,7 @@ package struct PageKeys: ~Copyable, Sendable {
         } catch {
             throw .cryptography(error)
         }
-        self.dataKey = dataKey.copy()
+        self.dataKey = dataKey
         self.macKey = derived
         self.salt = salt
         self.settings = settings

@@ -35,6 +35,7 @@ package struct RotationRecovery {
     /// to the database.
     ///
     /// - Parameters:
+    ///   - copies: The sidecar as it was read under the opening lock; nil reads it.
     ///   - unlock: Makes the keys for what a sidecar claims; asked only when there is something to recover.
     ///   - wait: The longest wait for connections of other programs; nil for half a minute.
     ///   - onStatus: Called before anything is changed, with the status in which a failure would leave the store, and again
@@ -44,12 +45,13 @@ package struct RotationRecovery {
     /// - Throws: ``StoreError`` `rotationPending` when it takes another key or another hand, `storeInUse` when a connection is
     ///   in the way; what choosing a sidecar throws; `SystemError`. Nothing is lost then, and the next opening tries again.
     package static func run(
-        _ paths: StorePaths, wait: Duration? = nil, isCancelled: (() -> Bool)? = nil,
+        _ paths: StorePaths, _ copies: SidecarCopies? = nil, wait: Duration? = nil, isCancelled: (() -> Bool)? = nil,
         onStatus: @escaping (CommitStatus) -> Void = { _ in },
         unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
     ) throws -> Outcome? {
         let evidence = RotationEvidence(paths)
-        guard let claimed = claimedState(paths) else { return Outcome() }
+        let copies = copies ?? SidecarFiles(databasePath: paths.database).read()
+        guard let claimed = claimedState(copies) else { return Outcome() }
         // What everyday openings pay: one look for the name of the copy.
         if claimed == .ready, try evidence.copyKind() == nil { return Outcome() }
         if claimed == .creating { return Outcome() }
@@ -75,15 +77,16 @@ package struct RotationRecovery {
     }
 
     /// Whether the sidecar claims, unverified, that a switch is under way.
-    package static func isSwitchClaimed(_ paths: StorePaths) -> Bool { claimedState(paths) == .switching }
+    package static func isSwitchClaimed(_ paths: StorePaths) -> Bool {
+        claimedState(SidecarFiles(databasePath: paths.database).read()) == .switching
+    }
 
     /// The state that the newest of the readable copies claims, nobody having verified it; of two that are equally new the
     /// one that is further in a rotation, and nil without one.
     ///
     /// A backup that could not be written when a switch ended still announces it: nobody has to wait for that.
-    private static func claimedState(_ paths: StorePaths) -> Sidecar.State? {
-        let copies = SidecarFiles(databasePath: paths.database).read()
-        let claimed = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+    private static func claimedState(_ copies: SidecarCopies) -> Sidecar.State? {
+        let claimed = copies.claimed
         let newest = claimed.map(\.generation).max()
         let states = claimed.filter { $0.generation == newest }.map(\.state)
         return [Sidecar.State.switching, .rotating, .ready, .creating].first { states.contains($0) }

@@ -15,7 +15,7 @@ package enum AuthenticatedEncryption {
     ///
     /// - Returns: The ciphertext, as long as the secret, followed by the tag.
     package static func seal(
-        _ secret: borrowing SecretBytes, key: borrowing SecretBytes, nonce: [UInt8], additionalData: [UInt8]
+        _ secret: SecretBytes, key: SecretBytes, nonce: [UInt8], additionalData: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
         let context = try Context(key: key, nonce: nonce, encrypts: true)
         let count = secret.count
@@ -36,7 +36,7 @@ package enum AuthenticatedEncryption {
     /// - Returns: The secret, or nil when key, nonce, ciphertext or additional data are not those of the sealing. A
     ///   secret that is not authentic is never returned, not even a part of it.
     package static func open(
-        _ sealed: [UInt8], key: borrowing SecretBytes, nonce: [UInt8], additionalData: [UInt8]
+        _ sealed: [UInt8], key: SecretBytes, nonce: [UInt8], additionalData: [UInt8]
     ) throws(CryptoError) -> SecretBytes? {
         guard sealed.count >= tagBytes else { return nil }
         let context = try Context(key: key, nonce: nonce, encrypts: false)
@@ -66,7 +66,7 @@ package enum AuthenticatedEncryption {
     private struct Context: ~Copyable {
         private let context: OpaquePointer
 
-        init(key: borrowing SecretBytes, nonce: [UInt8], encrypts: Bool) throws(CryptoError) {
+        init(key: SecretBytes, nonce: [UInt8], encrypts: Bool) throws(CryptoError) {
             guard key.count == keyBytes, nonce.count == nonceBytes else {
                 throw CryptoError("EVP_CipherInit_ex2", reason: "the key or nonce has the wrong length")
             }

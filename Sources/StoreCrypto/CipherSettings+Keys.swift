@@ -23,7 +23,7 @@ extension CipherSettings {
     ///
     /// - Throws: ``CryptoError`` when the salt is not 16 bytes long or libcrypto fails.
     package func deriveMacKey(
-        dataKey: borrowing SecretBytes, salt: [UInt8]
+        dataKey: SecretBytes, salt: [UInt8]
     ) throws(CryptoError) -> SecretBytes {
         try Self.checkSalt(salt)
         let macSalt = salt.map { $0 ^ Self.macSaltMask }

@@ -20,7 +20,7 @@ extension KeyDerivation {
         guard (1...63).contains(log2Rounds), blockSize > 0, lanes > 0, memoryLimitBytes > 0, keyBytes > 0 else {
             throw CryptoError(operation, reason: "parameters out of range")
         }
-        DerivationCount.add()
+        WorkCount.derivations.add()
         var status: Int32 = 0
         let key = SecretBytes(count: keyBytes) { output in
             // libcrypto takes a nil password for "not given", which differs from an empty one.
@@ -70,7 +70,7 @@ extension KeyDerivation {
         let context = EVP_KDF_CTX_new(algorithm)
         defer { EVP_KDF_CTX_free(context) }
         try CryptoError.check(context != nil, "EVP_KDF_CTX_new")
-        DerivationCount.add()
+        WorkCount.derivations.add()
         var status: Int32 = 0
         let key = SecretBytes(count: keyBytes) { output in
             let start = password.baseAddress ?? UnsafeRawPointer(output.baseAddress)

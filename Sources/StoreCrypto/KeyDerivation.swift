@@ -20,7 +20,7 @@ package enum KeyDerivation {
             throw CryptoError(operation, reason: "rounds or lengths out of range")
         }
         // SQLCipher's MAC key takes two rounds.
-        if rounds > 2 { DerivationCount.add() }
+        if rounds > 2 { WorkCount.derivations.add() }
         var status: Int32 = 0
         let key = SecretBytes(count: keyBytes) { output in
             // libcrypto takes a nil password for "not given", which differs from an empty one.
@@ -37,7 +37,7 @@ package enum KeyDerivation {
     ///
     /// - SeeAlso: RFC 5869.
     package static func hkdf(
-        key: borrowing SecretBytes,
+        key: SecretBytes,
         salt: [UInt8],
         label: String,
         keyBytes: Int

@@ -4,7 +4,7 @@ import COpenSSL
 package enum MessageAuthentication {
     /// Authenticates a message; the code is as long as the hash's digest.
     package static func hmac(
-        _ hash: HashAlgorithm, key: borrowing SecretBytes, _ message: UnsafeRawBufferPointer
+        _ hash: HashAlgorithm, key: SecretBytes, _ message: UnsafeRawBufferPointer
     ) throws(CryptoError) -> [UInt8] {
         let code = key.withBytes { computeCode(hash, key: $0, message) }
         try CryptoError.check(code.count == hash.digestBytes, "HMAC")
@@ -13,7 +13,7 @@ package enum MessageAuthentication {
 
     /// Authenticates a message; the code is as long as the hash's digest.
     package static func hmac(
-        _ hash: HashAlgorithm, key: borrowing SecretBytes, _ message: [UInt8]
+        _ hash: HashAlgorithm, key: SecretBytes, _ message: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
         let code = key.withBytes { key in message.withUnsafeBytes { computeCode(hash, key: key, $0) } }
         try CryptoError.check(code.count == hash.digestBytes, "HMAC")

@@ -9,7 +9,7 @@ package struct PageAuthenticator: ~Copyable, @unchecked Sendable {
     package let codeBytes: Int
     private let context: OpaquePointer
 
-    package init(hash: HashAlgorithm, key: borrowing SecretBytes) throws(CryptoError) {
+    package init(hash: HashAlgorithm, key: SecretBytes) throws(CryptoError) {
         let algorithm = EVP_MAC_fetch(nil, "HMAC", nil)
         // The context keeps its own reference.
         defer { EVP_MAC_free(algorithm) }

@@ -15,7 +15,7 @@ package struct PageCipher: ~Copyable, @unchecked Sendable {
     private let decryptor: OpaquePointer
 
     /// - Throws: ``CryptoError`` when the key is not 32 bytes long or libcrypto fails.
-    package init(key: borrowing SecretBytes) throws(CryptoError) {
+    package init(key: SecretBytes) throws(CryptoError) {
         let encryptor = try Self.makeContext(key: key, encrypts: true)
         do throws(CryptoError) {
             decryptor = try Self.makeContext(key: key, encrypts: false)
@@ -47,7 +47,7 @@ package struct PageCipher: ~Copyable, @unchecked Sendable {
         try Self.run(decryptor, input, initializationVector, output)
     }
 
-    private static func makeContext(key: borrowing SecretBytes, encrypts: Bool) throws(CryptoError) -> OpaquePointer {
+    private static func makeContext(key: SecretBytes, encrypts: Bool) throws(CryptoError) -> OpaquePointer {
         guard key.count == CipherSettings.keyBytes else {
             throw CryptoError("EVP_CipherInit_ex2", reason: "the key has \(key.count) bytes instead of 32")
         }

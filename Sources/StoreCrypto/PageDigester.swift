@@ -18,7 +18,7 @@ package struct PageDigester: ~Copyable, @unchecked Sendable {
     private let context: OpaquePointer
 
     /// - Throws: ``CryptoError`` when the key is not 32 bytes long or libcrypto fails.
-    package init(key: borrowing SecretBytes) throws(CryptoError) {
+    package init(key: SecretBytes) throws(CryptoError) {
         guard key.count == Self.keyBytes else {
             throw CryptoError("EVP_CipherInit_ex2", reason: "the key has \(key.count) bytes instead of 32")
         }

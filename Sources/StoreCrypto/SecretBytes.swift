@@ -1,13 +1,14 @@
 import COpenSSL
 
-/// Secret bytes in locked memory that are wiped when the value goes away.
+/// Secret bytes in locked memory: the one owner of every secret, shared by reference.
 ///
-/// The value cannot be copied by accident, has no accessible representation as text, and compares in constant time.
-// Safe because: the memory is written only while the value is made and has one owner.
-public struct SecretBytes: ~Copyable, @unchecked Sendable {
+/// They are wiped when nobody refers to them any more. They print nothing, not even how many they are, and compare in
+/// constant time.
+// Safe because: the memory is written only while the object is made.
+package final class SecretBytes: @unchecked Sendable {
     private let address: UnsafeMutableRawPointer
     /// How many bytes the secret has.
-    public let count: Int
+    package let count: Int
 
     /// Makes a secret of `count` bytes, zero at first, that `body` fills in place.
     package init(count: Int, initializingWith body: (UnsafeMutableRawBufferPointer) throws -> Void) rethrows {
@@ -25,12 +26,12 @@ public struct SecretBytes: ~Copyable, @unchecked Sendable {
     }
 
     /// Copies a secret that lies in ordinary memory; wiping that memory stays with the caller.
-    package init(copying bytes: UnsafeRawBufferPointer) {
+    package convenience init(copying bytes: UnsafeRawBufferPointer) {
         self.init(count: bytes.count) { $0.copyMemory(from: bytes) }
     }
 
     /// Copies a secret from any collection, byte by byte without a temporary copy.
-    package init(copying bytes: some Collection<UInt8>) {
+    package convenience init(copying bytes: some Collection<UInt8>) {
         self.init(count: bytes.count) { $0.copyBytes(from: bytes) }
     }
 
@@ -50,21 +51,25 @@ public struct SecretBytes: ~Copyable, @unchecked Sendable {
     package static var memoryIsLocked: Bool { SecureHeap.isLocked }
 
     /// Lends the bytes to `body`; the pointer must not outlive the call.
-    package borrowing func withBytes<R: ~Copyable, E: Error>(
+    package func withBytes<R: ~Copyable, E: Error>(
         _ body: (UnsafeRawBufferPointer) throws(E) -> R
     ) throws(E) -> R {
-        try body(UnsafeRawBufferPointer(start: address, count: count))
-    }
-
-    /// Makes a second secret of the same bytes.
-    package borrowing func copy() -> SecretBytes {
-        SecretBytes(copying: UnsafeRawBufferPointer(start: address, count: count))
+        // The last reference may end as soon as the address is read, and that would wipe what was lent.
+        defer { withExtendedLifetime(self) {} }
+        return try body(UnsafeRawBufferPointer(start: address, count: count))
     }
 
     /// Compares in a time that does not depend on the bytes; lengths are not secret.
-    package borrowing func isEqual(to other: borrowing SecretBytes) -> Bool {
-        count == other.count && CRYPTO_memcmp(address, other.address, count) == 0
+    package func isEqual(to other: SecretBytes) -> Bool {
+        withBytes { mine in
+            other.withBytes { mine.count == $0.count && CRYPTO_memcmp(mine.baseAddress, $0.baseAddress, $0.count) == 0 }
+        }
     }
+}
+
+extension SecretBytes: CustomStringConvertible, CustomReflectable {
+    package var description: String { "SecretBytes" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
 extension UnsafeRawBufferPointer {

@@ -33,7 +33,7 @@ struct MemoryTests {
             Secret(name: "digits of the data key", bytes: Array(TestKeys.hex(key).utf8)),
         ]
         if case .slots(let master, _) = choice.keys {
-            secrets.append(Secret(name: "master key", bytes: master.withSecret { $0.withBytes { Array($0) } }))
+            secrets.append(Secret(name: "master key", bytes: master.secret.withBytes { Array($0) }))
         }
         return secrets
     }

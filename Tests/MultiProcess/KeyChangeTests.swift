@@ -33,6 +33,18 @@ import Testing
         }
     }
 
+    @Test("an opening derives once, verifies the copies of the sidecar once, and reads them again under its lock alone")
+    func oneVerification() throws {
+        _ = try owner()
+        for (command, work) in [("open", "1 2 1"), ("open-read-only", "1 1 1"), ("open-pool", "1 1 1")] {
+            let process = try ActorProcess()
+            #expect(process.ask("\(command) \(path) former")?.hasPrefix("ok") == true)
+            #expect(process.ask("key-work") == "ok \(work)", "\(command)")
+            if command != "open-read-only" { #expect(process.ask("readers 5") == "ok 5") }
+            #expect(process.ask("key-work") == "ok \(work)", "\(command), with readers")
+        }
+    }
+
     @Test("copies of the sidecar that differ, and a mended one, cost no second derivation")
     func differingCopies() throws {
         _ = try owner()

@@ -17,7 +17,7 @@ package enum KeyProvision: Sendable {
     /// From the functions of ``Configuration/prepareDatabase(_:)``.
     case byHand
     /// From a key source that was read already; a store that does not exist is created with these settings.
-    case material(KeyMaterialBox, creatingWith: CipherSettings)
+    case material(Secret, creatingWith: CipherSettings)
     /// From the keyring, which has the keys of an earlier opening (``Keyring/successor()``); nothing is created.
     case held
     /// A random one that is not stored, for a temporary file; keys that preparing functions set are not used.
@@ -56,12 +56,12 @@ private struct OpeningRetry {
     /// would fail again, and call the program's functions for a key each time. An interrupted switch is not waited for.
     private mutating func waitForSwitch() -> Bool {
         while true {
-            guard ContinuousClock.now < deadline, !keyring.isOpeningEnded else { return false }
-            if keyring.hasSidecarChanged {
+            guard ContinuousClock.now < deadline, !keyring.opening.isEnded else { return false }
+            if keyring.vault?.hasChanged == true {
                 hasSeenEnd = false
                 return true
             }
-            guard keyring.isRotating else { break }
+            guard keyring.opening.isRotating else { break }
             hasSeenEnd = false
             Pause.sleep(for: Limits.switchLookTime)
         }
@@ -88,7 +88,7 @@ extension Database {
             )
         }
         // The other connections of the pool have the moved file open.
-        guard keyring.settledKey == nil else { return try attempt() }
+        guard keyring.pageKey == nil else { return try attempt() }
         var retry = OpeningRetry(keyring: keyring, waitsForSwitch: key.isByHand)
         while true {
             do {
@@ -148,14 +148,7 @@ extension Database {
         try addBuiltInFunctions()
         // Otherwise sorts and temporary tables would reach the disk in plaintext.
         try runInternally("PRAGMA temp_store = MEMORY")
-        switch key {
-        case .byHand: break
-        case .material(let box, let settings):
-            if try !keying.giveKnownKey() { try keying.give(box, creatingWith: settings, on: self) }
-        case .held:
-            if try !keying.giveKnownKey() { try keying.giveHeldKey() }
-        case .throwaway: try keying.giveThrowawayKey()
-        }
+        try keying.give(key, on: self)
         for prepare in configuration.preparations { try prepare(self) }
         try keying.finish(on: self)
         if configuration.persistentWAL && !keyring.isInMemory { try check(handle.setPersistentWAL(true)) }
@@ -167,7 +160,7 @@ extension Database {
             _ = try Int.fetchOne(self, sql: "SELECT COUNT(*) FROM sqlite_schema")
         } catch let error as DatabaseError {
             guard let paths = keyring.paths else { throw error }
-            throw FileDiagnosis(handle, path: paths.database).explain(error, settings: keyring.settledKey?.settings)
+            throw FileDiagnosis(handle, path: paths.database).explain(error, settings: keyring.pageKey?.settings)
         }
     }
 

@@ -108,7 +108,8 @@ public final class Database {
     /// Opens a file or a database in memory, without preparing it.
     init(path: String, label: String, configuration: Configuration, keyring: Keyring, usesGate: Bool) throws {
         ForkWatch.begin()
-        handle = try keyring.open(path, readonly: configuration.readonly)
+        handle = try keyring.opening.connect(
+            path, readonly: configuration.readonly, hasOthers: keyring.pageKey != nil)
         gate = ConnectionGate(handle)
         self.usesGate = usesGate
         self.path = path

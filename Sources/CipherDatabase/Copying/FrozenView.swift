@@ -20,8 +20,6 @@ import StoreSharing
 // Safe because: what changes belongs to the one thread that makes and closes the view; pages are read through
 // constants.
 package final class FrozenView: @unchecked Sendable {
-    /// The data key of the pages, their salt, and how they were made.
-    package typealias Key = (dataKey: DataKey, salt: Salt, settings: CipherSettings)
 
     /// The page size in bytes.
     package let pageBytes: Int
@@ -30,7 +28,7 @@ package final class FrozenView: @unchecked Sendable {
     /// The moment, as a position in the WAL.
     package let cut: LogCut
     /// The keys of the pages.
-    package let key: Key
+    package let key: PageKey
 
     private let writer: WritingConnection
     private let reader: SerialConnection
@@ -73,9 +71,9 @@ package final class FrozenView: @unchecked Sendable {
         reader = SerialConnection(
             db, qos: reading.readQoS, target: reading.targetQueue, allowsOpenTransaction: true)
         self.path = paths.database
-        guard let settled = keyring.settledKey else { throw keyring.saltMissing() }
-        self.key = (settled.key, settled.salt, settled.settings)
-        pageBytes = settled.settings.pageBytes
+        guard let pageKey = keyring.pageKey else { throw keyring.saltMissing() }
+        self.key = pageKey
+        pageBytes = pageKey.settings.pageBytes
         file = try LiveFiles.descriptor(of: paths.database)
         let log = try LogFile(paths, pageBytes: pageBytes)
         let reader = reader

@@ -13,10 +13,10 @@ final class ConnectionKeying {
         /// No key was given yet.
         case unkeyed
         /// A key was given; settings may follow.
-        case given(KeyMaterialBox, PendingKey)
+        case given(Secret, PendingKey)
         /// The key has gone to SQLCipher for good; more pragmas may follow if they agree with it. The secret behind it is
         /// nil when the keyring had the keys from a former opening.
-        case settled(KeyMaterialBox?, Salt, CipherSettings)
+        case settled(Secret?, PageKey)
         /// As before, but only SQLCipher knows the derived key.
         case leftToSQLCipher
     }
@@ -45,7 +45,7 @@ final class ConnectionKeying {
     }
 
     /// The suspension of the file.
-    var suspension: DatabaseSuspension { keyring.suspension }
+    var suspension: DatabaseSuspension { keyring.opening.suspension }
 
     /// Whether the connection encrypts what it writes.
     var isKeyed: Bool { if case .unkeyed = phase { false } else { true } }
@@ -58,109 +58,94 @@ final class ConnectionKeying {
 
     // MARK: Giving the key
 
+    /// Takes the key from where the whole pool has it.
+    ///
+    /// - Throws: `StoreError` `keyRotated` when the keys of a former opening are not the store's any more; what giving a
+    ///   secret throws.
+    func give(_ origin: KeyProvision, on db: Database) throws {
+        switch origin {
+        case .byHand: break
+        case .throwaway:
+            try check(allowingInternalSQL { try handle.setRawKey(.throwaway()) })
+            hasThrowawayKey = true
+            phase = .leftToSQLCipher
+        case .material, .held:
+            wasGivenKey = true
+            if let key = keyring.pageKey { return try settle(keyring.secret, key) }
+            guard case .material(let secret, let settings) = origin else {
+                return try settle(keyring.secret, keyring.keyByHeldKeys(file: handle))
+            }
+            try give(secret, creatingWith: settings, on: db)
+        }
+    }
+
     /// Takes the key of the database.
     ///
     /// - Parameter settings: Settings for a file that does not exist yet, to be recorded at once; nil leaves them to
     ///   the pragmas that follow.
-    func give(_ box: KeyMaterialBox, creatingWith settings: CipherSettings? = nil, on db: Database) throws {
+    func give(_ secret: Secret, creatingWith settings: CipherSettings? = nil, on db: Database) throws {
         if hasThrowawayKey && !isPrepared { return }
         switch phase {
         case .unkeyed, .given: break
-        case .settled(let known?, _, _) where !isPrepared && known.isEqual(to: box): return
+        case .settled(let known?, _) where !isPrepared && known.isEqual(to: secret): return
         case .settled, .leftToSQLCipher: throw misuse("the key of this connection is already in use")
         }
         if isPrepared { throw misuse("a key is given in prepareDatabase, before the database is used") }
         wasGivenKey = true
         guard !keyring.isInMemory else {
-            try check(setPlainKey(box))
+            try check(setPlainKey(secret))
             phase = .leftToSQLCipher
             return try runPostponed(on: db)
         }
-        switch try keyring.plan(for: box, file: handle, creatingWith: settings) {
-        case .known(let key, let salt, let settings):
-            try settle(box, key: key, salt: salt, settings: settings)
-            try runPostponed(on: db)
+        switch try keyring.plan(for: secret, file: handle, creatingWith: settings) {
+        case .known(let key): try settle(secret, key)
         case .pending(let pending):
-            try check(setPlainKey(box))
+            try check(setPlainKey(secret))
             if let salt = pending.salt, pending.isNewFile {
                 // Set before any pragma can follow, so that nothing is ever written under a salt that is not known.
                 try check(runInternally("PRAGMA cipher_salt = \"x'\(salt.hex)'\""))
             }
-            phase = .given(box, pending)
-            try runPostponed(on: db)
+            phase = .given(secret, pending)
         }
-    }
-
-    /// Gives the key that another connection of the same pool has settled.
-    func giveKnownKey() throws -> Bool {
-        guard let (box, key, salt, settings) = keyring.settledKey else { return false }
-        wasGivenKey = true
-        try settle(box, key: key, salt: salt, settings: settings)
-        return true
-    }
-
-    /// Gives the key that the keyring has from a former opening of the file: without a derivation, and without a source.
-    ///
-    /// - Throws: `StoreError` `keyRotated` when that key is not the store's any more.
-    func giveHeldKey() throws {
-        wasGivenKey = true
-        let (key, salt, settings) = try keyring.planWithHeldKeys(file: handle)
-        try settle(keyring.heldBox, key: key, salt: salt, settings: settings)
-    }
-
-    /// Keys a new temporary file with a random key.
-    func giveThrowawayKey() throws {
-        let (key, salt) = try (DataKey(.random(count: CipherSettings.keyBytes)), Salt.random())
-        try check(allowingInternalSQL { handle.setRawKey(key, salt: salt, settings: .sqlCipher4) })
-        hasThrowawayKey = true
-        phase = .leftToSQLCipher
-    }
-
-    /// Keys the connection raw, and checks page 1 before SQLite reads it.
-    private func settle(_ box: KeyMaterialBox?, key: DataKey, salt: Salt, settings: CipherSettings) throws {
-        isInternal = true
-        defer { isInternal = false }
-        try check(handle.setRawKey(key, salt: salt, settings: settings))
-        if settings.plaintextHeaderBytes > 0 {
-            // SQLCipher 3 answers OK to the pragma and ignores it; only the row it returns proves that it is known.
-            let answer = handle.pragmaValue("PRAGMA cipher_plaintext_header_size")
-            guard answer == String(settings.plaintextHeaderBytes) else {
-                throw SQLiteLibrary.unsupported(found: "a library that does not know plaintext headers")
-            }
-        }
-        try keyring.verify(handle, key: key, salt: salt, settings: settings)
-        keyring.settledKey = (box, key, salt, settings)
-        phase = .settled(box, salt, settings)
-    }
-
-    private func settlePending(_ box: KeyMaterialBox, _ pending: PendingKey, on db: Database) throws {
-        try settlePending(box, pending)
         try runPostponed(on: db)
     }
 
-    private func settlePending(_ box: KeyMaterialBox, _ pending: PendingKey) throws {
-        if pending.isNewFile, keyring.isReadonly, let paths = keyring.paths {
+    /// Keys the connection raw, and checks page 1 before SQLite reads it.
+    private func settle(_ secret: Secret?, _ key: PageKey) throws {
+        isInternal = true
+        defer { isInternal = false }
+        try check(handle.setRawKey(key))
+        if key.settings.plaintextHeaderBytes > 0 {
+            // SQLCipher 3 answers OK to the pragma and ignores it; only the row it returns proves that it is known.
+            let answer = handle.pragmaValue("PRAGMA cipher_plaintext_header_size")
+            guard answer == String(key.settings.plaintextHeaderBytes) else {
+                throw SQLiteLibrary.unsupported(found: "a library that does not know plaintext headers")
+            }
+        }
+        try keyring.settle(key, of: secret, handle)
+        phase = .settled(secret, key)
+    }
+
+    private func settlePending(_ secret: Secret, _ pending: PendingKey, on db: Database) throws {
+        if pending.isNewFile, keyring.opening.isReadonly, let paths = keyring.paths {
             if pending.needsSidecar { throw FileDiagnosis.notYetCreated(paths.database) }
             // SQLCipher derives from the salt of the file, once there is one.
             phase = .leftToSQLCipher
-            return
-        }
-        if pending.needsSidecar && !pending.isModelled {
-            throw keyring.settingsConflict(
-                "a plaintext header together with settings of SQLCipher 1 to 3 cannot be recorded")
-        }
-        guard pending.isModelled else {
-            phase = .leftToSQLCipher
-            return
-        }
-        guard let salt = pending.salt else { throw keyring.saltMissing() }
-        if pending.saltOrigin == .file && pending.needsSidecar { throw keyring.standardFile() }
-        let key = try keyring.dataKey(for: box, salt: salt, settings: pending.settings)
-        try settle(box, key: key, salt: salt, settings: pending.settings)
-        if pending.needsSidecar && !pending.isNewFile {
+        } else if pending.isModelled {
+            guard let salt = pending.salt else { throw keyring.saltMissing() }
+            if pending.saltOrigin == .file && pending.needsSidecar { throw keyring.standardFile() }
+            let key = try keyring.pageKey(of: secret, salt: salt, settings: pending.settings)
+            try settle(secret, key)
             // An existing file whose salt the user brought: proved by page 1, so it is worth keeping.
-            try keyring.recordFound(salt: salt, settings: pending.settings, key: key)
+            if pending.needsSidecar && !pending.isNewFile { try keyring.recordFound(key) }
+        } else {
+            if pending.needsSidecar {
+                throw keyring.settingsConflict(
+                    "a plaintext header together with settings of SQLCipher 1 to 3 cannot be recorded")
+            }
+            phase = .leftToSQLCipher
         }
+        try runPostponed(on: db)
     }
 
     // MARK: Around SQL text
@@ -173,8 +158,8 @@ final class ConnectionKeying {
         case .unkeyed:
             if keyring.isInMemory || configuration.allowsUnencrypted { return }
             if !CipherPragma.comesBeforeFileAccess(sql()) { throw keyring.keyMissing() }
-        case .given(let box, let pending):
-            if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(box, pending, on: db) }
+        case .given(let secret, let pending):
+            if !CipherPragma.comesBeforeFileAccess(sql()) { try settlePending(secret, pending, on: db) }
         }
     }
 
@@ -213,10 +198,10 @@ final class ConnectionKeying {
     func finish(on db: Database) throws {
         switch phase {
         case .unkeyed where !keyring.isInMemory && !configuration.allowsUnencrypted: throw keyring.keyMissing()
-        case .given(let box, let pending): try settlePending(box, pending, on: db)
+        case .given(let secret, let pending): try settlePending(secret, pending, on: db)
         default: break
         }
-        if case .settled(_, _, let settings) = phase, let asked, !asked.isModelled || asked.settings != settings {
+        if case .settled(_, let key) = phase, let asked, !asked.isModelled || asked.settings != key.settings {
             throw keyring.settingsConflict("PRAGMA cipher_compatibility asks for something else")
         }
         isPrepared = true
@@ -284,24 +269,22 @@ final class ConnectionKeying {
             postponed.append("PRAGMA \(name) = \"\(value)\"")
         case .leftToSQLCipher:
             break
-        case .settled(_, let salt, let settings):
-            var known = asked ?? PendingKey(settled: salt, settings: settings)
+        case .settled(_, let key):
+            var known = asked ?? PendingKey(settled: key)
             if let reason = known.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
             asked = known
             // One pragma sets several at once, and others may follow that put it right: `finish` compares those.
-            if setting != .compatibility && !known.agrees(with: settings, on: setting, salt: salt) {
+            if setting != .compatibility && !known.agrees(with: key, on: setting) {
                 throw keyring.settingsConflict("PRAGMA \(name) asks for something else")
             }
             // SQLCipher has its settings already; what compatibility sets in passing would make it misread the file.
             return .ignore
-        case .given(let box, var pending):
+        case .given(let secret, var pending):
             if let reason = pending.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
-            phase = .given(box, pending)
-            if pending.needsSidecar, pending.isNewFile, pending.isModelled, !keyring.isReadonly, let salt = pending.salt
-            {
+            phase = .given(secret, pending)
+            if pending.needsSidecar, pending.isNewFile, pending.isModelled, let salt = pending.salt {
                 // The salt must be safe on disk before the first page can be written under it.
-                let key = try keyring.dataKey(for: box, salt: salt, settings: pending.settings)
-                try keyring.record(salt: salt, settings: pending.settings, key: key, state: .creating)
+                try keyring.recordNew(secret, salt: salt, settings: pending.settings)
             }
         }
         return .allow
@@ -333,9 +316,9 @@ final class ConnectionKeying {
 
     private func runInternally(_ sql: String) -> ResultCode { allowingInternalSQL { handle.runPragma(sql) } }
 
-    private func setPlainKey(_ box: KeyMaterialBox) -> ResultCode {
+    private func setPlainKey(_ secret: Secret) -> ResultCode {
         // A raw key goes over with its salt, when that is settled.
-        guard box.material.isPassphrase else { return handle.setRawKey(box, salt: nil) }
-        return box.withSecret { secret in secret.withBytes { handle.setKey($0) } }
+        guard secret.isPassphrase else { return handle.setRawKey(secret, salt: nil) }
+        return secret.withBytes { handle.setKey($0) }
     }
 }

@@ -27,14 +27,14 @@ extension Database {
     private func usePassphrase(bytes: UnsafeRawBufferPointer) throws {
         requireAccess()
         if isClosed { throw closedError }
-        try keying.give(KeyMaterialBox(.passphrase(Passphrase(SecretBytes(copying: bytes)))), on: self)
+        try keying.give(.passphrase(Passphrase(SecretBytes(copying: bytes))), on: self)
     }
 
     /// Gives the raw key of the database: 32 bytes, used without derivation.
-    public func useRawKey(_ key: borrowing RawKey) throws {
+    public func useRawKey(_ key: RawKey) throws {
         requireAccess()
         if isClosed { throw closedError }
-        try keying.give(KeyMaterialBox(.rawKey(RawKey(key.secret.copy()))), on: self)
+        try keying.give(.rawKey(key), on: self)
     }
 
     /// Gives the raw key of the database as 32 bytes.

@@ -64,10 +64,9 @@ struct FileDiagnosis {
     /// A page that a checkpointer is writing at this moment can look damaged, so a check that fails is repeated for
     /// 100 ms. A page 1 that a rollback journal will restore is left to SQLite, and where a checkpoint was cut in the
     /// middle of page 1, the one in the write-ahead log counts.
-    func verifyFirstPage(key: DataKey, salt: Salt, settings: CipherSettings, sidecar: Sidecar?) throws {
-        var codec = try key.withSecret { secret in
-            try PageCodec(dataKey: secret, salt: salt.bytes, settings: settings)
-        }
+    func verifyFirstPage(_ key: PageKey, sidecar: Sidecar?) throws {
+        let settings = key.settings
+        var codec = try PageCodec(dataKey: key.dataKey.secret, salt: key.salt.bytes, settings: settings)
         let deadline = ContinuousClock.now + .milliseconds(Limits.recheckMilliseconds)
         var problem: (any Error)?
         repeat {

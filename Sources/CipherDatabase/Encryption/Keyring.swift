@@ -1,65 +1,43 @@
-import Foundation
 import KeyCustody
+import PageFormat
 import StoreCrypto
 import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The keys of one database file, shared by all connections of a pool: what was derived, what the sidecar says, and
-/// the opening lock while it is held.
+/// The key of one database file, shared by all connections of a pool: the first of them finds and proves it, the others take
+/// it.
 package final class Keyring: Sendable {
-    /// A key in use, with all that a further connection needs. The secret behind it is nil where only the keys of the
-    /// sidecar were at hand.
-    typealias SettledKey = (box: KeyMaterialBox?, key: DataKey, salt: Salt, settings: CipherSettings)
-
-    package let paths: StorePaths?
-    /// The suspension of every connection to the file.
-    package let suspension: DatabaseSuspension
-    let isReadonly: Bool
-    /// Whether the file cannot change while it is open: a backup, which has one copy of the sidecar, and no WAL.
-    let isImmutable: Bool
+    /// What opens the file, locks it and reports of it.
+    package let opening: FileOpening
     /// Whether a sidecar is taken that is older than what the store remembers.
-    let acceptsFormerSidecar: Bool
+    private let acceptsFormerSidecar: Bool
     /// How a store keeps its key that is created with a key source.
-    let scheme: KeyScheme
-    /// The permissions of files that are created, as they were asked for.
-    private let fileMode: Int
-    private let onNotice: (@Sendable (String) -> Void)?
-    /// The keys of a former opening, used instead of unlocking the sidecar anew.
-    let held: HeldKeys?
-    let state: Mutex<State>
-    /// Kept apart from the state, because it stays locked while a key is derived.
-    let derived: Mutex<DerivedKeys>
+    private let scheme: KeyScheme
+    /// The keys of a former opening, used instead of a secret.
+    private let held: HeldKeys?
+    private let state = Mutex(State())
 
-    struct State {
-        var settled: SettledKey?
+    private struct State {
+        /// The key that the first connection was given, with the secret behind it; that is nil where only the keys of the
+        /// sidecar were at hand.
+        var settled: (secret: Secret?, key: PageKey)?
         var isVerified = false
-        var sidecar: Sidecar?
-        /// The copies of the sidecar as they were read for the plan; what they say is not proved.
-        var copies: SidecarCopies?
-        /// What proves and seals the sidecar.
-        var keys: SidecarKeys?
-        /// A choice between copies of the sidecar that are not the same, to be mended when page 1 has proved the key.
-        var unmended: SidecarChoice?
         /// Whether the sidecar was compared with what the store remembers of it.
         var isSidecarCurrent = false
         /// The generation that the store remembers; nil where it remembers none, and before it was looked at.
         var remembered: UInt64?
-        var openingLock: HeldLock?
-        /// Whether a store was created that the key log has not been told of.
+        /// Whether a store was created that the key log does not tell of yet.
         var hasCreated = false
-        var notices: [String] = []
-        /// Asked while the opening lock is waited for; true ends the wait.
-        var isOvertaken: (@Sendable () -> Bool)?
     }
 
     /// What a keyring takes over from another one of the same file.
-    struct HeldKeys {
+    private struct HeldKeys {
         let keys: SidecarKeys
         /// The secret that gave them; compared with what preparing functions give, and for copies of the database.
-        let box: KeyMaterialBox?
+        var secret: Secret?
         /// The store as it was then.
-        let sidecar: Sidecar?
+        var sidecar: Sidecar?
     }
 
     /// - Parameters:
@@ -69,35 +47,17 @@ package final class Keyring: Sendable {
     package init(
         path: String, configuration: Configuration, holding keys: SidecarKeys? = nil, acceptsFormerSidecar: Bool = false
     ) {
-        paths = MemoryPath.names(path) ? nil : StorePaths(path)
-        isReadonly = configuration.readonly
-        isImmutable = configuration.readonly && configuration.isImmutable
+        opening = FileOpening(path: path, configuration: configuration)
         self.acceptsFormerSidecar = acceptsFormerSidecar
         scheme = configuration.keyScheme
-        fileMode = configuration.fileMode
-        onNotice = configuration.onNotice
-        suspension = DatabaseSuspension()
-        held = keys.map { HeldKeys(keys: $0, box: nil, sidecar: nil) }
-        state = Mutex(State())
-        derived = Mutex(DerivedKeys())
-        if configuration.observesSuspensionNotifications { SuspensionCenter.shared.add(suspension) }
+        held = keys.map { HeldKeys(keys: $0) }
     }
 
     private init(after former: Keyring) {
-        paths = former.paths
-        suspension = former.suspension
-        isReadonly = former.isReadonly
-        isImmutable = former.isImmutable
+        opening = FileOpening(after: former.opening)
         acceptsFormerSidecar = former.acceptsFormerSidecar
         scheme = former.scheme
-        fileMode = former.fileMode
-        onNotice = former.onNotice
-        let (known, notices) = former.state.withLock { state in
-            (state.keys.map { HeldKeys(keys: $0, box: state.settled?.box, sidecar: state.sidecar) }, state.notices)
-        }
-        held = known ?? former.held
-        state = Mutex(State(notices: notices))
-        derived = Mutex(DerivedKeys())
+        held = former.keys.map { HeldKeys(keys: $0, secret: former.secret, sidecar: former.sidecar) } ?? former.held
     }
 
     /// A new keyring of the same file with the same suspension, notices and the keys in memory, and nothing else: for
@@ -110,193 +70,310 @@ package final class Keyring: Sendable {
 
     /// Forgets what was found out about a file that lost its name.
     func forgetFile() {
-        state.withLock { state in
-            state.settled = nil
-            state.isVerified = false
-            state.sidecar = nil
-            state.copies = nil
-            state.keys = nil
-            state.unmended = nil
-            state.isSidecarCurrent = false
-            state.remembered = nil
+        state.withLock { $0 = State(hasCreated: $0.hasCreated) }
+        vault?.forget()
+    }
+
+    package var paths: StorePaths? { opening.paths }
+    var isInMemory: Bool { paths == nil }
+    var vault: Vault? { opening.vault }
+
+    /// The sidecar as it was last read or written.
+    package var sidecar: Sidecar? { vault?.sidecar }
+
+    /// The keys that proved the sidecar; nil until a connection was opened, and where there is no sidecar.
+    package var keys: SidecarKeys? { vault?.keys }
+
+    /// Takes in what a change of the keys made of the sidecar.
+    package func changeKeys(_ keys: SidecarKeys, _ sidecar: Sidecar) { vault?.accept(sidecar, keys) }
+
+    /// The key that the first connection settled on; nil until then.
+    package var pageKey: PageKey? { state.withLock { $0.settled?.key } }
+
+    /// The secret that opened the file, now or in a former opening; nil where only keys are at hand.
+    package var secret: Secret? { state.withLock { $0.settled?.secret } ?? held?.secret }
+
+    /// How a copy of the database gets its key: where the keyring holds keys, by the secret that gave them once.
+    func provisionOfCopies(_ key: KeyProvision) -> KeyProvision {
+        guard case .held = key, let secret, let pageKey else { return key }
+        return .material(secret, creatingWith: pageKey.settings)
+    }
+
+    /// The keys for what a sidecar claims, before there is a connection; nil when the secret opens no slot of it.
+    ///
+    /// Of a former opening there may be the secret as well: it may open what its keys do not, the slots of a new master key
+    /// among it.
+    package func keys(of claimed: Sidecar, given origin: KeyProvision) throws -> SidecarKeys? {
+        if case .material(let secret, _) = origin { return try vault?.keys(of: claimed, for: secret) }
+        if let secret = held?.secret, let keys = try vault?.keys(of: claimed, for: secret) { return keys }
+        return held?.keys
+    }
+
+    // MARK: Finding the key
+
+    enum Plan {
+        /// The sidecar tells everything.
+        case known(PageKey)
+        /// Salt and settings are still to be gathered.
+        case pending(PendingKey)
+    }
+
+    /// Decides how a secret is used: by the sidecar, by the salt in the file, or with a new salt.
+    ///
+    /// - Parameter settings: For a store that is created when there is none; nil for a database by hand.
+    func plan(for secret: Secret, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Plan {
+        guard let paths, let vault else { throw keyMissing() }
+        if let known = knownKey(of: secret) { return .known(known) }
+        let diagnosis = FileDiagnosis(file, path: paths.database)
+        var copies = vault.read()
+        if try copies.isAnnouncement && diagnosis.mayBeStandard() {
+            // An adoption was cut before the store took this file's place. The file is what it was, and the sidecar is
+            // that of a store which never came.
+            return try planWithoutSidecar(secret, diagnosis, creatingWith: settings)
+        }
+        let isEmpty = try diagnosis.isEmpty()
+        if !opening.isReadonly, copies.areAbsent ? isEmpty : copies.claimed.contains(where: { $0.state == .creating }) {
+            // Another process may be creating the store at this moment: what counts is what it leaves behind.
+            try opening.lock()
+            copies = vault.read()
+        }
+        do {
+            guard let store = try vault.unlock(secret, copies) else {
+                return try planWithoutSidecar(secret, diagnosis, creatingWith: settings)
+            }
+            return .known(try accept(store, diagnosis))
+        } catch let error as StoreError {
+            // By hand only: a shared store needs the master key.
+            guard error.code == .wrongKey, settings == nil, let key = try dataKeyItself(secret, copies, diagnosis)
+            else { throw error }
+            return .known(key)
         }
     }
+
+    /// What the first connection found out, for the others of the same pool.
+    private func knownKey(of secret: Secret) -> PageKey? {
+        guard let sidecar, sidecar.state != .creating else { return nil }
+        return state.withLock { state in
+            guard let settled = state.settled, state.isVerified, settled.secret?.isEqual(to: secret) == true else {
+                return nil
+            }
+            return settled.key
+        }
+    }
+
+    /// Takes the copy of the sidecar that counts.
+    private func accept(_ store: SidecarChoice, _ diagnosis: FileDiagnosis) throws -> PageKey {
+        for note in store.notes where !(opening.isImmutable && note == .missing(.backup)) {
+            opening.report(["\(note)."])
+        }
+        if store.sidecar.state == .switching { throw switching(diagnosis.path) }
+        if try diagnosis.isEmpty() {
+            if store.sidecar.state != .creating { throw FileDiagnosis.emptyFile(diagnosis.path) }
+            if opening.isReadonly { throw FileDiagnosis.notYetCreated(diagnosis.path) }
+        }
+        vault?.accept(store, mends: !opening.isReadonly)
+        return store.pageKey
+    }
+
+    private func planWithoutSidecar(
+        _ secret: Secret, _ diagnosis: FileDiagnosis, creatingWith settings: CipherSettings?
+    ) throws -> Plan {
+        guard let vault else { throw keyMissing() }
+        switch try diagnosis.kindWithoutSidecar() {
+        case .new:
+            guard !opening.isReadonly else {
+                if settings != nil { throw FileDiagnosis.notYetCreated(diagnosis.path) }
+                // Its salt is the affair of whoever writes the first page.
+                return .pending(PendingKey(isNewFile: true, salt: nil, saltOrigin: .unknown))
+            }
+            let salt = try Salt.random()
+            guard let settings else {
+                return .pending(PendingKey(isNewFile: true, salt: salt, saltOrigin: .generated))
+            }
+            // The sidecar is made durable, in state `creating`, before the first page exists.
+            return scheme == .slots
+                ? .known(try vault.create(secret, salt: salt, settings: settings))
+                : .known(try recordNew(secret, salt: salt, settings: settings))
+        case .standard(let salt):
+            // A store always has a plaintext header; a file with its salt inside is for the by-hand form.
+            if settings != nil { throw standardFile() }
+            return .pending(PendingKey(isNewFile: false, salt: salt, saltOrigin: .file))
+        case .plaintextHeader:
+            if settings != nil { throw saltMissing() }
+            return .pending(PendingKey(isNewFile: false, salt: nil, saltOrigin: .unknown))
+        }
+    }
+
+    /// The page key when the secret is no slot's, but the data key itself, as `cipherctl key reveal` prints it; nil when it
+    /// is not.
+    ///
+    /// Page 1 is the proof: only the right key under the right salt and settings authenticates it. Of the sidecar, which
+    /// nothing else proves here, no other value is used, and it is not written.
+    private func dataKeyItself(
+        _ secret: Secret, _ copies: SidecarCopies, _ diagnosis: FileDiagnosis
+    ) throws -> PageKey? {
+        // Behind a rollback journal page 1 proves nothing.
+        guard let dataKey = secret.rawDataKey, let paths, try !diagnosis.isEmpty(),
+            try Files.byteCount(paths.journal) ?? 0 == 0
+        else { return nil }
+        for claimed in copies.claimed where claimed.slotted != nil {
+            let key = PageKey(dataKey, salt: claimed.salt, settings: claimed.settings)
+            do {
+                try diagnosis.verifyFirstPage(key, sidecar: nil)
+            } catch is StoreError {
+                continue
+            }
+            if !opening.isImmutable { try diagnosis.requireOneName() }
+            return key
+        }
+        return nil
+    }
+
+    /// The page key by the sidecar as it is now and the keys of a former opening.
+    ///
+    /// - Throws: `StoreError` `keyRotated` when they do not fit it any more.
+    func keyByHeldKeys(file: ConnectionHandle) throws -> PageKey {
+        guard let paths, let vault, let held else { throw keyMissing() }
+        let diagnosis = FileDiagnosis(file, path: paths.database)
+        let copies = vault.read()
+        // The keys are those of a store that an interrupted adoption announced; the file is what it was.
+        if try copies.isAnnouncement && diagnosis.mayBeStandard() { throw standardFile() }
+        do {
+            guard let store = try vault.unlock(holding: held.keys, copies) else { throw saltMissing() }
+            return try accept(store, diagnosis)
+        } catch let error as StoreError where error.code == .wrongKey {
+            guard let former = held.sidecar else { throw error }
+            return try keyAfterConversion(copies.newestClaimed, of: former, vault, held.keys)
+        }
+    }
+
+    /// The page key of a store that was direct and has got slots: its keys are others, its pages are not.
+    private func keyAfterConversion(
+        _ newest: Sidecar?, of former: Sidecar, _ vault: Vault, _ keys: SidecarKeys
+    ) throws -> PageKey {
+        guard let newest, newest.storeID == former.storeID, newest.epoch == former.epoch, newest.slotted != nil,
+            case .direct(let dataKey) = keys
+        else { throw keyRotated(from: former.epoch, to: newest?.epoch ?? former.epoch) }
+        // Page 1 proves the key; nothing else of the sidecar is used, or could be authenticated.
+        vault.accept(newest, keys)
+        return PageKey(dataKey, salt: newest.salt, settings: newest.settings)
+    }
+
+    // MARK: Proving and recording it
+
+    /// Takes the key that a connection was given for all others, once header and page 1 have proved it.
+    func settle(_ key: PageKey, of secret: Secret?, _ file: ConnectionHandle) throws {
+        try verify(file, key)
+        state.withLock { $0.settled = (secret, key) }
+    }
+
+    private func verify(_ file: ConnectionHandle, _ key: PageKey) throws {
+        guard let paths, let vault, !state.withLock({ $0.isVerified }) else { return }
+        let diagnosis = FileDiagnosis(file, path: paths.database)
+        // A file without a sidecar is not ours yet; its adoption keeps it by a second name for a moment. A file that is never
+        // written, as a backup, has no WAL under any of its names.
+        if sidecar != nil && !opening.isImmutable { try diagnosis.requireOneName() }
+        try diagnosis.verifyFirstPage(key, sidecar: sidecar)
+        state.withLock { $0.isVerified = true }
+        guard vault.needsMending else { return }
+        do {
+            try opening.locked { try vault.mend(keyOpensDatabase: file.fileBytes != 0) }
+        } catch is CancellationError {
+            // The opening is not wanted any more; the next one tries again.
+        } catch {
+            // The store opens all the same; the next opening tries again.
+            opening.report(["the copies of the sidecar could not be made the same: \(error)"])
+        }
+    }
+
+    /// The page key of a database whose salt and settings were gathered.
+    func pageKey(of secret: Secret, salt: Salt, settings: CipherSettings) throws -> PageKey {
+        guard let vault else { throw keyMissing() }
+        return try vault.pageKey(secret, salt: salt, settings: settings)
+    }
+
+    /// Makes salt and settings of a new direct store durable, before its first page exists.
+    @discardableResult
+    func recordNew(_ secret: Secret, salt: Salt, settings: CipherSettings) throws -> PageKey {
+        let key = try pageKey(of: secret, salt: salt, settings: settings)
+        if !opening.isReadonly { try vault?.record(key, state: .creating) }
+        return key
+    }
+
+    /// Keeps the salt of an existing file that had no sidecar. Two processes that find the same file must not write two
+    /// sidecars with two store identifiers.
+    func recordFound(_ key: PageKey) throws {
+        guard !opening.isReadonly else { return }
+        try opening.locked { try vault?.recordFound(key) }
+    }
+
+    /// Marks the store as created, once page 1 is on disk.
+    func recordCreated() throws {
+        guard sidecar?.state == .creating else { return }
+        try vault?.recordCreated()
+        state.withLock { $0.hasCreated = true }
+    }
+
+    /// Tells the key log of a creation that a connection of this keyring has completed, once. Where that fails the store
+    /// opens all the same, with a notice.
+    package func logCreation() {
+        let hasCreated = state.withLock { state in
+            defer { state.hasCreated = false }
+            return state.hasCreated
+        }
+        guard hasCreated, let paths, let sidecar else { return }
+        let scheme: KeyScheme = sidecar.slotted == nil ? .direct : .slots
+        let text = KeyLog(databasePath: paths.database).note(.storeCreated(scheme: scheme.rawValue))
+        if let text { opening.notice(text) }
+    }
+
+    // MARK: What the store remembers of its sidecar
+
+    /// Refuses a sidecar with slots that is older than the one the store remembers; once for all connections.
+    ///
+    /// - Throws: `StoreError` `sidecarRolledBack`.
+    func requireCurrentSidecar(_ db: Database) throws {
+        guard let paths, let vault, let sidecar, let keys, !state.withLock({ $0.isSidecarCurrent }) else { return }
+        // The data key of a store that was direct proves its pages, and no slots.
+        if case .direct = keys, sidecar.slotted != nil { return }
+        // The schema is parsed by now, so a store without the table pays for one look into it.
+        let remembered =
+            db.handle.hasTable(CustodyTable.name, column: "store")
+            ? try CustodyTable.rowOfExistingTable(of: sidecar.storeID, in: db) : nil
+        // A direct sidecar that is put back opens nothing that its key does not open anyway.
+        if let remembered, !acceptsFormerSidecar, sidecar.slotted != nil,
+            sidecar.isRolledBack(storeRemembersGeneration: remembered)
+        {
+            // Another process may have changed the keys since the sidecar was read. The row comes behind both copies of a
+            // change, so what is read behind the row is new enough.
+            vault.reread()
+            let newest = try vault.unlock(holding: keys)?.sidecar ?? sidecar
+            try newest.requireCurrent(storeRemembersGeneration: remembered, of: paths.database)
+            vault.accept(newest, keys)
+        }
+        state.withLock { state in
+            state.remembered = remembered
+            state.isSidecarCurrent = true
+        }
+    }
+
+    /// The sidecar, where the store remembers an older one and both copies are this one; nil otherwise.
+    package var unremembered: Sidecar? {
+        guard let sidecar, let vault, let remembered = state.withLock({ $0.remembered }),
+            remembered < sidecar.generation
+        else { return nil }
+        return vault.bothCopies(are: sidecar) ? sidecar : nil
+    }
+
+    // MARK: Verdicts on a file that was replaced
 
     /// Whether an error judges a file together with a sidecar that is not the store's any more: another store, another
     /// epoch or another salt took its place since it was read.
-    ///
-    /// What a copy says is not proved here. So a copy counts only if it was not there yet when the keys were planned: one
-    /// that lay beside the store before was judged by its seal then.
     func isSuperseded(_ error: any Error) -> Bool {
-        guard let paths, let sidecar, let error = error as? StoreError, error.isVerdictOnFile else { return false }
-        let copies = SidecarFiles(databasePath: paths.database).read()
-        guard copies != state.withLock({ $0.copies }) else { return false }
-        let newest = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
-            .max { $0.generation < $1.generation }
-        guard let newest else { return false }
-        return newest.storeID != sidecar.storeID || newest.epoch != sidecar.epoch || newest.salt != sidecar.salt
-    }
-
-    /// Takes down the copies of the sidecar by which the keys are planned.
-    func notePlanned(_ copies: SidecarCopies) { state.withLock { $0.copies = copies } }
-
-    /// Whether the sidecar is another one than that by which the keys were planned.
-    var hasSidecarChanged: Bool {
-        guard let paths, let planned = state.withLock({ $0.copies }) else { return false }
-        return SidecarFiles(databasePath: paths.database).read() != planned
-    }
-
-    /// Whether a suspension, or whoever asked for the opening, has ended it.
-    var isOpeningEnded: Bool { suspension.isSuspended || state.withLock { $0.isOvertaken }?() == true }
-
-    /// Whether a process is alive that rotates the store or changes its keys.
-    var isRotating: Bool {
-        guard let paths, Files.exists(paths.lock) else { return false }
-        let file = try? LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: true)
-        return (try? file?.isHeld(.admin)) == true
-    }
-
-    var isInMemory: Bool { paths == nil }
-
-    /// The key that the first connection settled on.
-    var settledKey: SettledKey? {
-        get { state.withLock { $0.settled } }
-        set { state.withLock { $0.settled = newValue } }
-    }
-
-    /// The sidecar as it was last read or written.
-    package var sidecar: Sidecar? { state.withLock { $0.sidecar } }
-
-    /// The keys that proved the sidecar; nil until a connection was opened, and where there is no sidecar.
-    package var keys: SidecarKeys? { state.withLock { $0.keys } }
-
-    /// Takes in what a change of the keys made of the sidecar.
-    package func changeKeys(_ keys: SidecarKeys, _ sidecar: Sidecar) {
-        state.withLock { state in
-            state.keys = keys
-            state.sidecar = sidecar
-        }
-    }
-
-    /// The data key in use; nil until a connection was opened.
-    package var dataKey: DataKey? { settledKey?.key }
-
-    /// What was mended or looked risky so far.
-    package var notices: [String] { state.withLock { $0.notices } }
-
-    /// Keeps a notice, and tells it once.
-    package func notice(_ text: String) {
-        let isNew = state.withLock { state in
-            guard !state.notices.contains(text) else { return false }
-            state.notices.append(text)
-            return true
-        }
-        if isNew { onNotice?(text) }
-    }
-
-    // MARK: Opening
-
-    /// Refuses a path at which no store can be, before a lock file is made beside it.
-    package func requirePossiblePlace() throws {
-        guard let paths else { return }
-        let directory = try Files.kind(Files.directory(of: paths.database))
-        guard try Files.kind(paths.database) == .directory || directory != .directory else { return }
-        if let reason = FileDiagnosis.reasonNotOpened(paths.database, readonly: isReadonly) { throw reason }
-    }
-
-    /// Opens a connection to the file, telling apart what SQLite calls "unable to open".
-    func open(_ path: String, readonly: Bool) throws -> ConnectionHandle {
-        let missing = try provideFile(readonly: readonly)
-        do {
-            let handle = try ConnectionHandle.open(path, readonly: readonly, immutable: isImmutable)
-            // SQLite made the file, by the umask.
-            if let paths, let missing { try? Files.setPermissions(of: paths.database, missing) }
-            return handle
-        } catch {
-            guard let paths else { throw error }
-            throw FileDiagnosis.reasonNotOpened(paths.database, readonly: readonly) ?? error
-        }
-    }
-
-    /// Makes the file of a new database before SQLite does, which would let the umask decide who may use it; and refuses to
-    /// make one in the place of a database that is gone.
-    ///
-    /// - Returns: The permissions to give to the file that SQLite makes; nil where there is one now.
-    private func provideFile(readonly: Bool) throws -> UInt32? {
-        guard let paths else { return nil }
-        let permissions = try newFilePermissions()
-        if let status = try Files.status(of: paths.database), status.kind != .regular || status.byteCount > 0 {
-            return nil
-        }
-        // Other connections of the same pool have the file that was here.
-        if settledKey != nil, try Files.kind(paths.database) == nil { throw StoreError.moved(paths.database) }
-        if try MissingDatabase.reason(paths) != nil {
-            // Another process may be restoring or destroying the store: what counts is what it leaves behind.
-            if !readonly { try holdOpeningLock() }
-            if let reason = try MissingDatabase.reason(paths) { throw reason }
-        }
-        guard !readonly, try Files.kind(paths.database) == nil else { return nil }
-        // Where it cannot be made SQLite says why, or makes it.
-        return Files.makeEmptyUnopened(paths.database, permissions: permissions) ? nil : permissions
-    }
-
-    /// - Throws: ``StoreError`` `settingsConflict` for a mode that no store can have.
-    private func newFilePermissions() throws(StoreError) -> UInt32 {
-        guard Configuration.fileModes.contains(fileMode) else {
-            throw StoreError(
-                .settingsConflict, what: "fileMode is no mode of a store: \(String(fileMode, radix: 8)).",
-                why:
-                    "It is 0600, 0640, 0644, 0660 or 0664: the owner reads and writes, nobody executes, and others do not "
-                    + "write.",
-                remedy: "Set one of these; chmod changes the mode of a store that exists.")
-        }
-        return UInt32(fileMode)
-    }
-
-    /// Runs an opening whose waits for the opening lock end with `CancellationError` when nobody wants it any more.
-    package func endingWaits<T>(when isOvertaken: @escaping @Sendable () -> Bool, _ open: () throws -> T) rethrows -> T
-    {
-        state.withLock { $0.isOvertaken = isOvertaken }
-        defer { state.withLock { $0.isOvertaken = nil } }
-        return try open()
-    }
-
-    /// Takes the opening lock, which excludes every other process that creates, migrates or opens; once is enough.
-    ///
-    /// - Throws: `StoreError` `storeInUse` at the deadline; `SQLITE_ABORT` when a suspension ended the wait,
-    ///   `CancellationError` when it was overtaken (``endingWaits(when:_:)``).
-    package func holdOpeningLock(deadline: ContinuousClock.Instant? = nil) throws {
-        guard let paths, !isReadonly, state.withLock({ $0.openingLock == nil }) else { return }
-        if suspension.isSuspended { throw DatabaseError.suspended() }
-        let isOvertaken = state.withLock { $0.isOvertaken }
-        let lock: HeldLock
-        do {
-            let file = try LockFile(path: paths.lock, likeFile: paths.database, permissions: newFilePermissions())
-            lock = try file.lock(
-                .opening, .exclusive, deadline: deadline ?? .now + Limits.openingWait,
-                isCancelled: { [suspension] in suspension.isSuspended || isOvertaken?() == true })
-        } catch is CancellationError where suspension.isSuspended {
-            throw DatabaseError.suspended()
-        }
-        state.withLock { $0.openingLock = lock }
-        CrashPoint.reach(.openingLockTaken)
-    }
-
-    package func releaseOpeningLock() {
-        guard let paths, let lock = state.withLock({ $0.openingLock.take() }) else { return }
-        // The lock file may be older than the database, whose mode, owner and group it is to have.
-        try? LockFile.matchAttributes(of: paths.lock, to: paths.database)
-        lock.release()
-    }
-
-    package var holdsOpeningLock: Bool { state.withLock { $0.openingLock != nil } }
-}
-
-extension StoreError {
-    /// Whether it says something about the bytes of a file.
-    fileprivate var isVerdictOnFile: Bool {
-        switch code {
-        case .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .foreignSidecar, .wrongKey: true
+        guard let error = error as? StoreError else { return false }
+        return switch error.code {
+        case .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .foreignSidecar, .wrongKey:
+            vault?.isSuperseded ?? false
         default: false
         }
     }

@@ -22,8 +22,7 @@ package enum MissingDatabase {
 
     /// Whether a sidecar says that the store was completed.
     private static func isAnnouncedComplete(_ paths: StorePaths) -> Bool {
-        let copies = SidecarFiles(databasePath: paths.database).read()
-        return SidecarCopy.allCases.contains { copies[$0].parsed.map { $0.claimed.state != .creating } ?? false }
+        SidecarFiles(databasePath: paths.database).read().claimed.contains { $0.state != .creating }
     }
 
     /// What to say of a store whose destruction has begun and was not completed; nil where none has.

@@ -101,15 +101,16 @@ struct PendingKey {
 
 extension PendingKey {
     /// What is asked for behind a key that has its settings already: at first, the same.
-    init(settled salt: Salt, settings: CipherSettings) {
-        self.init(isNewFile: false, salt: salt, saltOrigin: .user, settings: settings)
+    init(settled key: PageKey) {
+        self.init(isNewFile: false, salt: key.salt, saltOrigin: .user, settings: key.settings)
     }
 
     /// Whether one setting is as it is on record.
-    func agrees(with recorded: CipherSettings, on setting: CipherPragma.Setting, salt recordedSalt: Salt) -> Bool {
-        switch setting {
+    func agrees(with key: PageKey, on setting: CipherPragma.Setting) -> Bool {
+        let recorded = key.settings
+        return switch setting {
         case .plaintextHeader: settings.plaintextHeaderBytes == recorded.plaintextHeaderBytes
-        case .salt: salt == recordedSalt
+        case .salt: salt == key.salt
         case .pageBytes: settings.pageBytes == recorded.pageBytes
         case .kdfRounds: settings.kdfRounds == recorded.kdfRounds
         case .kdfHash: settings.kdfHash == recorded.kdfHash

@@ -2,14 +2,14 @@ import KeyCustody
 import StoreCrypto
 
 extension ConnectionHandle {
-    /// Hands a data key and its salt to SQLCipher as a raw keyspec, with the cipher settings behind it.
+    /// Hands the key of its pages to SQLCipher as a raw keyspec, with the cipher settings behind it.
     ///
     /// The keyspec `x'<64 hex digits><32 hex digits>'` costs no derivation and wins over any salt set otherwise.
     /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
-    func setRawKey(_ key: DataKey, salt: Salt, settings: CipherSettings) -> ResultCode {
-        let code = key.withSecret { setKeyspec($0, salt: salt) }
+    func setRawKey(_ key: PageKey) -> ResultCode {
+        let code = key.keyspec.withBytes { setKey($0) }
         guard code == .SQLITE_OK else { return code }
-        for (setting, value) in settings.pragmas {
+        for (setting, value) in key.settings.pragmas {
             let code = runPragma("PRAGMA \(setting.rawValue) = \(value)")
             guard code == .SQLITE_OK else { return code }
         }
@@ -17,10 +17,8 @@ extension ConnectionHandle {
     }
 
     /// Hands a raw key to SQLCipher that has no salt yet: SQLCipher takes one from the file, or from a pragma.
-    func setRawKey(_ box: KeyMaterialBox, salt: Salt?) -> ResultCode { box.withSecret { setKeyspec($0, salt: salt) } }
-
-    private func setKeyspec(_ key: borrowing SecretBytes, salt: Salt?) -> ResultCode {
-        key.keyspec(salt: salt).withBytes { setKey($0) }
+    func setRawKey(_ secret: Secret, salt: Salt?) -> ResultCode {
+        secret.keyspec(salt: salt).withBytes { setKey($0) }
     }
 
     /// Runs a pragma of the library's own, to its end.

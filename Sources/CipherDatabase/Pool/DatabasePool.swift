@@ -228,7 +228,7 @@ public final class DatabasePool: DatabaseWriter {
     public var writeStatistics: WriteStatistics { writer.writeSlot?.statistics ?? WriteStatistics() }
 
     /// The suspension of the file, to which a shared store adds its locks.
-    var suspension: DatabaseSuspension { writer.keyring.suspension }
+    var suspension: DatabaseSuspension { writer.keyring.opening.suspension }
 
     // MARK: Upkeep
 

@@ -68,7 +68,7 @@ public final class DatabaseQueue: DatabaseWriter {
         guard configuration.automaticMemoryManagement else { return }
         let release: @Sendable () -> Void = { [weak self] in self?.asyncWriteWithoutTransaction { $0.releaseMemory() } }
         relief.withLock { $0 = MemoryRelief(release: release) }
-        if case .success(let writer) = opening { writer.keyring.suspension.add(relief: release) }
+        if case .success(let writer) = opening { writer.keyring.opening.suspension.add(relief: release) }
     }
 
     private var writer: WritingConnection {

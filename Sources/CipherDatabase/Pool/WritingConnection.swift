@@ -19,14 +19,14 @@ final class WritingConnection: @unchecked Sendable {
         try configuration.forbidDumpsIfAsked()
         self.keyring = keyring
         self.key = key
-        let holdsLock = keyring.holdsOpeningLock
-        defer { if !holdsLock { keyring.releaseOpeningLock() } }
+        let wasLocked = keyring.opening.isLocked
+        defer { if !wasLocked { keyring.opening.release() } }
         let db = try Database.open(
             path: path, label: label, configuration: configuration, keyring: keyring, role: .writer, key: key, wal: wal)
         if !keyring.isInMemory && !configuration.readonly && db.keying.isKeyed, let paths = keyring.paths {
             writeSlot =
                 heritage?.writeSlot
-                ?? WriteSlot(for: paths, label: label, configuration: configuration, onNotice: keyring.notice)
+                ?? WriteSlot(for: paths, label: label, configuration: configuration, onNotice: keyring.opening.notice)
         } else {
             writeSlot = nil
         }

@@ -9,7 +9,7 @@ struct VerifiedBundle: Sendable {
     let manifest: BackupManifest
     let sidecar: Sidecar
     let keys: SidecarKeys
-    let key: FrozenView.Key
+    let key: PageKey
 }
 
 /// Verifies a backup: its manifest by the data key, its sidecar by its seal, its database by hash and page by page.
@@ -37,7 +37,7 @@ struct BundleVerification {
             sidecar.generation == manifest.generation, sidecar.settings.pageBytes == manifest.pageBytes,
             sidecar.state == .ready
         else { throw bundle.damaged("its sidecar is not that of its database") }
-        let key: FrozenView.Key = (dataKey, sidecar.salt, sidecar.settings)
+        let key = PageKey(dataKey, salt: sidecar.salt, settings: sidecar.settings)
         try verifyDatabase(manifest, key)
         return VerifiedBundle(manifest: manifest, sidecar: sidecar, keys: keys, key: key)
     }
@@ -73,7 +73,7 @@ struct BundleVerification {
         }
     }
 
-    private func verifyDatabase(_ manifest: BackupManifest, _ key: FrozenView.Key) throws {
+    private func verifyDatabase(_ manifest: BackupManifest, _ key: PageKey) throws {
         let transfer = PageTransfer(key: key, pages: manifest.pages, watch: watch)
         let (hash, badPage) = try transfer.readBack(bundle.databasePath)
         if let badPage {

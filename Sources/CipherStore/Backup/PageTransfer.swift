@@ -11,7 +11,7 @@ import Synchronization
 /// Copies the encrypted pages of a database as they are, and reads copies back: every page is authenticated during the
 /// copy, and none is decrypted.
 struct PageTransfer: Sendable {
-    let key: FrozenView.Key
+    let key: PageKey
     let pages: UInt32
     let watch: BackupWatch
 

@@ -21,7 +21,7 @@ struct StoreBackup {
 
     /// What was copied while the store could not be switched to a new key.
     private struct Copy {
-        let key: FrozenView.Key
+        let key: PageKey
         let pages: UInt32
         let sidecar: Sidecar
         let sidecarBytes: [UInt8]

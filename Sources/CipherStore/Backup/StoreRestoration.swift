@@ -64,7 +64,7 @@ struct StoreRestoration {
     /// not say.
     private func otherStore(than id: StoreID, in folder: String) -> String? {
         let copies = SidecarFiles(databasePath: folder + "/" + Files.name(of: paths.database)).read()
-        let former = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.storeID }
+        let former = copies.claimed.map(\.storeID)
         guard let other = former.first, !former.contains(id) else { return nil }
         return "\"\(paths.database)\" was another store (\(other)) than that of the backup (\(id)): its files are kept "
             + "in \"\(folder)\"."

@@ -161,7 +161,7 @@ struct StoreDestruction {
                     + "that was interrupted is to be completed first.")
         }
         let copies = sidecars.read()
-        let claimed = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+        let claimed = copies.claimed
         guard !claimed.isEmpty else {
             throw StoreError(
                 copies.areAbsent ? .saltMissing : .sidecarDamaged,

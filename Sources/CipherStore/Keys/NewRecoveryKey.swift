@@ -10,7 +10,7 @@ public struct NewRecoveryKey: ~Copyable, Sendable {
     public let slot: StoreKeys.Slot
     private let text: SecretBytes
 
-    init(slot: StoreKeys.Slot, text: consuming SecretBytes) {
+    init(slot: StoreKeys.Slot, text: SecretBytes) {
         self.slot = slot
         self.text = text
     }

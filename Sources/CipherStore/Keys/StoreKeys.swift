@@ -161,7 +161,7 @@ public struct StoreKeys: Sendable {
         var administration = KeyAdministration(databasePath: databasePath, keys: keys)
         administration.isCancelled = { [suspension = store.suspension] in suspension.isSuspended }
         // The keyring of that moment: the store may open its connections again meanwhile, with another one.
-        let notice: @Sendable (String) -> Void = { [store] in store.keyring.notice($0) }
+        let notice: @Sendable (String) -> Void = { [store] in store.keyring.opening.notice($0) }
         administration.onNotice = notice
         if changing { administration.memory = StoreMemory(.success(store), onNotice: notice) }
         return administration
@@ -175,7 +175,7 @@ public struct StoreKeys: Sendable {
     private func newSlot(_ source: KeySource, _ label: String, _ derivation: Derivation?) throws -> NewSlot {
         // Before anybody is asked for a key in vain.
         let label = try SlotLabel(label)
-        return try NewSlot(source.read(), kind: source.slotKind, label: label, derivation: derivation?.slotDerivation)
+        return try NewSlot(source.read(), label: label, derivation: derivation?.slotDerivation)
     }
 
     private func notOpened() -> StoreError {

@@ -54,11 +54,11 @@ package struct StoreMemory: SidecarMemory {
 
     /// Raises what a store remembers that was just opened for writing, where it is behind the sidecar.
     static func catchUp(_ pool: DatabasePool, _ keyring: Keyring) {
-        guard !keyring.suspension.isSuspended, let sidecar = keyring.unremembered else { return }
+        guard !keyring.opening.suspension.isSuspended, let sidecar = keyring.unremembered else { return }
         do {
             try pool.write { try CustodyTable.raise(to: sidecar.generation, of: sidecar.storeID, in: $0) }
         } catch {
-            keyring.notice(notice(of: sidecar, because: error, isBegun: true))
+            keyring.opening.notice(notice(of: sidecar, because: error, isBegun: true))
         }
     }
 

@@ -75,10 +75,8 @@ final class LeaseKeeper: Sendable {
     ///   process cannot know.
     func verify() throws {
         let (identity, file) = state.withLock { ($0.identity, $0.file) }
-        let copies = SidecarFiles(databasePath: paths.database).read()
-        let sidecars = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
         // Copies that cannot be read are left to the opening.
-        let sidecar = sidecars.max { $0.generation < $1.generation }
+        let sidecar = SidecarFiles(databasePath: paths.database).read().newestClaimed
         if let sidecar, sidecar.storeID != identity.storeID { throw StoreError.moved(paths.database) }
         let epoch = sidecar?.epoch ?? identity.epoch
         // A rotation gives the store a new file and increments the epoch.

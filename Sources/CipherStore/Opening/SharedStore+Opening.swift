@@ -26,9 +26,9 @@ extension SharedStore {
     ) throws -> SharedStore {
         let configuration = configuration.forSharing(readonly: false)
         let keyring = Keyring(path: path, configuration: configuration)
-        return try open(path, configuration, migrator, keyring) {
-            .material(try KeyMaterialBox(from: source), creatingWith: .plaintextHeader)
-        }
+        try requireOpenable(path, keyring, configuration)
+        let key = KeyProvision.material(try source.read(), creatingWith: .plaintextHeader)
+        return try open(path, keyring, key, configuration, migrator)
     }
 
     /// Opens a store that exists with the keys of its sidecar, which are at hand already.
@@ -41,22 +41,17 @@ extension SharedStore {
         let configuration = configuration.forSharing(readonly: false)
         let keyring = Keyring(
             path: path, configuration: configuration, holding: keys, acceptsFormerSidecar: acceptsFormerSidecar)
-        return try open(path, configuration, nil, keyring) { .held }
+        try requireOpenable(path, keyring, configuration)
+        return try open(path, keyring, .held, configuration, nil)
     }
 
     private static func open(
-        _ path: String, _ configuration: Configuration, _ migrator: DatabaseMigrator?, _ keyring: Keyring,
-        _ provide: () throws -> KeyProvision
+        _ path: String, _ keyring: Keyring, _ key: KeyProvision, _ configuration: Configuration,
+        _ migrator: DatabaseMigrator?
     ) throws -> SharedStore {
-        try BackupBundle.refuse(writing: path)
-        try requireSafeFilesystem(path, configuration)
-        try keyring.requirePossiblePlace()
-        // Before there is a key in memory.
-        try configuration.forbidDumpsIfAsked()
-        let key = try provide()
-        defer { keyring.releaseOpeningLock() }
+        defer { keyring.opening.release() }
         let isCancelled = configuration.isOpeningCancelled ?? { false }
-        let (lease, completedEpoch) = try keyring.endingWaits(when: isCancelled) {
+        let (lease, completedEpoch) = try keyring.opening.endingWaits(when: isCancelled) {
             try takeLocks(keyring, key, StorePaths(path), isCancelled)
         }
         var pool: DatabasePool?
@@ -113,7 +108,7 @@ extension SharedStore {
         try requireSafeFilesystem(path, configuration)
         try configuration.forbidDumpsIfAsked()
         let keyring = Keyring(path: path, configuration: configuration)
-        let key = KeyProvision.material(try KeyMaterialBox(from: source), creatingWith: .plaintextHeader)
+        let key = KeyProvision.material(try source.read(), creatingWith: .plaintextHeader)
         return try openReadOnly(path, configuration, migrator, keyring, key)
     }
 
@@ -132,7 +127,7 @@ extension SharedStore {
         _ path: String, _ configuration: Configuration, _ migrator: DatabaseMigrator?, _ keyring: Keyring,
         _ key: KeyProvision
     ) throws -> SharedStore? {
-        try keyring.requirePossiblePlace()
+        try keyring.opening.requirePossiblePlace()
         let paths = StorePaths(path)
         // Before the sidecar is read for its keys; without a lock file nobody asks for the store.
         var lease = try Files.identity(paths.lock) == nil ? nil : takeLease(paths, configuration)
@@ -166,6 +161,16 @@ extension SharedStore {
 
     // MARK: Steps
 
+    /// What comes before there is a key in memory.
+    private static func requireOpenable(
+        _ path: String, _ keyring: Keyring, _ configuration: Configuration
+    ) throws {
+        try BackupBundle.refuse(writing: path)
+        try requireSafeFilesystem(path, configuration)
+        try keyring.opening.requirePossiblePlace()
+        try configuration.forbidDumpsIfAsked()
+    }
+
     /// Takes the opening lock, and the lease before any connection: nobody puts another file in the store's place then.
     /// What a rotation has left that was cut is finished or undone under both.
     ///
@@ -177,15 +182,15 @@ extension SharedStore {
         let deadline = ContinuousClock.now + Limits.switchWait
         while true {
             if try !isReadable(whileSuspended: keyring) {
-                if case .material(let box, _) = key {
-                    try keyring.holdOpeningLock(derivingAhead: box)
+                if case .material(let secret, _) = key {
+                    try keyring.opening.lock(unlocking: secret)
                 } else {
-                    try keyring.holdOpeningLock()
+                    try keyring.opening.lock()
                 }
             }
             // Nothing is held while it waits, so a suspension need not end that.
             guard case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) else {
-                keyring.releaseOpeningLock()
+                keyring.opening.release()
                 try Lease.take(
                     for: paths, label: nil, readonly: false, deadline: deadline, isCancelled: isCancelled)?.release()
                 continue
@@ -200,7 +205,7 @@ extension SharedStore {
             }
             // The lease first: a restoration that has the opening lock finds nobody.
             lease?.release()
-            keyring.releaseOpeningLock()
+            keyring.opening.release()
             try RotationRecovery.waitForAdmin(paths, until: deadline, isCancelled: isCancelled)
         }
     }
@@ -217,15 +222,16 @@ extension SharedStore {
     private static func recoverRotation(
         _ keyring: Keyring, _ key: KeyProvision, _ isCancelled: @escaping () -> Bool
     ) throws -> RotationRecovery.Outcome? {
-        guard let paths = keyring.paths, keyring.holdsOpeningLock else { return RotationRecovery.Outcome() }
+        guard let paths = keyring.paths, keyring.opening.isLocked, let vault = keyring.opening.vault else {
+            return RotationRecovery.Outcome()
+        }
         if let reason = try MissingDatabase.reason(paths) { throw reason }
         let outcome = try RotationRecovery.run(
-            paths, isCancelled: { keyring.suspension.isSuspended || isCancelled() },
-            unlock: { sidecar in
-                if case .material(let box, _) = key { return try keyring.keys(for: box, of: sidecar) }
-                return try keyring.heldKeys(of: sidecar)
-            })
-        keyring.report(outcome?.notices ?? [])
+            paths, vault.read(), isCancelled: { keyring.opening.suspension.isSuspended || isCancelled() },
+            unlock: { try keyring.keys(of: $0, given: key) })
+        // What it wrote is a part of what it reports.
+        if outcome?.notices.isEmpty == false { vault.reread() }
+        keyring.opening.report(outcome?.notices ?? [])
         return outcome
     }
 
@@ -241,10 +247,9 @@ extension SharedStore {
     /// Whether the process is suspended and there is a complete store, which is opened without a lock: a process that is
     /// about to be stopped must not hold one. A store that is still to be created is refused then.
     private static func isReadable(whileSuspended keyring: Keyring) throws -> Bool {
-        guard keyring.suspension.isSuspended, let paths = keyring.paths else { return false }
-        let copies = SidecarFiles(databasePath: paths.database).read()
-        let states = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.state }
-        return !states.isEmpty && !states.contains(.creating)
+        guard keyring.opening.suspension.isSuspended, let vault = keyring.opening.vault else { return false }
+        let claimed = vault.read().claimed
+        return !claimed.isEmpty && !claimed.contains { $0.state == .creating }
     }
 
     private static func migrate(_ pool: DatabasePool, with migrator: DatabaseMigrator?, path: String) throws {
@@ -265,7 +270,7 @@ extension SharedStore {
     private static func hasContent(_ pool: DatabasePool, _ keyring: Keyring) throws -> Bool {
         guard keyring.sidecar?.state == .creating else { return true }
         guard try pool.read({ try Int.fetchOne($0, sql: "PRAGMA page_count") }) ?? 0 > 1 else { return false }
-        keyring.notice(
+        keyring.opening.notice(
             "\"\(pool.path)\": its adoption was interrupted after the file was converted, and is completed by the next "
                 + "opening for writing, or by `cipherctl adopt`; all rows are there.")
         return true
@@ -281,10 +286,8 @@ extension SharedStore {
         }
         guard let bytes = try Files.byteCount(paths.database) else { return false }
         if bytes > 0 { return true }
-        let copies = SidecarFiles(databasePath: paths.database).read()
-        let states = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed.state }
         // Without bytes but once ready, it has lost its content: opening says so.
-        return states.contains { $0 != .creating }
+        return SidecarFiles(databasePath: paths.database).read().claimed.contains { $0.state != .creating }
     }
 
     private static func isBeingOpened(_ paths: StorePaths) -> Bool {

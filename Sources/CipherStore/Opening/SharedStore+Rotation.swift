@@ -19,7 +19,7 @@ extension SharedStore {
     }
 
     /// The secret that opened the store; nil where only its keys are at hand.
-    package func rotationSecret() throws -> RotationSecret? { try keyring.rotationSecret() }
+    package func rotationSecret() throws -> Secret? { keyring.secret }
 
     /// Takes the keys of the next epoch, which the former ones may not give: so the store that was rotated goes on as well
     /// when its master key was renewed.
@@ -72,12 +72,12 @@ extension StoreConnections {
         guard let paths = keyring.paths else { return }
         let deadline = ContinuousClock.now + Limits.switchWait
         while RotationRecovery.isSwitchClaimed(paths) {
-            try keyring.holdOpeningLock()
-            guard keyring.holdsOpeningLock else { return }
+            try keyring.opening.lock()
+            guard keyring.opening.isLocked else { return }
             let outcome = try RotationRecovery.run(
-                paths, isCancelled: isOvertaken, unlock: { try keyring.heldKeys(of: $0) })
-            if let outcome { return keyring.report(outcome.notices) }
-            keyring.releaseOpeningLock()
+                paths, isCancelled: isOvertaken, unlock: { try keyring.keys(of: $0, given: .held) })
+            if let outcome { return keyring.opening.report(outcome.notices) }
+            keyring.opening.release()
             try RotationRecovery.waitForAdmin(paths, until: deadline, isCancelled: isOvertaken)
         }
     }

@@ -104,8 +104,8 @@ extension StoreConnections {
 
     private func openConnections() throws -> (DatabasePool, Keyring) {
         let keyring = keyring.successor()
-        defer { keyring.releaseOpeningLock() }
-        let pool = try keyring.endingWaits(when: { [self] in isOvertaken }) {
+        defer { keyring.opening.release() }
+        let pool = try keyring.opening.endingWaits(when: { [self] in isOvertaken }) {
             try completeSwitch(with: keyring) { [self] in isOvertaken }
             try keeper.verify()
             return try DatabasePool(

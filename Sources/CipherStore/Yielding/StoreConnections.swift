@@ -54,7 +54,7 @@ final class StoreConnections: @unchecked Sendable {
         self.keeper = keeper
         path = pool.path
         configuration = pool.configuration
-        suspension = keyring.suspension
+        suspension = keyring.opening.suspension
         current = pool
         state = Mutex(State(pool: pool, keyring: keyring, heritage: pool.heritage))
         watcher = listens ? YieldWatcher(lockFile: StorePaths(pool.path).lock) : nil

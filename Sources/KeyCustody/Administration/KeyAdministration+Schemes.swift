@@ -13,29 +13,29 @@ extension KeyAdministration {
         guard case .direct(let dataKey) = keys, try sidecar().slotted == nil else {
             throw conflict("The store has key slots already.", "Add a slot instead.")
         }
-        let founding = try SlotFounding(first)
+        let initial = try InitialKeyslots(first)
         try change(removesSecrets: false, recording: Self.events) { sidecar in
             guard case .direct = sidecar.scheme else {
                 throw conflict("Somebody else gave it key slots meanwhile.", "Look at its slots.")
             }
-            return (try founding.sidecar(from: sidecar, dataKey: dataKey, origin: .direct), founding.keys)
+            return (try initial.sidecar(from: sidecar, dataKey: dataKey, origin: .direct), initial.keys)
         }
-        return holding(founding.keys)
+        return holding(initial.keys)
     }
 
     /// Turns a store with slots into a direct one. Its data key stays, so the key that opens it from now on is the data
     /// key itself, or the passphrase from which it was once derived.
     ///
-    /// - Parameter material: That key; it is proved before the slots go.
+    /// - Parameter secret: That key; it is proved before the slots go.
     /// - Returns: The administration of the direct store.
     /// - Throws: ``StoreError`` `wrongKey` when it does not give the data key, `settingsConflict` when the store is direct
     ///   already; what changing throws.
-    package func convertToDirect(provedBy material: borrowing KeyMaterial) throws -> KeyAdministration {
+    package func convertToDirect(provedBy secret: Secret) throws -> KeyAdministration {
         let present = try choice()
         guard present.sidecar.slotted != nil else {
             throw conflict("The store is direct already.", "Nothing is to be done.")
         }
-        let derived = try material.dataKey(salt: present.sidecar.salt, settings: present.sidecar.settings)
+        let derived = try secret.dataKey(salt: present.sidecar.salt, settings: present.sidecar.settings)
         let direct = SidecarKeys.direct(derived)
         try change(removesSecrets: true, recording: Self.events) { sidecar in
             guard let dataKey = try keys.dataKey(of: sidecar), dataKey.isEqual(to: derived) else {
@@ -64,10 +64,10 @@ extension KeyAdministration {
 }
 
 /// A new master key with the slots that open it, before there is a sidecar for them.
-struct SlotFounding {
+struct InitialKeyslots {
     let keys: SidecarKeys
     private let master: MasterKey
-    private let storeSlots: @Sendable (StoreID) throws -> SlotTable
+    private let prepared: [PreparedSlot]
 
     /// Derives the keys of the slots.
     ///
@@ -78,20 +78,9 @@ struct SlotFounding {
                 .lastSlot, what: "A store cannot be without a key slot.", why: "None was given.",
                 remedy: "Give at least one key.")
         }
-        let master = try MasterKey.random()
-        let prepared = try first.map { PreparedSlotBox(try PreparedSlot($0)) }
-        self.master = master
+        master = try MasterKey.random()
         keys = .slots(master, openedBy: nil)
-        storeSlots = { storeID in
-            var table = SlotTable()
-            for box in prepared { try table.add(box.slot.slot(table.nextID, of: storeID, holding: master)) }
-            return table
-        }
-    }
-
-    private final class PreparedSlotBox: Sendable {
-        let slot: PreparedSlot
-        init(_ slot: consuming PreparedSlot) { self.slot = slot }
+        prepared = try first.map { try PreparedSlot($0) }
     }
 
     /// A sidecar with these slots around a data key.
@@ -100,8 +89,10 @@ struct SlotFounding {
     ) throws -> Sidecar {
         let wrapped = try sidecar.wrap(dataKey, epoch: sidecar.epoch, salt: sidecar.salt, under: master)
         let current = SlottedKeys.Current(created: now, origin: origin, wrapped: wrapped)
+        var table = SlotTable()
+        for slot in prepared { try table.add(slot.slot(table.nextID, of: sidecar.storeID, holding: master)) }
         var founded = sidecar
-        founded.scheme = .slots(SlottedKeys(table: try storeSlots(sidecar.storeID), dataKey: current))
+        founded.scheme = .slots(SlottedKeys(table: table, dataKey: current))
         return founded
     }
 }
@@ -116,9 +107,9 @@ extension Sidecar {
     package static func creating(
         settings: CipherSettings, salt: Salt? = nil, slots: [NewSlot]
     ) throws -> (sidecar: Sidecar, keys: SidecarKeys) {
-        let founding = try SlotFounding(slots)
+        let initial = try InitialKeyslots(slots)
         let dataKey = try DataKey.random()
         let bare = try Sidecar.creating(settings: settings, salt: salt)
-        return (try founding.sidecar(from: bare, dataKey: dataKey, origin: .random), founding.keys)
+        return (try initial.sidecar(from: bare, dataKey: dataKey, origin: .random), initial.keys)
     }
 }

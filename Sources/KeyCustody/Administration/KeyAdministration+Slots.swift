@@ -26,11 +26,11 @@ extension KeyAdministration {
 
     /// Adds a slot for a recovery key, which must have been shown by then: nobody can show it again.
     @discardableResult
-    package func add(_ recovery: borrowing RecoveryKey, label: SlotLabel = .none) throws -> KeySlot {
+    package func add(_ recovery: RecoveryKey, label: SlotLabel = .none) throws -> KeySlot {
         // What is proved is what was printed.
         let printed = recovery.text()
         let read = try printed.withBytes { try RecoveryKey(reading: $0) }
-        return try add(NewSlot(.rawKey(RawKey(read.key.secret.copy())), kind: .recovery, label: label))
+        return try add(NewSlot(.rawKey(read.key), kind: .recovery, label: label))
     }
 
     /// Gives a slot another secret; its number stays, and its label unless the new one has one.

@@ -36,10 +36,10 @@ package struct KeyAdministration: Sendable {
     /// The slot that opened is ``SidecarKeys/openedBy``: this is also how a key is tested.
     /// - Throws: ``StoreError`` `wrongKey`, `noSuchStore`, and what choosing a sidecar throws.
     package static func unlock(
-        databasePath: String, with material: borrowing KeyMaterial
+        databasePath: String, with secret: Secret
     ) throws -> KeyAdministration {
         let files = SidecarFiles(databasePath: databasePath)
-        guard let choice = try files.choose(files.read(), allowsSwitching: true, unlock: { try material.unlock($0) })
+        guard let choice = try files.choose(files.read(), allowsSwitching: true, unlock: secret.unlock)
         else {
             throw noSidecar(databasePath)
         }

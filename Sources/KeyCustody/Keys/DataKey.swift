@@ -1,32 +1,36 @@
 import StoreCrypto
 import StorePlatform
 
-/// The 32-byte key of a store's pages, shared by its connections in locked memory.
-package final class DataKey: Sendable {
-    private let secret: SecretBytes
+/// The 32-byte key of a store's pages, in locked memory that its copies share.
+package struct DataKey: Sendable {
+    package let secret: SecretBytes
 
-    /// Takes over 32 bytes.
+    /// Takes 32 bytes that are in locked memory already.
     ///
     /// - Throws: `StoreError` `invalidKey` when there are more or fewer.
-    package init(_ secret: consuming SecretBytes) throws(StoreError) {
-        let count = secret.count
-        guard count == CipherSettings.keyBytes else {
+    package init(_ secret: SecretBytes) throws(StoreError) {
+        guard secret.count == CipherSettings.keyBytes else {
             throw StoreError(
                 .invalidKey, what: "The data key has the wrong length.",
-                why: "It has \(count) bytes instead of \(CipherSettings.keyBytes).",
+                why: "It has \(secret.count) bytes instead of \(CipherSettings.keyBytes).",
                 remedy: "Give a key of 32 bytes.")
         }
         self.secret = secret
     }
 
+    /// Makes a new data key.
+    package static func random() throws -> DataKey {
+        try DataKey(SecretBytes.random(count: CipherSettings.keyBytes))
+    }
+
     /// Lends the key.
     package func withSecret<Result: ~Copyable, Failure: Error>(
-        _ body: (borrowing SecretBytes) throws(Failure) -> Result
+        _ body: (SecretBytes) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(secret)
     }
 
-    /// Lends the key's bytes.
+    /// Lends the key's bytes; the pointer must not outlive the call.
     package func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -40,4 +44,53 @@ package final class DataKey: Sendable {
 extension DataKey: CustomStringConvertible, CustomReflectable {
     package var description: String { "DataKey(32 bytes)" }
     package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// What a connection needs to read and write the pages of a database: nothing is derived or looked up from here on.
+package struct PageKey: Sendable {
+    package let dataKey: DataKey
+    package let salt: Salt
+    package let settings: CipherSettings
+
+    package init(_ dataKey: DataKey, salt: Salt, settings: CipherSettings) {
+        self.dataKey = dataKey
+        self.salt = salt
+        self.settings = settings
+    }
+
+    /// A random one that nobody keeps, for a temporary file.
+    package static func throwaway() throws -> PageKey {
+        PageKey(try .random(), salt: try .random(), settings: .sqlCipher4)
+    }
+
+    /// Key and salt as SQLCipher takes them.
+    package var keyspec: SecretBytes { dataKey.secret.keyspec(salt: salt) }
+}
+
+extension SecretBytes {
+    /// A key of 32 bytes as SQLCipher takes raw keys: `x'<64 digits>'`, or with its salt `x'<64 digits><32 digits>'`.
+    ///
+    /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
+    package func keyspec(salt: Salt?) -> SecretBytes {
+        withBytes { key in
+            SecretBytes(count: 2 * (key.count + (salt?.bytes.count ?? 0)) + 3) { text in
+                text[0] = UInt8(ascii: "x")
+                text[1] = UInt8(ascii: "'")
+                Self.writeHex(key, into: text, at: 2)
+                salt?.bytes.withUnsafeBytes { Self.writeHex($0, into: text, at: 2 + 2 * key.count) }
+                text[text.count - 1] = UInt8(ascii: "'")
+            }
+        }
+    }
+
+    // Written into locked memory byte by byte: a String of the digits would stay behind in ordinary memory.
+    private static func writeHex(
+        _ bytes: UnsafeRawBufferPointer, into text: UnsafeMutableRawBufferPointer, at start: Int
+    ) {
+        func digit(_ value: UInt8) -> UInt8 { value < 10 ? value + 48 : value + 87 }
+        for (index, byte) in bytes.enumerated() {
+            text[start + 2 * index] = digit(byte >> 4)
+            text[start + 2 * index + 1] = digit(byte & 15)
+        }
+    }
 }

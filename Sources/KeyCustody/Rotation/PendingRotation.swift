@@ -75,10 +75,11 @@ extension SidecarFiles {
     package func pendingRotation(
         _ copies: SidecarCopies, unlock: (Sidecar) throws -> SidecarKeys?
     ) throws -> PendingRotation? {
-        guard let standing = try examine(copies, unlock: unlock) else { return nil }
+        var derived = DerivedKeys()
+        guard let standing = try examine(copies, &derived, unlock: unlock) else { return nil }
         let best = standing.best
         guard let successor = best.sidecar.successor else {
-            // Judged as every opening does, so that a key that is none of this store says so here as well.
+            // Verified as every opening does, so that a key that is none of this store says so here as well.
             _ = try choice(standing, allowsSwitching: true)
             return nil
         }
@@ -88,7 +89,7 @@ extension SidecarFiles {
                 sidecar: best.sidecar, present: nil, next: keys, notes: standing.notes, standing: standing)
         }
         var next = try keys.successor(of: best.sidecar)
-        if next == nil, best.sidecar.successorHasOwnKeys, let unlocked = try unlock(successor) {
+        if next == nil, best.sidecar.successorHasOwnKeys, let unlocked = try derived.keys(of: successor, unlock) {
             switch try UnauthenticatedSidecar.parse(best.bytes).authenticateSuccessor(unlocked) {
             case .genuine: next = unlocked
             case .wrongKey: break

@@ -53,7 +53,7 @@ extension RotationProposal {
                 next: .slots(master, openedBy: nil), dataKey: try .random(), salt: salt, table: renewal.table)
         case (.direct(let secret), .direct(let former)):
             let dataKey = try Self.newKey(secret, salt, sidecar.settings)
-            let isFormer = try secret.material.dataKey(salt: sidecar.salt, settings: sidecar.settings)
+            let isFormer = try secret.dataKey(salt: sidecar.salt, settings: sidecar.settings)
                 .isEqual(to: former)
             guard !isFormer, !dataKey.isEqual(to: former) else {
                 throw StoreError(
@@ -76,9 +76,9 @@ extension RotationProposal {
 
     /// The data key of a new passphrase, derived twice and compared: a bit that flips in between would make a database that
     /// nobody opens.
-    private static func newKey(_ secret: RotationSecret, _ salt: Salt, _ settings: CipherSettings) throws -> DataKey {
-        let key = try secret.material.dataKey(salt: salt, settings: settings)
-        let again = try secret.material.dataKey(salt: salt, settings: settings)
+    private static func newKey(_ secret: Secret, _ salt: Salt, _ settings: CipherSettings) throws -> DataKey {
+        let key = try secret.dataKey(salt: salt, settings: settings)
+        let again = try secret.dataKey(salt: salt, settings: settings)
         guard key.isEqual(to: again) else { throw PreparedSlot.unproved() }
         return key
     }
@@ -86,9 +86,4 @@ extension RotationProposal {
     private static func conflict(_ databasePath: String, _ why: String, _ remedy: String) -> StoreError {
         StoreError(.aimConflict, what: "\"\(databasePath)\" was not rotated.", why: why, remedy: remedy)
     }
-}
-
-extension DataKey {
-    /// Makes a new data key.
-    static func random() throws -> DataKey { try DataKey(SecretBytes.random(count: CipherSettings.keyBytes)) }
 }

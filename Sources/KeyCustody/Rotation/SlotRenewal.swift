@@ -14,17 +14,15 @@ struct SlotRenewal {
     /// - Throws: ``StoreError`` `wrongKey` when a secret opens no slot, `lastSlot` when there is none to keep; what
     ///   preparing a slot throws.
     init(
-        of sidecar: Sidecar, holding former: MasterKey, keeping secrets: [RotationSecret], master: MasterKey,
+        of sidecar: Sidecar, holding former: MasterKey, keeping secrets: [Secret], master: MasterKey,
         databasePath: String
     ) throws {
         var renewed: [UInt64: KeySlot] = [:]
         for secret in secrets {
             var opensOne = false
-            for form in try secret.forms {
+            for form in secret.forms {
                 for slot in sidecar.slots where form.mayOpen(slot) {
-                    guard let found = try form.material.withSlotSecret({ try slot.open($0, sidecar.storeID) }),
-                        found.isEqual(to: former)
-                    else { continue }
+                    guard let found = try slot.open(form, sidecar.storeID), found.isEqual(to: former) else { continue }
                     opensOne = true
                     if renewed[slot.id] != nil { continue }
                     let prepared = try PreparedSlot(renewing: slot, with: form)
@@ -52,22 +50,11 @@ struct SlotRenewal {
     }
 }
 
-extension RotationSecret {
+extension Secret {
     /// The ways to read the secret: as it is, and where it is a text that reads as a printed recovery key, as that too.
-    fileprivate var forms: [RotationSecret] {
-        get throws {
-            switch material {
-            case .rawKey: return [self]
-            case .passphrase(let passphrase):
-                guard let recovery = passphrase.secret.withBytes({ try? RecoveryKey(reading: $0) }) else {
-                    return [self]
-                }
-                return [self, RotationSecret(.rawKey(try RawKey(recovery.key.secret.copy())))]
-            }
-        }
-    }
+    fileprivate var forms: [Secret] { [self] + (recoveryKey.map { [$0] } ?? []) }
 
     fileprivate func mayOpen(_ slot: KeySlot) -> Bool {
-        slot.kind.isAlwaysRandom != material.isPassphrase && slot.derivation.isAvailable
+        slot.kind.isAlwaysRandom != isPassphrase && slot.derivation.isAvailable
     }
 }

@@ -48,19 +48,14 @@ extension Sidecar {
     /// Wraps the next data key of a direct store under the present one.
     func wrapSuccessor(_ next: DataKey, salt: Salt, under present: DataKey) throws -> WrappedKey {
         let wrappingKey = try present.nextKeyWrappingKey(storeID)
-        return try next.withSecret { secret throws(CryptoError) in
-            try WrappedKey(secret, under: wrappingKey, successorContext(salt))
-        }
+        return try WrappedKey(next.secret, under: wrappingKey, successorContext(salt))
     }
 
     /// The next data key of a direct store; nil when none is pending or the present one is not that of the wrapping.
     func unwrapSuccessor(under present: DataKey) throws -> DataKey? {
         guard let pending, slotted == nil else { return nil }
         let wrappingKey = try present.nextKeyWrappingKey(storeID)
-        guard let secret = try pending.wrapped.unwrap(with: wrappingKey, successorContext(pending.salt)) else {
-            return nil
-        }
-        return try DataKey(secret)
+        return try pending.wrapped.unwrap(with: wrappingKey, successorContext(pending.salt)).map { try DataKey($0) }
     }
 }
 
@@ -68,9 +63,7 @@ extension DataKey {
     static let nextKeyWrappingLabel = "cipherstore next key wrapping v1"
 
     fileprivate func nextKeyWrappingKey(_ storeID: StoreID) throws(CryptoError) -> SecretBytes {
-        try withSecret { (secret) throws(CryptoError) -> SecretBytes in
-            try KeyDerivation.hkdf(
-                key: secret, salt: storeID.bytes, label: Self.nextKeyWrappingLabel, keyBytes: CipherSettings.keyBytes)
-        }
+        try KeyDerivation.hkdf(
+            key: secret, salt: storeID.bytes, label: Self.nextKeyWrappingLabel, keyBytes: CipherSettings.keyBytes)
     }
 }

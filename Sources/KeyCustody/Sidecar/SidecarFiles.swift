@@ -37,6 +37,18 @@ package struct SidecarCopies: Hashable, Sendable {
 
     /// Whether neither file exists.
     package var areAbsent: Bool { main == .absent && backup == .absent }
+
+    /// What the readable copies say, the main one first. Nobody has proved it.
+    package var claimed: [Sidecar] { SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed } }
+
+    /// The newest of them, the main one of two that are equally new; nil when none can be read.
+    package var newestClaimed: Sidecar? { claimed.max { $0.generation < $1.generation } }
+
+    /// Whether there is a sidecar, and all that can be read of it says that its store is still to come.
+    package var isAnnouncement: Bool {
+        let claimed = claimed
+        return !claimed.isEmpty && claimed.allSatisfy { $0.state == .creating }
+    }
 }
 
 /// The two files that hold a store's sidecar, beside its database.
@@ -67,6 +79,7 @@ package struct SidecarFiles: Sendable {
 
     /// Reads both files. No lock is needed: each of them is always whole.
     package func read() -> SidecarCopies {
+        WorkCount.sidecarReads.add()
         let main = readFile(mainPath)
         let backup = readFile(backupPath)
         // A change between the two readings looks like a main copy that was put back: look again.

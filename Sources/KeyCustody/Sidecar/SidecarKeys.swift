@@ -54,9 +54,7 @@ package enum SidecarKeys: Sendable {
     ) throws(CryptoError) -> SecretBytes {
         switch self {
         case .direct(let key):
-            try key.withSecret { (secret) throws(CryptoError) -> SecretBytes in
-                try KeyDerivation.hkdf(key: secret, salt: storeID.bytes, label: label.direct, keyBytes: keyBytes)
-            }
+            try KeyDerivation.hkdf(key: key.secret, salt: storeID.bytes, label: label.direct, keyBytes: keyBytes)
         case .slots(let master, _): try master.derived(label.slots, storeID, keyBytes: keyBytes)
         }
     }

@@ -43,8 +43,6 @@ enum SidecarSeal {
             return try master.derived(pendingSlotsMacLabel, sidecar.storeID)
         }
         let label = sidecar.slotted == nil ? directPendingMacLabel : pendingMacLabel
-        return try dataKey.withSecret { (secret) throws(CryptoError) -> SecretBytes in
-            try KeyDerivation.hkdf(key: secret, salt: sidecar.storeID.bytes, label: label, keyBytes: 32)
-        }
+        return try KeyDerivation.hkdf(key: dataKey.secret, salt: sidecar.storeID.bytes, label: label, keyBytes: 32)
     }
 }

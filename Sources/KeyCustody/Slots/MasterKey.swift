@@ -4,25 +4,18 @@ import StorePlatform
 /// The random key that every slot of a store wraps and that wraps its data keys, in locked memory.
 ///
 /// It is never used itself: each purpose has a key of its own, by HKDF with a label and the store's identifier.
-package final class MasterKey: Sendable {
+package struct MasterKey: Sendable {
     static let byteCount = 32
     static let dataKeyWrappingLabel = "cipherstore data key wrapping v2"
     static let macLabel = "cipherstore slots mac v2"
     static let keyCheckLabel = "cipherstore slots key check v2"
 
-    private let secret: SecretBytes
+    let secret: SecretBytes
 
-    init(_ secret: consuming SecretBytes) { self.secret = secret }
+    init(_ secret: SecretBytes) { self.secret = secret }
 
     /// Makes a new master key.
     package static func random() throws(CryptoError) -> MasterKey { MasterKey(try .random(count: byteCount)) }
-
-    /// Lends the key.
-    func withSecret<Result: ~Copyable, Failure: Error>(
-        _ body: (borrowing SecretBytes) throws(Failure) -> Result
-    ) throws(Failure) -> Result {
-        try body(secret)
-    }
 
     /// The key of one purpose.
     func derived(_ label: String, _ storeID: StoreID, keyBytes: Int = 32) throws(CryptoError) -> SecretBytes {

@@ -1,47 +1,44 @@
+import Dispatch
 import StoreCrypto
 import StorePlatform
+import Synchronization
 
 /// A secret that is to open a store, and what its slot is called.
-package final class NewSlot: Sendable {
-    let material: KeyMaterial
+package struct NewSlot: Sendable {
+    let secret: Secret
     package let kind: KeySlot.Kind
     package let label: SlotLabel
     package let derivation: SlotDerivation
 
     /// - Parameters:
-    ///   - material: The secret.
-    ///   - kind: Where it comes from; nil stands for a passphrase or, of a raw key, for a key file.
+    ///   - kind: Where the secret comes from; nil takes what its source says, else a passphrase or, of a raw key, a key file.
     ///   - derivation: How it becomes a key; nil leaves raw keys to HKDF and everything else to scrypt, except what a
     ///     command or credential gives in the form of a random key.
     /// - Throws: ``StoreError`` `invalidKey` when these do not go together or are out of their bounds.
     package init(
-        _ material: consuming KeyMaterial, kind: KeySlot.Kind? = nil, label: SlotLabel = .none,
-        derivation: SlotDerivation? = nil
+        _ secret: Secret, kind: KeySlot.Kind? = nil, label: SlotLabel = .none, derivation: SlotDerivation? = nil
     ) throws(StoreError) {
-        let kind = kind ?? (material.isPassphrase ? .passphrase : .keyFile)
-        let derivation = derivation ?? material.derivation(of: kind)
-        let isFitting = kind.isAlwaysRandom ? !material.isPassphrase : kind != .passphrase || material.isPassphrase
+        let kind = kind ?? secret.slotKind ?? (secret.isPassphrase ? .passphrase : .keyFile)
+        let derivation = derivation ?? secret.derivation(of: kind)
+        let isFitting = kind.isAlwaysRandom ? !secret.isPassphrase : kind != .passphrase || secret.isPassphrase
         guard isFitting, kind.allows(derivation), derivation.fieldOutOfBounds == nil else {
             throw StoreError(
                 .invalidKey, what: "The key slot cannot be made.",
                 why: "A slot of the kind \(kind.rawValue) does not take this secret with \(derivation).",
                 remedy: "Use scrypt for passphrases and HKDF for random keys, within the bounds of the format.")
         }
-        self.material = material
+        self.secret = secret
         self.kind = kind
         self.label = label
         self.derivation = derivation
     }
 }
 
-extension KeyMaterial {
+extension Secret {
     /// How a secret is derived unless something else is asked for.
-    fileprivate borrowing func derivation(of kind: KeySlot.Kind) -> SlotDerivation {
-        switch self {
-        case .rawKey: .hkdf
-        case .passphrase(let passphrase):
-            kind != .passphrase && passphrase.secret.withBytes { Self.looksRandom($0) } ? .hkdf : .standard
-        }
+    fileprivate func derivation(of kind: KeySlot.Kind) -> SlotDerivation {
+        guard isPassphrase else { return .hkdf }
+        return kind != .passphrase && withBytes { Self.looksRandom($0) } ? .hkdf : .standard
     }
 
     /// Whether a text has the form of 32 or more random bytes as tools print them: 64 hexadecimal digits, or 43
@@ -62,27 +59,71 @@ extension KeyMaterial {
         let hasCapital = text.contains { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) }
         return base64 && hasDigit && hasCapital && text.count >= 43
     }
-
-    /// The bytes from which a slot's wrapping key is made.
-    borrowing func withSlotSecret<Result: ~Copyable, Failure: Error>(
-        _ body: (borrowing SecretBytes) throws(Failure) -> Result
-    ) throws(Failure) -> Result {
-        switch self {
-        case .passphrase(let passphrase): try body(passphrase.secret)
-        case .rawKey(let key): try body(key.secret)
-        }
-    }
 }
 
-extension KeySource {
-    /// The kind of slot that a secret from this source gets.
-    package var slotKind: KeySlot.Kind {
-        if let givenSlotKind { return givenSlotKind }
-        return switch kind {
-        case .rawKey, .rawKeyFile, .customRawKey: .keyFile
-        case .command: .command
-        case .systemdCredential: .credential
-        case .passphrase, .keyFile, .fileDescriptor, .environment, .prompt, .customPassphrase: .passphrase
+/// A new slot with its wrapping key derived: the slow part, done before any lock is taken.
+struct PreparedSlot {
+    private let kind: KeySlot.Kind
+    private let label: SlotLabel
+    private let derivation: SlotDerivation
+    private let created: UInt64
+    private let salt: Salt
+    private let wrappingKey: SecretBytes
+
+    /// - Parameter now: Seconds since 1970.
+    init(_ new: NewSlot, now: UInt64 = WallClock.secondsSince1970) throws {
+        try self.init(new.secret, kind: new.kind, label: new.label, derivation: new.derivation, created: now)
+    }
+
+    /// The same slot with a salt of its own for another master key.
+    init(renewing slot: KeySlot, with secret: Secret) throws {
+        try self.init(
+            secret, kind: slot.kind, label: slot.label, derivation: slot.derivation, created: slot.created)
+    }
+
+    private init(
+        _ secret: Secret, kind: KeySlot.Kind, label: SlotLabel, derivation: SlotDerivation, created: UInt64
+    ) throws {
+        salt = try Salt.random()
+        wrappingKey = try Self.derive(derivation, salt, secret.bytes)
+        self.kind = kind
+        self.label = label
+        self.derivation = derivation
+        self.created = created
+    }
+
+    /// The slot with a number of a store, shown to open.
+    func slot(_ id: UInt64, of storeID: StoreID, holding master: MasterKey) throws -> KeySlot {
+        let context = WrappingContext.slot(id, kind: kind, derivation: derivation, salt: salt, storeID: storeID)
+        let slot = KeySlot(
+            id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt,
+            wrapped: try WrappedKey(master.secret, under: wrappingKey, context))
+        // Proved by opening what will be written, before anything old is given up.
+        guard let secret = try slot.wrapped.unwrap(with: wrappingKey, slot.context(storeID)),
+            MasterKey(secret).isEqual(to: master)
+        else { throw Self.unproved() }
+        return slot
+    }
+
+    /// Derives the wrapping key twice, side by side, and compares: 128 MiB of memory with one wrong bit would make a slot
+    /// that its secret never opens again.
+    private static func derive(
+        _ derivation: SlotDerivation, _ salt: Salt, _ secret: SecretBytes
+    ) throws -> SecretBytes {
+        let results = Mutex<[Result<SecretBytes, any Error>]>([])
+        DispatchQueue.concurrentPerform(iterations: 2) { _ in
+            let result = Result { try derivation.wrappingKey(secret: secret, salt: salt) }
+            results.withLock { $0.append(result) }
         }
+        let keys = try results.withLock { try $0.map { try $0.get() } }
+        guard keys.count == 2, keys[0].isEqual(to: keys[1]) else { throw unproved() }
+        return keys[0]
+    }
+
+    static func unproved() -> StoreError {
+        StoreError(
+            .invalidKey, what: "The new key slot does not open.",
+            why: "Deriving its key twice gave two keys: the memory of this machine cannot be relied on.",
+            remedy: "Nothing was changed. Check the machine.")
     }
 }

@@ -6,7 +6,7 @@ import StorePlatform
 /// A line holds 64 bits of the key and 16 bits that check them and the number of the line, in Crockford's base 32, as in
 /// `0009-0014-R1MS-Q4VF` (`Docs/Formats/Sidecar.md`). Whoever types it may use small letters, blanks, hyphens and numbers
 /// of the lines at will, and I, L and O for 1, 1 and 0.
-package struct RecoveryKey: ~Copyable, Sendable {
+package struct RecoveryKey: Sendable {
     static let lineCount = 4
     static let lineCharacters = 16
     static let groupCharacters = 4
@@ -18,13 +18,13 @@ package struct RecoveryKey: ~Copyable, Sendable {
     /// Makes a new one.
     package static func random() throws -> RecoveryKey { RecoveryKey(try RawKey.random()) }
 
-    init(_ key: consuming RawKey) { self.key = key }
+    init(_ key: RawKey) { self.key = key }
 
     /// The four lines in groups of four characters, each line ended by a line feed: ASCII in locked memory.
-    package borrowing func text() -> SecretBytes {
+    package func text() -> SecretBytes {
         // After each group comes a hyphen or the end of the line.
         let lineBytes = Self.lineCharacters + Self.lineCharacters / Self.groupCharacters
-        return key.secret.withBytes { key in
+        return key.bytes.withBytes { key in
             SecretBytes(count: Self.lineCount * lineBytes) { output in
                 for line in 0..<Self.lineCount {
                     let bytes = key[line * Self.lineDataBytes..<(line + 1) * Self.lineDataBytes]
@@ -80,7 +80,66 @@ package struct RecoveryKey: ~Copyable, Sendable {
         for shift in stride(from: 56, through: 0, by: -8) { take(UInt8(truncatingIfNeeded: data >> UInt64(shift))) }
         return crc
     }
+}
 
-    /// What may be printed where the key itself must not be.
-    package borrowing func describe() -> String { "RecoveryKey(256 bits)" }
+extension RecoveryKey: CustomStringConvertible, CustomReflectable {
+    package var description: String { "RecoveryKey(256 bits)" }
+    package var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension RecoveryKey {
+    /// Why a text is no recovery key. It never shows what was typed.
+    package enum ReadingError: Error, Hashable, Sendable, CustomStringConvertible {
+        /// It does not read like one: another secret, or one that was broken in many places.
+        case otherText
+        /// There are more or fewer than 64 characters, and nothing tells where.
+        case length(found: Int)
+        /// There are more or fewer than 4 lines, and nothing tells which is too many or missing.
+        case lineCount(found: Int)
+        /// A line, from 1 to 4, is not there.
+        case missing(line: Int)
+        /// A line is there twice.
+        case doubled(line: Int)
+        /// A line has more or fewer than 16 characters.
+        case lineLength(line: Int, found: Int)
+        /// A line has a character that no recovery key has.
+        case character(line: Int)
+        /// A line does not fit its check: a character is wrong, or it is not this line.
+        case check(line: Int)
+
+        package var description: String {
+            switch self {
+            case .otherText: "it does not read like a recovery key"
+            case .length(let found): "it has \(found) characters instead of 64"
+            case .lineCount(let found): "it has \(found) lines instead of 4"
+            case .missing(let line): "line \(line) is missing"
+            case .doubled(let line): "line \(line) is there twice"
+            case .lineLength(let line, let found): "line \(line) has \(found) characters instead of 16"
+            case .character(let line): "line \(line) has a character that no recovery key has"
+            case .check(let line): "line \(line) has a wrong character, or is not line \(line)"
+            }
+        }
+    }
+
+    /// Reads what was printed.
+    package init(reading text: UnsafeRawBufferPointer) throws(ReadingError) {
+        let typed = RecoveryKeyText(text)
+        guard typed.isWhole else { throw typed.fault() }
+        let secret = SecretBytes(count: RawKey.byteCount) { output in
+            for line in 0..<Self.lineCount {
+                let data = typed.data(ofLine: line + 1, at: line * Self.lineCharacters) ?? 0
+                for byte in 0..<Self.lineDataBytes {
+                    output[line * Self.lineDataBytes + byte] = UInt8(truncatingIfNeeded: data >> UInt64(56 - 8 * byte))
+                }
+            }
+        }
+        guard let key = try? RawKey(secret) else { throw .otherText }
+        self.init(key)
+    }
+
+    /// Reads what was printed from a text.
+    package init(reading text: String) throws(ReadingError) {
+        let secret = SecretBytes(copying: text.utf8)
+        self = try secret.withBytes { bytes throws(ReadingError) in try RecoveryKey(reading: bytes) }
+    }
 }

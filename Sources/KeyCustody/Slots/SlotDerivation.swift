@@ -64,7 +64,7 @@ package enum SlotDerivation: Hashable, Sendable {
     /// Makes the wrapping key of a slot from its secret.
     ///
     /// - Throws: ``StoreError`` `unsupportedLibrary` when the library lacks the algorithm; ``CryptoError``.
-    func wrappingKey(secret: borrowing SecretBytes, salt: Salt) throws -> SecretBytes {
+    func wrappingKey(secret: SecretBytes, salt: Salt) throws -> SecretBytes {
         switch self {
         case .hkdf: return try Self.expand(secret, salt)
         case .scrypt(let log2Rounds, let blockSize, let lanes):
@@ -86,7 +86,7 @@ package enum SlotDerivation: Hashable, Sendable {
         }
     }
 
-    private static func expand(_ key: borrowing SecretBytes, _ salt: Salt) throws(CryptoError) -> SecretBytes {
+    private static func expand(_ key: SecretBytes, _ salt: Salt) throws(CryptoError) -> SecretBytes {
         try KeyDerivation.hkdf(key: key, salt: salt.bytes, label: wrappingLabel, keyBytes: wrappingKeyBytes)
     }
 

@@ -1,12 +1,12 @@
 import StoreCrypto
 import StorePlatform
 
-extension KeyMaterial {
+extension Secret {
     /// Makes the keys of a sidecar from what it claims: of a direct store by its derivation, of one with slots by the
     /// first slot that opens.
     ///
     /// - Returns: The keys, or nil when no slot opens. Nothing is authenticated yet.
-    package borrowing func unlock(_ claimed: Sidecar) throws -> SidecarKeys? {
+    package func unlock(_ claimed: Sidecar) throws -> SidecarKeys? {
         switch claimed.scheme {
         case .direct: .direct(try dataKey(salt: claimed.salt, settings: claimed.settings))
         case .slots(let slotted): try unlock(slotted.table.slots, storeID: claimed.storeID)
@@ -21,41 +21,36 @@ extension KeyMaterial {
     /// - Parameters:
     ///   - known: The secret that opened the store.
     ///   - opened: The slot that it opened.
-    package borrowing func openedSlot(
-        of sidecar: Sidecar, knowing known: borrowing KeyMaterial, opened: KeySlot?
-    ) throws -> KeySlot? {
+    package func openedSlot(of sidecar: Sidecar, knowing known: Secret, opened: KeySlot?) throws -> KeySlot? {
         if isEqual(to: known) { return opened }
-        let others = sidecar.slots.filter { $0 != opened || !$0.derivation.isMemoryHard }
-        return try unlock(others, storeID: sidecar.storeID)?.openedBy
+        return try openedSlot(of: sidecar, among: sidecar.slots.filter { $0 != opened || !$0.derivation.isMemoryHard })
     }
 
     /// The slot of a store that this secret opens, of those that are given; nil when it opens none of them.
-    package borrowing func openedSlot(of sidecar: Sidecar, among slots: [KeySlot]) throws -> KeySlot? {
+    package func openedSlot(of sidecar: Sidecar, among slots: [KeySlot]) throws -> KeySlot? {
         try unlock(slots, storeID: sidecar.storeID)?.openedBy
-    }
-
-    private borrowing func isEqual(to other: borrowing KeyMaterial) -> Bool {
-        guard isPassphrase == other.isPassphrase else { return false }
-        return withSlotSecret { mine in other.withSlotSecret { mine.isEqual(to: $0) } }
     }
 
     /// Tries the slots that may fit: what costs nothing first, then what was made last.
     ///
     /// A raw key is tried on the slots of key files and recovery keys. A passphrase is tried on all others, and when it
     /// reads as a printed recovery key also on those.
-    private borrowing func unlock(_ slots: [KeySlot], storeID: StoreID) throws -> SidecarKeys? {
-        switch self {
-        case .rawKey(let key):
-            return try key.secret.firstSlot(of: slots.filter(\.kind.isAlwaysRandom), storeID)
-        case .passphrase(let passphrase):
-            if let recovery = passphrase.secret.withBytes({ try? RecoveryKey(reading: $0) }),
-                let keys = try recovery.key.secret.firstSlot(of: slots.filter { $0.kind == .recovery }, storeID)
-            {
-                return keys
-            }
-            let candidates = slots.filter { !$0.kind.isAlwaysRandom }.sorted { $0.isTried(before: $1) }
-            return try passphrase.secret.firstSlot(of: candidates, storeID)
+    private func unlock(_ slots: [KeySlot], storeID: StoreID) throws -> SidecarKeys? {
+        guard isPassphrase else { return try firstSlot(of: slots.filter(\.kind.isAlwaysRandom), storeID) }
+        if let keys = try recoveryKey?.firstSlot(of: slots.filter { $0.kind == .recovery }, storeID) { return keys }
+        let candidates = slots.filter { !$0.kind.isAlwaysRandom }.sorted { $0.isTried(before: $1) }
+        return try firstSlot(of: candidates, storeID)
+    }
+
+    /// The first of the slots that the secret opens.
+    ///
+    /// - Throws: ``StoreError`` `unsupportedLibrary` when none opens and one could not be tried.
+    private func firstSlot(of slots: [KeySlot], _ storeID: StoreID) throws -> SidecarKeys? {
+        for slot in slots where slot.derivation.isAvailable {
+            if let master = try slot.open(self, storeID) { return .slots(master, openedBy: slot) }
         }
+        if slots.contains(where: { !$0.derivation.isAvailable }) { throw SlotDerivation.missingArgon2id() }
+        return nil
     }
 }
 
@@ -66,22 +61,8 @@ extension KeySlot {
     }
 
     /// The master key, or nil when the secret is not this slot's.
-    func open(_ secret: borrowing SecretBytes, _ storeID: StoreID) throws -> MasterKey? {
-        let wrappingKey = try derivation.wrappingKey(secret: secret, salt: salt)
-        guard let master = try wrapped.unwrap(with: wrappingKey, context(storeID)) else { return nil }
-        return MasterKey(master)
-    }
-}
-
-extension SecretBytes {
-    /// The first of the slots that the secret opens.
-    ///
-    /// - Throws: ``StoreError`` `unsupportedLibrary` when none opens and one could not be tried.
-    fileprivate borrowing func firstSlot(of slots: [KeySlot], _ storeID: StoreID) throws -> SidecarKeys? {
-        for slot in slots where slot.derivation.isAvailable {
-            if let master = try slot.open(self, storeID) { return .slots(master, openedBy: slot) }
-        }
-        if slots.contains(where: { !$0.derivation.isAvailable }) { throw SlotDerivation.missingArgon2id() }
-        return nil
+    func open(_ secret: Secret, _ storeID: StoreID) throws -> MasterKey? {
+        let wrappingKey = try derivation.wrappingKey(secret: secret.bytes, salt: salt)
+        return try wrapped.unwrap(with: wrappingKey, context(storeID)).map { MasterKey($0) }
     }
 }

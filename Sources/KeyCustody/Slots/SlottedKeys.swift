@@ -41,9 +41,7 @@ extension Sidecar {
     /// Wraps a data key for an epoch and a salt of this store.
     func wrap(_ dataKey: DataKey, epoch: UInt64, salt: Salt, under master: MasterKey) throws -> WrappedKey {
         let wrappingKey = try master.derived(MasterKey.dataKeyWrappingLabel, storeID)
-        return try dataKey.withSecret { secret throws(CryptoError) in
-            try WrappedKey(secret, under: wrappingKey, context(epoch: epoch, salt: salt))
-        }
+        return try WrappedKey(dataKey.secret, under: wrappingKey, context(epoch: epoch, salt: salt))
     }
 
     /// The data key that the master key opens; nil when it does not.
@@ -51,7 +49,6 @@ extension Sidecar {
         guard let slotted else { return nil }
         let wrappingKey = try master.derived(MasterKey.dataKeyWrappingLabel, storeID)
         let context = context(epoch: epoch, salt: salt)
-        guard let secret = try slotted.dataKey.wrapped.unwrap(with: wrappingKey, context) else { return nil }
-        return try DataKey(secret)
+        return try slotted.dataKey.wrapped.unwrap(with: wrappingKey, context).map { try DataKey($0) }
     }
 }

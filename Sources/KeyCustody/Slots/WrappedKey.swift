@@ -16,7 +16,7 @@ package struct WrappedKey: Hashable, Sendable {
 
     /// Wraps a key under a fresh nonce.
     init(
-        _ secret: borrowing SecretBytes, under key: borrowing SecretBytes, _ context: WrappingContext
+        _ secret: SecretBytes, under key: SecretBytes, _ context: WrappingContext
     ) throws(CryptoError) {
         nonce = try SystemRandom.bytes(Self.nonceBytes)
         sealed = try AuthenticatedEncryption.seal(
@@ -24,7 +24,7 @@ package struct WrappedKey: Hashable, Sendable {
     }
 
     /// The key, or nil when the other key or the context is not that of the wrapping.
-    func unwrap(with key: borrowing SecretBytes, _ context: WrappingContext) throws(CryptoError) -> SecretBytes? {
+    func unwrap(with key: SecretBytes, _ context: WrappingContext) throws(CryptoError) -> SecretBytes? {
         try AuthenticatedEncryption.open(sealed, key: key, nonce: nonce, additionalData: context.additionalData)
     }
 }

@@ -5,22 +5,16 @@ import StorePlatform
 ///
 /// A description names the kind of the source and its file or variable, never the key.
 public struct KeySource: Sendable {
-    let kind: Kind
-    /// The kind of slot that its secret gets, where that is not to be seen from the source itself.
-    private(set) var givenSlotKind: KeySlot.Kind?
+    private let kind: Kind
 
-    init(kind: Kind) { self.kind = kind }
+    private init(kind: Kind) { self.kind = kind }
 
-    /// The same source on behalf of another one, which was asked already.
-    package func answering(for slotKind: KeySlot.Kind) -> KeySource {
-        var source = self
-        source.givenSlotKind = slotKind
-        return source
-    }
+    /// A source that gives a secret that was asked for already, for its kind of keyslot.
+    package init(giving secret: Secret, name: String) { kind = .known(name: name, secret) }
 
-    enum Kind: Sendable {
-        case passphrase(SecretBox)
-        case rawKey(SecretBox)
+    private enum Kind: Sendable {
+        case passphrase(SecretBytes)
+        case rawKey(SecretBytes)
         case keyFile(path: String)
         case rawKeyFile(path: String)
         case fileDescriptor(Int32)
@@ -28,31 +22,26 @@ public struct KeySource: Sendable {
         case environment(String)
         case systemdCredential(String)
         case prompt(String, confirmation: String?)
+        case known(name: String, Secret)
         case customPassphrase(name: String, @Sendable () throws -> Passphrase)
         case customRawKey(name: String, @Sendable () throws -> RawKey)
-    }
-
-    /// A secret that several copies of a source share.
-    final class SecretBox: Sendable {
-        let secret: SecretBytes
-        init(_ secret: consuming SecretBytes) { self.secret = secret }
     }
 }
 
 extension KeySource {
     /// A passphrase that the program has at hand; it is kept in locked memory.
     public static func passphrase(_ text: String) -> KeySource {
-        KeySource(kind: .passphrase(SecretBox(SecretBytes(copying: text.utf8))))
+        KeySource(kind: .passphrase(SecretBytes(copying: text.utf8)))
     }
 
     /// A passphrase of any bytes that the program has at hand; it is kept in locked memory.
     public static func passphrase(bytes: [UInt8]) -> KeySource {
-        KeySource(kind: .passphrase(SecretBox(SecretBytes(copying: bytes))))
+        KeySource(kind: .passphrase(SecretBytes(copying: bytes)))
     }
 
     /// A key of exactly 32 bytes that the program has at hand; it is kept in locked memory.
     public static func rawKey(_ bytes: [UInt8]) -> KeySource {
-        KeySource(kind: .rawKey(SecretBox(SecretBytes(copying: bytes))))
+        KeySource(kind: .rawKey(SecretBytes(copying: bytes)))
     }
 
     /// A file that holds a passphrase; one line end (`\n` or `\r\n`) at its end is dropped.
@@ -145,9 +134,125 @@ extension KeySource: CustomStringConvertible, CustomReflectable {
         case .environment(let name): "environment variable \(name)"
         case .systemdCredential(let name): "systemd credential \"\(name)\""
         case .prompt: "prompt"
-        case .customPassphrase(let name, _), .customRawKey(let name, _): name
+        case .known(let name, _), .customPassphrase(let name, _), .customRawKey(let name, _): name
         }
     }
 
     public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension KeySource {
+    /// The kind of slot that a secret from this source gets.
+    package var slotKind: KeySlot.Kind {
+        switch kind {
+        case .known(_, let secret): secret.slotKind ?? (secret.isPassphrase ? .passphrase : .keyFile)
+        case .rawKey, .rawKeyFile, .customRawKey: .keyFile
+        case .command: .command
+        case .systemdCredential: .credential
+        case .passphrase, .keyFile, .fileDescriptor, .environment, .prompt, .customPassphrase: .passphrase
+        }
+    }
+
+    /// Asks the source for its key.
+    ///
+    /// - Throws: `StoreError` `keyMissing` when the source has none to give, `invalidKey` when what it gives cannot be
+    ///   a key or must not be used; ``SystemError`` when a file cannot be read; what a custom source throws.
+    package func read() throws -> Secret { try readSecret().with(slotKind: slotKind) }
+
+    private func readSecret() throws -> Secret {
+        switch kind {
+        case .passphrase(let bytes): return .passphrase(try Passphrase(bytes))
+        case .rawKey(let bytes): return .rawKey(try RawKey(bytes))
+        case .known(_, let secret): return secret
+        case .keyFile(let path): return try passphrase(KeyFile.contents(of: path, checkingPermissions: true))
+        case .rawKeyFile(let path):
+            let bytes = try KeyFile.contents(of: path, checkingPermissions: true)
+            return .rawKey(try RawKey(bytes.withBytes { SecretBytes(copying: $0) }))
+        case .fileDescriptor(let number):
+            let file = try FileDescriptor(duplicating: number, path: description)
+            return try passphrase(KeyFile.contents(of: file))
+        case .command(let arguments, let timeout): return try passphrase(output(of: arguments, timeout))
+        case .environment(let name): return try readEnvironment(name)
+        case .systemdCredential(let name):
+            return try passphrase(KeyFile.contents(of: credentialPath(name), checkingPermissions: false))
+        case .prompt(let text, let confirmation): return try ask(text, confirmation)
+        case .customPassphrase(_, let read): return .passphrase(try read())
+        case .customRawKey(_, let read): return .rawKey(try read())
+        }
+    }
+
+    /// Makes a passphrase of what a source gave, less one line end.
+    private func passphrase(_ source: consuming WipedBuffer) throws -> Secret {
+        var bytes = source
+        guard bytes.count > 0 else { throw missing("It gave no bytes: it is empty, or was read before.") }
+        if bytes.withBytes({ $0.last == UInt8(ascii: "\n") }) {
+            bytes.removeLast(1)
+            if bytes.withBytes({ $0.last == UInt8(ascii: "\r") }) { bytes.removeLast(1) }
+            guard bytes.count > 0 else { throw missing("It holds an end of line and nothing else.") }
+        }
+        return try plainPassphrase(bytes)
+    }
+
+    private func plainPassphrase(_ bytes: borrowing WipedBuffer) throws(StoreError) -> Secret {
+        .passphrase(try Passphrase(bytes.withBytes { SecretBytes(copying: $0) }))
+    }
+
+    private func missing(_ reason: String) -> StoreError {
+        StoreError(
+            .keyMissing, what: "The key source (\(description)) gave no key.", why: reason,
+            remedy: "Check the source, or give the key in another way.")
+    }
+
+    private func readEnvironment(_ name: String) throws(StoreError) -> Secret {
+        guard let value = ProcessInspector.environmentValue(name), !value.isEmpty else {
+            throw missing("The variable is not set, or is empty.")
+        }
+        return .passphrase(try Passphrase(bytes: value))
+    }
+
+    private func credentialPath(_ name: String) throws(StoreError) -> String {
+        // An empty one would name a file of the root directory.
+        guard let folder = ProcessInspector.environmentValue("CREDENTIALS_DIRECTORY"), !folder.isEmpty else {
+            throw missing("CREDENTIALS_DIRECTORY is not set: this process was not started by systemd with credentials.")
+        }
+        guard !name.isEmpty, name != ".", name != "..", !name.contains("/") else {
+            throw StoreError(
+                .invalidKey, what: "The name of the systemd credential cannot be used.",
+                why: "It is empty or would name a file elsewhere.", remedy: "Give the name as the unit file does.")
+        }
+        return String(decoding: folder, as: UTF8.self) + "/" + name
+    }
+
+    private func output(of arguments: [String], _ timeout: Duration) throws(StoreError) -> WipedBuffer {
+        do {
+            return try Subprocess.output(of: arguments, limitBytes: Limits.keySourceBytes, timeout: timeout)
+        } catch {
+            switch error {
+            case .cannotRun(let failure): throw missing("It could not be run: \(failure).")
+            case .timedOut(let limit): throw missing("It did not end within \(limit) and was killed.")
+            case .outputTooLong: throw missing("It printed more than 64 KiB.")
+            case .exited(let status): throw missing("It ended with status \(status).")
+            case .killed(let signal): throw missing("It was ended by signal \(signal).")
+            }
+        }
+    }
+
+    private func ask(_ text: String, _ confirmation: String?) throws(StoreError) -> Secret {
+        let first = try typed(text)
+        guard first.count > 0 else { throw missing("Nothing was typed.") }
+        if let confirmation {
+            let second = try typed(confirmation)
+            let isSame = first.withBytes { first in second.withBytes { first.elementsEqual($0) } }
+            guard isSame else { throw missing("What was typed the two times differs.") }
+        }
+        return try plainPassphrase(first)
+    }
+
+    private func typed(_ text: String) throws(StoreError) -> WipedBuffer {
+        do {
+            return try Terminal.readWithoutEcho(prompt: text)
+        } catch {
+            throw missing(error.description)
+        }
+    }
 }

@@ -110,11 +110,3 @@ struct AdoptionTarget {
         ToolError(.notAdoptable, what: "\"\(path)\" cannot be adopted.", why: why, remedy: remedy)
     }
 }
-
-extension SidecarCopies {
-    /// Whether there is a sidecar, and every readable copy says that its store does not exist yet.
-    var isAnnouncement: Bool {
-        let sidecars = SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }
-        return !sidecars.isEmpty && sidecars.allSatisfy { $0.state == .creating }
-    }
-}

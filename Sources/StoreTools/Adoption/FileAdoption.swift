@@ -43,7 +43,7 @@ struct FileAdoption {
     /// The caller holds the opening lock.
     func adopt() throws -> Result {
         let file = try AdoptedFile(target.path)
-        let known = try found.map { try UnlockedKey(raw: $0.dataKey) } ?? key
+        let known = found.map { UnlockedKey(raw: $0.dataKey) } ?? key
         let source = ForeignDatabase(target.path, known, version: version, settings: found?.settings)
         let staging = try StagingDirectory(for: target.path, .adopting)
         let staged = TargetPlace(path: target.path, run: run).databasePath(in: staging)

@@ -159,7 +159,7 @@ struct EncryptedCopy {
         let keyring = Keyring(path: path, configuration: configuration)
         let queue = try DatabaseQueue(
             path: path, configuration: configuration, keyring: keyring,
-            key: .material(KeyMaterialBox(from: key.source), creatingWith: settings))
+            key: .material(key.secret, creatingWith: settings))
         let (rows, hash) = try DatabaseCopy.copy(source, into: queue, run)
         let result = Result(
             rowCount: rows, pageBytes: settings.pageBytes, didEnlargePages: settings.pageBytes != layout.pageBytes,

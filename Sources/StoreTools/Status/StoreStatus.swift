@@ -411,13 +411,6 @@ extension Finding {
     }
 }
 
-extension SidecarCopies {
-    /// The newest of the claimed, unauthenticated copies; nil when none can be read.
-    package var newestClaimed: Sidecar? {
-        SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed }.max { $0.generation < $1.generation }
-    }
-}
-
 extension SidecarContent {
     fileprivate var stateName: String {
         switch self {

@@ -4,7 +4,7 @@ import StoreTools
 
 extension UnlockedKey {
     /// - Throws: What the source throws.
-    convenience init(_ source: KeySource, _ console: Console) throws {
+    init(_ source: KeySource, _ console: Console) throws {
         if let warning = source.warning { console.warn(warning) }
         try self.init(source)
     }
@@ -12,20 +12,11 @@ extension UnlockedKey {
     /// A key for a new store, or a new key of a store: a weak passphrase gets a warning.
     ///
     /// - Throws: What the source throws.
-    convenience init(new source: KeySource, _ console: Console) throws {
+    init(new source: KeySource, _ console: Console) throws {
         try self.init(source, console)
-        if isWeak { console.warn(PassphraseStrength.warning) }
-    }
-
-    /// Whether it is a passphrase that can be guessed.
-    private var isWeak: Bool {
-        withMaterial { material in
-            switch material {
-            // A recovery key is random, and long.
-            case .passphrase(let passphrase):
-                slotKind != .recovery && passphrase.secret.withBytes { PassphraseStrength.isWeak($0) }
-            case .rawKey: false
-            }
+        // A recovery key is random, and long.
+        if source.slotKind != .recovery, secret.isPassphrase, secret.withBytes({ PassphraseStrength.isWeak($0) }) {
+            console.warn(PassphraseStrength.warning)
         }
     }
 }

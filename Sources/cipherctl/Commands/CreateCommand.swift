@@ -130,7 +130,7 @@ struct CreateCommand: Command {
             guard let fileBytes, fileBytes > 0 else { return false }
             throw Self.exists(path, "The file exists.")
         }
-        let isCreating = SidecarCopy.allCases.contains { copies[$0].parsed?.claimed.state == .creating }
+        let isCreating = copies.claimed.contains { $0.state == .creating }
         let isReady = SidecarCopy.allCases.contains { copies[$0].parsed.map { $0.claimed.state != .creating } ?? false }
         if isCreating && !isReady { return true }
         if fileBytes != nil { throw Self.exists(path, "The store exists.") }

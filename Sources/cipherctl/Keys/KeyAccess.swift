@@ -50,9 +50,7 @@ struct KeyAccess {
 
     /// The keyslot that another key opens; nothing is derived when it is the same key.
     func slot(openedBy other: UnlockedKey) throws -> KeySlot? {
-        try key.withMaterial { known in
-            try other.withMaterial { try $0.openedSlot(of: sidecar, knowing: known, opened: openedBy) }
-        }
+        try other.secret.openedSlot(of: sidecar, knowing: key.secret, opened: openedBy)
     }
 
     /// - Throws: ``CommandFailure`` for a direct store.

@@ -88,7 +88,7 @@ struct KeyConvertCommand: Command {
             "All \(access.sidecar.slots.count) key slots of \"\(path)\" are removed; only the data key opens it then.",
             arguments)
         return try access.change { administration in
-            try new.withMaterial { try administration.convertToDirect(provedBy: $0) }
+            try administration.convertToDirect(provedBy: new.secret)
         }
     }
 }

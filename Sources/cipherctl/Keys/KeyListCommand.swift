@@ -44,7 +44,7 @@ struct KeyListCommand: Command {
     private func claimed() throws -> Sidecar {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
         let copies = files.read()
-        let readable = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+        let readable = copies.claimed
         if let newest = readable.max(by: { $0.generation < $1.generation }) { return newest }
         if copies.areAbsent { throw StoreOpening.noSuchStore(path) }
         // Choosing a copy reports precisely what is wrong with both; no key is read for a copy that cannot be read.

@@ -70,7 +70,7 @@ struct KeyRecoveryCommand: Command {
     }
 
     /// Whether the recovery key may open the store although adding it failed: the new sidecar may be in place.
-    private func mayOpen(_ recovery: borrowing RecoveryKey, after error: any Error) -> Bool {
+    private func mayOpen(_ recovery: RecoveryKey, after error: any Error) -> Bool {
         guard let error = error as? StoreError, error.code == .sidecarDamaged else { return false }
         // The second copy is the former version then, and proves nothing.
         if case .unreadable = SidecarFiles(databasePath: StorePaths(path).database).read().main { return true }
@@ -84,7 +84,7 @@ struct KeyRecoveryCommand: Command {
     }
 
     /// Opens the store with the printed key, from the files.
-    private func prove(_ recovery: borrowing RecoveryKey, _ slot: KeySlot) throws {
+    private func prove(_ recovery: RecoveryKey, _ slot: KeySlot) throws {
         let found: KeySlot?
         do {
             found = try NewKey(UnlockedKey(recovery), .recovery, arguments).test(path)
@@ -108,7 +108,7 @@ struct KeyRecoveryCommand: Command {
 struct RecoverySheet {
     let lines: [String]
 
-    init(_ recovery: borrowing RecoveryKey) {
+    init(_ recovery: RecoveryKey) {
         let text = recovery.text().withBytes { String(decoding: $0, as: UTF8.self) }
         lines = text.split(separator: "\n").map(String.init)
     }

@@ -26,7 +26,7 @@ struct NewKey {
     }
 
     /// The keyslot to be added.
-    func slot() throws -> NewSlot { try key.newSlot(kind: kind, label: label, derivation: derivation) }
+    func slot() throws -> NewSlot { try NewSlot(key.secret, kind: kind, label: label, derivation: derivation) }
 
     /// Proves by the files that the key opens the store.
     ///
@@ -45,7 +45,7 @@ struct NewKey {
 
     /// The same for keyslots that were added meanwhile.
     func requireUnused(of sidecar: Sidecar, among slots: [KeySlot]) throws {
-        let opened = try key.withMaterial { try $0.openedSlot(of: sidecar, among: slots) }
+        let opened = try key.secret.openedSlot(of: sidecar, among: slots)
         if let slot = opened { throw Self.known(slot) }
     }
 

@@ -99,9 +99,7 @@ struct StoreRotation {
 
     private func claimed() throws -> Sidecar {
         guard Files.exists(path) else { throw StoreOpening.noSuchStore(path) }
-        let copies = SidecarFiles(databasePath: StorePaths(path).database).read()
-        let readable = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
-        if let newest = readable.max(by: { $0.generation < $1.generation }) { return newest }
+        if let newest = SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed { return newest }
         // Opening reports precisely what is wrong.
         return try StoreOpening.sidecar(path, key, onNotice: console.note).sidecar
     }
@@ -186,8 +184,7 @@ enum RotationFirstLook {
     /// A key with a time in the future has no age that could be compared.
     private static func ageless(_ path: String, _ key: UnlockedKey, _ console: Console) throws -> RotationOutcome? {
         let paths = StorePaths(path)
-        let copies = SidecarFiles(databasePath: paths.database).read()
-        let claimed = SidecarCopy.allCases.compactMap { copies[$0].parsed?.claimed }
+        let claimed = SidecarFiles(databasePath: paths.database).read().claimed
         // Without a derivation where no claimed sidecar has such a time.
         guard claimed.contains(where: { KeyHealth(paths, $0).isKeyToCome }) else { return nil }
         let health = KeyHealth(paths, try StoreOpening.sidecar(path, key, onNotice: console.note).sidecar)

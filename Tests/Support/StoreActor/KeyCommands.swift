@@ -4,13 +4,20 @@ import Foundation
 import TestKit
 
 extension Actor {
-    /// Keys: `derivations` so far, `open-key-file PATH FILE`, `change-slot NUMBER PASSPHRASE`, `remove-slot NUMBER`,
-    /// `readers COUNT` at the same time, `memory-holds MASK MASKED...` (bytes XORed with MASK, in hexadecimal),
-    /// `open-without-dumps PATH KEY`, `dumpable`.
+    /// Keys: `derivations` so far, `key-work` so far (derivations, readings and verifications of a pair of sidecars),
+    /// `open-key-file PATH FILE`, `change-slot NUMBER PASSPHRASE`, `remove-slot NUMBER`, `readers COUNT` at the same time,
+    /// `memory-holds MASK MASKED...` (bytes XORed with MASK, in hexadecimal), `open-without-dumps PATH KEY`, `dumpable`.
     static let keyCommands: [String: Command] = [
         "derivations": { _, _ in
             #if DEBUG
-                return "\(Derivations.count)"
+                return "\(KeyWork.derivations)"
+            #else
+                throw ActorError.onlyInDebugBuilds
+            #endif
+        },
+        "key-work": { _, _ in
+            #if DEBUG
+                return KeyWork.all.map(String.init).joined(separator: " ")
             #else
                 throw ActorError.onlyInDebugBuilds
             #endif

@@ -20,20 +20,20 @@ package enum JournalCase: String, CaseIterable, Sendable {
         }
     }
 
-    package static func material(_ key: UInt8) throws -> KeyMaterial {
+    package static func material(_ key: UInt8) throws -> Secret {
         .rawKey(try RawKey(bytes: [UInt8](repeating: key, count: 32)))
     }
 
     package static func journal(_ path: String, key: UInt8) throws -> RotationJournal {
-        let secret = RotationSecret(try material(key))
-        return RotationJournal(databasePath: path) { try secret.material.unlock($0) }
+        let secret = try material(key)
+        return RotationJournal(databasePath: path) { try secret.unlock($0) }
     }
 
     package func aim() throws -> RotationAim {
         switch self {
         case .newDataKey: .newDataKey
-        case .compromised: .compromised(kept: [RotationSecret(try Self.material(0))])
-        case .direct: .direct(RotationSecret(try Self.material(7)))
+        case .compromised: .compromised(kept: [try Self.material(0)])
+        case .direct: .direct(try Self.material(7))
         }
     }
 

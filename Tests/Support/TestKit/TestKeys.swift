@@ -11,7 +11,7 @@ public enum TestKeys {
     public static func source(_ word: String) -> KeySource { word == "raw" ? .rawKey(rawKey) : .passphrase(word) }
 
     /// The key that a word stands for.
-    package static func material(_ word: String) throws -> KeyMaterial { try source(word).read() }
+    package static func material(_ word: String) throws -> Secret { try source(word).read() }
 
     /// The cheapest derivation that the format of the sidecar allows, for passphrases whose cost is not the question.
     public static let cheap = StoreKeys.Derivation.scrypt(log2Rounds: 14, lanes: 1)
@@ -24,8 +24,13 @@ public enum TestKeys {
 }
 
 #if DEBUG
-    /// How often this process derived a key from a passphrase; release builds do not count.
-    public enum Derivations {
-        public static var count: Int { DerivationCount.current }
+    /// What this process did to open stores; release builds do not count.
+    public enum KeyWork {
+        /// Derivations of a key from a passphrase.
+        public static var derivations: Int { WorkCount.derivations.current }
+        /// Derivations, readings of both copies of a sidecar, and verifications of them.
+        public static var all: [Int] {
+            [derivations, WorkCount.sidecarReads.current, WorkCount.sidecarVerifications.current]
+        }
     }
 #endif

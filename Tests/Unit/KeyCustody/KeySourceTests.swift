@@ -12,10 +12,8 @@ struct KeySourceTests {
 
     /// What a source gives, with its kind before it.
     private func read(_ source: KeySource) throws -> String {
-        switch try source.read() {
-        case .passphrase(let passphrase): "passphrase:" + passphrase.secret.withBytes { Array($0).text }
-        case .rawKey(let key): "raw:" + key.secret.withBytes { Hex.text(Array($0)) }
-        }
+        let secret = try source.read()
+        return secret.withBytes { secret.isPassphrase ? "passphrase:" + Array($0).text : "raw:" + Hex.text(Array($0)) }
     }
 
     private func failure(_ source: KeySource) -> StoreError? {
@@ -169,9 +167,8 @@ struct KeySourceTests {
         // In a process of its own: changing the environment is not safe while other threads read it.
         await #expect(processExitsWith: .success) {
             setenv("CIPHERSTORE_TEST_KEY", "from outside\n", 1)
-            guard case .passphrase(let passphrase) = try KeySource.environment("CIPHERSTORE_TEST_KEY").read(),
-                passphrase.secret.withBytes({ Array($0).text }) == "from outside\n"
-            else { exit(2) }
+            let secret = try KeySource.environment("CIPHERSTORE_TEST_KEY").read()
+            guard secret.isPassphrase, secret.withBytes({ Array($0).text }) == "from outside\n" else { exit(2) }
         }
         #expect(KeySource.environment("SOME_KEY").warning?.contains("SOME_KEY") == true)
         #expect(KeySource.passphrase("x").warning == nil)
@@ -189,9 +186,8 @@ struct KeySourceTests {
             setenv("CREDENTIALS_DIRECTORY", "", 1)
             guard code({ try KeySource.systemdCredential("etc").read() }) == .keyMissing else { exit(6) }
             setenv("CREDENTIALS_DIRECTORY", directory, 1)
-            guard case .passphrase(let passphrase) = try KeySource.systemdCredential(name).read(),
-                passphrase.secret.withBytes({ Array($0).text }) == "granted"
-            else { exit(4) }
+            let secret = try KeySource.systemdCredential(name).read()
+            guard secret.isPassphrase, secret.withBytes({ Array($0).text }) == "granted" else { exit(4) }
             for wrong in ["", ".", "..", "../" + name, "/etc/passwd"] {
                 guard code({ try KeySource.systemdCredential(wrong).read() }) == .invalidKey else { exit(5) }
             }
@@ -222,7 +218,7 @@ struct KeySourceTests {
 }
 
 /// The code of the store error that `body` throws.
-private func code(_ body: () throws -> KeyMaterial) -> StoreError.Code? {
+private func code(_ body: () throws -> Secret) -> StoreError.Code? {
     do {
         _ = try body()
         return nil

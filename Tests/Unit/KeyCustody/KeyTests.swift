@@ -51,8 +51,8 @@ struct KeyTests {
         dump(KeySource.passphrase(bytes: Array("hidden words".utf8)), to: &dumped)
         #expect("\(salt)" == "Salt(16 bytes)" && String(reflecting: salt) == "Salt(16 bytes)")
         #expect(!dumped.contains("15") && !dumped.contains("0f") && !dumped.contains("hidden"))
-        #expect(try RawKey(bytes: Fixture.keyBytes).describe() == "RawKey(32 bytes)")
-        #expect(try Passphrase("hidden words").describe() == "Passphrase(hidden)")
+        #expect(try RawKey(bytes: Fixture.keyBytes).description == "RawKey(32 bytes)")
+        #expect(try Passphrase("hidden words").description == "Passphrase(hidden)")
         #expect("\(try Fixture.dataKey())" == "DataKey(32 bytes)")
     }
 
@@ -62,7 +62,7 @@ struct KeyTests {
         #expect(try StoreID.random() != StoreID.random())
         let first = try RawKey.random()
         let second = try RawKey.random()
-        let isSame = first.secret.isEqual(to: second.secret)
+        let isSame = first.bytes.isEqual(to: second.bytes)
         #expect(!isSame)
     }
 
@@ -87,17 +87,17 @@ struct KeyTests {
     @Test("other passphrases are taken byte for byte", arguments: ["x", "x ", " x'", "y'", "'", "x\"", "pä ß\n"])
     func passphrase(text: String) throws {
         let passphrase = try Passphrase(text)
-        #expect(passphrase.secret.withBytes { Array($0) } == Array(text.utf8))
+        #expect(passphrase.bytes.withBytes { Array($0) } == Array(text.utf8))
     }
 
     @Test("a passphrase gives the data key that SQLCipher derives, a raw key gives itself")
     func dataKey() throws {
         let salt = try Salt(hex: Self.hex)
-        let derived = try KeyMaterial.passphrase(Passphrase("sesame street")).dataKey(
+        let derived = try Secret.passphrase(Passphrase("sesame street")).dataKey(
             salt: salt, settings: .plaintextHeader)
         let expected = "c4ba9f0666ef1fe24ddfb1f14732c086e58e4e7c2d7904fdb3244b8fa3d18868"
         #expect(derived.withBytes { Hex.text(Array($0)) } == expected)
-        let raw = try KeyMaterial.rawKey(RawKey(bytes: Fixture.keyBytes)).dataKey(
+        let raw = try Secret.rawKey(RawKey(bytes: Fixture.keyBytes)).dataKey(
             salt: salt, settings: .plaintextHeader)
         #expect(raw.isEqual(to: try Fixture.dataKey()))
         #expect(!raw.isEqual(to: derived))

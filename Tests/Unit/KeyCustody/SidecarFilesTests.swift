@@ -1,4 +1,5 @@
 import Foundation
+import StoreCrypto
 import StorePlatform
 import Testing
 
@@ -296,5 +297,17 @@ struct SidecarFilesTests {
         }
         let notes: [SidecarNote] = [.restoredFromBackup, .forged(.main), .differing, .otherKey(.backup)]
         for note in notes { #expect(note.description.contains("sidecar")) }
+    }
+}
+
+extension SidecarFiles {
+    /// Finds the version of a direct store that counts, by what a salt and settings derive.
+    fileprivate func choose(
+        _ copies: SidecarCopies, deriveKey: (Salt, CipherSettings) throws -> DataKey
+    ) throws -> SidecarChoice? {
+        try choose(copies) { claimed in
+            guard case .direct = claimed.scheme else { return nil }
+            return .direct(try deriveKey(claimed.salt, claimed.settings))
+        }
     }
 }

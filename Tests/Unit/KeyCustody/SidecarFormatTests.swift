@@ -130,7 +130,7 @@ struct SidecarFormatTests {
         let page = try String(contentsOf: url, encoding: .utf8)
         let example = try #require(page.components(separatedBy: "```\n").dropFirst().first)
         let parsed = try UnauthenticatedSidecar.parse(example.bytes)
-        let material = KeyMaterial.passphrase(try Passphrase("sesame street"))
+        let material = Secret.passphrase(try Passphrase("sesame street"))
         let key = try material.dataKey(salt: parsed.claimed.salt, settings: parsed.claimed.settings)
         #expect(page.contains("| data key | `\(key.withBytes { Hex.text(Array($0)) })` |"))
         let macKey = try key.withSecret { secret in

@@ -23,8 +23,8 @@ enum CutRotation {
             try file.lock($0, .exclusive, deadline: .now + .seconds(20))
         }
         defer { for lock in locks { lock.release() } }
-        let secret = RotationSecret(try TestKeys.material(key))
-        let journal = RotationJournal(databasePath: path) { try secret.material.unlock($0) }
+        let secret = try TestKeys.material(key)
+        let journal = RotationJournal(databasePath: path) { try secret.unlock($0) }
         let keys = try journal.begin(aim)
         try Data(count: copyBytes).write(to: URL(fileURLWithPath: path + "-rotating"))
         if isSwitching { try journal.announceSwitch(pages: 10) }

@@ -30,7 +30,7 @@ import Testing
 
     private func cutDirect(isSwitching: Bool = false) throws {
         try make(.direct)
-        let next = RotationSecret(.rawKey(try RawKey(bytes: Self.newBytes)))
+        let next = Secret.rawKey(try RawKey(bytes: Self.newBytes))
         try CutRotation.leave(path, aim: .direct(next), isSwitching: isSwitching)
     }
 
@@ -129,7 +129,7 @@ import Testing
         // The master key would have stayed, and whoever it was renewed for would still open the store.
         try expectRefusal(.aimConflict, options(.compromised(dropsOtherSlots: true, alsoKeeping: [])))
         #expect(try KeyRotation.abandon(path: path, unlockedBy: raw))
-        let own = RotationSecret(try TestKeys.material("raw"))
+        let own = try TestKeys.material("raw")
         try CutRotation.leave(path, aim: .compromised(kept: [own]))
         #expect(try resume(options(.compromised(dropsOtherSlots: false, alsoKeeping: [])))?.toEpoch == 2)
         #expect(StoreProof.problems(path).isEmpty)
@@ -182,11 +182,11 @@ import Testing
                 path: path, unlockedBy: TestKeys.source("words"),
                 progress: { progress in
                     guard progress.phase == .switching else { return }
-                    atPause.withLock { $0 = $0 ?? Derivations.count }
+                    atPause.withLock { $0 = $0 ?? KeyWork.derivations }
                 })
             #expect(report?.toEpoch == 2)
-            #expect(atPause.withLock { $0 } == Derivations.count)
-            #expect(Derivations.count > 0)
+            #expect(atPause.withLock { $0 } == KeyWork.derivations)
+            #expect(KeyWork.derivations > 0)
         }
     }
 }

@@ -105,7 +105,7 @@ struct LostCopyTests {
         if how != "whole" { try FileManager.default.removeItem(atPath: bench.copyPath) }
         if how == "lost with the log" { try Data().write(to: URL(filePath: bench.path + "-wal")) }
         let secret = try Rotated.secret(0)
-        let journal = RotationJournal(databasePath: bench.path) { try secret.material.unlock($0) }
+        let journal = RotationJournal(databasePath: bench.path) { try secret.unlock($0) }
         let before = FolderSnapshot(of: bench.folder)
         try bench.lock()
         defer { bench.die() }

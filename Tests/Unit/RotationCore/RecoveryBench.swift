@@ -32,7 +32,7 @@ enum Rotated: String, CaseIterable, Sendable, Codable {
     }
 
     static func source(_ key: UInt8) -> KeySource { .rawKey([UInt8](repeating: key, count: 32)) }
-    static func secret(_ key: UInt8) throws -> RotationSecret { RotationSecret(try source(key).read()) }
+    static func secret(_ key: UInt8) throws -> Secret { try source(key).read() }
 }
 
 /// A store with rows in file and log, and a rotation of it that goes as far as a test wants.
@@ -68,7 +68,7 @@ final class RecoveryBench {
         try store.write { try $0.execute(sql: "UPDATE t SET a = hex(randomblob(300)) WHERE id = 1") }
         if kind != .direct {
             let administration = try KeyAdministration.unlock(
-                databasePath: origin.path("app.db"), with: Rotated.secret(0).material)
+                databasePath: origin.path("app.db"), with: Rotated.secret(0))
             try administration.add(NewSlot(Rotated.source(1).read()))
         }
         for ending in ["", "-wal", "-sidecar", "-sidecar.bak"] + (hasIndex ? ["-shm"] : []) {
@@ -97,7 +97,7 @@ final class RecoveryBench {
         let secret = try Rotated.secret(0)
         return RotationJournal(databasePath: path) { [keys] claimed in
             if let keys { return claimed.epoch < keys.nextEpoch ? keys.current : keys.next }
-            return try secret.material.unlock(claimed)
+            return try secret.unlock(claimed)
         }
     }
 

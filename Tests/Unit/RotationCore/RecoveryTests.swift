@@ -130,7 +130,7 @@ struct RecoveryTests {
         #expect(
             bench.code {
                 _ = try RotationRecovery.run(StorePaths(bench.path), wait: .milliseconds(50)) {
-                    try secret.material.unlock($0)
+                    try secret.unlock($0)
                 }
             } == .storeInUse)
         #expect(bench.state() == .switching && Files.exists(bench.copyPath))

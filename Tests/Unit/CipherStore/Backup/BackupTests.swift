@@ -123,7 +123,7 @@ struct BackupTests {
         arguments: KeyScheme.allCases)
     func pendingRotation(scheme: KeyScheme) throws {
         let bench = try BackupBench(scheme)
-        let material = RotationSecret(.rawKey(try RawKey(bytes: [UInt8](repeating: 7, count: 32))))
+        let material = Secret.rawKey(try RawKey(bytes: [UInt8](repeating: 7, count: 32)))
         let journal = RotationJournal(databasePath: bench.path) { try TestKeys.material("raw").unlock($0) }
         let file = try LockFile(path: bench.path + "-lock", likeFile: bench.path)
         // Held to the end: the rotation lives.

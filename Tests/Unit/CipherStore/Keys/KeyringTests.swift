@@ -14,7 +14,7 @@ import Testing
 
     private func opened(_ path: String, _ source: KeySource) throws -> Keyring {
         let keyring = Keyring(path: path, configuration: Configuration())
-        try pool(path, keyring, .material(KeyMaterialBox(from: source), creatingWith: .plaintextHeader)).close()
+        try pool(path, keyring, .material(source.read(), creatingWith: .plaintextHeader)).close()
         return keyring
     }
 
@@ -29,13 +29,13 @@ import Testing
         let bench = try SlotBench()
         try bench.add("passphrase")
         let keyring = try opened(bench.path, .passphrase("passphrase"))
-        #expect(keyring.keys?.openedBy?.id == 2 && keyring.dataKey != nil)
+        #expect(keyring.keys?.openedBy?.id == 2 && keyring.pageKey != nil)
         try bench.withStore { try $0.keys.remove(2) }
-        let derivations = Derivations.count
+        let derivations = KeyWork.derivations
         let successor = keyring.successor()
-        #expect(successor.suspension === keyring.suspension && successor.keys == nil)
+        #expect(successor.opening.suspension === keyring.opening.suspension && successor.keys == nil)
         #expect(try count(bench.path, successor) == 1)
-        #expect(Derivations.count == derivations)
+        #expect(KeyWork.derivations == derivations)
         #expect(successor.sidecar?.slots.count == 1)
         // And so on, also when one was never opened.
         #expect(try count(bench.path, successor.successor().successor()) == 1)
@@ -109,7 +109,7 @@ import Testing
         let bench = try SlotBench()
         try FileManager.default.removeItem(atPath: bench.path + "-sidecar")
         let keyring = try opened(bench.path, SlotBench.first.source)
-        #expect(!keyring.notices.isEmpty && Set(keyring.notices).count == keyring.notices.count)
-        #expect(keyring.successor().notices == keyring.notices)
+        #expect(!keyring.opening.notices.isEmpty && Set(keyring.opening.notices).count == keyring.opening.notices.count)
+        #expect(keyring.successor().opening.notices == keyring.opening.notices)
     }
 }

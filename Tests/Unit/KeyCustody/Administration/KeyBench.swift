@@ -27,7 +27,7 @@ struct KeyBench {
     }
 
     /// The number of the slot that a key opens; nil when it opens none.
-    func opened(_ material: borrowing KeyMaterial) throws -> UInt64? {
+    func opened(_ material: Secret) throws -> UInt64? {
         do {
             return try KeyAdministration.unlock(databasePath: path, with: material).keys.openedBy?.id
         } catch StoreError.wrongKey {

@@ -37,7 +37,7 @@ struct KeyChangeReplayTests {
             // The other slot opens in every state, by whichever copy, and mends what was cut.
             #expect(try bench.opened(SlotFixture.rawKey(0)) == 2)
             let choice = try bench.administration.choice()
-            #expect(choice.bytes == main && choice.copy == .main)
+            #expect(choice.standing.best.bytes == main && choice.copy == .main)
             let rewritten = try bench.files.repair(choice, keyOpensDatabase: false)
             #expect(rewritten == (main == backup ? [] : [.backup]))
             #expect(try bench.content(.backup) == main)
@@ -104,7 +104,7 @@ struct KeyChangeReplayTests {
         }
         // Where the slot itself is told to open in this store, its additional data are not those of its wrapping.
         let slot = try other.administration.sidecar().slots[1]
-        let secret = SecretBytes(copying: Fixture.keyBytes.map { $0 ^ 0x50 })
+        let secret = Secret.rawKey(try RawKey(bytes: Fixture.keyBytes.map { $0 ^ 0x50 }))
         #expect(try slot.open(secret, other.administration.sidecar().storeID) != nil)
         #expect(try slot.open(secret, mine.administration.sidecar(restoring: own, mine)) == nil)
     }

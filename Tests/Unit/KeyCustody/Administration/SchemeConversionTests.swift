@@ -24,7 +24,7 @@ struct SchemeConversionTests {
         try SlotFixture.material(passphrase).dataKey(salt: sidecar.salt, settings: sidecar.settings)
     }
 
-    private func unlock(_ material: borrowing KeyMaterial) throws -> KeyAdministration {
+    private func unlock(_ material: Secret) throws -> KeyAdministration {
         try KeyAdministration.unlock(databasePath: files.databasePath, with: material)
     }
 
@@ -60,7 +60,7 @@ struct SchemeConversionTests {
     func rawKey() throws {
         let bench = try KeyBench()
         let dataKey = try bench.administration.choice().dataKey
-        let raw = KeyMaterial.rawKey(try RawKey(dataKey.withSecret { $0.copy() }))
+        let raw = Secret.rawKey(dataKey)
         let direct = try bench.administration.convertToDirect(provedBy: raw)
         #expect(try direct.choice().dataKey.isEqual(to: dataKey))
         #expect(try bench.openedFromAnyFile("first") == [])

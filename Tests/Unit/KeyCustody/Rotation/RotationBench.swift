@@ -30,8 +30,8 @@ enum RotationCase: String, CaseIterable, Sendable, Codable {
     func aim() throws -> RotationAim {
         switch self {
         case .newDataKey: .newDataKey
-        case .compromised: .compromised(kept: try [0, 2].map { RotationSecret(try SlotFixture.rawKey($0)) })
-        case .direct: .direct(RotationSecret(try SlotFixture.rawKey(7)))
+        case .compromised: .compromised(kept: try [0, 2].map { try SlotFixture.rawKey($0) })
+        case .direct: .direct(try SlotFixture.rawKey(7))
         }
     }
 
@@ -78,8 +78,8 @@ final class RotationBench {
 
     /// A journal of somebody who comes with a raw key.
     func journal(_ key: UInt8) throws -> RotationJournal {
-        let secret = RotationSecret(try SlotFixture.rawKey(key))
-        return RotationJournal(databasePath: files.databasePath) { try secret.material.unlock($0) }
+        let secret = try SlotFixture.rawKey(key)
+        return RotationJournal(databasePath: files.databasePath) { try secret.unlock($0) }
     }
 
     /// The epoch that a raw key opens; nil when it opens nothing.

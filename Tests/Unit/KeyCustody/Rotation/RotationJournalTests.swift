@@ -83,7 +83,7 @@ struct RotationJournalTests {
     @Test("the present key is refused as the new one, raw or as a passphrase")
     func sameKey() throws {
         let bench = try RotationBench(.direct)
-        let same = RotationAim.direct(RotationSecret(try SlotFixture.rawKey(0)))
+        let same = RotationAim.direct(try SlotFixture.rawKey(0))
         #expect(storeErrorCode { _ = try bench.journal.prepare(same) } == .invalidKey)
         var sidecar = try Fixture.sidecar()
         sidecar.settings.kdfRounds = 1
@@ -91,7 +91,7 @@ struct RotationJournalTests {
         try bench.files.write(sidecar, dataKey: key)
         let journal = RotationJournal(databasePath: bench.files.databasePath, keys: .direct(key))
         func begin(_ text: String) throws {
-            _ = try journal.prepare(.direct(RotationSecret(try SlotFixture.material(text))))
+            _ = try journal.prepare(.direct(SlotFixture.material(text)))
         }
         #expect(storeErrorCode { try begin("old") } == .invalidKey)
         try begin("new")
@@ -107,7 +107,7 @@ struct RotationJournalTests {
         }
         #expect(storeErrorCode { _ = try slots.journal.prepare(RotationCase.direct.aim()) } == .aimConflict)
         #expect(storeErrorCode { _ = try slots.journal.prepare(.compromised(kept: [])) } == .lastSlot)
-        let strange = RotationAim.compromised(kept: try [0, 9].map { RotationSecret(try SlotFixture.rawKey($0)) })
+        let strange = RotationAim.compromised(kept: try [0, 9].map { try SlotFixture.rawKey($0) })
         #expect(storeErrorCode { _ = try slots.journal.prepare(strange) } == .wrongKey)
     }
 
@@ -123,8 +123,8 @@ struct RotationJournalTests {
         let typed = recovery.text().withBytes { Array($0) }
         let proposal = try journal.prepare(
             .compromised(kept: [
-                RotationSecret(try SlotFixture.material("first")),
-                RotationSecret(.passphrase(try Passphrase(bytes: typed))),
+                try SlotFixture.material("first"),
+                .passphrase(try Passphrase(bytes: typed)),
             ]))
         #expect(proposal.keptSlots.map(\.id) == [1, 3, 5] && proposal.droppedSlots.map(\.id) == [2, 4])
         let all = try journal.prepare(.newDataKey)
@@ -188,13 +188,13 @@ struct RotationJournalTests {
         for (name, bytes) in [("empty", []), ("line", [10]), ("huge", [UInt8](repeating: 97, count: 65_537))] {
             try bytes.write(folder.file(name))
             chmod(folder.file(name), 0o600)
-            let code = storeErrorCode { _ = try RotationSecret(from: .keyFile(path: folder.file(name))) }
+            let code = storeErrorCode { _ = try KeySource.keyFile(path: folder.file(name)).read() }
             #expect(code == .invalidKey || code == .keyMissing, "\(name)")
             #expect(
-                storeErrorCode { _ = try RotationSecret(from: .rawKeyFile(path: folder.file(name))) } == .invalidKey)
+                storeErrorCode { _ = try KeySource.rawKeyFile(path: folder.file(name)).read() } == .invalidKey)
         }
-        #expect(storeErrorCode { _ = try RotationSecret(from: .passphrase("")) } == .invalidKey)
-        #expect(storeErrorCode { _ = try RotationSecret(from: .command(["true"])) } == .keyMissing)
+        #expect(storeErrorCode { _ = try KeySource.passphrase("").read() } == .invalidKey)
+        #expect(storeErrorCode { _ = try KeySource.command(["true"]).read() } == .keyMissing)
     }
 }
 

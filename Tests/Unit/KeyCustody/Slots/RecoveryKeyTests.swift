@@ -8,7 +8,7 @@ import Testing
 struct RecoveryKeyTests {
     private func key(_ text: String) throws -> String {
         let recovery = try RecoveryKey(reading: text)
-        return recovery.key.secret.hex()
+        return recovery.key.bytes.hex()
     }
 
     private func error(_ text: String) -> RecoveryKey.ReadingError? {
@@ -34,9 +34,9 @@ struct RecoveryKeyTests {
     func random() throws {
         let first = try RecoveryKey.random()
         let second = try RecoveryKey.random()
-        let isSame = first.key.secret.isEqual(to: second.key.secret)
+        let isSame = first.key.bytes.isEqual(to: second.key.bytes)
         #expect(!isSame)
-        #expect(first.describe() == "RecoveryKey(256 bits)")
+        #expect(first.description == "RecoveryKey(256 bits)")
     }
 
     @Test("small letters, blanks, hyphens, line ends and letters that look like digits are forgiven")

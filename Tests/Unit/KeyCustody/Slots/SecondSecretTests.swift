@@ -18,10 +18,10 @@ struct SecondSecretTests {
                 ("other", nil, 2), ("second", 2, 0), ("first", 1, 2), ("third", 3, 1),
             ]
             for (text, slot, derivations) in cases {
-                let before = DerivationCount.current
+                let before = WorkCount.derivations.current
                 let found = try SlotFixture.material(text).openedSlot(of: sidecar, knowing: known, opened: opened)
                 #expect(found?.id == slot, "\(text)")
-                #expect(DerivationCount.current - before == derivations, "\(text)")
+                #expect(WorkCount.derivations.current - before == derivations, "\(text)")
             }
             // A passphrase is not compared with the bytes of a raw key.
             let raw = try SlotFixture.rawKey()
@@ -33,7 +33,7 @@ struct SecondSecretTests {
     @Test("is found to be the recovery key that opened the store, however it is written")
     func recovery() throws {
         let recovery = try RecoveryKey.random()
-        let material = KeyMaterial.rawKey(try RawKey(recovery.key.secret.copy()))
+        let material = Secret.rawKey(try RawKey(recovery.key.bytes))
         let sidecar = try SlotFixture.store([SlotFixture.keyFile(), NewSlot(material, kind: .recovery)]).sidecar
         let printed = recovery.text().withBytes { Array($0).text }
         let known = try SlotFixture.material(printed)

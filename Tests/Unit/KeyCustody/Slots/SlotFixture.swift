@@ -16,11 +16,11 @@ enum SlotFixture {
         try NewSlot(rawKey(first), label: SlotLabel(label))
     }
 
-    static func rawKey(_ first: UInt8 = 0) throws -> KeyMaterial {
+    static func rawKey(_ first: UInt8 = 0) throws -> Secret {
         .rawKey(try RawKey(bytes: Fixture.keyBytes.map { $0 ^ first }))
     }
 
-    static func material(_ text: String) throws -> KeyMaterial { .passphrase(try Passphrase(text)) }
+    static func material(_ text: String) throws -> Secret { .passphrase(try Passphrase(text)) }
 
     /// A complete store with slots; key files only unless others are given, so that nothing is derived.
     static func store(_ slots: [NewSlot]? = nil) throws -> (sidecar: Sidecar, keys: SidecarKeys) {
@@ -47,7 +47,7 @@ extension SidecarKeys {
 }
 
 extension SecretBytes {
-    borrowing func hex() -> String { withBytes { Hex.text(Array($0)) } }
+    func hex() -> String { withBytes { Hex.text(Array($0)) } }
 }
 
 extension DataKey {

@@ -118,7 +118,7 @@ struct SlotTableTests {
         let sentence = "four score and seven years ago our fathers brought forth"
         #expect(try NewSlot(SlotFixture.material(sentence), kind: .command).derivation == .standard)
 
-        func refuses(_ material: consuming KeyMaterial, _ kind: KeySlot.Kind, _ derivation: SlotDerivation?) -> Bool {
+        func refuses(_ material: Secret, _ kind: KeySlot.Kind, _ derivation: SlotDerivation?) -> Bool {
             do throws(StoreError) {
                 _ = try NewSlot(material, kind: kind, derivation: derivation)
                 return false
@@ -165,7 +165,7 @@ struct SlotTableTests {
     func reachable() {
         let keys: SidecarKeys? = .slots(master, openedBy: nil)
         let first = withUnsafeBytes(of: keys) { $0.loadUnaligned(as: UInt.self) }
-        #expect(first == UInt(bitPattern: Unmanaged.passUnretained(master).toOpaque()))
+        #expect(first == UInt(bitPattern: Unmanaged.passUnretained(master.secret).toOpaque()))
     }
 
     @Test("descriptions and reflection of keys, slots and sidecars show no byte of a secret or wrapped key")
@@ -176,7 +176,7 @@ struct SlotTableTests {
         dump(made.sidecar, to: &dumped)
         dump(made.keys, to: &dumped)
         dumped += "\(made.sidecar) \(made.keys) \(made.sidecar.slots)"
-        let secret = master.withSecret { $0.hex() }
+        let secret = master.secret.hex()
         #expect(!dumped.contains(secret))
         #expect(!dumped.contains(Hex.text(made.sidecar.slots[0].wrapped.sealed)))
         #expect("\(master)" == "MasterKey(32 bytes)")

@@ -44,8 +44,8 @@ struct SlotVectorTests {
             let secret = SecretBytes(copying: try expected.secret.hexBytes)
             let wrappingKey = try slot.derivation.wrappingKey(secret: secret, salt: slot.salt)
             #expect(wrappingKey.hex() == expected.slotKey)
-            let master = try #require(try slot.open(secret, sidecar.storeID))
-            #expect(master.withSecret { $0.hex() } == masterKey)
+            let master = try #require(try slot.open(.passphrase(Passphrase(secret)), sidecar.storeID))
+            #expect(master.secret.hex() == masterKey)
         }
     }
 
@@ -91,14 +91,14 @@ struct SlotVectorTests {
         for slot in vector.slots {
             let secret = try slot.secret.hexBytes
             let isRaw = slot.kind == "key-file" || slot.kind == "recovery"
-            let material: KeyMaterial =
+            let material: Secret =
                 isRaw ? .rawKey(try RawKey(bytes: secret)) : .passphrase(try Passphrase(bytes: secret))
             #expect(try material.unlock(claimed)?.openedBy?.id == slot.id)
         }
         // What was printed works wherever a passphrase does.
         let recovery = try #require(vector.slots.last)
         let printed = RecoveryKey(try RawKey(bytes: recovery.secret.hexBytes)).text()
-        let typed = KeyMaterial.passphrase(try Passphrase(printed.copy()))
+        let typed = Secret.passphrase(try Passphrase(printed))
         #expect(try typed.unlock(claimed)?.openedBy?.id == recovery.id)
     }
 

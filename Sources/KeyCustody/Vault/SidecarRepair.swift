@@ -33,7 +33,7 @@ extension SidecarFiles {
         switch note {
         case .missing(let copy), .stale(let copy, _, _): (copy, false)
         case .damaged(let copy, _), .forged(let copy): (copy, true)
-        case .otherKey(let copy): keyOpensDatabase && standing.unjudged != copy ? (copy, true) : nil
+        case .otherKey(let copy): keyOpensDatabase && standing.unverified != copy ? (copy, true) : nil
         case .differing: keyOpensDatabase ? (standing.best.copy.other, true) : nil
         // Nothing is known about it, so nothing is done to it.
         case .unreadable, .restoredFromBackup: nil

@@ -47,39 +47,27 @@ extension SidecarNote: CustomStringConvertible {
 package struct SidecarChoice: Sendable {
     package let sidecar: Sidecar
     package let keys: SidecarKeys
-    package let dataKey: DataKey
+    /// What its connections need.
+    package let pageKey: PageKey
     /// Which file it came from.
     package let copy: SidecarCopy
     package let notes: [SidecarNote]
     let standing: SidecarStanding
 
-    /// The bytes of the chosen file.
-    var bytes: [UInt8] { standing.best.bytes }
+    package var dataKey: DataKey { pageKey.dataKey }
 }
 
 /// What the two files of a sidecar were found to be.
 struct SidecarStanding: Sendable {
     /// The genuine copy that counts.
-    let best: JudgedSidecar
+    let best: VerifiedCopy
     let notes: [SidecarNote]
     /// A copy that this key cannot judge and that claims to be newer: what a change of the scheme or a rotation that was cut
     /// made of the best one.
-    let unjudged: SidecarCopy?
+    let unverified: SidecarCopy?
 }
 
 extension SidecarFiles {
-    /// Finds the version of a direct store that counts.
-    ///
-    /// - Parameter deriveKey: Makes the data key for a salt and settings; asked once for each pair of them.
-    package func choose(
-        _ copies: SidecarCopies, deriveKey: (Salt, CipherSettings) throws -> DataKey
-    ) throws -> SidecarChoice? {
-        try choose(copies) { claimed in
-            guard case .direct = claimed.scheme else { return nil }
-            return .direct(try deriveKey(claimed.salt, claimed.settings))
-        }
-    }
-
     /// Finds the version that counts: of the files that the keys prove genuine the one with the highest generation.
     ///
     /// It counts even when only another copy could be opened: a slot that was removed opens nothing as soon as the main
@@ -89,7 +77,7 @@ extension SidecarFiles {
     ///   - allowsSwitching: Whether a version in state `switching` may be chosen: it does not tell whose key the pages of
     ///     the database have.
     ///   - unlock: Makes the keys for what a copy claims, or nil when it opens no slot of it
-    ///     (``KeyMaterial/unlock(_:)``). It is not asked twice for the same ingredients.
+    ///     (``Secret/unlock(_:)``). It is not asked twice for the same ingredients.
     /// - Returns: The choice, or nil when there is no file at all.
     /// - Throws: ``StoreError`` `wrongKey`, `sidecarForged`, `sidecarDamaged`, `sidecarAhead` or `foreignSidecar`;
     ///   `rotationPending` when the switch to another key was not completed, or the key is the one to come;
@@ -97,18 +85,29 @@ extension SidecarFiles {
     package func choose(
         _ copies: SidecarCopies, allowsSwitching: Bool = false, unlock: (Sidecar) throws -> SidecarKeys?
     ) throws -> SidecarChoice? {
-        try examine(copies, unlock: unlock).map { try choice($0, allowsSwitching: allowsSwitching) }
+        var derived = DerivedKeys()
+        return try choose(copies, &derived, allowsSwitching: allowsSwitching, unlock: unlock)
     }
 
-    /// Judges the copies; nil when there is none.
-    func examine(_ copies: SidecarCopies, unlock: (Sidecar) throws -> SidecarKeys?) throws -> SidecarStanding? {
+    /// - Parameter derived: What the key has opened so far.
+    func choose(
+        _ copies: SidecarCopies, _ derived: inout DerivedKeys, allowsSwitching: Bool = false,
+        unlock: (Sidecar) throws -> SidecarKeys?
+    ) throws -> SidecarChoice? {
+        try examine(copies, &derived, unlock: unlock).map { try choice($0, allowsSwitching: allowsSwitching) }
+    }
+
+    /// Verifies the copies; nil when there is none.
+    func examine(
+        _ copies: SidecarCopies, _ derived: inout DerivedKeys, unlock: (Sidecar) throws -> SidecarKeys?
+    ) throws -> SidecarStanding? {
         if copies.areAbsent { return nil }
         try refuseLaterVersions(copies)
-        let judged = try SidecarJudge.judge(copies, unlock)
-        guard let best = try best(of: judged) else { throw failure(copies, judged) }
+        let verified = try SidecarVerifier.verify(copies, &derived, unlock)
+        guard let best = try best(of: verified) else { throw failure(copies, verified) }
         return SidecarStanding(
-            best: best, notes: notes(copies, judged, best: best),
-            unjudged: judged.first { $0.mayReplace(best) }?.copy)
+            best: best, notes: notes(copies, verified, best: best),
+            unverified: verified.first { $0.mayReplace(best) }?.copy)
     }
 
     func choice(_ standing: SidecarStanding, allowsSwitching: Bool) throws -> SidecarChoice {
@@ -119,13 +118,14 @@ extension SidecarFiles {
         }
         if best.sidecar.state == .switching, !allowsSwitching { throw switchPending(best) }
         return SidecarChoice(
-            sidecar: best.sidecar, keys: keys, dataKey: dataKey, copy: best.copy, notes: standing.notes,
-            standing: standing)
+            sidecar: best.sidecar, keys: keys,
+            pageKey: PageKey(dataKey, salt: best.sidecar.salt, settings: best.sidecar.settings), copy: best.copy,
+            notes: standing.notes, standing: standing)
     }
 
     /// The genuine copy with the highest generation; the main one when they are equal.
-    private func best(of judged: [JudgedSidecar]) throws(StoreError) -> JudgedSidecar? {
-        let genuine = judged.filter(\.isGenuine)
+    private func best(of verified: [VerifiedCopy]) throws(StoreError) -> VerifiedCopy? {
+        let genuine = verified.filter(\.isGenuine)
         guard let first = genuine.first, let last = genuine.last else { return nil }
         guard first.sidecar.storeID == last.sidecar.storeID else {
             throw StoreError(
@@ -137,7 +137,7 @@ extension SidecarFiles {
         return last.sidecar.generation > first.sidecar.generation ? last : first
     }
 
-    private func notes(_ copies: SidecarCopies, _ judged: [JudgedSidecar], best: JudgedSidecar) -> [SidecarNote] {
+    private func notes(_ copies: SidecarCopies, _ verified: [VerifiedCopy], best: VerifiedCopy) -> [SidecarNote] {
         var notes: [SidecarNote] = best.copy == .backup ? [.restoredFromBackup] : []
         let other = best.copy.other
         switch copies[other] {
@@ -145,7 +145,7 @@ extension SidecarFiles {
         case .unreadable(let error): notes.append(.unreadable(other, error))
         case .damaged(let error): notes.append(.damaged(other, error))
         case .present:
-            guard let rest = judged.first(where: { $0.copy == other }) else { break }
+            guard let rest = verified.first(where: { $0.copy == other }) else { break }
             switch rest.verdict {
             case .forged: notes.append(.forged(other))
             case .wrongKey: notes.append(.otherKey(other))
@@ -174,14 +174,14 @@ extension SidecarFiles {
     }
 
     /// What to say when no copy is genuine.
-    private func failure(_ copies: SidecarCopies, _ judged: [JudgedSidecar]) -> any Error {
-        if judged.contains(where: { $0.verdict == .forged }) {
+    private func failure(_ copies: SidecarCopies, _ verified: [VerifiedCopy]) -> any Error {
+        if verified.contains(where: { $0.verdict == .forged }) {
             return StoreError(
                 .sidecarForged, what: "The sidecar of \"\(databasePath)\" is not what the holder of the key wrote.",
                 why: "The key fits, but the authentication code of \"\(mainPath)\" does not (\(state(copies))).",
                 remedy: "Restore the sidecar from a backup of the store, and find out who changed it.")
         }
-        if judged.contains(where: { $0.sidecar.slotted != nil }) {
+        if verified.contains(where: { $0.sidecar.slotted != nil }) {
             return StoreError(
                 .wrongKey, what: "The key does not open \"\(databasePath)\".",
                 why: "It opens no key slot of the sidecar (\(state(copies))).",
@@ -189,11 +189,11 @@ extension SidecarFiles {
                     "Check the key. If it is right, its slot was removed or changed: `cipherctl key list` with another "
                     + "key shows which slots there are.")
         }
-        if !judged.isEmpty {
+        if !verified.isEmpty {
             return StoreError(
                 .wrongKey, what: "The key does not open \"\(databasePath)\".",
                 why: "It does not fit the key check of the sidecar (\(state(copies))).",
-                remedy: Self.wrongKeyRemedy(epoch: judged.map(\.sidecar.epoch).max() ?? 1))
+                remedy: Self.wrongKeyRemedy(epoch: verified.map(\.sidecar.epoch).max() ?? 1))
         }
         for copy in SidecarCopy.allCases {
             if case .unreadable(let error) = copies[copy] { return error }
@@ -215,7 +215,7 @@ extension SidecarFiles {
     }
 
     /// What to say when the key opens a copy, but not the one that counts.
-    func slotGone(_ best: JudgedSidecar) -> StoreError {
+    func slotGone(_ best: VerifiedCopy) -> StoreError {
         let why =
             best.sidecar.slotted == nil
             ? "A rotation has given the store another key" : "Its slot was removed or changed"
@@ -227,7 +227,7 @@ extension SidecarFiles {
     }
 
     /// What to say to the holder of the next key alone.
-    private func keyToCome(_ best: JudgedSidecar) -> StoreError {
+    private func keyToCome(_ best: VerifiedCopy) -> StoreError {
         let epochs = "from epoch \(best.sidecar.epoch) to \(best.sidecar.epoch + 1)"
         return StoreError(
             .rotationPending, what: "The key does not open \"\(databasePath)\" yet.",
@@ -238,7 +238,7 @@ extension SidecarFiles {
                     + "cut.")
     }
 
-    private func switchPending(_ best: JudgedSidecar) -> StoreError {
+    private func switchPending(_ best: VerifiedCopy) -> StoreError {
         StoreError(
             .rotationPending, what: "\"\(databasePath)\" cannot be opened at this moment.",
             why: "The switch to the key of epoch \(best.sidecar.epoch + 1) is under way, or was cut.",

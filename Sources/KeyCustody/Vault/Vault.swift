@@ -1,0 +1,293 @@
+import StoreCrypto
+import StorePlatform
+import Synchronization
+
+/// The key material that one store keeps in its sidecar: read, verified, remembered, mended and written here, and nowhere
+/// above.
+///
+/// It takes no lock. Who has it write holds the opening lock, and says so (``setGuarded(_:)``): meanwhile nobody else changes
+/// the sidecar, so what was read under the lock is not read again.
+package final class Vault: Sendable {
+    private let files: SidecarFiles
+    private let state = Mutex(State())
+    /// Apart from the state, because it stays locked while a key is derived: who asks for the same key waits for it.
+    private let derived = Mutex<[(secret: Secret, keys: DerivedKeys)]>([])
+
+    private struct State {
+        /// Both copies as they were last read; what they say is not proved.
+        var copies: SidecarCopies?
+        var isGuarded = false
+        /// What a secret opened last, and the copies in which it was found.
+        var unlocked: (store: SidecarChoice, copies: SidecarCopies, secret: Secret)?
+        /// What counts: the sidecar as it was last accepted or written, and the keys that prove and seal it.
+        var sidecar: Sidecar?
+        var keys: SidecarKeys?
+        /// The keys by which copies that are not the same are mended, when page 1 has proved them.
+        var unmended: SidecarKeys?
+    }
+
+    package init(databasePath: String) { files = SidecarFiles(databasePath: databasePath) }
+
+    // MARK: Reading
+
+    /// The sidecar as it was last accepted or written; nil before.
+    package var sidecar: Sidecar? { state.withLock { $0.sidecar } }
+
+    /// The keys that proved it.
+    package var keys: SidecarKeys? { state.withLock { $0.keys } }
+
+    /// Both copies as they are now. Nobody has proved what they say.
+    package func read() -> SidecarCopies {
+        if let copies = state.withLock({ $0.isGuarded ? $0.copies : nil }) { return copies }
+        let copies = files.read()
+        state.withLock { $0.copies = copies }
+        return copies
+    }
+
+    /// Takes note that the opening lock was acquired, or is about to be released.
+    package func setGuarded(_ isGuarded: Bool) {
+        state.withLock { state in
+            if isGuarded { state.copies = nil }
+            state.isGuarded = isGuarded
+        }
+    }
+
+    /// Reads both copies anew at the next occasion: a recovery may have written them.
+    package func reread() { state.withLock { $0.copies = nil } }
+
+    /// Forgets what was found, for a database file that was replaced. What was derived stays.
+    package func forget() {
+        state.withLock { $0 = State(isGuarded: $0.isGuarded) }
+    }
+
+    /// Whether the copies are others than those that were last read.
+    package var hasChanged: Bool { state.withLock { $0.copies != nil } && changedCopies != nil }
+
+    /// Whether another store, epoch or salt took the place of the sidecar that was accepted.
+    ///
+    /// What a copy says is not proved here. So it counts only if it was not there yet when keys were looked for: one that lay
+    /// beside the store before was verified then.
+    package var isSuperseded: Bool {
+        guard let sidecar, let newest = changedCopies?.newestClaimed else { return false }
+        return newest.storeID != sidecar.storeID || newest.epoch != sidecar.epoch || newest.salt != sidecar.salt
+    }
+
+    private var changedCopies: SidecarCopies? {
+        let copies = files.read()
+        return copies == state.withLock { $0.copies } ? nil : copies
+    }
+
+    /// Whether both copies are a version, durably.
+    package func bothCopies(are sidecar: Sidecar) -> Bool {
+        let claimed = files.read().claimed
+        return claimed.count == SidecarCopy.allCases.count && claimed.allSatisfy { $0 == sidecar }
+    }
+
+    // MARK: Unlocking
+
+    /// Opens the store's keys with a secret. Each key is derived once, and copies that have not changed are verified once.
+    ///
+    /// - Parameter copies: Those to verify; nil reads them.
+    /// - Returns: nil when there is no sidecar.
+    /// - Throws: What choosing a sidecar throws (`SidecarFiles.choose`).
+    package func unlock(_ secret: Secret, _ copies: SidecarCopies? = nil) throws -> SidecarChoice? {
+        let copies = copies ?? read()
+        let known = state.withLock { $0.unlocked }
+        if let known, known.copies == copies, known.secret.isEqual(to: secret) { return known.store }
+        let store = try withDerivedKeys(of: secret) { derived in
+            try files.choose(copies, &derived, unlock: secret.unlock)
+        }
+        state.withLock { $0.unlocked = store.map { ($0, copies, secret) } }
+        return store
+    }
+
+    /// The same with keys that are at hand already.
+    package func unlock(holding keys: SidecarKeys, _ copies: SidecarCopies? = nil) throws -> SidecarChoice? {
+        try files.choose(copies ?? read(), unlock: { _ in keys })
+    }
+
+    /// Whether a secret can unlock the copies only by a derivation that was not done yet.
+    package func needsDerivation(_ secret: Secret, _ copies: SidecarCopies) -> Bool {
+        withDerivedKeys(of: secret) { derived in
+            var (trial, isUnderived) = (derived, false)
+            _ = try? files.choose(copies, &trial) { _ in
+                isUnderived = true
+                return nil
+            }
+            return isUnderived
+        }
+    }
+
+    /// The keys of what a copy claims; nil when the secret opens no slot of it. They prove nothing yet.
+    package func keys(of claimed: Sidecar, for secret: Secret) throws -> SidecarKeys? {
+        try withDerivedKeys(of: secret) { try $0.keys(of: claimed, secret.unlock) }
+    }
+
+    /// The page key of a direct store, or of a database without a sidecar.
+    package func pageKey(_ secret: Secret, salt: Salt, settings: CipherSettings) throws -> PageKey {
+        let key = try withDerivedKeys(of: secret) { try $0.dataKey(of: secret, salt: salt, settings: settings) }
+        return PageKey(key, salt: salt, settings: settings)
+    }
+
+    private func withDerivedKeys<Result: Sendable>(
+        of secret: Secret, _ body: (inout DerivedKeys) throws -> Result
+    ) rethrows -> Result {
+        try derived.withLock { known in
+            var position = known.count
+            if let found = known.firstIndex(where: { $0.secret.isEqual(to: secret) }) {
+                position = found
+            } else {
+                known.append((secret, DerivedKeys()))
+            }
+            return try body(&known[position].keys)
+        }
+    }
+
+    // MARK: What counts
+
+    /// Takes what was unlocked as what counts.
+    ///
+    /// - Parameter mends: Whether copies that are not the same are to be made so, when page 1 has proved the keys.
+    package func accept(_ store: SidecarChoice, mends: Bool) {
+        state.withLock { state in
+            state.sidecar = store.sidecar
+            state.keys = store.keys
+            state.unmended = store.notes.isEmpty || !mends ? nil : store.keys
+        }
+    }
+
+    /// Takes in what a change of the keys made of the sidecar.
+    package func accept(_ sidecar: Sidecar, _ keys: SidecarKeys) {
+        state.withLock { state in
+            state.sidecar = sidecar
+            state.keys = keys
+        }
+    }
+
+    // MARK: Writing, under the opening lock
+
+    /// Makes the sidecar of a new store with keyslots durable, in state `creating`, before its first page exists.
+    ///
+    /// - Returns: The key of its pages.
+    package func create(_ secret: Secret, salt: Salt, settings: CipherSettings) throws -> PageKey {
+        let (sidecar, made) = try Sidecar.creating(settings: settings, salt: salt, slots: [NewSlot(secret)])
+        // The slot that was just made opens to these keys: no need to derive it once more.
+        let keys = made.opened(by: sidecar.slots.first)
+        withDerivedKeys(of: secret) { $0.remember(keys, of: sidecar) }
+        try write(sidecar, keys)
+        guard let dataKey = try keys.dataKey(of: sidecar) else {
+            throw StoreError(
+                .invalidKey, what: "\"\(files.databasePath)\" was not created.",
+                why: "The key that was made for its pages cannot be unwrapped again.", remedy: "Check the machine.")
+        }
+        return PageKey(dataKey, salt: salt, settings: settings)
+    }
+
+    /// Makes salt and settings of a direct store durable in both copies.
+    package func record(_ key: PageKey, state newState: Sidecar.State) throws {
+        var sidecar: Sidecar
+        if let known = self.sidecar {
+            if known.salt == key.salt && known.settings == key.settings && known.state == newState { return }
+            sidecar = known.next(newState)
+            sidecar.salt = key.salt
+            sidecar.settings = key.settings
+        } else {
+            sidecar = try Sidecar.creating(settings: key.settings, salt: key.salt)
+            sidecar.state = newState
+        }
+        try write(sidecar, .direct(key.dataKey))
+    }
+
+    /// Keeps the salt of a file that page 1 proved, unless another process has done so meanwhile.
+    package func recordFound(_ key: PageKey) throws {
+        let keys = SidecarKeys.direct(key.dataKey)
+        if let store = try unlock(holding: keys) { return accept(store.sidecar, store.keys) }
+        try record(key, state: .ready)
+    }
+
+    /// Records that a store which was being created is complete.
+    package func recordCreated() throws {
+        guard let sidecar, sidecar.state == .creating, let keys else { return }
+        try write(sidecar.next(.ready), keys)
+    }
+
+    /// Whether the copies were found to differ and were not mended yet.
+    package var needsMending: Bool { state.withLock { $0.unmended != nil } }
+
+    /// Writes a missing or stale copy anew. Another process may have done so, or gone on, since the copies were read.
+    ///
+    /// - Parameter keyOpensDatabase: Whether page 1 was authenticated.
+    package func mend(keyOpensDatabase: Bool) throws {
+        guard let keys = state.withLock({ $0.unmended.take() }), let now = try unlock(holding: keys) else { return }
+        try FileOwnership.requireKept(files.databasePath, what: "They were left as they are.")
+        defer { reread() }
+        try files.repair(now, keyOpensDatabase: keyOpensDatabase)
+    }
+
+    private func write(_ sidecar: Sidecar, _ keys: SidecarKeys) throws {
+        defer { reread() }
+        try files.write(sidecar, keys: keys)
+        accept(sidecar, keys)
+    }
+}
+
+extension SidecarKeys {
+    /// The same keys, as a slot gives them.
+    fileprivate func opened(by slot: KeySlot?) -> SidecarKeys {
+        switch self {
+        case .direct: self
+        case .slots(let master, _): .slots(master, openedBy: slot)
+        }
+    }
+}
+
+/// What one secret has opened so far: each key is derived once, and again only when its ingredients are others.
+struct DerivedKeys {
+    private typealias DirectKeys = (salt: Salt, settings: CipherSettings, keys: SidecarKeys?)
+
+    private var dataKeys: [DirectKeys] = []
+    /// While a slot stands in a table unchanged, it gives the same master key.
+    private var opened: [(storeID: StoreID, slot: KeySlot, keys: SidecarKeys)] = []
+    private var refused: [(storeID: StoreID, slots: [KeySlot])] = []
+
+    /// The keys of what a copy of a sidecar claims; nil when the secret opens no slot of it.
+    ///
+    /// - Parameter unlock: Makes them; not asked twice for the same ingredients.
+    mutating func keys(
+        of claimed: Sidecar, _ unlock: (Sidecar) throws -> SidecarKeys?
+    ) rethrows -> SidecarKeys? {
+        guard claimed.slotted != nil else {
+            if let known = known(claimed.salt, claimed.settings) { return known.keys }
+            let keys = try unlock(claimed)
+            dataKeys.append((claimed.salt, claimed.settings, keys))
+            return keys
+        }
+        let known = opened.first { $0.storeID == claimed.storeID && claimed.slots.contains($0.slot) }
+        if let known { return known.keys }
+        if refused.contains(where: { $0.storeID == claimed.storeID && $0.slots == claimed.slots }) { return nil }
+        let keys = try unlock(claimed)
+        remember(keys, of: claimed)
+        return keys
+    }
+
+    /// Keeps in mind what the secret opens.
+    mutating func remember(_ keys: SidecarKeys?, of claimed: Sidecar) {
+        if let keys, let slot = keys.openedBy { opened.append((claimed.storeID, slot, keys)) }
+        if keys == nil { refused.append((claimed.storeID, claimed.slots)) }
+    }
+
+    /// The data key of a direct store.
+    mutating func dataKey(of secret: Secret, salt: Salt, settings: CipherSettings) throws -> DataKey {
+        if case .direct(let key)? = known(salt, settings)?.keys { return key }
+        let key = try secret.dataKey(salt: salt, settings: settings)
+        dataKeys.append((salt, settings, .direct(key)))
+        return key
+    }
+
+    private func known(_ salt: Salt, _ settings: CipherSettings) -> DirectKeys? {
+        // The other settings have no part in the key.
+        dataKeys.first {
+            $0.salt == salt && $0.settings.kdfRounds == settings.kdfRounds && $0.settings.kdfHash == settings.kdfHash
+        }
+    }
+}
