@@ -13,28 +13,28 @@ extension StoreError {
         StoreError(
             .storeInUse, what: "The keys of \"\(path)\" are being changed already.",
             why: rotator.map { "\(capitalized($0)) is rotating it." } ?? "\(owner()) is changing them.",
-            remedy: "Wait for its end, or end it; a process that dies frees the lock.")
+            remedy: "Wait until it ends, or end it. A process that dies releases the lock.")
     }
 
     static func notPaused(_ path: String, _ holders: [StoreHolder], after time: Duration) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: it was in use all the time.",
-            why: "For \(seconds(time)) no pause was to be had: \(list(holders)) did not give it up.",
-            remedy: "End long reads and snapshots there, continue or end processes that are stopped, or let the "
-                + "rotation end long reads. Nothing was changed.")
+            why: "For \(seconds(time)) no pause was possible: \(list(holders)) did not release it.",
+            remedy: "End long reads and snapshots there, resume or end stopped processes, or let the rotation end long "
+                + "reads with --long-reads end (longReads in a program). Nothing was changed.")
     }
 
     static func writeLocked(_ path: String, _ writer: StoreHolder?, for time: Duration) -> StoreError {
         StoreError(
-            .storeInUse, what: "\"\(path)\" was not rotated: its write lock was not to be had.",
-            why: "For \(seconds(time)) \(writer?.description ?? "a process that cannot be named") has kept it.",
+            .storeInUse, what: "\"\(path)\" was not rotated: its write lock was not available.",
+            why: "For \(seconds(time)) \(writer?.description ?? "a process that cannot be identified") has held it.",
             remedy: "End the transaction there, or that process. Nothing was changed.")
     }
 
     static func restless(_ path: String) -> StoreError {
         StoreError(
-            .storeInUse, what: "\"\(path)\" was not rotated: it was written again and again.",
-            why: "What was left did not fit into a pause, or a program that does not pause wrote behind it.",
+            .storeInUse, what: "\"\(path)\" was not rotated: it was written to continuously.",
+            why: "The remaining changes did not fit into a pause, or a program that does not pause wrote after it.",
             remedy: "Allow a longer pause, or rotate when less is written. Nothing was changed.")
     }
 
@@ -42,21 +42,21 @@ extension StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: a program has it open that cannot be asked to pause.",
             why: "It is open in \(list(holders)).",
-            remedy: "Close the database there: a shell, a backup tool, a DatabasePool or DatabaseQueue. Nothing was "
-                + "changed.")
+            remedy: "Close the database there. It may be a shell, a backup tool, or a program with a DatabasePool or "
+                + "DatabaseQueue. Nothing was changed.")
     }
 
     static func outrun(_ path: String, logBytes: Int, limitBytes: Int) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" was not rotated: its writers are too fast.",
-            why: "The write-ahead log has grown to \(logBytes) bytes meanwhile; \(limitBytes) are allowed.",
-            remedy: "Rotate when less is written, without a throttle, or allow a longer log. Nothing was changed.")
+            why: "The WAL has grown to \(logBytes) bytes meanwhile; \(limitBytes) are allowed.",
+            remedy: "Rotate when less is written, without a throttle, or allow a longer WAL. Nothing was changed.")
     }
 
     static func copyInTheWay(_ copy: String, _ why: String) -> StoreError {
         StoreError(
             .rotationPending, what: "\"\(copy)\" is in the way of a rotation.", why: why,
-            remedy: "Look what it is, and move it away.")
+            remedy: "Find out what it is, and move it away.")
     }
 
     static func damagedPage(_ path: String, _ page: UInt32) -> StoreError {
@@ -77,90 +77,93 @@ extension StoreError {
     static func newKeyNotProved(_ path: String) -> StoreError {
         StoreError(
             .invalidKey, what: "\"\(path)\" was not rotated: the new key was not given a second time.",
-            why: "The source that was to prove it gave another key.",
+            why: "The source that was asked to confirm it gave another key.",
             remedy: "Store the new key first, so that it is what the source gives. Nothing was changed.")
     }
 
     /// - Parameter hasPresent: Whether the key given is of the present epoch; otherwise it is of the next alone.
     static func noPendingKeys(_ path: String, hasPresent: Bool) -> StoreError {
         StoreError(
-            .rotationPending, what: "The rotation of \"\(path)\" cannot be gone on with.",
+            .rotationPending, what: "The rotation of \"\(path)\" cannot be resumed.",
             why: hasPresent
-                ? "The key given does not reach the key that is pending."
-                : "The key given is the one to come, and the pages are copied by the present one.",
-            remedy: hasPresent ? "Abandon it, then begin a new one." : "Give the present key.")
+                ? "The given key does not open the pending key."
+                : "The given key is the next key, but the pages are copied with the present key.",
+            remedy: hasPresent ? "Abandon it, then start a new one." : "Give the present key.")
     }
 
     static func newKeyNotGiven(_ path: String, isSwitching: Bool) -> StoreError {
         StoreError(
-            .keyMissing, what: "The rotation of \"\(path)\" was not gone on with: its new key was not given.",
-            why: "Afterwards the store opens with that key alone, so it must be shown that it is not lost.",
+            .keyMissing, what: "The rotation of \"\(path)\" was not resumed: its new key was not given.",
+            why: "After the rotation only that key opens the store, so you must prove that it is not lost.",
             remedy: (isSwitching
-                ? "Give it again; the switch was begun and can only be finished."
+                ? "Give it again; the switch has begun and can only be completed."
                 : "Give it again. If it is lost, abandon the rotation: the store keeps its present key.")
                 + " Nothing was changed.")
     }
 
     static func otherNewKey(_ path: String, isSwitching: Bool) -> StoreError {
         StoreError(
-            .invalidKey, what: "The rotation of \"\(path)\" was not gone on with: it was begun with another new key.",
-            why: "The key that was given would not open the store afterwards.",
+            .invalidKey, what: "The rotation of \"\(path)\" was not resumed: it was started with another new key.",
+            why: "The given key would not open the store after the rotation.",
             remedy: (isSwitching
-                ? "Give the key that it was begun with; the switch was begun and can only be finished."
-                : "Give the key that it was begun with, or abandon the rotation and begin a new one.")
+                ? "Give the key that it was started with; the switch has begun and can only be completed."
+                : "Give the key that it was started with, or abandon the rotation and start a new one.")
                 + " Nothing was changed.")
     }
 
     static func takesNoNewKey(_ path: String) -> StoreError {
         StoreError(
-            .aimConflict, what: "The rotation of \"\(path)\" was not gone on with: a new key was given.",
-            why: "The store has key slots; its data key is drawn, not given.",
+            .aimConflict, what: "The rotation of \"\(path)\" was not resumed: a new key was given.",
+            why: "The store has keyslots, so its data key is generated and cannot be given.",
             remedy: "Give no new key. Nothing was changed.")
     }
 
     static func masterKeyStays(_ path: String) -> StoreError {
         StoreError(
-            .aimConflict, what: "The rotation of \"\(path)\" was not gone on with: it keeps the master key.",
-            why: "It was begun with another aim than to renew it.",
-            remedy: "Abandon it and begin a new one, or go on without that aim. Nothing was changed.")
+            .aimConflict, what: "The rotation of \"\(path)\" was not resumed: it keeps the master key.",
+            why: "It was not started to renew the master key.",
+            remedy: "Abandon it and start a new one, or resume it without --compromised (the aim `compromised` in a "
+                + "program). Nothing was changed.")
     }
 
     static func noKeys(_ path: String) -> StoreError {
         StoreError(
             .saltMissing, what: "\"\(path)\" was not rotated.", why: "It has no sidecar that its key opens.",
-            remedy: "Open the store anew, which mends the sidecar or says what is wrong with it.")
+            remedy: "Open the store again: that repairs the sidecar, or reports what is wrong with it.")
     }
 
     static func slotsWouldBeDropped(_ path: String, _ slots: [UInt64]) -> StoreError {
         let numbers = slots.map(String.init).joined(separator: ", ")
         return StoreError(
-            .aimConflict, what: "\"\(path)\" was not rotated: some key slots cannot be kept.",
+            .aimConflict, what: "\"\(path)\" was not rotated: some keyslots cannot be kept.",
             why: "A new master key can only be wrapped for a secret that is at hand, and "
                 + (slots.count == 1 ? "that of slot \(slots[0]) is" : "those of the slots \(numbers) are") + " not.",
-            remedy: "Give their keys as well, or say that they are to be dropped. Nothing was changed.")
+            remedy: "Give their keys too (--also-key-file), or allow that they are removed (--drop-other-slots). "
+                + "Nothing was changed.")
     }
 
     static func switchPending(_ path: String) -> StoreError {
         StoreError(
             .rotationPending, what: "The rotation of \"\(path)\" cannot be abandoned any more.",
             why: "The copy is taking the database's place.",
-            remedy: "Open the store for writing once: that finishes it.")
+            remedy: "Open the store for writing once: that completes it.")
     }
 
     /// - Parameter notices: What the undoing says of itself; empty when somebody else did it.
     static func switchUndone(_ path: String, _ notices: [String]) -> StoreError {
         StoreError(
-            .rotationPending, what: "The rotation of \"\(path)\" could not be gone on with, and was undone.",
+            .rotationPending, what: "The rotation of \"\(path)\" could not be resumed, and was undone.",
             why: notices.isEmpty
-                ? "Its complete copy was missing or damaged; the store has its former key, and all that was committed."
+                ? "Its complete copy was missing or damaged; the store has its former key, and everything that was "
+                    + "committed."
                 : notices.joined(separator: " "),
-            remedy: "Begin a new one.")
+            remedy: "Start a new one.")
     }
 
     private static func list(_ holders: [StoreHolder]) -> String {
         var names: [String] = []
         for holder in holders where !names.contains(holder.description) { names.append(holder.description) }
-        return names.isEmpty ? "a process that cannot be named" : names.joined(separator: ", ")
+        return names.isEmpty ? "a process that cannot be identified" : names.joined(separator: ", ")
     }
 
     private static func capitalized(_ holder: StoreHolder) -> String {
@@ -238,7 +241,7 @@ struct FailedRotation {
         return StoreError(
             .rotationPending,
             what: "It is not known whether the rotation of \"\(path)\" to epoch \(toEpoch) takes effect: its switch "
-                + "could be neither announced for certain nor withdrawn.",
+                + "could be neither announced with certainty nor withdrawn.",
             why: "\(failure).",
             remedy: isDirect
                 ? "Keep BOTH keys until the store was opened once. \(repair) with the new key, or with the former one where "

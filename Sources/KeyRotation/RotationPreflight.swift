@@ -147,7 +147,7 @@ struct RotationPreflight {
             plan.warnings.append(
                 RotationPlan.Finding(
                     what: "The key log cannot be read: \(error).",
-                    remedy: "Move away what has its name. The rotation does not depend on it."))
+                    remedy: "Move away what has that name. The rotation does not depend on it."))
         }
         // Where nothing can be made in the folder, that is told already.
         if let owner = (try? FileOwnership.ownerLosing(paths.database)) ?? nil {
@@ -234,14 +234,15 @@ struct RotationPreflight {
             plan.warnings.append(RotationPlan.Finding(what: what, remedy: remedy))
         }
         if case .foreign(let why) = try? RotationLeftover(at: paths.rotationCopy) {
-            obstacle("\"\(paths.rotationCopy)\" has the name of the copy. \(why)", "Look what it is, and move it away.")
+            obstacle(
+                "\"\(paths.rotationCopy)\" has the name of the copy. \(why)", "Find out what it is, and move it away.")
         }
         if let first = plan.damage?.first {
             obstacle("integrity_check found damage: \(first).", Self.damageRemedy)
         }
         if plan.freeBytes < plan.neededBytes {
             obstacle(
-                "\(plan.freeBytes) bytes are free; the copy and the log take \(plan.neededBytes).", "Make room first.")
+                "\(plan.freeBytes) bytes are free; the copy and the WAL need \(plan.neededBytes).", "Free space first.")
         }
         let directory = Files.directory(of: paths.database)
         if !Files.canWrite(directory: directory) {
@@ -251,28 +252,28 @@ struct RotationPreflight {
         }
         if !filesystem.isSafeForSharedWAL {
             warning(
-                "The store lies on \(filesystem.name), on which locks are not dependable.", "Move it to a local disk.")
+                "The store is on \(filesystem.name), on which locks are not reliable.", "Move it to a local disk.")
         }
         switch (judgesAim ? options.aim : nil, plan.hasSlots) {
         case (.newKey?, true):
-            obstacle("The store has key slots; its data key is drawn, not given.", "Give no new key.")
+            obstacle("The store has keyslots, so its data key is generated and cannot be given.", "Give no new key.")
         case (.newDataKey?, false), (.compromised?, false):
-            obstacle("The store is direct: its key is its passphrase.", "Give the new key, or give it key slots first.")
+            obstacle("The store is direct: its key is its passphrase.", "Give the new key, or give it keyslots first.")
         default: break
         }
         for holder in plan.holders {
             let unasked = holder.label == nil && holder.uses.contains(.open)
             if holder.state == .stopped {
-                warning("\(holder) is stopped and will not pause.", "Let it go on, or end it.")
+                warning("\(holder) is stopped and will not pause.", "Resume it, or end it.")
             } else if unasked {
                 warning("\(holder) has the database open and cannot be asked to pause.", "Close it there.")
             }
         }
         if plan.hasRecoverySlot == false {
-            warning("No key slot is a recovery key.", "Add one with cipherctl key recovery, and print it.")
+            warning("No keyslot is a recovery key.", "Add one with cipherctl key recovery, and print it.")
         }
         if plan.lastBackup == nil {
-            warning("The key log tells of no verified backup.", "Make one first, or let the rotation make one.")
+            warning("The key log records no verified backup.", "Make one first, or let the rotation make one.")
         }
     }
 }

@@ -83,7 +83,7 @@ struct RotationResumption {
         report.wasFinished = true
         report.notices = outcome.notices
         if options.backupFolder != nil {
-            report.notices.append("No backup was made: the switch was begun, and could only be finished.")
+            report.notices.append("No backup was made: the switch had begun and could only be completed.")
         }
         report.duration = .now - begin
         return report

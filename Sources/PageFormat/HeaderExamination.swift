@@ -86,7 +86,7 @@ private struct HeaderRules {
 
     private func checkVersions(_ header: [UInt8], _ violations: inout [Violation]) {
         let offsets = [DatabaseHeader.Offset.writeVersion, DatabaseHeader.Offset.readVersion]
-        let expected = "1 (rollback journal) or 2 (write-ahead log), the same in bytes 18 and 19"
+        let expected = "1 (rollback journal) or 2 (WAL), the same in bytes 18 and 19"
         let unknown = offsets.filter { DatabaseHeader.JournalMode(rawValue: header[$0]) == nil }
         if unknown.isEmpty, header[offsets[0]] != header[offsets[1]] {
             // Either of the two may be the changed one.

@@ -70,7 +70,7 @@ package enum PageScan {
     ) throws -> Report {
         guard log.header.pageBytes == keys.layout.pageBytes else {
             throw PageFormatError.wrongLength(
-                what: "a page of the write-ahead log", bytes: log.header.pageBytes,
+                what: "a page of the WAL", bytes: log.header.pageBytes,
                 expectedBytes: keys.layout.pageBytes)
         }
         let numbers = log.pageNumbers

@@ -145,7 +145,7 @@ package final class DatabaseSwitch {
             try former?.invalidateFirstPage()
         } catch {
             // That file has no name any more, so nobody can do it later.
-            notices.append("The first page of the former database could not be written over: \(error)")
+            notices.append("The first page of the former database could not be overwritten: \(error)")
         }
     }
 

@@ -133,26 +133,26 @@ extension RecoveryFindings {
 extension RecoveryAction.Reason {
     /// Why it cannot go on, and what to do.
     func words(copy: String) -> (why: String, remedy: String) {
-        let noKey = "and page 1 of the database has no known key."
+        let noKey = "and no known key fits page 1 of the database."
         let lost = "The complete copy \"\(copy)\" is missing or damaged, and"
         let restore = "Nothing was changed. Put the copy back if you have it, or restore the store from a backup."
         return switch self {
         case .needsPresentKey:
             (
-                "The key that was given is the one to come, and only the present one can undo the rotation.",
+                "The given key is the next key, and only the present key can undo the rotation.",
                 "Open the store once with its present key."
             )
         case .needsKeptKey:
             (
-                "The key that was given belongs to a slot that the rotation drops.",
+                "The given key belongs to a keyslot that the rotation removes.",
                 "Open the store with a key that the rotation keeps; this one opens nothing afterwards."
             )
-        case .copyMissing: ("The complete copy \"\(copy)\" is not there, \(noKey)", restore)
-        case .copyUnfit: ("\"\(copy)\" is not the complete copy that the sidecar tells of, \(noKey)", restore)
-        case .copyPlanted: ("\"\(copy)\" is no regular file: no rotation made it, \(noKey)", restore)
+        case .copyMissing: ("The complete copy \"\(copy)\" is missing, \(noKey)", restore)
+        case .copyUnfit: ("\"\(copy)\" is not the complete copy that the sidecar describes, \(noKey)", restore)
+        case .copyPlanted: ("\"\(copy)\" is not a regular file, so no rotation made it, \(noKey)", restore)
         case .walEmptied:
-            ("\(lost) the log was emptied for it already: the last commits are in that copy alone.", restore)
-        case .walUnfit: ("\(lost) nothing proves that the log still has all commits that were in it.", restore)
+            ("\(lost) the WAL was emptied for the switch: the last commits are in that copy alone.", restore)
+        case .walUnfit: ("\(lost) nothing proves that the WAL still has all commits that were in it.", restore)
         }
     }
 }

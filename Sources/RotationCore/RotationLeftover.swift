@@ -27,6 +27,6 @@ package enum RotationLeftover: Hashable, Sendable {
         let start = try FileDescriptor(opening: path, .readOnly, followsLinks: false).read(at: 0, byteCount: 16)
         // With the salt in the file nothing tells a copy from another file: a store never is one.
         let isCopy = start.allSatisfy { $0 == 0 } || start == DatabaseHeader.magic
-        self = isCopy ? .copy : .foreign("It does not begin as a copy of a database does.")
+        self = isCopy ? .copy : .foreign("It does not start like a copy of a database.")
     }
 }

@@ -125,7 +125,7 @@ package struct RotationRecovery {
             if let owner = try FileOwnership.ownerLosing(paths.database) {
                 let (why, remedy) = FileOwnership.words(ofLosing: owner)
                 return Outcome(notices: [
-                    "A rotation to epoch \(next) that was cut short was not undone. \(why) \(remedy)"
+                    "An interrupted rotation to epoch \(next) was not undone. \(why) \(remedy)"
                 ])
             }
             onStatus(rotation.sidecar.state == .switching ? .announced : .notAnnounced)
@@ -166,9 +166,11 @@ package struct RotationRecovery {
         let notices = try removeCopy(isLeftover: false)
         CrashPoint.reach(.recoveryCopyRemoved)
         let unwritten = try journal.abandon(databaseIsWhole: isAtSwitch)
-        let why = isAtSwitch ? " Its copy was missing or damaged; database and log have all that was committed." : ""
+        let why =
+            isAtSwitch
+            ? " Its copy was missing or damaged; the database and its WAL have everything that was committed." : ""
         return notices + unwritten + [
-            "A rotation to epoch \(to) that was cut short was undone; the store has its key of epoch \(from).\(why)"
+            "An interrupted rotation to epoch \(to) was undone; the store has its key of epoch \(from).\(why)"
         ]
     }
 
@@ -184,9 +186,9 @@ package struct RotationRecovery {
         let epoch = rotation.sidecar.epoch + 1
         let putBack =
             rotation.sidecar.state == .rotating
-            ? ["The sidecar was one from before the switch to another key: somebody had put it back."] : []
+            ? ["The sidecar was older than the switch to the new key: somebody had put it back."] : []
         return putBack + switching.notices
-            + ["A rotation that was cut short was completed; the store has its key of epoch \(epoch)."]
+            + ["An interrupted rotation was completed; the store has its key of epoch \(epoch)."]
             + note(epoch, forward: true)
     }
 
@@ -200,9 +202,9 @@ package struct RotationRecovery {
         case .copy:
             try Files.remove(copy)
             try Files.synchronize(directory: Files.directory(of: copy))
-            return isLeftover ? ["The copy \"\(copy)\", which a rotation had left behind, was removed."] : []
+            return isLeftover ? ["The copy \"\(copy)\", which a rotation had left, was removed."] : []
         case .foreign(let why):
-            return ["\"\(copy)\" has the name of a rotation's copy and was left alone. \(why)"]
+            return ["\"\(copy)\" has the name of a rotation's copy, but was not removed. \(why)"]
         }
     }
 
@@ -220,7 +222,7 @@ package struct RotationRecovery {
     /// The sidecar is written anew, too.
     private func requireOwnerKept() throws {
         try FileOwnership.requireKept(
-            paths.database, what: "A rotation of \"\(paths.database)\" that was cut short was not completed.")
+            paths.database, what: "An interrupted rotation of \"\(paths.database)\" was not completed.")
     }
 
     private func note(_ epoch: UInt64, forward: Bool) -> [String] {
@@ -234,14 +236,14 @@ package struct RotationRecovery {
         let processes = try Set(SystemLocks.posixLocks(on: paths.database)?.map(\.process) ?? []).sorted()
         let names = processes.map { "\($0) (\(ProcessInspector.commandName(of: $0) ?? "?"))" }
         return StoreError(
-            .storeInUse, what: "A rotation of \"\(paths.database)\" that was cut short cannot be completed.",
+            .storeInUse, what: "An interrupted rotation of \"\(paths.database)\" cannot be completed.",
             why: "A program has the database open"
                 + (names.isEmpty ? "." : ": process \(names.joined(separator: ", "))."),
             remedy: "End it, then open the store again. Nothing is lost.")
     }
 
     private func refusal(_ reason: RecoveryAction.Reason, _ rotation: PendingRotation) -> StoreError {
-        let what = "The rotation of \"\(paths.database)\" to epoch \(rotation.sidecar.epoch + 1) was cut short."
+        let what = "The rotation of \"\(paths.database)\" to epoch \(rotation.sidecar.epoch + 1) was interrupted."
         let (why, remedy) = reason.words(copy: paths.rotationCopy)
         return StoreError(.rotationPending, what: what, why: why, remedy: remedy)
     }

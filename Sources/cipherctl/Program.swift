@@ -41,14 +41,16 @@ enum Program {
         } catch {
             guard console.output.isKeptUntilEnd else { throw error }
             guard console.isJSON else {
-                console.warn("the command is done; standard output did not take its report (\(error)), which follows")
+                console.warn(
+                    "the command has completed; its report, which follows, could not be written to standard "
+                        + "output (\(error))")
                 Console.talk(console.output.takeUnwritten())
                 return code
             }
             throw CommandFailure(
-                .inputOutput, "reportLost", what: "The command is done, but its report could not be written.",
+                .inputOutput, "reportLost", what: "The command has completed, but its report could not be written.",
                 why: "\(ErrorReport(error).message)",
-                hint: "Do not repeat it: look at what it has made, as with `cipherctl status`.")
+                hint: "Do not repeat it: check its result, for example with `cipherctl status`.")
         }
     }
 

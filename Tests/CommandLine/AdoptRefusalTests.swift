@@ -35,7 +35,7 @@ struct AdoptRefusalTests {
         try place.write("", to: "s.db")
         try expectRefusal(65, "notAdoptable", "It has no bytes")
         try place.write(String(repeating: "Dear diary. ", count: 1000), to: "s.db")
-        try expectRefusal(65, "notAdoptable", "It is no encrypted database")
+        try expectRefusal(65, "notAdoptable", "It is not an encrypted database")
     }
 
     @Test("plain SQLite is shown the way to import")

@@ -37,7 +37,7 @@ struct BackupTests {
         let before = try hash("s.db")
         try #require(place.ctl("sql", place.path("s.db"), "DELETE FROM t", "--write").status == 0)
         let refused = try place.ctl("restore", place.path("b"), place.path("s.db"))
-        #expect(refused.status == 64 && refused.errors.contains("something at the place"))
+        #expect(refused.status == 64 && refused.errors.contains("something at the path"))
         let asked = try place.ctl("restore", place.path("b"), place.path("s.db"), "--replace")
         #expect(asked.status == 64 && asked.errors.contains("--yes"))
         let done = try place.ctl("restore", place.path("b"), place.path("s.db"), "--replace", "--yes")
@@ -93,11 +93,11 @@ struct BackupTests {
         let made = try place.ctl("backup", place.path("s.db"), place.path("b"), "--json")
         #expect(made.status == 0 && made.json["epoch"] as? Int == epoch, "\(made.errors)")
         let said = made.errors.range(of: "was interrupted; the backup needs a settled store, so it is \(word) first")
-        let done = made.errors.range(of: "was cut short was \(word)")
+        let done = made.errors.range(of: "was \(word); the store has its key of epoch")
         #expect(said != nil && done != nil, "\(made.errors)")
         if let said, let done { #expect(said.lowerBound < done.lowerBound) }
         let help = try place.run(["help", "backup"])
-        #expect(help.output.contains("A rotation of the store that was interrupted is settled first"))
+        #expect(help.output.contains("it settles an interrupted rotation first"))
     }
 
     // A wrong key, and another backup that is damaged, were called an interruption for which space had to be freed.

@@ -99,7 +99,8 @@ struct DamagedFileTests {
         try place.remove("s.db-sidecar", "s.db-sidecar.bak")
         for words in [["doctor"], ["status"]] {
             let outcome = try place.run(words + [place.path("s.db"), "--no-key"])
-            #expect(outcome.status == 2 && !outcome.output.contains("mends what can be mended"), "\(outcome.output)")
+            #expect(
+                outcome.status == 2 && !outcome.output.contains("repairs what can be repaired"), "\(outcome.output)")
         }
     }
 }

@@ -84,7 +84,7 @@ struct ExportTests {
         #expect(try place.names() == before)
     }
 
-    @Test("what an export left that was killed is removed by the next one, and doctor of the target's name tells of it")
+    @Test("what a killed export had left is removed by the next one, and doctor of the target's name tells of it")
     func killed() throws {
         // A process that is surely gone: one that has ended.
         let ended = try CommandRun(#require(SystemProgram.find("true")), [])
@@ -94,7 +94,7 @@ struct ExportTests {
         try place.write("rows", to: "\(left)/out.db")
         let outcome = try export("--insecure-plaintext")
         #expect(outcome.status == 0)
-        #expect(outcome.errors.contains("which an export left that was killed"))
+        #expect(outcome.errors.contains("which a killed export had left"))
         #expect(!place.exists(left))
     }
 }

@@ -108,7 +108,7 @@ struct ImportTests {
         try #require(place.run(["hash", "--plain", place.path(name), "--json"]).json["content_hash"] as? String)
     }
 
-    @Test("a source that is in use is read with its write-ahead log, and neither is changed")
+    @Test("a source that is in use is read with its WAL, and neither is changed")
     func sourceInUse() throws {
         var configuration = Configuration()
         configuration.allowsUnencrypted = true

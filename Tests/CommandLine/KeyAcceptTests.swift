@@ -131,11 +131,11 @@ struct KeyAcceptTests {
         for command in ["test", "reveal", "list"] {
             let outcome = try place.ctl("key", command, store, "--json")
             #expect(outcome.status == 0, "\(outcome)")
-            #expect(outcome.errors.contains("was not found out") && outcome.errors.contains("Page 1"))
+            #expect(outcome.errors.contains("could not be checked") && outcome.errors.contains("Page 1"))
         }
         let status = try place.ctl("status", store, "--json")
         #expect(status.json["rolled_back"] is NSNull)
-        #expect((status.json["notes"] as? [String])?.contains { $0.contains("was not found out") } == true)
+        #expect((status.json["notes"] as? [String])?.contains { $0.contains("could not be checked") } == true)
         let doctor = try place.ctl("doctor", store, "--json")
         #expect(doctor.output.contains("sidecarNotCompared"))
     }
@@ -145,7 +145,7 @@ struct KeyAcceptTests {
         let page = try place.bytes("s.db")[2000]
         try place.poke("s.db", at: 2000, [page ^ 1])
         let removed = try remove()
-        #expect(removed.errors.contains("could not be written into the store"), "\(removed.errors)")
+        #expect(removed.errors.contains("could not be recorded in the store"), "\(removed.errors)")
         #expect(removed.errors.contains("key accept"))
         try place.poke("s.db", at: 2000, [page])
         try keepCopies()

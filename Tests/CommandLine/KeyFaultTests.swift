@@ -171,7 +171,7 @@ import Testing
         /// Does what the hint says where a former key could not be removed: the files that are named go.
         private func followLeftBehind(_ bench: FaultBench) throws {
             guard bench.outcome.status != 0 else { return }
-            #expect(bench.outcome.errors.contains("Remove what is named"), bench.story)
+            #expect(bench.outcome.errors.contains("Remove the named files"), bench.story)
             for name in ["s.db-sidecar", "s.db-sidecar.bak", "s.db-sidecar.damaged", "s.db-sidecar.bak.damaged"] {
                 // As the message names them, with the quotes of JSON.
                 guard bench.outcome.errors.contains("\(bench.place.path(name))\\\""), bench.place.exists(name) else {

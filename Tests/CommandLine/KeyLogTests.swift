@@ -9,7 +9,7 @@ import Testing
 struct KeyLogTests {
     private let place: Workplace
     private var store: String { place.path("s.db") }
-    private static let behind = "the log tells of epoch 1 at most, the sidecar is at epoch 2"
+    private static let behind = "the key log records epoch 1 at most, but the sidecar is at epoch 2"
 
     init() throws {
         place = try Workplace()

@@ -50,7 +50,7 @@ struct KeyMistakeTests {
         try expect(
             64, "no such derivation", ["key", "add", store, "--kdf", "md5", "--new-key-file", place.path("pass")] + key)
         let label = ["--label", String(repeating: "x", count: 65)]
-        try expect(64, "The label of the key slot cannot be used", ["key", "add", store] + label + key + newKey)
+        try expect(64, "The label of the keyslot cannot be used", ["key", "add", store] + label + key + newKey)
         try expect(64, "The label", ["key", "label", store, "--slot", "1", "--label", "a\"b"] + key)
     }
 
@@ -73,7 +73,7 @@ struct KeyMistakeTests {
     func slots() throws {
         for command in ["change", "label", "remove"] {
             let more = ["change": newKey, "label": ["--label", "x"], "remove": ["--yes"]][command] ?? []
-            try expect(64, "no key slot 7", ["key", command, store, "--slot", "7"] + more + key)
+            try expect(64, "no keyslot 7", ["key", command, store, "--slot", "7"] + more + key)
             try expect(64, "--slot needs the number", ["key", command, store, "--slot", "one"] + more + key)
         }
         try expect(1, "cannot be removed", ["key", "remove", store, "--slot", "1", "--yes"] + key)
@@ -110,7 +110,7 @@ struct KeyMistakeTests {
             #expect((outcome.errorJSON["hint"] as? String)?.contains("key convert") == true)
             #expect(outcome.output.isEmpty)
         }
-        try expect(64, "has key slots already", ["key", "convert", store, "--to", "slots"] + key)
+        try expect(64, "has keyslots already", ["key", "convert", store, "--to", "slots"] + key)
         try expect(64, "--to", ["key", "convert", store] + key)
         try expect(64, "--to", ["key", "convert", store, "--to", "both"] + key)
     }

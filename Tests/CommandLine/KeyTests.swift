@@ -198,7 +198,7 @@ struct KeyTests {
         let store = place.path("s.db")
         #expect(try place.ctl("key", "add", store, "--new-raw-key-file", place.path("second.key")).status == 0)
         let outcome = try run(words, beside: other, key: "second.key")
-        let isTold = ["meanwhile", "There is no key slot 2"].contains { outcome.errors.contains($0) }
+        let isTold = ["meanwhile", "There is no keyslot 2"].contains { outcome.errors.contains($0) }
         #expect(outcome.status != 0 && isTold, "\(outcome.errors)")
         #expect(try place.run(["key", "test", store, "--key-file", place.path("typed.pass")]).status == 77)
         #expect(try opened("second.key") == nil)

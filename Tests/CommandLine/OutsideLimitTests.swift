@@ -70,7 +70,9 @@ struct OutsideLimitTests {
         // again ended with 64.
         let made = try shell("\"$@\" > /dev/full", "backup", store, place.path("b"))
         #expect(made.status == 0, "\(made.errors)")
-        #expect(made.errors.contains("the command is done") && made.errors.contains("backed up    "), "\(made.errors)")
+        #expect(
+            made.errors.contains("the command has completed") && made.errors.contains("backed up    "), "\(made.errors)"
+        )
         #expect(try place.ctl("backup", "verify", place.path("b")).status == 0)
         let asJSON = try shell("\"$@\" > /dev/full", "backup", store, place.path("c"), "--json")
         #expect(asJSON.status == 74 && asJSON.errorJSON["code"] as? String == "reportLost", "\(asJSON.errors)")

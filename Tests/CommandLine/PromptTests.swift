@@ -127,7 +127,7 @@ struct PromptTests {
     func longLine() throws {
         for count in [4095, 5000] {
             let cut = try play(String(repeating: "x", count: count) + "\\n")
-            #expect(cut.contains("The terminal cuts lines of 4095 bytes") && cut.contains("status 77"), "\(cut)")
+            #expect(cut.contains("The terminal truncates lines of 4095 bytes") && cut.contains("status 77"), "\(cut)")
         }
         let whole = try play(String(repeating: "x", count: 4094) + "\\n")
         #expect(whole.contains("The key does not open"), "\(whole)")

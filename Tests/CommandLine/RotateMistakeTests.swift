@@ -28,8 +28,8 @@ struct RotateMistakeTests {
 
     @Test("without a word about backups it does not begin")
     func backup() throws {
-        try expect(64, "begins with a backup", key)
-        try expect(64, "begins with a backup", ["--resume"] + key)
+        try expect(64, "starts with a backup", key)
+        try expect(64, "starts with a backup", ["--resume"] + key)
         try expect(64, "--backup and --no-backup", ["--backup", place.folder.url.path, "--no-backup"] + key)
         try expect(66, "no directory", ["--backup", place.path("nowhere")] + key)
         try expect(66, "no directory", ["--backup", place.key] + key)
@@ -43,11 +43,11 @@ struct RotateMistakeTests {
         try expect(64, "belong to --compromised", ["--also-raw-key-file", place.path("second.key")] + usual)
         let new = ["--new-raw-key-file", place.path("second.key")]
         try expect(64, "--compromised and a new key", ["--compromised"] + new + usual)
-        try expect(64, "has key slots", new + usual)
+        try expect(64, "has keyslots", new + usual)
         try expect(64, "needs no key", ["--status"] + key)
-        try expect(64, "--throttle is no speed", ["--throttle", "fast"] + usual)
-        try expect(64, "--throttle is no speed", ["--throttle", "0"] + usual)
-        try expect(64, "--pause-budget is no time", ["--pause-budget", "-5"] + usual)
+        try expect(64, "--throttle is not a speed", ["--throttle", "fast"] + usual)
+        try expect(64, "--throttle is not a speed", ["--throttle", "0"] + usual)
+        try expect(64, "--pause-budget is not a time", ["--pause-budget", "-5"] + usual)
         try expect(64, "--long-reads", ["--long-reads", "wait"] + usual)
         try expect(64, "--if-older-than", ["--if-older-than", "old"] + usual)
         // What destroys slots is asked for, and here nobody can be asked.

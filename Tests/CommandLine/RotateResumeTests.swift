@@ -55,7 +55,7 @@ struct RotateResumeTests {
         try place.write("other words\n", to: "other")
         let before = FolderSnapshot(of: place.folder)
         let none = try resume("--no-backup")
-        #expect(none.status == 64 && none.errors.contains("can only be finished"), "\(none.errors)")
+        #expect(none.status == 64 && none.errors.contains("can only be completed"), "\(none.errors)")
         let other = try resume("--no-backup", "--new-key-file", place.path("other"))
         #expect(other.status == 77 && other.errors.contains("Nothing was changed"), "\(other.errors)")
         #expect(before.changes(until: FolderSnapshot(of: place.folder)).isEmpty)
@@ -121,7 +121,8 @@ struct RotateResumeTests {
         try cut("open", at: .rotationSwitchingWritten, "data-key")
         try FileManager.default.createDirectory(atPath: place.path("backups"), withIntermediateDirectories: false)
         let outcome = try resume("--backup", place.path("backups"))
-        #expect(outcome.status == 0 && outcome.output.contains("finished what was cut"), "\(outcome.errors)")
+        #expect(
+            outcome.status == 0 && outcome.output.contains("completed an interrupted rotation"), "\(outcome.errors)")
         #expect(outcome.errors.contains("No backup was made"), "\(outcome.errors)")
         #expect(try FileManager.default.contentsOfDirectory(atPath: place.path("backups")).isEmpty)
     }

@@ -79,7 +79,7 @@ struct RotateTests {
         let arguments = ["rotate", store, "--no-backup", "--compromised", "--raw-key-file", place.key] + also
         let refused = try place.run(arguments)
         // An option is missing: it once ended as damaged data does.
-        #expect(refused.status == 64 && refused.errors.contains("are to be dropped"), "\(refused.errors)")
+        #expect(refused.status == 64 && refused.errors.contains("allow that they are removed"), "\(refused.errors)")
         #expect(try place.ctl("key", "test", store, key: place.path("third.key")).status == 0)
         let done = try place.run(arguments + ["--drop-other-slots", "--yes"])
         #expect(done.status == 0, "\(done.errors)")

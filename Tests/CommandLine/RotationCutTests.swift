@@ -64,8 +64,8 @@ struct RotationCutTests {
         try cut(at: point)
         let before = FolderSnapshot(of: place.folder)
         let outcome = try place.ctl("rotate", store, "--dry-run")
-        #expect(outcome.status == 2 && outcome.output.contains("was cut: --resume"), "\(outcome.output)")
-        #expect(outcome.output.contains("nothing was looked at or changed"))
+        #expect(outcome.status == 2 && outcome.output.contains("was interrupted: --resume"), "\(outcome.output)")
+        #expect(outcome.output.contains("nothing was checked or changed"))
         let json = try place.ctl("rotate", store, "--dry-run", "--json")
         #expect(first(json)["result"] as? String == "pending" && first(json)["cut"] as? Bool == true)
         #expect(json.json["pending"] as? Int == 1)
@@ -104,7 +104,7 @@ struct RotationCutTests {
     func ownCopy() throws {
         try cut(at: "rotationCopied")
         let doctor = try place.run(["doctor", store, "--no-key", "--json"])
-        #expect(doctor.status == 2 && doctor.output.contains("a rotation was cut"), "\(doctor.output)")
+        #expect(doctor.status == 2 && doctor.output.contains("a rotation was interrupted"), "\(doctor.output)")
         #expect(!doctor.output.contains("rotationCopy"))
     }
 
@@ -120,8 +120,8 @@ struct RotationCutTests {
         #expect(
             text.output == """
                 \(paths[0]): no rotation is pending, epoch 1
-                \(paths[1]): cannot be told, noSuchStore
-                \(paths[2]): cannot be told, saltMissing
+                \(paths[1]): status not available, noSuchStore
+                \(paths[2]): status not available, saltMissing
                 \(paths[3]): no rotation is pending, epoch 1
 
                 """)
@@ -157,7 +157,7 @@ struct RotationCutTests {
         var report = RotationReport(fromEpoch: 1, toEpoch: 2)
         report.wasFinished = true
         let lines = RotationOutcome(path: "a", .rotated(report)).lines
-        #expect(lines == ["a: epoch 1 -> 2, finished what was cut", "  took         0.0 s"])
+        #expect(lines == ["a: epoch 1 -> 2, completed an interrupted rotation", "  took         0.0 s"])
     }
 
     @Test("a dry run does not count itself among those who have the store open")

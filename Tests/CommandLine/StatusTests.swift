@@ -73,7 +73,7 @@ struct StatusTests {
         #expect((outcome.json["wal_readers"] as? [Int]) == [Int(getpid())])
         #expect((outcome.json["wal_copied_frames"] as? Int ?? -1) >= 0)
         let lines = try place.run(["status", place.path("s.db"), "--no-key"]).output
-        #expect(lines.contains("log kept by  process \(getpid())"), "\(lines)")
+        #expect(lines.contains("WAL kept by  process \(getpid())"), "\(lines)")
         let doctor = try place.run(["doctor", place.path("s.db"), "--no-key", "--json"]).output
         #expect(doctor.contains("\"oldReader\""), "\(doctor)")
         try snapshot.close()

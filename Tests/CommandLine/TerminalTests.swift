@@ -61,7 +61,7 @@ struct TerminalTests {
     @Test("a recovery key opens nothing before a line of it was typed back")
     func recovery() throws {
         let refused = try play("WRONG|WRONG|WRONG", ["key", "recovery", store] + key)
-        #expect(refused.status == 1 && refused.output.contains("No recovery key was made"), "\(refused.output)")
+        #expect(refused.status == 1 && refused.output.contains("No recovery key was created"), "\(refused.output)")
         #expect(try slots() == 1)
         let made = try play("WRONG|LINE", ["key", "recovery", store] + key)
         #expect(made.status == 0 && made.output.contains("opens with this recovery key"), "\(made.output)")

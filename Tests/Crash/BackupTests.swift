@@ -83,7 +83,8 @@ import Testing
         default:
             if replacing {
                 let error = #expect(throws: StoreError.self) { try total(target) }
-                #expect(error?.what.contains("a restoration of it was cut short") == true, "\(point): \(error as Any)")
+                #expect(
+                    error?.what.contains("a restoration of it was interrupted") == true, "\(point): \(error as Any)")
             }
         }
         if point != .restoreRenamed {

@@ -17,7 +17,7 @@ import Testing
 
     /// What the opening tells that finished or undid a rotation.
     static func isTraceOfCut(_ notice: String) -> Bool {
-        [": A rotation to epoch", ": A rotation that was cut short was completed", ": The copy \""].contains {
+        [": An interrupted rotation to epoch", ": An interrupted rotation was completed", ": The copy \""].contains {
             notice.contains($0)
         }
     }
@@ -180,7 +180,7 @@ import Testing
         let error = #expect(throws: StoreError.self) {
             try SharedStore.open(at: scene.path, unlockedBy: TestKeys.source("raw"))
         }
-        #expect(error?.code == .rotationPending && error?.why.contains("the log was emptied") == true)
+        #expect(error?.code == .rotationPending && error?.why.contains("the WAL was emptied") == true)
         #expect(before.changes(until: FolderSnapshot(of: scene.folder)).filter { !$0.hasSuffix("-lock") } == [])
         try copy.write(to: URL(filePath: scene.path + "-rotating"))
         scene.expectSound("\(how)")

@@ -99,7 +99,7 @@ extension Database {
     func lockedOut(_ writeSlot: WriteSlot, sql: String) -> any Error {
         writeSlot.recordTimeout()
         let holder = writeSlot.otherHolder.map { holder in
-            ": \(holder) has the turn to write" + (holder.writingFor.map { " for \(Self.seconds($0))" } ?? "")
+            ": \(holder) is first in the writer queue" + (holder.writingFor.map { " for \(Self.seconds($0))" } ?? "")
         }
         return error(.SQLITE_BUSY, message: "database is locked" + (holder ?? ""), sql: sql)
     }

@@ -40,7 +40,9 @@ final class WriteSlot: @unchecked Sendable {
         do {
             queue = try Self.queue(paths, label, configuration)
         } catch {
-            onNotice("\"\(paths.database)\": writes do not take turns with those of other processes: \(error)")
+            onNotice(
+                "\"\(paths.database)\": this connection does not use the writer queue of the other processes: "
+                    + "\(error)")
             queue = nil
         }
     }

@@ -20,7 +20,7 @@ extension Database {
         let result = try checkpointer.checkpoint(holding: self)
         if case .passive = mode { return result }
         guard result.isComplete else {
-            throw DatabaseError(resultCode: .SQLITE_BUSY, message: "readers still use frames of the write-ahead log")
+            throw DatabaseError(resultCode: .SQLITE_BUSY, message: "readers still use frames of the WAL")
         }
         return result
     }

@@ -192,15 +192,15 @@ package final class FrozenView: @unchecked Sendable {
     private func missing(_ page: UInt32) -> StoreError {
         StoreError(
             .truncated, what: "Page \(page) of \"\(path)\" is missing.",
-            why: "The database has \(databasePages) pages, and neither its file nor its log holds this one.",
-            remedy: "Run cipherctl verify on the store. Restore it from a backup if it was cut.")
+            why: "The database has \(databasePages) pages, but neither its file nor its WAL contains this one.",
+            remedy: "Run cipherctl verify on the store. Restore it from a backup if the file was truncated.")
     }
 
     private func begunAnew() -> StoreError {
         StoreError(
-            .logDamaged, what: "The write-ahead log of \"\(path)\" was begun anew while it was being read.",
-            why: "A read transaction forbids that: another program does not keep to SQLite's locks, or took them away.",
-            remedy: "Find the program that works on the file, then try again.")
+            .logDamaged, what: "The WAL of \"\(path)\" was reset while it was being read.",
+            why: "A read transaction prevents that: another program ignores SQLite's locks, or removed them.",
+            remedy: "Find the program that changes the file, then try again.")
     }
 }
 
@@ -228,9 +228,9 @@ extension Database {
             CurrentThread.pause(microseconds: Limits.restartPauseMicroseconds)
         } while ContinuousClock.now < deadline
         throw StoreError(
-            .logMissing, what: "The index of the write-ahead log of \"\(path)\" cannot be read.",
-            why: "It holds no head that its checksum confirms.",
-            remedy: "Close the store in every process and open it again, which makes the index anew.")
+            .logMissing, what: "The WAL index of \"\(path)\" cannot be read.",
+            why: "None of its headers matches its checksum.",
+            remedy: "Close the store in every process and open it again: that rebuilds the index.")
     }
 
     /// Runs a block while this connection has the write slot and SQLite's write lock, and writes nothing.

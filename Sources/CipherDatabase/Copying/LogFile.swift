@@ -26,7 +26,7 @@ final class LogFile: Sendable {
     /// Reads the page of a frame.
     func readPage(ofFrame frame: UInt32, into page: UnsafeMutableRawBufferPointer) throws {
         let count = try file.read(at: offset(ofFrame: frame) + WALFrameHeader.headerBytes, into: page)
-        if count < page.count { throw exchanged("frame \(frame) is not there") }
+        if count < page.count { throw exchanged("frame \(frame) is missing") }
     }
 
     /// The position that a wal-index describes, with the checksum of its last frame.
@@ -36,7 +36,7 @@ final class LogFile: Sendable {
         let bytes = try file.read(at: offset(ofFrame: index.frames), byteCount: WALFrameHeader.headerBytes)
         guard let last = bytes.withUnsafeBytes({ WALFrameHeader($0) }), last.salts == index.salts,
             last.databasePages == index.databasePages
-        else { throw exchanged("frame \(index.frames) does not end a transaction of its run") }
+        else { throw exchanged("frame \(index.frames) does not commit a transaction of this WAL") }
         return LogCut(salts: index.salts, frame: index.frames, checksum: last.checksum)
     }
 
@@ -64,7 +64,7 @@ final class LogFile: Sendable {
             let count = min(batch, Int(index.frames - next) + 1)
             let piece = UnsafeMutableRawBufferPointer(rebasing: buffer[..<(count * strideBytes)])
             guard try file.read(at: offset(ofFrame: next), into: piece) == piece.count else {
-                throw exchanged("frames from \(next) on are not there")
+                throw exchanged("the frames from \(next) on are missing")
             }
             for place in 0..<count {
                 let frame = UnsafeRawBufferPointer(rebasing: piece[place * strideBytes..<(place + 1) * strideBytes])
@@ -87,7 +87,7 @@ final class LogFile: Sendable {
         let bytes = try file.read(at: 0, byteCount: WALHeader.headerBytes)
         guard let header = bytes.withUnsafeBytes({ WALHeader($0) }), header.salts == salts,
             header.pageBytes == pageBytes
-        else { throw exchanged("its header is that of another run") }
+        else { throw exchanged("its header has other salts") }
         return header
     }
 
@@ -95,15 +95,16 @@ final class LogFile: Sendable {
 
     private func damaged(frame: UInt32) -> StoreError {
         StoreError(
-            .logDamaged, what: "The write-ahead log of \"\(database)\" is damaged.",
-            why: "Frame \(frame) was committed, but its checksum or its run is not that of the frames before it.",
+            .logDamaged, what: "The WAL of \"\(database)\" is damaged.",
+            why: "Frame \(frame) was committed, but its checksum or its salts do not continue those of the frames "
+                + "before it.",
             remedy: "Run cipherctl verify on the store. The last commits may have to be restored from a backup.")
     }
 
     private func exchanged(_ why: String) -> StoreError {
         StoreError(
-            .logDamaged, what: "The write-ahead log of \"\(database)\" is not the one that its index tells of.",
+            .logDamaged, what: "The WAL of \"\(database)\" does not match its index.",
             why: "\(why.prefix(1).uppercased())\(why.dropFirst()).",
-            remedy: "Try again. If it stays so, another program has changed the log: run cipherctl verify.")
+            remedy: "Try again. If the error persists, another program has changed the WAL: run cipherctl verify.")
     }
 }

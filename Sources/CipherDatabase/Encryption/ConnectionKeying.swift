@@ -246,14 +246,17 @@ final class ConnectionKeying {
             return .allow
         case .key:
             throw refused(
-                "a key is never given as SQL text, which traces and errors show: use usePassphrase or useRawKey")
+                "a key is never given as SQL text, which traces and errors show: use an option of the command "
+                    + "(usePassphrase or useRawKey in a program)")
         case .forbidden:
-            throw refused("PRAGMA \(name) changes encryption behind the store's back")
+            throw refused("PRAGMA \(name) changes the encryption without the store's knowledge")
         case .engine:
             if name.lowercased() == "temp_store", let value, value == "2" || value.uppercased() == "MEMORY" {
                 return .allow
             }
-            throw refused("PRAGMA \(name) is the library's own affair while a database is shared; use checkpoint()")
+            throw refused(
+                "PRAGMA \(name) is reserved for the library while a database is shared (use checkpoint() in "
+                    + "a program)")
         case .setting(let setting):
             return try authorizeSetting(setting, value: value ?? "", name: name)
         }
@@ -296,8 +299,8 @@ final class ConnectionKeying {
         if file == "" || file == ":memory:" { return }
         if case .unkeyed = phase, configuration.allowsUnencrypted { return }
         throw refused(
-            "an attached file would hold readable copies of encrypted rows; vacuum(into:) and backup(to:) make "
-                + "encrypted ones")
+            "an attached file would contain readable copies of encrypted rows; `cipherctl backup` (vacuum(into:) and "
+                + "backup(to:) in a program) makes encrypted copies")
     }
 
     // MARK: Errors

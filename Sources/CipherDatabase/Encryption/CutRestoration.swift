@@ -26,9 +26,10 @@ package enum CutRestoration {
     package static func error(_ code: StoreError.Code, _ paths: StorePaths) -> StoreError? {
         guard let folder = (try? folder(of: paths)) ?? nil else { return nil }
         return StoreError(
-            code, what: "\"\(paths.database)\" cannot be opened: a restoration of it was cut short, or is under way.",
-            why: "Its former files are whole in \"\(folder)\", and the restored ones are not all in their place.",
-            remedy: "Run the restoration again (`cipherctl restore DIR STORE --replace`): it goes on from there. To go "
-                + "back instead, move the files of that folder to their former place.")
+            code, what: "\"\(paths.database)\" cannot be opened: a restoration of it was interrupted, or is running.",
+            why: "Its former files are complete in \"\(folder)\". Not all of the restored files are in their places.",
+            remedy: "Run the restoration again with `cipherctl restore DIR STORE --replace` (SharedStore.restore in a "
+                + "program): it resumes. To return to the former store instead, move the files of that folder back to "
+                + "their former places.")
     }
 }

@@ -49,8 +49,9 @@ extension Database {
     public func changePassphrase(_ passphrase: String) throws {
         throw DatabaseError(
             resultCode: .SQLITE_MISUSE,
-            message: "a key is not changed in place, where a failure destroys the file: use store.keys.change of a "
-                + "SharedStore with key slots, or rotate a direct store to its new key")
+            message: "a key is not changed in place, where a failure destroys the file: use `cipherctl key change` "
+                + "(store.keys.change in a program) for a store with keyslots, and `cipherctl rotate` (KeyRotation in "
+                + "a program) for a direct store")
     }
 
     /// Refused: changing the key in place loses data.

@@ -21,8 +21,8 @@ extension FileDiagnosis {
                 .notEncrypted,
                 what: "\"\(path)\" is a plain SQLite database.",
                 why: "Its pages are readable without any key.",
-                remedy: "Encrypt it into a new store with `cipherctl import`, or set allowsUnencrypted = true to use "
-                    + "it as it is.")
+                remedy: "Encrypt it into a new store with `cipherctl import`, or read it as it is with `sqlite3` "
+                    + "(allowsUnencrypted = true in a program).")
         case .noDatabase:
             StoreError(
                 .notEncrypted,
@@ -37,8 +37,9 @@ extension FileDiagnosis {
         return StoreError(
             .hardLinked,
             what: "\"\(path)\" has \(names) names.",
-            why: "Another hard link leads to the same file, and whoever opens it there writes a log of its own.",
-            remedy: "Remove the other links (find them with `find -samefile`), or copy the store and link nothing.")
+            why: "Another hard link names the same file, and a process that opens it there writes a WAL of its own.",
+            remedy: "Remove the other links (find them with `find -samefile`), or copy the store instead of linking "
+                + "it.")
     }
 
     func headerDamaged(_ damage: HeaderDamage) -> StoreError {
@@ -70,8 +71,8 @@ extension FileDiagnosis {
         StoreError(
             .truncated,
             what: "The end of \"\(path)\" is missing.",
-            why: (expectedPages == 1 ? "At least one page" : "By header or log \(expectedPages) pages")
-                + " of \(pageBytes) bytes belong to it, but it has \(bytes) bytes, and the write-ahead log does not hold "
+            why: (expectedPages == 1 ? "At least one page" : "According to its header or WAL \(expectedPages) pages")
+                + " of \(pageBytes) bytes belong to it, but it has \(bytes) bytes, and the WAL does not contain "
                 + "the rest.",
             remedy: "Restore the file from a backup.")
     }
@@ -91,8 +92,8 @@ extension FileDiagnosis {
             .wrongKey,
             what: "The key does not open \"\(path)\".",
             why: "The authentication code of page 1 does not fit it.",
-            remedy: "Check the key. A file of SQLCipher 1 to 3 opens with PRAGMA cipher_compatibility behind the key, "
-                + "or through `cipherctl adopt --compatibility`.")
+            remedy: "Check the key. `cipherctl adopt --compatibility` makes a store of a file of SQLCipher 1 to 3; a "
+                + "program opens such a file with PRAGMA cipher_compatibility after the key.")
     }
 
     /// Why a connection that only reads could not use the write-ahead log; nil when the reason is not to be seen.
@@ -106,9 +107,9 @@ extension FileDiagnosis {
         return StoreError(
             .logMissing,
             what: "\"\(path)\" cannot be read here: \"\(first)\" is missing.",
-            why: "Reading needs the write-ahead log and its index (-wal, -shm), and this process may not make them.",
-            remedy: "Open the store once for writing as a SharedStore, which leaves both files in place, and copy them "
-                + "along with the store.")
+            why: "Reading needs the WAL and its index (-wal, -shm), and this process may not create them.",
+            remedy: "Open the store once for writing with `cipherctl sql --write` (SharedStore.open in a program): "
+                + "that leaves both files in place. If you copy the store, copy them too.")
     }
 
     static func emptyFile(_ path: String) -> StoreError {
@@ -116,7 +117,8 @@ extension FileDiagnosis {
             .emptyFile,
             what: "\"\(path)\" has no bytes.",
             why: "Its sidecar says that the store was created and is ready, so its content is gone.",
-            remedy: "Restore the file from a backup. To begin anew, move the sidecar and its .bak away.")
+            remedy: "Restore the file from a backup. To start with an empty store instead, move the sidecar and its "
+                + ".bak away.")
     }
 
     static func notYetCreated(_ path: String) -> StoreError {

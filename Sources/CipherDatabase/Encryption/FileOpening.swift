@@ -204,10 +204,10 @@ package final class FileOpening: Sendable {
     private func newFilePermissions() throws(StoreError) -> UInt32 {
         guard Configuration.fileModes.contains(fileMode) else {
             throw StoreError(
-                .settingsConflict, what: "fileMode is no mode of a store: \(String(fileMode, radix: 8)).",
+                .settingsConflict, what: "fileMode is not a mode that a store may have: \(String(fileMode, radix: 8)).",
                 why:
-                    "It is 0600, 0640, 0644, 0660 or 0664: the owner reads and writes, nobody executes, and others do not "
-                    + "write.",
+                    "It may be 0600, 0640, 0644, 0660 or 0664: the owner must read and write, nobody may execute, and "
+                    + "others may not write.",
                 remedy: "Set one of these; chmod changes the mode of a store that exists.")
         }
         return UInt32(fileMode)

@@ -24,8 +24,8 @@ extension Keyring {
             why:
                 "The file has a plaintext header, so it does not hold its salt, and neither \"\(paths?.sidecar ?? "")\" "
                 + "nor its .bak is there.",
-            remedy: "Put the sidecar back from a backup, or set the salt with PRAGMA cipher_salt behind the key. "
-                + "Without the salt a passphrase cannot open the file."
+            remedy: "Restore the sidecar from a backup. A program can also set the salt with PRAGMA cipher_salt after "
+                + "the key. Without the salt a passphrase cannot open the file."
         )
     }
 
@@ -35,19 +35,19 @@ extension Keyring {
             what: "\(name) has no plaintext header, as every store has.",
             why: "It looks like a standard SQLCipher file, whose first 16 bytes are its salt.",
             remedy:
-                "Turn it into a store with `cipherctl adopt` (SQLCipher 1 to 3 with --compatibility), or open it in "
-                + "prepareDatabase without PRAGMA cipher_plaintext_header_size."
+                "Convert it to a store with `cipherctl adopt` (SQLCipher 1 to 3 with --compatibility). A program can "
+                + "open it as it is, without PRAGMA cipher_plaintext_header_size in prepareDatabase."
         )
     }
 
     func settingsConflict(_ why: String) -> StoreError {
         StoreError(
             .settingsConflict,
-            what: "The cipher settings asked for do not fit \(name).",
+            what: "The requested cipher settings do not match \(name).",
             why: why + ".",
             remedy:
-                "Leave the settings out: those on record are used. For a new file give them directly behind the key, "
-                + "before statements that use it."
+                "Omit the settings: the recorded ones are used. For a new file set them directly after the key, before "
+                + "any statement that uses it."
         )
     }
 
@@ -65,8 +65,9 @@ extension Keyring {
         StoreError(
             .rotationPending,
             what: "\"\(path)\" cannot be opened at this moment.",
-            why: "A rotation of its data key was about to exchange the file, and may have been cut there.",
+            why: "A rotation of its data key was about to replace the file, and may have been interrupted there.",
             remedy:
-                "Try again; if it stays so, open it once for writing as a SharedStore, which completes the rotation.")
+                "Try again. If the error persists, open the store once for writing with `cipherctl sql --write` "
+                + "(SharedStore.open in a program): that completes the rotation.")
     }
 }

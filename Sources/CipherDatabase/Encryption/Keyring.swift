@@ -282,7 +282,7 @@ package final class Keyring: Sendable {
             // The opening is not wanted any more; the next one tries again.
         } catch {
             // The store opens all the same; the next opening tries again.
-            opening.report(["the copies of the sidecar could not be made the same: \(error)"])
+            opening.report(["the copies of the sidecar could not be made identical: \(error)"])
         }
     }
 

@@ -31,7 +31,8 @@ package enum MissingDatabase {
         return StoreError(
             .noSuchStore, what: "There is no store at \"\(paths.database)\" any more.",
             why: "It was destroyed, and the destruction was interrupted before all of its files were removed.",
-            remedy: "Complete it with `cipherctl destroy` or SharedStore.destroy(at:); then a store can be made there.")
+            remedy: "Complete it with `cipherctl destroy` (SharedStore.destroy(at:) in a program). Then a store can be "
+                + "created there.")
     }
 
     /// Refuses a place at which the database of an interrupted destruction lies, whatever else does: for who is about to

@@ -49,8 +49,8 @@ extension LogBlockage: CustomStringConvertible {
         let seconds = age.components.seconds
         let names = readers.map(\.description).joined(separator: ", ")
         return
-            "The write-ahead log of \"\(path)\" cannot shrink: for \(seconds) s, readers have kept \(frames) frames in "
-            + "it. " + (names.isEmpty ? "Who they are cannot be told." : "They are: \(names).")
+            "The WAL of \"\(path)\" cannot shrink: for \(seconds) s, readers have kept \(frames) frames in "
+            + "it. " + (names.isEmpty ? "They cannot be identified." : "They are: \(names).")
     }
 }
 

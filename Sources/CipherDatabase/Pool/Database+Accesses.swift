@@ -31,7 +31,7 @@ extension Database {
     /// Traps inside a transaction, whose changes a concurrent read could not see.
     func requireNoTransaction() {
         if isInsideTransaction {
-            ProgrammerError.trap("a concurrent read must be asked for outside of a transaction")
+            ProgrammerError.trap("a concurrent read must be started outside of a transaction")
         }
     }
 

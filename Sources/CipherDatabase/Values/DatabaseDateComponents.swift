@@ -110,7 +110,7 @@ extension DatabaseDateComponents: Codable {
         let text = try decoder.singleValueContainer().decode(String.self)
         guard let components = DatabaseDateComponents(text: text) else {
             throw DecodingError.dataCorrupted(
-                DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "no date format of SQLite"))
+                DecodingError.Context(codingPath: decoder.codingPath, debugDescription: "not a date format of SQLite"))
         }
         self = components
     }

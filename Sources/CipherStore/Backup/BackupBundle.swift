@@ -98,10 +98,10 @@ package struct BackupBundle: Sendable {
         try bundle.requireUnused()
         throw StoreError(
             .backupReadOnly, what: "\"\(bundle.databasePath)\" is the database of a backup, which is never written.",
-            why: "Its manifest holds hashes of the files as they are: after any change it is no backup any more.",
-            remedy: "Make a store of it with `cipherctl restore \(bundle.folder) STORE`; reading it where it lies is "
-                + "possible. Only if it was used as a store since, so that it cannot be restored, move "
-                + "\"\(bundle.manifestPath)\" away. Nothing was changed.")
+            why: "Its manifest contains the hashes of the files: after any change the folder is not a backup any more.",
+            remedy: "Make a store of it with `cipherctl restore \(bundle.folder) STORE`, or read it in place. Move "
+                + "\"\(bundle.manifestPath)\" away only if it was used as a store since and can therefore not be "
+                + "restored. Nothing was changed.")
     }
 
     /// Refuses a database that shows, without being hashed, that it was written after the backup was made. Reading it
@@ -112,16 +112,16 @@ package struct BackupBundle: Sendable {
         guard let change = changeSince else { return }
         throw StoreError(
             .backupDamaged, what: "\"\(databasePath)\" was changed since the backup was made.",
-            why: "Its manifest says that it is the database of a backup, which nobody writes, but \(change).",
+            why: "Its manifest says that it is the database of a backup, which is never written, but \(change).",
             remedy: "To use it as a store, with all that it holds, move \"\(manifestPath)\" away. `cipherctl "
-                + "backup verify` says whether what was backed up can still be restored. Nothing was changed.")
+                + "backup verify` reports whether the backup can still be restored. Nothing was changed.")
     }
 
     /// What has changed; nil when no change shows.
     private var changeSince: String? {
         let paths = StorePaths(databasePath)
         for path in [paths.wal, paths.journal] where ((try? Files.byteCount(path)) ?? nil) ?? 0 > 0 {
-            return "\"\(path)\" holds what was written to it later"
+            return "\"\(path)\" contains later writes"
         }
         guard let manifest = try? readManifest().manifest, let bytes = (try? Files.byteCount(databasePath)) ?? nil,
             bytes != manifest.database.byteCount

@@ -39,7 +39,8 @@ struct FormerFiles {
         let present = try names.filter { try Files.entryExists($0) }
         for path in present where try Files.kind(path) != .regular {
             throw StoreError(
-                .alreadyExists, what: "\"\(path)\" is no file.", why: "It cannot be kept aside as a part of a store.",
+                .alreadyExists, what: "\"\(path)\" is not a regular file.",
+                why: "It cannot be kept aside as a part of a store.",
                 remedy: "Move it away yourself.")
         }
         if present.isEmpty { return nil }

@@ -62,6 +62,6 @@ final class StagedBundle {
         guard try Files.entryExists(folder) else { return }
         throw StoreError(
             .alreadyExists, what: "There is something at \"\(folder)\" already.",
-            why: "A backup is never written over anything.", remedy: "Name a folder that does not exist yet.")
+            why: "A backup never overwrites anything.", remedy: "Name a folder that does not exist yet.")
     }
 }

@@ -109,15 +109,15 @@ struct StoreBackup {
         StoreError(
             .saltMissing, what: "\"\(paths.database)\" has no sidecar that its key opens.",
             why: "A backup holds the sidecar too; without it a passphrase opens nothing.",
-            remedy: "Open the store anew for writing, which mends the sidecar or says what is wrong with it.")
+            remedy: "Open the store for writing again: that repairs the sidecar, or reports what is wrong with it.")
     }
 
     private func switching() -> StoreError {
         StoreError(
             .rotationPending, what: "\"\(paths.database)\" is being switched to a new key.",
             why: "A backup needs the database and the sidecar of one key.",
-            remedy: "Make the backup when the rotation has ended; that takes moments, or an opening of the "
-                + "store for writing.")
+            remedy: "Make the backup after the rotation has ended. If it was interrupted, the next opening for writing "
+                + "completes or undoes it.")
     }
 }
 

@@ -86,9 +86,10 @@ struct StoreRestoration {
     private func requireFree(_ former: FormerFiles) throws {
         guard !isReplacing, let first = try former.foundWithoutLeftovers().first else { return }
         throw StoreError(
-            .alreadyExists, what: "There is something at the place of the store: \"\(first)\".",
-            why: "A restoration writes over a store only when it is told to replace it.",
-            remedy: "Restore to another path, or replace the store: its files are kept in a folder beside it.")
+            .alreadyExists, what: "There is already something at the path of the store: \"\(first)\".",
+            why: "A restoration replaces a store only if that was requested.",
+            remedy: "Restore to another path, or replace the store with --replace (replacing: true in a program): its "
+                + "files are kept in a folder beside it.")
     }
 
     private func copy(_ verified: VerifiedBundle, likeFile reference: String) throws {
@@ -98,7 +99,7 @@ struct StoreRestoration {
         case .foreign(let why):
             throw StoreError(
                 .alreadyExists, what: "\"\(paths.restoring)\" is in the way of a restoration.", why: why,
-                remedy: "Look what it is, and move it away.")
+                remedy: "Find out what it is, and move it away.")
         }
         let source = OpenFile(try FileDescriptor(opening: bundle.databasePath, .readOnly))
         let transfer = PageTransfer(key: verified.key, pages: verified.manifest.pages, watch: watch)
@@ -108,7 +109,7 @@ struct StoreRestoration {
                 likeFile: reference)
             let (hash, badPage) = try transfer.readBack(paths.restoring)
             guard badPage == nil, hash == verified.manifest.database.sha256 else {
-                throw bundle.damaged("its copy, read back, is not what was verified before")
+                throw bundle.damaged("its copy, read back, differs from what was verified before")
             }
         } catch {
             try? Files.remove(paths.restoring)
@@ -194,7 +195,7 @@ struct StoreRestoration {
 
     private func inUse() -> StoreError {
         let holders = (try? StoreHolders(of: paths.database))?.map(\.description) ?? []
-        let who = holders.isEmpty ? "A process that cannot be named holds it." : "It is held by \(holders.list)."
+        let who = holders.isEmpty ? "A process that cannot be identified holds it." : "It is held by \(holders.list)."
         return StoreError(
             .storeInUse, what: "\"\(paths.database)\" cannot be replaced while it is open.", why: who,
             remedy: "Close it in every process, then restore again. Nothing was changed.")

@@ -125,9 +125,9 @@ struct StoreDestruction {
         let ours = companions + [paths.destroying, paths.lock, keyLog.path, keyLog.formerPath]
         for name in ours where try !isRegularOrAbsent(name) {
             throw StoreError(
-                .alreadyExists, what: "\"\(name)\" is no file.",
-                why: "It has the name of a part of the store, and is a directory, a link or a device.",
-                remedy: "Look what it is, and move it away. Nothing was removed.")
+                .alreadyExists, what: "\"\(name)\" is not a regular file.",
+                why: "It has the name of a part of the store, but it is a directory, a link or a device.",
+                remedy: "Find out what it is, and move it away. Nothing was removed.")
         }
         return found
     }
@@ -136,8 +136,8 @@ struct StoreDestruction {
         guard let bundle = BackupBundle(holding: paths.database) else { return }
         throw StoreError(
             .backupReadOnly, what: "\"\(bundle.databasePath)\" is the database of a backup, not a store.",
-            why: "A destruction removes stores, and leaves their backups.",
-            remedy: "If the backup is to go, remove the folder \"\(bundle.folder)\" yourself. Nothing was removed.")
+            why: "A destruction removes stores, but not their backups.",
+            remedy: "To delete the backup, remove the folder \"\(bundle.folder)\" yourself. Nothing was removed.")
     }
 
     private func isRegularOrAbsent(_ path: String) throws(SystemError) -> Bool {
@@ -155,10 +155,10 @@ struct StoreDestruction {
         guard status.linkCount <= 1 else {
             throw StoreError(
                 .hardLinked, what: "\"\(paths.database)\" has \(status.linkCount) names.",
-                why: "Under the others its content would stay.",
+                why: "Under the other names its content would remain.",
                 remedy:
-                    "Remove the other links (find them with `find -samefile`), then destroy the store. A restoration "
-                    + "that was interrupted is to be completed first.")
+                    "Remove the other links (find them with `find -samefile`), then destroy the store. An interrupted "
+                    + "restoration must be completed first.")
         }
         let copies = sidecars.read()
         let claimed = copies.claimed
@@ -167,7 +167,7 @@ struct StoreDestruction {
                 copies.areAbsent ? .saltMissing : .sidecarDamaged,
                 what: "\"\(paths.database)\" is not known to be a store.",
                 why: copies.areAbsent ? "It has no sidecar." : "No copy of its sidecar can be read.",
-                remedy: "Check the path. If it is to go, remove it yourself. Nothing was removed.")
+                remedy: "Check the path. To delete it, remove it yourself. Nothing was removed.")
         }
         let isAnnounced = claimed.allSatisfy { $0.state == .creating }
         try requireEncrypted(live, byteCount: status.byteCount, isAnnounced: isAnnounced)
@@ -190,9 +190,9 @@ struct StoreDestruction {
         throw StoreError(
             .notEncrypted, what: "\"\(paths.database)\" is not the store of its sidecar.",
             why: isAnnounced
-                ? "The sidecar announces a store that is still to come, and the file is another database."
+                ? "The sidecar belongs to a store whose creation was not completed, and the file is another database."
                 : "It is a plain database or another file.",
-            remedy: "Check the path. If it is to go, remove it yourself. Nothing was removed.")
+            remedy: "Check the path. To delete it, remove it yourself. Nothing was removed.")
     }
 
     /// Without a database: the leftovers of an interrupted destruction, or of a store whose database alone was removed.
@@ -208,7 +208,7 @@ struct StoreDestruction {
         if isLocked || LockFile.isLibrarys(paths.lock) { return .lockFile }
         throw noStore(
             "The file does not exist, and \"\(paths.lock)\" beside it may be another program's.",
-            "Check the path. If that file is to go, remove it yourself. Nothing was removed.")
+            "Check the path. To delete that file, remove it yourself. Nothing was removed.")
     }
 
     private func noStore(_ why: String, _ remedy: String) -> StoreError {
@@ -217,7 +217,7 @@ struct StoreDestruction {
 
     private func inUse() -> StoreError {
         let holders = (try? StoreHolders(of: paths.database))?.map(\.description) ?? []
-        let who = holders.isEmpty ? "A process that cannot be named" : holders.joined(separator: ", ")
+        let who = holders.isEmpty ? "A process that cannot be identified" : holders.joined(separator: ", ")
         return StoreError(
             .storeInUse, what: "\"\(paths.database)\" cannot be destroyed while it is open.",
             why: "\(who) has it open.",
@@ -265,7 +265,7 @@ struct StoreDestruction {
             switch try RotationLeftover(at: name) {
             case .absent: break
             case .copy: try remove(name, &removed)
-            case .foreign(let why): notices.append("\"\(name)\" was left alone. \(why)")
+            case .foreign(let why): notices.append("\"\(name)\" was not removed. \(why)")
             }
         }
         for base in [paths.wal, paths.sidecar, paths.sidecarBackup, paths.lock, keyLog.path] {
@@ -332,8 +332,9 @@ struct StoreDestruction {
             return []
         }
         return [
-            "\"\(paths.lock)\" was kept: \(who) is coordinating access to the file, and others may be waiting for its turn. "
-                + "When that has ended, destroying it again removes it; it holds nothing of the store's content."
+            "\"\(paths.lock)\" was kept: \(who) is coordinating access to the file, and others may be waiting for it. "
+                + "Destroy the store again after that has ended, to remove it. It contains nothing of the store's "
+                + "content."
         ]
     }
 

@@ -155,7 +155,8 @@ public struct StoreKeys: Sendable {
         try store.requireOpen()
         if changing && store.configuration.readonly {
             throw DatabaseError(
-                resultCode: .SQLITE_READONLY, message: "the keys of a store that was opened for reading do not change")
+                resultCode: .SQLITE_READONLY,
+                message: "the keys of a store that was opened for reading cannot be changed")
         }
         guard let keys = store.keyring.keys else { throw notOpened() }
         var administration = KeyAdministration(databasePath: databasePath, keys: keys)

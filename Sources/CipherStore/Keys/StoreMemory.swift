@@ -64,12 +64,12 @@ package struct StoreMemory: SidecarMemory {
 
     private static func notice(of sidecar: Sidecar, because error: any Error, isBegun: Bool) -> String {
         let what =
-            "generation \(sidecar.generation) of the sidecar could not be written into the store, which remembers it "
-            + "to notice former ones (\(error)): "
+            "generation \(sidecar.generation) of the sidecar could not be recorded in the store, which detects older "
+            + "sidecars by it (\(error)): "
         return isBegun
-            ? what + "the next opening for writing does it"
-            : what + "until `cipherctl key accept` or the next change of keys does it, a former sidecar that is put "
-                + "back in both copies brings removed keys back"
+            ? what + "the next opening for writing records it"
+            : what + "until `cipherctl key accept` or the next change of keys records it, an older sidecar that is put "
+                + "back in both copies makes removed keys valid again"
     }
 }
 

@@ -113,7 +113,7 @@ extension StoreError {
             .keyRotated(from: from, to: from + 1),
             what: "A read of \"\(path)\" was ended for a switch to a new key (epoch \(from) -> \(from + 1)).",
             why:
-                "It lasted longer than the rotation was ready to wait, and no access may be under way during the switch.",
-            remedy: "Read again, and make a new snapshot: the store itself goes on.")
+                "It lasted longer than the rotation may wait, and no access may be running during the switch.",
+            remedy: "Read again, and create a new snapshot: the store itself stays open.")
     }
 }

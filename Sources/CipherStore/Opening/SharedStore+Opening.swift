@@ -239,8 +239,8 @@ extension SharedStore {
     private static func formerKey(_ path: String, epoch: UInt64) -> StoreError {
         StoreError(
             .wrongKey, what: "The key does not open \"\(path)\" any more.",
-            why: "A rotation that was cut short has just been completed: the store has another key now "
-                + "(epoch \(epoch)), and the one that was given is the former one.",
+            why: "An interrupted rotation has just been completed: the store has a new key now (epoch \(epoch)), and "
+                + "the given key is the former one.",
             remedy: "Give the new key.")
     }
 
@@ -312,11 +312,12 @@ extension SharedStore {
         guard !kind.isSafeForSharedWAL, !configuration.risksCorruptionOnUnsafeFilesystem else { return }
         throw StoreError(
             .unsupportedFilesystem,
-            what: "\"\(directory)\" lies on \(kind.name), on which a shared store is not safe.",
+            what: "\"\(directory)\" is on \(kind.name), on which a shared store is not safe.",
             why:
-                "SQLite's write-ahead log needs locks and shared memory that all processes agree on; there they do not.",
-            remedy: "Put the store on a local filesystem. risksCorruptionOnUnsafeFilesystem = true overrides this and "
-                + "risks silent corruption.")
+                "SQLite's WAL needs locks and shared memory that work between processes; this filesystem does not "
+                + "guarantee them.",
+            remedy: "Put the store on a local filesystem. A program can override this with "
+                + "risksCorruptionOnUnsafeFilesystem = true, and risks silent corruption.")
     }
 
     private static func filesystem(of directory: String) throws -> FilesystemKind? {

@@ -11,12 +11,12 @@ extension KeyAdministration {
     /// - Throws: ``StoreError`` `settingsConflict` when it has slots already; what ``add(_:)-(NewSlot)`` throws.
     package func convertToSlots(_ first: [NewSlot]) throws -> KeyAdministration {
         guard case .direct(let dataKey) = keys, try sidecar().slotted == nil else {
-            throw conflict("The store has key slots already.", "Add a slot instead.")
+            throw conflict("The store has keyslots already.", "Add a slot instead.")
         }
         let initial = try InitialKeyslots(first)
         try change(removesSecrets: false, recording: Self.events) { sidecar in
             guard case .direct = sidecar.scheme else {
-                throw conflict("Somebody else gave it key slots meanwhile.", "Look at its slots.")
+                throw conflict("Another process gave it keyslots meanwhile.", "List its keyslots.")
             }
             return (try initial.sidecar(from: sidecar, dataKey: dataKey, origin: .direct), initial.keys)
         }
@@ -33,14 +33,14 @@ extension KeyAdministration {
     package func convertToDirect(provedBy secret: Secret) throws -> KeyAdministration {
         let present = try choice()
         guard present.sidecar.slotted != nil else {
-            throw conflict("The store is direct already.", "Nothing is to be done.")
+            throw conflict("The store is direct already.", "Nothing needs to be done.")
         }
         let derived = try secret.dataKey(salt: present.sidecar.salt, settings: present.sidecar.settings)
         let direct = SidecarKeys.direct(derived)
         try change(removesSecrets: true, recording: Self.events) { sidecar in
             guard let dataKey = try keys.dataKey(of: sidecar), dataKey.isEqual(to: derived) else {
                 throw StoreError(
-                    .wrongKey, what: "\"\(databasePath)\" was not turned into a direct store.",
+                    .wrongKey, what: "\"\(databasePath)\" was not converted to a direct store.",
                     why: "The key is not the one with which its pages are encrypted.",
                     remedy: "Give the raw data key, as `cipherctl key reveal` shows it. Once the store is direct, "
                         + "`cipherctl rotate` can give it a passphrase.")
@@ -75,7 +75,7 @@ struct InitialKeyslots {
     init(_ first: [NewSlot]) throws {
         guard !first.isEmpty else {
             throw StoreError(
-                .lastSlot, what: "A store cannot be without a key slot.", why: "None was given.",
+                .lastSlot, what: "A store cannot be without a keyslot.", why: "None was given.",
                 remedy: "Give at least one key.")
         }
         master = try MasterKey.random()

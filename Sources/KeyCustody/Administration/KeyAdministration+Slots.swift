@@ -94,9 +94,9 @@ extension KeyAdministration {
 
     private func noSlots() -> StoreError {
         StoreError(
-            .slotNotFound, what: "\"\(databasePath)\" has no key slots.",
+            .slotNotFound, what: "\"\(databasePath)\" has no keyslots.",
             why: "Its key is derived from its passphrase directly, as SQLCipher does.",
-            remedy: "Turn it into a store with key slots first.")
+            remedy: "Convert it to a store with keyslots first (`cipherctl key convert`).")
     }
 }
 

@@ -151,7 +151,8 @@ package struct KeyAdministration: Sendable {
                 + "`cipherctl key test` has shown which of them opens the store"
         }
         if files.content(of: .backup) != bytes {
-            return "\"\(files.backupPath)\" could not be written (\(error)): the next opening for writing makes it anew"
+            return "\"\(files.backupPath)\" could not be written (\(error)): the next opening for writing writes it "
+                + "again"
         }
         return
             "the system did not confirm what followed (\(error)): after a power failure a former copy of the sidecar may"
@@ -204,7 +205,8 @@ package struct KeyAdministration: Sendable {
         StoreError(
             .sidecarDamaged, what: "The keys of \"\(databasePath)\" were changed, but a former key is not gone.",
             why: "\(paths.map { "\"\($0)\"" }.joined(separator: ", ")) could be neither written nor removed: \(error).",
-            remedy: "The new keys are in force. Remove what is named; the next opening for writing makes the copy anew."
+            remedy: "The new keys are valid. Remove the named files; the next opening for writing writes the copy "
+                + "again."
         )
     }
 
@@ -242,14 +244,14 @@ package struct KeyAdministration: Sendable {
             throw StoreError(
                 .foreignSidecar, what: "The keys of \"\(databasePath)\" cannot be changed.",
                 why: "\"\(files.path(of: copy))\" fits another key, and may be newer.",
-                remedy: "Open the store for writing, which keeps that file aside if the database proves the key.")
+                remedy: "Open the store for writing: that sets the file aside if the key fits the database.")
         }
     }
 
     static func noSidecar(_ databasePath: String) -> StoreError {
         StoreError(
             .noSuchStore, what: "\"\(databasePath)\" has no sidecar.", why: "No copy of it was found.",
-            remedy: "Check the path. The keys of a database that is no store are not kept anywhere.")
+            remedy: "Check the path. The keys of a database that is not a store are not kept anywhere.")
     }
 }
 

@@ -23,7 +23,7 @@ struct KeyLocks {
             let opening = try file.lock(.opening, .exclusive, deadline: deadline, isCancelled: isCancelled)
             if let admin = try file.tryLock(.admin, .exclusive) { return KeyLocks(opening: opening, admin: admin) }
             opening.release()
-            onWait?("\(file.nameOwner(of: .admin)) \(LockByte.admin.purpose): waiting for its end")
+            onWait?("\(file.nameOwner(of: .admin)) \(LockByte.admin.purpose): waiting until it ends")
             onWait = nil
             try file.lock(.admin, .exclusive, deadline: deadline, isCancelled: isCancelled).release()
         }

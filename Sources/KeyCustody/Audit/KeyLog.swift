@@ -84,7 +84,7 @@ package struct KeyLog: Sendable {
             try record(event)
             return nil
         } catch {
-            return "the key log \"\(path)\" does not have the event \(event.name): \(error)"
+            return "the key log \"\(path)\" could not record the event \(event.name): \(error)"
         }
     }
 

@@ -41,8 +41,8 @@ package struct KeyLogAudit: Hashable, Sendable {
         if last == nil, let first = entries.first, first.number > 1 { return nil }
         let told = last?.number("to") ?? last?.number("epoch") ?? 1
         guard told < epoch else { return nil }
-        return "the log tells of epoch \(told) at most, the sidecar is at epoch \(epoch): lines were removed, or never "
-            + "written"
+        return "the key log records epoch \(told) at most, but the sidecar is at epoch \(epoch): lines were removed, "
+            + "or never written"
     }
 }
 
@@ -100,7 +100,7 @@ private struct KeyLogReader {
         }
         if !open.isEmpty {
             if let entry = try KeyLogEntry(reading: Array(open)) { take(entry, line: lines.count + 1, file) }
-            audit.notes.append("\(file), line \(lines.count + 1) is unfinished: a write was cut off, or is under way")
+            audit.notes.append("\(file), line \(lines.count + 1) is incomplete: a write was interrupted, or is running")
         }
     }
 
@@ -111,12 +111,12 @@ private struct KeyLogReader {
         if let next = try KeyLogEntry(reading: Array(next)), next.event == KeyEvent.logDamaged(bytes: 0).name,
             next.number("bytes") == UInt64(line.count), next.previous == last?.hash ?? KeyLogEntry.beginning
         {
-            audit.notes.append("\(file), line \(index + 1) is unfinished: a write was cut off")
+            audit.notes.append("\(file), line \(index + 1) is incomplete: a write was interrupted")
             return
         }
         audit.problems.append(
             KeyLogAudit.Problem(
-                file: file, line: index + 1, reason: "it was changed, or is no line of a key log"))
+                file: file, line: index + 1, reason: "it was changed, or is not a line of a key log"))
         isBroken = true
     }
 
@@ -138,16 +138,16 @@ private struct KeyLogReader {
                 // A log that was never full has no second file, and begins with number 1.
                 if !file.hasSuffix(".1") { problem("the lines before number \(entry.number) are missing") }
             } else if isFirst, entry.number == 1, entry.previous != KeyLogEntry.beginning {
-                problem("it is not the first line that it says it is")
+                problem("it claims to be the first line, but is not")
             }
             return
         }
         if isBroken {
-            if entry.number <= last.number { problem("it has number \(entry.number) behind \(last.number)") }
+            if entry.number <= last.number { problem("it has number \(entry.number) after \(last.number)") }
         } else if entry.number != last.number + 1 {
-            problem("it has number \(entry.number) behind \(last.number): lines are missing or in another order")
+            problem("it has number \(entry.number) after \(last.number): lines are missing or in another order")
         } else if entry.previous != last.hash {
-            problem("it does not follow the line before: one of the two was exchanged")
+            problem("it does not follow the line before: one of the two was replaced")
         }
     }
 }

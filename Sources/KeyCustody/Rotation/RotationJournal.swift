@@ -128,7 +128,7 @@ package final class RotationJournal: Sendable {
         assertLocked()
         guard let rotation = try rotation(), let next = rotation.next, let successor = rotation.sidecar.successor,
             rotation.sidecar.state == .switching || databaseHasNextKey
-        else { throw stateError("No switch was announced, or the key at hand is not the one to come.") }
+        else { throw stateError("No switch was announced, or the given key is not the next key.") }
         return try finish(successor, keys: next)
     }
 
@@ -146,9 +146,9 @@ package final class RotationJournal: Sendable {
         guard let rotation = try rotation(), rotation.sidecar.state == .rotating || databaseIsWhole,
             let present = rotation.present
         else {
-            throw stateError("No rotation is under way that could be given up with the key at hand.")
+            throw stateError("No rotation is pending that the given key can abandon.")
         }
-        try FileOwnership.requireKept(databasePath, what: "The rotation of \"\(databasePath)\" was not given up.")
+        try FileOwnership.requireKept(databasePath, what: "The rotation of \"\(databasePath)\" was not abandoned.")
         let sidecar = rotation.sidecar
         let rotating = try sidecar.state == .switching ? sidecar.withdrawingSwitch() : sidecar
         return try finish(rotating.abandoningRotation(), keys: present)
@@ -178,7 +178,7 @@ package final class RotationJournal: Sendable {
             try files.write(bytes, to: .backup)
         } catch {
             notices.append(
-                "\"\(files.backupPath)\" could not be written; the next opening for writing makes it anew: \(error)")
+                "\"\(files.backupPath)\" could not be written; the next opening for writing writes it again: \(error)")
         }
         CrashPoint.reach(.sidecarWritten)
         do {
@@ -207,20 +207,23 @@ package final class RotationJournal: Sendable {
 
     private func requireRotation(_ state: Sidecar.State) throws -> (PendingRotation, RotationKeys) {
         guard let rotation = try rotation(), rotation.sidecar.state == state, let keys = try rotation.keys else {
-            throw stateError("It is not in state \(state.rawValue), or the keys at hand do not reach both epochs.")
+            throw stateError("It is not in state \(state.rawValue), or the given keys do not open both epochs.")
         }
         return (rotation, keys)
     }
 
     private func stateError(_ why: String) -> StoreError {
         StoreError(
-            .rotationPending, what: "The rotation of \"\(databasePath)\" cannot go on from here.", why: why,
-            remedy: "Open the store once for writing, which finishes or undoes what is pending.")
+            .rotationPending, what: "The rotation of \"\(databasePath)\" cannot continue from its present state.",
+            why: why,
+            remedy: "Open the store once for writing: that completes or undoes the pending rotation.")
     }
 
     /// A caller without its locks would lose somebody's change.
     private func assertLocked() {
-        assert(isHeld(.admin) && isHeld(.opening), "A rotation is recorded under the admin and the opening lock.")
+        assert(
+            isHeld(.admin) && isHeld(.opening),
+            "A rotation may be recorded only while the admin lock and the opening lock are held.")
     }
 
     private func isHeld(_ byte: LockByte) -> Bool {

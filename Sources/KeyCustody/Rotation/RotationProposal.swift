@@ -23,7 +23,7 @@ package struct RotationProposal: Sendable {
         expected.generation = sidecar.generation
         guard sidecar == expected else {
             throw StoreError(
-                .storeInUse, what: "The rotation was not begun.",
+                .storeInUse, what: "The rotation was not started.",
                 why: "The keys of the store were changed while those of the next epoch were made.",
                 remedy: "Try again.")
         }
@@ -65,12 +65,12 @@ extension RotationProposal {
                 dataKey: dataKey, salt: salt, table: nil)
         case (.direct, .slots):
             throw Self.conflict(
-                databasePath, "It has key slots, so its data key is drawn and not given.",
+                databasePath, "It has keyslots, so its data key is generated and cannot be given.",
                 "Change its slots instead, or rotate it without a new key.")
         case (.newDataKey, .direct), (.compromised, .direct):
             throw Self.conflict(
-                databasePath, "It has no key slots: its key is derived from its passphrase, or given raw.",
-                "Give the new key, or give the store key slots first.")
+                databasePath, "It has no keyslots: its key is derived from its passphrase, or given raw.",
+                "Give the new key, or give the store keyslots first.")
         }
     }
 

@@ -10,11 +10,12 @@ extension Sidecar {
     package func requireCurrent(storeRemembersGeneration remembered: UInt64, of path: String) throws(StoreError) {
         guard isRolledBack(storeRemembersGeneration: remembered) else { return }
         throw StoreError(
-            .sidecarRolledBack, what: "The sidecar of \"\(path)\" is an older one than the store has had.",
+            .sidecarRolledBack, what: "The sidecar of \"\(path)\" is older than the one that the store has recorded.",
             why:
-                "Both copies were put back to generation \(generation), and the store remembers generation "
+                "Both copies are at generation \(generation), but the store has recorded generation "
                 + "\(remembered): keys that were removed or changed since would open it again.",
-            remedy: "Restore the newest sidecar from a backup of the store. If this one was put back on purpose, as "
-                + "others are lost, accept it: cipherctl key accept, or StoreKeys.acceptSidecar.")
+            remedy: "Restore the newest sidecar from a backup of the store. If this one was put back on purpose "
+                + "because newer ones are lost, accept it with `cipherctl key accept` (StoreKeys.acceptSidecar in a "
+                + "program).")
     }
 }

@@ -60,7 +60,7 @@ extension Sidecar {
 
     private func notRotatable() -> StoreError {
         StoreError(
-            .rotationPending, what: "The data key cannot be rotated from here.",
+            .rotationPending, what: "The data key cannot be rotated in this state.",
             why: "The store is in state \(state.rawValue), scheme \(scheme.name).",
             remedy: "Finish or end the rotation that is pending.")
     }

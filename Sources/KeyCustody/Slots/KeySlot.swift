@@ -63,7 +63,7 @@ package struct SlotLabel: Hashable, Sendable, CustomStringConvertible {
     package init(_ text: String) throws(StoreError) {
         guard Self.isAllowed(text.utf8) else {
             throw StoreError(
-                .invalidKey, what: "The label of the key slot cannot be used.",
+                .invalidKey, what: "The label of the keyslot cannot be used.",
                 why: "It is too long, begins or ends with a blank, or has characters that are not allowed.",
                 remedy: "Use up to \(Limits.slotLabelCharacters) letters, digits and signs of ASCII, without \" and \\."
             )

@@ -23,7 +23,7 @@ package struct NewSlot: Sendable {
         let isFitting = kind.isAlwaysRandom ? !secret.isPassphrase : kind != .passphrase || secret.isPassphrase
         guard isFitting, kind.allows(derivation), derivation.fieldOutOfBounds == nil else {
             throw StoreError(
-                .invalidKey, what: "The key slot cannot be made.",
+                .invalidKey, what: "The keyslot cannot be created.",
                 why: "A slot of the kind \(kind.rawValue) does not take this secret with \(derivation).",
                 remedy: "Use scrypt for passphrases and HKDF for random keys, within the bounds of the format.")
         }
@@ -122,7 +122,7 @@ struct PreparedSlot {
 
     static func unproved() -> StoreError {
         StoreError(
-            .invalidKey, what: "The new key slot does not open.",
+            .invalidKey, what: "The new keyslot does not open.",
             why: "Deriving its key twice gave two keys: the memory of this machine cannot be relied on.",
             remedy: "Nothing was changed. Check the machine.")
     }

@@ -92,9 +92,9 @@ package enum SlotDerivation: Hashable, Sendable {
 
     static func missingArgon2id() -> StoreError {
         StoreError(
-            .unsupportedLibrary, what: "The key slot cannot be used on this machine.",
+            .unsupportedLibrary, what: "The keyslot cannot be used on this machine.",
             why: "It is derived with Argon2id, which OpenSSL has only since version 3.2.",
-            remedy: "Use another key slot, or a newer OpenSSL.")
+            remedy: "Use another keyslot, or a newer OpenSSL.")
     }
 }
 

@@ -63,7 +63,7 @@ package struct SlotTable: Hashable, Sendable {
         let position = try index(of: id)
         guard slots.contains(where: { $0.id != id && $0.derivation.isAvailable }) else {
             throw StoreError(
-                .lastSlot, what: "Key slot \(id) cannot be removed.",
+                .lastSlot, what: "Keyslot \(id) cannot be removed.",
                 why: "No other slot of the store could be used: nothing would open it any more.",
                 remedy: "Add a slot first, or change this one.")
         }
@@ -74,7 +74,7 @@ package struct SlotTable: Hashable, Sendable {
         guard let position = slots.firstIndex(where: { $0.id == id }) else {
             let numbers = slots.map { String($0.id) }.joined(separator: ", ")
             throw StoreError(
-                .slotNotFound, what: "There is no key slot \(id).", why: "The store has these: \(numbers).",
+                .slotNotFound, what: "There is no keyslot \(id).", why: "The store has these: \(numbers).",
                 remedy: "Give the number of one of them.")
         }
         return position
@@ -88,6 +88,6 @@ package struct SlotTable: Hashable, Sendable {
     }
 
     private static func tooMany(_ why: String, _ remedy: String) -> StoreError {
-        StoreError(.tooManySlots, what: "The store cannot have this key slot.", why: why, remedy: remedy)
+        StoreError(.tooManySlots, what: "The store cannot have this keyslot.", why: why, remedy: remedy)
     }
 }

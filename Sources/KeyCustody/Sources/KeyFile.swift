@@ -24,7 +24,7 @@ enum KeyFile {
         let status = try file.status()
         if checkingPermissions, status.kind == .regular, status.permissions & forbiddenPermissions != 0 {
             throw StoreError(
-                .invalidKey, what: "The key file \"\(path)\" is not its owner's alone.",
+                .invalidKey, what: "The key file \"\(path)\" is not private to its owner.",
                 why: "Its group or others may read or write it (mode \(String(status.permissions, radix: 8))).",
                 remedy: "Run: chmod 600 '\(path)'. If others have seen it, change the key.")
         }
@@ -41,7 +41,7 @@ enum KeyFile {
         throw StoreError(
             .invalidKey, what: "The key file \"\(path)\" belongs to another user.",
             why: "Its owner is user \(owner), and this process runs as user \(user).",
-            remedy: "Run as its owner, or run: chown \(user) '\(path)'. If its owner is not to know the key, change it."
+            remedy: "Run as its owner, or run: chown \(user) '\(path)'. If its owner must not know the key, change it."
         )
     }
 
@@ -67,7 +67,7 @@ enum KeyFile {
     private static func silent(_ path: String, _ wait: Duration) -> StoreError {
         StoreError(
             .keyMissing, what: "The pipe \"\(path)\" gave no key.",
-            why: "Nobody has written to it, or not to the end, within \(wait).",
+            why: "Nothing was written to it, or the writer did not close it, within \(wait).",
             remedy: "Check who writes to it, or give the key in another way.")
     }
 }

@@ -243,7 +243,7 @@ extension KeySource {
         if let confirmation {
             let second = try typed(confirmation)
             let isSame = first.withBytes { first in second.withBytes { first.elementsEqual($0) } }
-            guard isSame else { throw missing("What was typed the two times differs.") }
+            guard isSame else { throw missing("The two entries differ.") }
         }
         return try plainPassphrase(first)
     }

@@ -184,7 +184,7 @@ extension SidecarFiles {
         if verified.contains(where: { $0.sidecar.slotted != nil }) {
             return StoreError(
                 .wrongKey, what: "The key does not open \"\(databasePath)\".",
-                why: "It opens no key slot of the sidecar (\(state(copies))).",
+                why: "It opens no keyslot of the sidecar (\(state(copies))).",
                 remedy:
                     "Check the key. If it is right, its slot was removed or changed: `cipherctl key list` with another "
                     + "key shows which slots there are.")
@@ -231,17 +231,17 @@ extension SidecarFiles {
         let epochs = "from epoch \(best.sidecar.epoch) to \(best.sidecar.epoch + 1)"
         return StoreError(
             .rotationPending, what: "The key does not open \"\(databasePath)\" yet.",
-            why: "It is the one of a rotation \(epochs) that is not complete.",
+            why: "It is the next key of a rotation \(epochs) that is not complete.",
             remedy: best.sidecar.state == .switching
                 ? "Open it once for writing, for example with `cipherctl sql --write`: that completes the rotation."
-                : "Let the rotation end, or open the store once for writing with its present key, which undoes one that was "
-                    + "cut.")
+                : "Let the rotation end. If it was interrupted, open the store once for writing with its present key, "
+                    + "which undoes it.")
     }
 
     private func switchPending(_ best: VerifiedCopy) -> StoreError {
         StoreError(
             .rotationPending, what: "\"\(databasePath)\" cannot be opened at this moment.",
-            why: "The switch to the key of epoch \(best.sidecar.epoch + 1) is under way, or was cut.",
+            why: "The switch to the key of epoch \(best.sidecar.epoch + 1) is running, or was interrupted.",
             remedy:
                 "Try again in a moment. If that does not help, open it once for writing with a key that the rotation "
                 + "kept, for example with `cipherctl sql --write`: that completes it.")

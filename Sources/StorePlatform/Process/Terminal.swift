@@ -37,9 +37,10 @@ package enum Terminal {
             switch self {
             case .cannotAsk(let error): "Nothing could be asked at the terminal: \(error)."
             case .inputEnded: "The input ended at the prompt, before the end of a line."
-            case .interrupted: "A signal came at the prompt, before the end of the line."
+            case .interrupted: "A signal arrived at the prompt, before the end of the line."
             case .lineTooLong(let limitBytes):
-                "The terminal cuts lines of \(limitBytes) bytes and more, so a part of what was typed may be missing."
+                "The terminal truncates lines of \(limitBytes) bytes and more, so a part of what was typed may be "
+                    + "missing."
             }
         }
     }

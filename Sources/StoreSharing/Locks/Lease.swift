@@ -69,9 +69,9 @@ package final class Lease: Sendable {
         let file = try? LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: true)
         return StoreError(
             .storeInUse,
-            what: "The lease of \"\(paths.database)\" was not to be had in time.",
+            what: "The lease of \"\(paths.database)\" could not be acquired in time.",
             why: "\(file?.nameOwner(of: .intent) ?? "Another process") is switching the store to a new key.",
-            remedy: "Let it finish or end it, or wait longer; a process that dies frees its locks.")
+            remedy: "Let it finish, end it, or wait longer. A process that dies releases its locks.")
     }
 
     /// Releases the lease. A second call does nothing.

@@ -152,7 +152,7 @@ package final class LockFile: Sendable {
             .storeInUse,
             what: "The \(byte) lock of \"\(path)\" did not become free in time.",
             why: "\(nameOwner(of: byte)) \(byte.purpose).",
-            remedy: "Let it finish or end it, or wait longer; a process that dies frees its locks.")
+            remedy: "Let it finish, end it, or wait longer. A process that dies releases its locks.")
     }
 
     // MARK: Removing

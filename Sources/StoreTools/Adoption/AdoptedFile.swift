@@ -62,7 +62,7 @@ final class AdoptedFile {
     static func inUse(_ path: String, _ why: String) -> StoreError {
         StoreError(
             .storeInUse, what: "\"\(path)\" is in use.", why: why,
-            remedy: "End what uses it, then adopt it again; it was left as it is.")
+            remedy: "End the programs that use it, then adopt it again. The file was not changed.")
     }
 }
 

@@ -26,7 +26,7 @@ struct AdoptionTarget {
     func examine() throws -> Kind {
         guard let status = try Files.status(of: path) else {
             throw ToolError(
-                .noSuchFile, what: "There is no file \"\(path)\".", why: "The path names nothing.",
+                .noSuchFile, what: "There is no file \"\(path)\".", why: "The path does not exist.",
                 remedy: "Check the path.")
         }
         guard status.kind == .regular else { throw refused("It is a directory or a device.", "Check the path.") }
@@ -45,7 +45,7 @@ struct AdoptionTarget {
             throw refused(
                 "It looks like a store whose header is damaged at byte \(damage.offset).", "Restore it from a backup.")
         case .empty: throw refused("It has no bytes.", "Make a store with `cipherctl create`.")
-        case .tooShort, .opaque: throw refused("It is no encrypted database.", hint)
+        case .tooShort, .opaque: throw refused("It is not an encrypted database.", hint)
         }
     }
 
@@ -53,8 +53,8 @@ struct AdoptionTarget {
         let kind = try FilesystemKind.of(path)
         guard !kind.isSafeForSharedWAL else { return }
         throw StoreError(
-            .unsupportedFilesystem, what: "\"\(path)\" lies on \(kind.name), on which a store is not safe.",
-            why: "SQLite's write-ahead log needs locks and shared memory that all processes agree on.",
+            .unsupportedFilesystem, what: "\"\(path)\" is on \(kind.name), on which a store is not safe.",
+            why: "SQLite's WAL needs locks and shared memory that work between processes.",
             remedy: "Move the file to a local filesystem first.")
     }
 

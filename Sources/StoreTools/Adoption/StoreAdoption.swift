@@ -67,7 +67,7 @@ public struct StoreAdoption: StoreTool {
         // A file that cannot be adopted gets no lock file.
         let opening = try place.lockOpening(likeFile: target.path)
         defer { opening.release() }
-        try place.removeAbandoned(.adopting, whose: "an adoption left that was killed")
+        try place.removeAbandoned(.adopting, whose: "a killed adoption had left")
         guard try target.examine() == kind else { throw AdoptedFile.inUse(target.path, "It changed a moment ago.") }
         try run.check()
         var result: FileAdoption.Result?
@@ -104,7 +104,7 @@ public struct StoreAdoption: StoreTool {
             let store = try SharedStore.open(at: path, unlockedBy: key.source)
             if let failure = result?.postponed {
                 // A directory whose fsync failed may still contain the former name after a power failure.
-                run.notice("this failed once and was done again: \(ToolError.explanation(of: failure))")
+                run.notice("this failed once and was repeated: \(ToolError.explanation(of: failure))")
                 try Files.synchronize(directory: Files.directory(of: StorePaths(path).database))
             }
             // An interrupted one is completed, and logged, by the opening.
@@ -118,10 +118,10 @@ public struct StoreAdoption: StoreTool {
             let again =
                 isReady || state == .ready
                 ? "The store is complete; the next opening for writing does what is left."
-                : "Free space or mend the disk, then run the same command again, which completes the adoption."
+                : "Free space or repair the disk, then run the same command again, which completes the adoption."
             throw ToolError(
                 .adoptionInterrupted,
-                what: "The adoption of \"\(path)\" was interrupted after the store had taken the file's place.",
+                what: "The adoption of \"\(path)\" was interrupted after the store had replaced the file.",
                 why: ToolError.explanation(of: error),
                 remedy:
                     "The file is converted, with all its rows: its key opens it as a store, and no longer as a standard "
@@ -149,7 +149,7 @@ public struct StoreAdoption: StoreTool {
             try JobControlSuspension.withoutStopping { try store.keys.convertToSlots(key.source) }
         } catch {
             throw ToolError(
-                .incomplete, what: "\"\(path)\" was adopted as a direct store, and did not get key slots.",
+                .incomplete, what: "\"\(path)\" was adopted as a direct store, and did not get keyslots.",
                 why: ToolError.explanation(of: error),
                 remedy:
                     "The store is complete and opens with its key. Give it slots with `cipherctl key convert --to slots`.",

@@ -21,7 +21,7 @@ package enum PlainSource {
             throw ToolError(
                 .plainNeedsRecovery, what: "\"\(path)\" cannot be read without changing something.",
                 why:
-                    "\(error.message ?? "SQLite refused"): its journal or write-ahead log needs files beside it that this "
+                    "\(error.message ?? "SQLite refused"): its journal or WAL needs files beside it that this "
                     + "process may not make or change.",
                 remedy: "Copy the file with its -wal and -journal to a place of your own, and use the copy.")
         }
@@ -30,7 +30,7 @@ package enum PlainSource {
     private static func requirePlain(_ path: String) throws {
         guard let status = try Files.status(of: path) else {
             throw ToolError(
-                .noSuchFile, what: "There is no file \"\(path)\".", why: "The path names nothing.",
+                .noSuchFile, what: "There is no file \"\(path)\".", why: "The path does not exist.",
                 remedy: "Check the path.")
         }
         guard status.kind == .regular else { throw notPlain(path, "It is a directory or a device.") }
@@ -41,7 +41,7 @@ package enum PlainSource {
         case .plaintextHeader, .damagedHeader: throw notPlain(path, "It looks like an encrypted store.")
         case .tooShort: throw notPlain(path, "It is too short for a database.")
         case .opaque(let traits):
-            throw notPlain(path, traits.looksRandom ? "It may be encrypted already." : "It is no database.")
+            throw notPlain(path, traits.looksRandom ? "It may be encrypted already." : "It is not a database.")
         }
     }
 

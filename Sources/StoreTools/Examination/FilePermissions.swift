@@ -13,7 +13,7 @@ struct FilePermissions {
             ("database", paths.database), ("sidecar", paths.sidecar),
             ("second copy of the sidecar", paths.sidecarBackup),
             ("lock file", paths.lock), ("key log", KeyLog(databasePath: paths.database).path),
-            ("write-ahead log", paths.wal), ("shared memory", paths.sharedMemory),
+            ("WAL", paths.wal), ("shared memory", paths.sharedMemory),
         ]
     }
 
@@ -28,8 +28,8 @@ struct FilePermissions {
             findings.append(
                 Finding(
                     .note, "othersMayRead",
-                    "every user of the machine may read: \(readable.joined(separator: ", ")); with database and sidecar "
-                        + "passphrases can be tried at leisure",
+                    "every user of the machine may read: \(readable.joined(separator: ", ")); with the database and "
+                        + "the sidecar, passphrases can be tried without limit",
                     remedy: "chmod o-r where only one user or group uses the store"))
         }
         guard let database = statuses.first(where: { $0.0 == "database" })?.2 else { return findings }
@@ -51,7 +51,7 @@ struct FilePermissions {
     private static func findings(noun: String, path: String, _ status: FileStatus) -> [Finding] {
         guard status.kind == .regular else {
             return [
-                Finding(.problem, "notRegular", "the \(noun) \"\(path)\" is no regular file", remedy: "move it away")
+                Finding(.problem, "notRegular", "the \(noun) \"\(path)\" is not a regular file", remedy: "move it away")
             ]
         }
         let mode = String(status.permissions & 0o777, radix: 8)
@@ -106,14 +106,14 @@ struct FilePermissions {
             findings.append(
                 Finding(
                     .problem, "keyFileShared", "group or others may read or write the key file (mode \(mode))",
-                    remedy: "chmod 600 '\(path)'; if others have seen it, the key is no secret any more"))
+                    remedy: "chmod 600 '\(path)'; if others have seen it, the key is not a secret any more"))
         }
         let folders = [path, store.database].map { try? Files.resolvingLinks(of: $0) }.map { $0.map(Files.directory) }
         if folders[0] != nil, folders[0] == folders[1] {
             findings.append(
                 Finding(
-                    .note, "keyBesideStore", "the key file lies in the directory of the store",
-                    remedy: "keep it elsewhere: whoever copies the directory has both"))
+                    .note, "keyBesideStore", "the key file is in the directory of the store",
+                    remedy: "keep it elsewhere: a copy of the directory contains both"))
         }
         return findings
     }

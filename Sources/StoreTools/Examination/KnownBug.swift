@@ -51,7 +51,7 @@ package struct KnownBug: Equatable, Sendable {
         let library = library == .sqlite ? "SQLite" : "SQLCipher"
         return Finding(
             .note, name, "\(name), \(library) before \(fixedIn): \(what) (\(source))",
-            remedy: "update the library, or see whether your distribution has mended its version")
+            remedy: "update the library, or check whether your distribution has fixed its version")
     }
 
     // MARK: The table
@@ -60,36 +60,38 @@ package struct KnownBug: Equatable, Sendable {
         KnownBug(
             library: .sqlite, name: "WAL-reset", since: "3.7.0", fixedIn: "3.51.3",
             what:
-                "a commit that restarts the log during another process's checkpoint can lose pages; CipherStore's own "
+                "a commit that restarts the WAL during another process's checkpoint can lose pages; CipherStore's own "
                 + "checkpoints avoid it, other programs that write to the store should set wal_autocheckpoint = 0",
             source: "https://www.sqlite.org/wal.html#walresetbug"),
         KnownBug(
             library: .sqlite, name: "CVE-2025-6965", since: nil, fixedIn: "3.50.2",
-            what: "a statement with more aggregate terms than columns corrupts memory; it takes SQL of an attacker",
+            what: "a statement with more aggregate terms than columns corrupts memory; it requires SQL from an "
+                + "attacker",
             source: "https://nvd.nist.gov/vuln/detail/CVE-2025-6965"),
         KnownBug(
             library: .sqlite, name: "CVE-2025-29087", since: "3.44.0", fixedIn: "3.49.1",
             what:
-                "concat_ws() with a very long separator writes beyond its buffer; it takes a separator of an attacker",
+                "concat_ws() with a very long separator writes beyond its buffer; it requires a separator from an "
+                + "attacker",
             source: "https://nvd.nist.gov/vuln/detail/CVE-2025-29087"),
         KnownBug(
             library: .sqlite, name: "CVE-2025-7458", since: "3.39.2", fixedIn: "3.41.2",
-            what: "a very long ORDER BY overflows an integer; it takes SQL of an attacker",
+            what: "a very long ORDER BY overflows an integer; it requires SQL from an attacker",
             source: "https://nvd.nist.gov/vuln/detail/CVE-2025-7458"),
         KnownBug(
             library: .sqlite, name: "CVE-2026-11822", since: nil, fixedIn: "3.53.2",
-            what: "a crafted FTS5 table corrupts memory when it is searched; it takes a writer who has the key, since "
-                + "pages are authenticated",
+            what: "a crafted FTS5 table corrupts memory when it is searched; it requires a writer who has the key, "
+                + "since pages are authenticated",
             source: "https://www.cve.org/CVERecord?id=CVE-2026-11822"),
         KnownBug(
             library: .sqlite, name: "CVE-2026-11824", since: nil, fixedIn: "3.53.2",
             what:
-                "a crafted FTS5 table overflows a buffer when it is searched; it takes a writer who has the key, since "
-                + "pages are authenticated",
+                "a crafted FTS5 table overflows a buffer when it is searched; it requires a writer who has the key, "
+                + "since pages are authenticated",
             source: "https://www.cve.org/CVERecord?id=CVE-2026-11824"),
         KnownBug(
             library: .sqlCipher, name: "CVE-2020-27207", since: "4.0.0", fixedIn: "4.4.1",
-            what: "certain cipher pragmas use memory after it was freed; it takes SQL of an attacker",
+            what: "certain cipher pragmas use memory after it was freed; it requires SQL from an attacker",
             source: "https://nvd.nist.gov/vuln/detail/CVE-2020-27207"),
     ]
 }

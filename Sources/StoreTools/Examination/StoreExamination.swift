@@ -117,15 +117,15 @@ private struct StoreCheckup {
             return [
                 Finding(
                     .problem, "unsupportedFilesystem",
-                    "the store lies on \(filesystem.name), on which locks and shared memory are not reliable",
+                    "the store is on \(filesystem.name), on which locks and shared memory are not reliable",
                     remedy: "move it to a local filesystem")
             ]
         }
         if filesystem.isKnown { return [] }
         return [
             Finding(
-                .note, "unknownFilesystem", "the filesystem (\(filesystem.name)) is none that this program knows",
-                remedy: "see that its byte locks and shared memory work between processes")
+                .note, "unknownFilesystem", "the filesystem (\(filesystem.name)) is not one that this program knows",
+                remedy: "check that its byte locks and shared memory work between processes")
         ]
     }
 
@@ -135,7 +135,7 @@ private struct StoreCheckup {
         if let sidecar = status.sidecar, sidecar.state == .creating, case .opaque = status.verdict {
             return [
                 Finding(
-                    .problem, "adoptionCut", "the adoption of this database was cut before it became a store",
+                    .problem, "adoptionCut", "the adoption of this database was interrupted before it became a store",
                     remedy: "run `cipherctl adopt` again; until then it opens as before")
             ]
         }
@@ -163,7 +163,7 @@ private struct StoreCheckup {
         if slotted.table.slots.count == 1 {
             findings.append(
                 Finding(
-                    .note, "oneSlot", "one key slot is all that opens the store: a key that is lost loses everything",
+                    .note, "oneSlot", "only one keyslot opens the store: if its key is lost, everything is lost",
                     remedy: "add a recovery key, print it, and put it away"))
         }
         return findings
@@ -193,7 +193,7 @@ private struct StoreCheckup {
     private func users() -> [Finding] {
         let readers = status.logReaders.map { reader in
             Finding(
-                .note, "oldReader", "\(reader) reads at an old moment: the write-ahead log cannot shrink meanwhile",
+                .note, "oldReader", "\(reader) reads an old snapshot: the WAL cannot shrink meanwhile",
                 remedy: "let it end its transaction or snapshot")
         }
         let hasResetBug = !KnownBug.affecting(sqlite: SQLiteLibrary.sqliteVersion, sqlCipher: nil)
@@ -204,14 +204,14 @@ private struct StoreCheckup {
             + strangers.map { stranger in
                 Finding(
                     stranger.uses.contains(.writeLock) ? .risk : .note, "stranger",
-                    "\(stranger) has the store open and does not take turns with this library: if it writes with SQLite "
-                        + "before 3.51.3 and checkpoints by itself, commits can be lost",
-                    remedy: "let it write by way of this library, or run: PRAGMA wal_autocheckpoint = 0 in it")
+                    "\(stranger) has the store open and does not use this library's writer queue: if it writes with "
+                        + "SQLite before 3.51.3 and checkpoints by itself, commits can be lost",
+                    remedy: "let it write through this library, or run PRAGMA wal_autocheckpoint = 0 in it")
             }
     }
 
     private func lockFile() -> [Finding] {
         if Files.exists(paths.lock) { return [] }
-        return [Finding(.note, "lockFileMissing", "there is no lock file; the next opening for writing makes it")]
+        return [Finding(.note, "lockFileMissing", "there is no lock file; the next opening for writing creates it")]
     }
 }

@@ -82,7 +82,7 @@ struct StrayFiles {
             return [
                 Finding(
                     .risk, "rotationBlocked", "\"\(name)\" has the name of a rotation's copy, and none can run. \(why)",
-                    remedy: "look what it is, and move it away")
+                    remedy: "find out what it is, and move it away")
             ]
         case .copy:
             return [
@@ -91,7 +91,7 @@ struct StrayFiles {
                     remedy: "open the store once for writing: cipherctl sql --write")
             ]
         case nil:
-            return [Finding(.risk, "rotationCopy", "\"\(name)\" is there and cannot be looked at", remedy: nil)]
+            return [Finding(.risk, "rotationCopy", "\"\(name)\" is there and cannot be examined", remedy: nil)]
         }
     }
 

@@ -57,7 +57,7 @@ public struct StoreExport: StoreTool {
             BackupBundle.database(meantBy: source), key.unlocked(), onNotice: run.notice)
         defer { try? store.close() }
         // Only now: a wrong key must not change anything.
-        try place.removeAbandoned(.exporting, whose: "an export left that was killed; it held readable rows")
+        try place.removeAbandoned(.exporting, whose: "a killed export had left; it contained readable rows")
         try run.check()
         let staging = try StagingDirectory(for: target, .exporting)
         defer { staging.remove() }
@@ -88,7 +88,7 @@ public struct StoreExport: StoreTool {
             throw ToolError(
                 .contentDiffers, what: "The plain copy is not the same as the store.",
                 why: "The content hash of the store is \(hash.hex), that of the copy \(copied.hex).",
-                remedy: "Nothing was made. This is a defect of this program: please report it.")
+                remedy: "Nothing was created. This is a defect of this program: please report it.")
         }
     }
 

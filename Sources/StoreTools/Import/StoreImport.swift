@@ -68,7 +68,7 @@ public struct StoreImport: StoreTool {
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
         let place = TargetPlace(path: target, run: run)
-        try place.removeAbandoned(.importing, whose: "an import left that was killed")
+        try place.removeAbandoned(.importing, whose: "a killed import had left")
         try place.requireFree()
         let plain = try PlainSource.open(source)
         defer { try? plain.close() }
@@ -187,7 +187,7 @@ struct EncryptedCopy {
             throw ToolError(
                 .contentDiffers, what: "The encrypted copy is not the same as the source.",
                 why: "The content hash of the source is \(hash.hex), that of the copy \(copied.hex).",
-                remedy: "Nothing was made. This is a defect of this program: please report it.")
+                remedy: "Nothing was created. This is a defect of this program: please report it.")
         }
     }
 }

@@ -20,7 +20,7 @@ struct TargetPlace {
         let directory = Files.directory(of: path)
         guard try Files.kind(directory) == .directory else {
             throw ToolError(
-                .noDirectory, what: "\"\(path)\" cannot be made.",
+                .noDirectory, what: "\"\(path)\" cannot be created.",
                 why: "The directory \"\(directory)\" does not exist.", remedy: "Create it, or check the path.")
         }
         if Files.exists(path) {

@@ -56,7 +56,8 @@ package enum SidecarAge: Sendable {
         case .unknown(let reason):
             Finding(
                 .note, "sidecarNotCompared",
-                "whether the sidecar is the newest one was not found out, because the store cannot be asked: \(reason)")
+                "whether the sidecar is the newest one could not be checked, because the store cannot be read: "
+                    + "\(reason)")
         }
     }
 

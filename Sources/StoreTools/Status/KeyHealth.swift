@@ -78,7 +78,7 @@ package struct KeyHealth: Sendable {
     }
 
     private static let logRemedy =
-        "find out who did it: cipherctl key log; then take the log as it is: cipherctl key log STORE --acknowledge"
+        "find out who did it: cipherctl key log; then accept the log as it is: cipherctl key log STORE --acknowledge"
 
     private static let missingLog = Finding(
         .risk, "keyLogMissing", "there is no key log, or no line in it: it was removed, or could never be written",
@@ -95,7 +95,7 @@ package struct KeyHealth: Sendable {
     package var logLine: String {
         if !logProblems.isEmpty { return "changed" }
         if isLogMissing { return "none" }
-        return logNotes.isEmpty ? "sound" : "behind the sidecar"
+        return logNotes.isEmpty ? "sound" : "older than the sidecar"
     }
 
     private func keyFindings(_ policy: KeyPolicy) -> [Finding] {
@@ -105,13 +105,14 @@ package struct KeyHealth: Sendable {
                 findings.append(
                     Finding(
                         .risk, "keyOld",
-                        "the data key is \(AgeText.text(keyAge)) old, and \(AgeText.text(bound)) is the most",
+                        "the data key is \(AgeText.text(keyAge)) old, and at most \(AgeText.text(bound)) is allowed",
                         remedy: "rotate it: cipherctl rotate"))
             } else if keyCreated == nil, policy.isKeyBoundGiven {
                 findings.append(
                     Finding(
-                        .risk, "keyAgeUnknown", "how old the data key is, neither sidecar nor key log can tell",
-                        remedy: "rotate it, which the key log notes: cipherctl rotate"))
+                        .risk, "keyAgeUnknown",
+                        "the age of the data key is known neither from the sidecar nor from the key log",
+                        remedy: "rotate it, which the key log records: cipherctl rotate"))
             }
         }
         return findings
@@ -124,12 +125,13 @@ package struct KeyHealth: Sendable {
                 findings.append(
                     Finding(
                         .risk, "backupOld",
-                        "the last verified backup is \(AgeText.text(backupAge)) old, and \(AgeText.text(bound)) is the most",
+                        "the last verified backup is \(AgeText.text(backupAge)) old, and at most "
+                            + "\(AgeText.text(bound)) is allowed",
                         remedy: "cipherctl backup"))
             } else if backupVerified == nil {
                 findings.append(
                     Finding(
-                        .risk, "backupUnknown", "the key log knows of no verified backup", remedy: "cipherctl backup"))
+                        .risk, "backupUnknown", "the key log records no verified backup", remedy: "cipherctl backup"))
             }
         }
         return findings
@@ -146,7 +148,8 @@ package struct KeyHealth: Sendable {
             return [
                 Finding(
                     .risk, "timeToCome",
-                    "\(what) has a time that is still to come, \(Date(timeIntervalSince1970: Double(time)).formatted(.iso8601)): its age cannot be told",
+                    "\(what) has a time in the future, "
+                        + "\(Date(timeIntervalSince1970: Double(time)).formatted(.iso8601)): its age is not known",
                     remedy: "set the clock of this machine; if it is right, the clock was wrong then: rotate the key")
             ]
         }

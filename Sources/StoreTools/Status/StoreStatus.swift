@@ -244,13 +244,14 @@ extension StoreStatus.Report {
     /// The notice for a store that was direct before it got keyslots, and still has that key.
     package static let formerPassphrase =
         "the former passphrase still opens the database until the data key is rotated: the store was direct before it "
-        + "got key slots"
+        + "got keyslots"
 
     /// The meaning of a sidecar in state `creating` beside the present file.
     private var interruptedCreation: String {
         switch verdict {
         case .opaque:
-            "an adoption was interrupted before it changed the file, which opens as before: `cipherctl adopt` begins it anew"
+            "an adoption was interrupted before it changed the file, which opens as before: `cipherctl adopt` starts "
+                + "it again"
         case .plaintextHeader where pages > 1:
             "an adoption was interrupted after it had converted the file; all rows are there: `cipherctl adopt`, or the next "
                 + "opening for writing, completes it"
@@ -268,10 +269,10 @@ extension StoreStatus.Report {
             }
             let uses = holders.filter { $0.process == holder.process }.flatMap(\.uses)
             if uses.contains(.turn) || uses.contains(.writeLock) {
-                return "\(holder) holds the write lock: nobody can write until it goes on or ends"
+                return "\(holder) holds the write lock: nobody can write until it resumes or ends"
             }
             if uses.contains(.readLock) {
-                return "\(holder) is reading: the write-ahead log cannot shrink until it goes on or ends"
+                return "\(holder) is reading: the WAL cannot shrink until it resumes or ends"
             }
             return nil
         }
@@ -294,7 +295,7 @@ extension StoreStatus.Report {
         case .rotating, .switching:
             // One that runs is reported by `rotate --status`, and needs no attention.
             if Self.isChangingKeys(path) != true {
-                attention.append("a rotation was cut: the next opening for writing finishes or undoes it")
+                attention.append("a rotation was interrupted: the next opening for writing completes or undoes it")
             }
         case .ready, nil: break
         }
@@ -304,12 +305,12 @@ extension StoreStatus.Report {
         case .plainSQLite: attention.append("the file is plain SQLite: it is not encrypted")
         case .empty: attention.append("the file has no bytes")
         case .opaque where sidecar?.state == .creating: break
-        case .tooShort, .opaque: attention.append("the file has not the header of a store")
+        case .tooShort, .opaque: attention.append("the file does not have the header of a store")
         }
         if missingPages > 0 {
             let count = missingPages == 1 ? "1 page is" : "\(missingPages) pages are"
             attention.append(
-                "\(count) missing from the end of the file, and not in the write-ahead log: restore the store from a backup"
+                "\(count) missing from the end of the file, and not in the WAL: restore the store from a backup"
             )
         }
         if let holders { attention += Self.attention(to: holders) }
@@ -317,8 +318,8 @@ extension StoreStatus.Report {
         if walBytes > Limits.largeWALBytes {
             let readers = logReaders.map(\.description).joined(separator: ", ")
             attention.append(
-                "the write-ahead log has \(walBytes >> 20) MiB"
-                    + (readers.isEmpty ? "" : ", and cannot shrink while these read at an old moment: \(readers)"))
+                "the WAL has \(walBytes >> 20) MiB"
+                    + (readers.isEmpty ? "" : ", and cannot shrink while these read an old snapshot: \(readers)"))
         }
     }
 }
@@ -385,7 +386,7 @@ private struct WALContent {
 
     /// What to say of a WAL that has nothing.
     static let note =
-        "the write-ahead log has bytes none of which counts: commits that were in it and not yet in the database file are "
+        "the WAL has bytes none of which counts: commits that were in it and not yet in the database file are "
         + "lost if it was damaged"
 }
 

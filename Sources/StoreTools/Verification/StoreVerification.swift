@@ -193,7 +193,7 @@ private struct VerificationRun {
         let pageBytes = choice.sidecar.settings.pageBytes
         return scan.damagedPages.lines("damaged", pageBytes: pageBytes)
             + scan.missingPages.lines("missing", pageBytes: pageBytes)
-            + scan.damagedFrames.map { "frame \($0.number) of the write-ahead log is damaged (page \($0.page))" }
+            + scan.damagedFrames.map { "frame \($0.number) of the WAL is damaged (page \($0.page))" }
     }
 
     private func checkContent(_ db: Database, _ result: inout Report) throws {

@@ -46,8 +46,8 @@ enum PassphraseStrength {
     private static let enoughBits = 64.0
 
     static let warning =
-        "the passphrase is short or has few different characters. Whoever gets a copy of the store's files can try "
-        + "passphrases on machines of their own, as many and as fast as they like; no lock stops them. Better: six random "
+        "the passphrase is short or has few different characters. Anybody who gets a copy of the store's files can try "
+        + "passphrases on their own machines, as fast as these are; no lock stops them. Better: six random "
         + "words, or 32 random bytes as a key file (cipherctl help keys). It was accepted"
 
     /// Whether there are fewer possibilities than an attacker can try.

@@ -85,7 +85,8 @@ enum KeyOptions {
         case "--key-credential": return .systemdCredential(value)
         default:
             guard let number = Int32(value), number >= 0 else {
-                throw UsageError("\(name) needs the number of a file descriptor.", hint: "As in: \(name) 3 3< key")
+                throw UsageError(
+                    "\(name) needs the number of a file descriptor.", hint: "For example: \(name) 3 3< key")
             }
             // Another one may be the program's own, from which nobody ever reads a key.
             try InheritedDescriptors.require(number)
@@ -102,7 +103,7 @@ enum KeyOptions {
         let name = "CIPHERSTORE_KEY_COMMAND_TIMEOUT"
         guard let value = environment(name), !value.isEmpty else { return Limits.keyCommandWait }
         guard let seconds = AgeText.seconds(String(decoding: value, as: UTF8.self)), seconds > 0 else {
-            throw UsageError("\(name) is no length of time.", hint: "As in: 30s, 5m")
+            throw UsageError("\(name) is not a duration.", hint: "For example: 30s, 5m")
         }
         return .seconds(seconds)
     }

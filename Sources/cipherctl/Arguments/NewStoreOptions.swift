@@ -5,13 +5,13 @@ import StorePlatform
 enum Scheme {
     /// - Parameter usual: The default.
     static func option(_ usual: String) -> OptionSyntax {
-        OptionSyntax("--scheme", value: "slots|direct", "how the key is kept; \(usual)")
+        OptionSyntax("--scheme", value: "slots|direct", "how the key is stored; \(usual)")
     }
 
     static let note =
         "Slots: a random data key that several keys can open (cipherctl key add), each of which can be changed in an "
-        + "instant. Direct: SQLCipher's own derivation, so that any SQLCipher 4 opens the file with the passphrase, and "
-        + "another passphrase means to encrypt every page anew."
+        + "instant. Direct: SQLCipher's own derivation, so that any SQLCipher 4 opens the file with the passphrase, "
+        + "and another passphrase means re-encrypting every page."
 
     /// - Returns: nil when it was not given.
     /// - Throws: ``UsageError`` for a scheme that does not exist.
@@ -41,7 +41,8 @@ enum FileMode {
         let isOctal = !text.isEmpty && text.count <= 5 && text.allSatisfy { ("0"..."7").contains($0) }
         guard isOctal, let mode = Int(text, radix: 8), Configuration.fileModes.contains(mode) else {
             throw UsageError(
-                "--mode takes none of that.", hint: "Give --mode 0600, 0640, 0644, 0660 or 0664: chmod can do the rest."
+                "--mode does not accept this "
+                    + "value.", hint: "Give --mode 0600, 0640, 0644, 0660 or 0664: chmod can do the rest."
             )
         }
         return mode

@@ -162,7 +162,7 @@ struct CommandSyntax: Sendable {
 
 extension OptionSyntax {
     static let json = OptionSyntax("--json", "print the result, and errors, as JSON")
-    static let yes = OptionSyntax("--yes", "do not ask, do it")
+    static let yes = OptionSyntax("--yes", "do it without asking")
 }
 
 /// Arguments that do not form a command.

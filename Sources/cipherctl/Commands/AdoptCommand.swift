@@ -6,8 +6,8 @@ struct AdoptCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "adopt",
-        summary: "turn an existing SQLCipher database into a store, in its place",
-        operands: [OperandSyntax("DB", "the database; nobody may have it open")],
+        summary: "convert an existing SQLCipher database to a store, in place",
+        operands: [OperandSyntax("DB", "the database; no process may have it open")],
         options: [
             OptionSyntax("--compatibility", value: "1|2|3|4", "the version of SQLCipher that made it; 4 unless given"),
             Scheme.option("direct unless given"), .json,
@@ -18,14 +18,14 @@ struct AdoptCommand: Command {
             "cipherctl adopt old.db --compatibility 3 --key-file app.key --json",
         ],
         notes: [
-            "A database of SQLCipher 4 keeps its key and all pages but the first, which is written anew: its first 32 "
-                + "bytes become readable, and the salt that was there moves to the sidecar. A database of an older version "
-                + "is copied row by row, and the original stays beside it as DB.sqlcipher3 (or 2, or 1).",
-            "With --scheme slots the store gets a key slot for its key in the end; the database keeps its key, so that the "
+            "A database of SQLCipher 4 keeps its key and all pages but the first, which is rewritten: its first 32 "
+                + "bytes become readable, and the salt that was there moves to the sidecar. A database of an older "
+                + "version is copied row by row, and the original stays beside it as DB.sqlcipher3 (or 2, or 1).",
+            "With --scheme slots the store finally gets a keyslot for its key; the database keeps its key, so that the "
                 + "former passphrase opens it with any SQLCipher until `cipherctl rotate` has run.",
-            "The content hash is compared before the store takes the file's place. A run that is cut, by a kill or a "
-                + "power cut, leaves the file as it was or the store; the same command completes it.",
-            "Programs that open the database otherwise than through CipherStore need salt and header size from now on: "
+            "The content hash is compared before the store takes the file's place. A run that is interrupted, by a "
+                + "kill or a power failure, leaves either the former file or the store; the same command completes it.",
+            "Programs that open the database without CipherStore need its salt and header size from now on: "
                 + "`cipherctl key reveal` prints them.",
         ])
 
@@ -53,7 +53,8 @@ struct AdoptCommand: Command {
         var lines = ["\(isCompletion ? "completed" : "adopted")     \(path)", "store id    \(report.storeID)"]
         if let hash = report.contentHash {
             lines += [
-                "content     \(hash.hex)", "verified    the store, read back, has the content of the file before",
+                "content     \(hash.hex)",
+                "verified    the store, read back, has the same content as the original file",
             ]
         }
         if let original = report.original {

@@ -11,7 +11,7 @@ struct BackupCommand: Command {
         name: "backup",
         summary: "copy a store in use into a folder, consistent and verified",
         operands: [
-            OperandSyntax("STORE", "the store; everybody goes on reading and writing"),
+            OperandSyntax("STORE", "the store; other processes keep reading and writing"),
             OperandSyntax("DIR", "the folder to make; nothing may be there"),
         ],
         options: [.json] + KeyOptions.all,
@@ -20,14 +20,14 @@ struct BackupCommand: Command {
             "cipherctl backup app.db \"/backup/app-$(date +%F)\" --key-credential app --json",
         ],
         notes: [
-            "The folder holds store.db, the database as it is encrypted now, with its log folded in; its sidecar; and "
-                + "manifest.json with their hashes. Every page is authenticated while it is copied, and the copy is read "
-                + "back and opened before the folder gets its name. An interrupted backup leaves nothing.",
-            "A rotation of the store that was interrupted is settled first, as by every opening for writing: undone, or "
-                + "completed where its switch has begun. The command says which before it does so, and what was done; "
+            "The folder holds store.db, the database as it is encrypted now, with its WAL merged in; its sidecar; and "
+                + "manifest.json with their hashes. Every page is authenticated while it is copied, and the copy is "
+                + "read back and opened before the folder gets its name. An interrupted backup leaves nothing.",
+            "A backup opens the store for writing, so it settles an interrupted rotation first: it undoes the "
+                + "rotation, or completes it if its switch has begun. The command reports this before and after; "
                 + "`cipherctl rotate STORE --status` shows it beforehand and changes nothing.",
             "A backup keeps the data key and the salt of its time, and opens with the keys of its time: a passphrase "
-                + "that was changed or removed since still opens it. To end that, remove the backup.",
+                + "that was changed or removed since still opens it. To prevent that, remove the backup.",
         ])
 
     private let storePath: String
@@ -78,7 +78,7 @@ struct BackupCommand: Command {
 struct BackupVerifyCommand: Command {
     static let syntax = CommandSyntax(
         name: "backup verify",
-        summary: "verify a backup where it lies, without restoring it",
+        summary: "verify a backup in place, without restoring it",
         operands: [OperandSyntax("DIR", "the folder of the backup; it is only read")],
         options: [.json] + KeyOptions.all,
         examples: [
@@ -86,9 +86,9 @@ struct BackupVerifyCommand: Command {
             "cipherctl backup verify /mnt/readonly/app-2026-11-21 --key-file app.key --json",
         ],
         notes: [
-            "Verified are the key, the authentication codes of manifest and sidecar, the hash of each file, and every page; "
-                + "then SQLite opens the database read-only and reads its schema. Nothing is locked, made or changed, so the "
-                + "backup may lie on a read-only medium, and the right to read is enough.",
+            "It verifies the key, the authentication codes of manifest and sidecar, the hash of each file, and every "
+                + "page; then SQLite opens the database read-only and reads its schema. Nothing is locked, created or "
+                + "changed, so the backup may be on a read-only medium, and read permission is enough.",
             "The key is one that opened the store when the backup was made. `cipherctl verify DIR` runs integrity_check and "
                 + "foreign_key_check as well, and `cipherctl sql DIR` reads rows.",
             "A store whose name is \"verify\" is backed up as `cipherctl backup ./verify DIR`.",
@@ -131,7 +131,7 @@ struct RestoreCommand: Command {
         ],
         options: [
             OptionSyntax(
-                "--replace", "put the backup in the place of the store that is there; nobody may have it open"),
+                "--replace", "replace the store that is there; no process may have it open"),
             .yes, .json,
         ] + KeyOptions.all,
         examples: [
@@ -196,18 +196,19 @@ struct RestoreCommand: Command {
             if before != nil, !(error is SystemError) {
                 throw CommandFailure(
                     report.exitCode, report.name, what: report.message,
-                    why: "An earlier restoration of \"\(storePath)\" was interrupted: those files of the former store "
-                        + "that are not in their place are in \"\(kept)\".",
-                    hint: report.hint ?? "Run the restoration again: it goes on from there.")
+                    why: "An earlier restoration of \"\(storePath)\" was interrupted: the files of the former store "
+                        + "that are not in their places are in \"\(kept)\".",
+                    hint: report.hint ?? "Run the restoration again: it resumes.")
             }
             throw CommandFailure(
                 report.exitCode, "restorationInterrupted",
                 what:
-                    "The restoration of \"\(storePath)\" was interrupted, and nobody can open the store until it is run again.",
-                why: "\(report.sentence) No file is lost: those of the former store that are not in their place are in "
-                    + "\"\(kept)\".",
-                hint: "Free space or mend the disk, then run the same command again: it goes on from there. To go back "
-                    + "instead, move the files of that folder to their former place.")
+                    "The restoration of \"\(storePath)\" was interrupted, and the store cannot be opened until it is "
+                    + "run again.",
+                why: "\(report.sentence) No file is lost: those of the former store that are not in their places are "
+                    + "in \"\(kept)\".",
+                hint: "Free space or repair the disk, then run the same command again: it resumes. To return to the "
+                    + "former store instead, move the files of that folder back to their former places.")
         }
     }
 

@@ -13,7 +13,7 @@ struct CreateCommand: Command {
     static let syntax = CommandSyntax(
         name: "create",
         summary: "make a new, empty store",
-        operands: [OperandSyntax("STORE", "the file to make; its sidecar comes to stand beside it")],
+        operands: [OperandSyntax("STORE", "the file to create; its sidecar is placed beside it")],
         options: [
             Scheme.option("slots unless given"), FileMode.option, .json,
         ] + KeyOptions.all,
@@ -27,7 +27,8 @@ struct CreateCommand: Command {
         notes: [
             Scheme.note,
             FileMode.note,
-            "A creation that was cut short, by a kill or a power cut, is completed by the same command with the same key.",
+            "A creation that was interrupted, by a kill or a power failure, is completed by the same command with the "
+                + "same key.",
         ])
 
     private let path: String
@@ -102,7 +103,7 @@ struct CreateCommand: Command {
         case .unfinished:
             "a part of \"\(path)\" is there, without any rows: the same command with the same key completes it"
         case .foreign where isTakenUp:
-            "\"\(path)\" was left as it is: a creation is completed with the key with which it was begun"
+            "\"\(path)\" was left as it is: a creation must be completed with the key with which it was started"
         case .foreign:
             "\"\(path)\" was left as it is: what is there was not written by this command, or not with this key"
         case .unreadable:
@@ -115,7 +116,7 @@ struct CreateCommand: Command {
     private func checkTarget() throws -> Bool {
         guard !MemoryPath.names(path) else {
             throw UsageError(
-                "\"\(path)\" names no file, and a store is one.",
+                "\"\(path)\" does not name a file, and a store is a file.",
                 hint: "Give the name of a file.")
         }
         let paths = StorePaths(path)
@@ -137,8 +138,8 @@ struct CreateCommand: Command {
         throw Self.exists(
             path, "A store was here: its sidecar exists, and its database file is gone.",
             hint:
-                "Put the file back or restore the store from a backup, or give it up with `cipherctl destroy`; nothing was "
-                + "changed.")
+                "Put the file back or restore the store from a backup, or remove the rest with `cipherctl destroy`; "
+                + "nothing was changed.")
     }
 
     private static func exists(

@@ -8,15 +8,17 @@ struct DestroyCommand: Command {
     static let syntax = CommandSyntax(
         name: "destroy",
         summary: "remove a store with every file that belongs to it",
-        operands: [OperandSyntax("STORE", "the store; nobody may have it open")],
+        operands: [OperandSyntax("STORE", "the store; no process may have it open")],
         options: [.yes, .json],
         examples: ["cipherctl destroy app.db", "cipherctl destroy app.db --yes --json"],
         notes: [
-            "Removes the database, its write-ahead log, both copies of the sidecar, what interrupted work left, the lock file "
-                + "and, last, the key log. No key is needed, only the right to write the directory. Backups are not touched.",
+            "Removes the database, its WAL, both copies of the sidecar, what interrupted work left, the lock file "
+                + "and, last, the key log. No key is needed, only the right to write the directory. Backups are not "
+                + "touched.",
             "Nothing is removed while a process has the store open, or where the file is not known to be a store. A "
-                + "destruction that was interrupted is completed by the same command; until then nobody opens the store. If "
-                + "another database was put there meanwhile, it is refused until STORE-destroying is moved away.",
+                + "destruction that was interrupted is completed by the same command; until then nobody opens the "
+                + "store. If another database was put there meanwhile, the command refuses to run until "
+                + "STORE-destroying is moved away.",
             "Files are removed, not overwritten: what a disk, a snapshot or a backup keeps opens with the keys of its time.",
         ])
 

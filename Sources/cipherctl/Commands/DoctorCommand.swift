@@ -6,9 +6,9 @@ struct DoctorCommand: Command {
     static let syntax = CommandSyntax(
         name: "doctor",
         summary:
-            "tell what is wrong or risky about a store, and what to do; exit code 2 when something needs attention",
+            "report what is wrong or risky about a store, and what to do; exit code 2 when something needs attention",
         operands: [OperandSyntax("STORE", "the store; it may be in use, and is not opened")],
-        options: [OptionSyntax("--no-key", "look at what needs no key; nothing is authenticated then"), .json]
+        options: [OptionSyntax("--no-key", "check only what needs no key; nothing is authenticated then"), .json]
             + KeyPolicy.options + KeyOptions.all,
         examples: [
             "cipherctl doctor app.db --key-file app.key",
@@ -16,11 +16,13 @@ struct DoctorCommand: Command {
             "cipherctl doctor app.db --no-key --max-key-age 365d --max-backup-age 30d",
         ],
         notes: [
-            "Looked at are the library with its published bugs, the filesystem, permissions of the store's files and of the "
-                + "key file, both copies of the sidecar, with a key also whether they are the newest, header, state, the "
-                + "write-ahead log, and files that were left behind. Nothing is changed. `cipherctl verify` looks at every page.",
-            "Findings are problems, risks and notes; notes alone give exit code 0. Bugs of the library are told by its "
-                + "version, and distributions mend versions without raising them: so they are notes.",
+            "It checks the library with its published bugs, the filesystem, permissions of the store's files and of "
+                + "the key file, both copies of the sidecar, with a key also whether they are the newest, header, "
+                + "state, the WAL, and files that interrupted work left. Nothing is changed. `cipherctl verify` checks "
+                + "every page.",
+            "Findings are problems, risks and notes; notes alone give exit code 0. Bugs of the library are derived "
+                + "from its version number. Distributions fix bugs without raising the number, so these findings are "
+                + "notes.",
         ])
 
     private let path: String

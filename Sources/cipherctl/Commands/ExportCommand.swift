@@ -9,10 +9,11 @@ struct ExportCommand: Command {
         summary: "write a store's content into a plain SQLite database, readable without any key",
         operands: [
             OperandSyntax("STORE", "the store; it may be in use"),
-            OperandSyntax("PLAIN", "the plain database to make; nothing may stand there yet"),
+            OperandSyntax("PLAIN", "the plain database to create; nothing may exist there yet"),
         ],
         options: [
-            OptionSyntax("--insecure-plaintext", "confirm that everything may be read by whoever reads the file"),
+            OptionSyntax(
+                "--insecure-plaintext", "confirm that everybody who can read the file may read everything in it"),
             .json,
         ] + KeyOptions.all,
         examples: [
@@ -20,9 +21,10 @@ struct ExportCommand: Command {
             "cipherctl export app.db plain.db --insecure-plaintext --key-file app.key --json",
         ],
         notes: [
-            "Everything comes along, as with import: the content hash is the same. The file's mode is 0600, and it appears "
-                + "as a whole or not at all.",
-            "Deleting it later does not erase a medium: export to a filesystem in memory, or to an encrypted one.",
+            "Everything is copied, as with import: the content hash is the same. The file's mode is 0600, and it "
+                + "appears as a whole or not at all.",
+            "Deleting it later does not erase it from the medium: export to a filesystem in memory, or to an encrypted "
+                + "one.",
         ])
 
     private let storePath: String

@@ -15,7 +15,8 @@ enum Help {
         Commands:
         \(list(Catalogue.all))
 
-        cipherctl help COMMAND explains one; cipherctl help keys and cipherctl help exit-codes what is common to all.
+        cipherctl help COMMAND explains one; cipherctl help keys and cipherctl help exit-codes explain what is common
+        to all.
 
         """
     }
@@ -59,16 +60,16 @@ enum Help {
         return """
             keys: where the key of a store comes from
 
-            Give exactly one. Without any, a terminal is asked, and what is typed is not shown. A printed recovery key is
-            given like a passphrase.
+            Give exactly one. Without any, the command asks at the terminal and does not show what is typed. A printed
+            recovery key is given like a passphrase.
             \(rows.joined(separator: "\n"))
 
             New keys come from the same options with --new- in front: --new-key-file F, --new-raw-key-file F, ...
             No key is ever taken from the command line itself, where every user of the machine can read it.
             A key command that takes longer than 30 seconds is killed, with what it has started; the environment variable
-            CIPHERSTORE_KEY_COMMAND_TIMEOUT gives it another time, as 5m.
+            CIPHERSTORE_KEY_COMMAND_TIMEOUT sets another limit, for example 5m.
 
-            What answers what:
+            What to do in which case:
 
             \(answers.map { "  \($0.question)\n    \($0.answer)" }.joined(separator: "\n"))
 
@@ -92,7 +93,7 @@ enum Help {
             "cipherctl rotate: a new data key and salt; no slot changes"
         ),
         (
-            "A backup, or a copy of the files, is in wrong hands:",
+            "A backup, or a copy of the files, is in the wrong hands:",
             "if its key may be known too, rotate --compromised; the copy itself stays readable with the keys of its time"
         ),
         (
@@ -100,8 +101,8 @@ enum Help {
             "cipherctl rotate --new-key-file F: a direct store has one key only"
         ),
         (
-            "A store is refused with sidecarRolledBack: a former sidecar was put back:",
-            "restore the newest sidecar from a backup; where there is none: cipherctl key accept"
+            "A store is refused with sidecarRolledBack: an older sidecar was put back:",
+            "restore the newest sidecar from a backup; if there is none: cipherctl key accept"
         ),
     ]
 

@@ -8,8 +8,8 @@ struct ImportCommand: Command {
         name: "import",
         summary: "encrypt a plain SQLite database into a new store",
         operands: [
-            OperandSyntax("PLAIN", "the plain database; it is only read, with its write-ahead log"),
-            OperandSyntax("STORE", "the store to make; nothing may stand there yet"),
+            OperandSyntax("PLAIN", "the plain database; it is only read, with its WAL"),
+            OperandSyntax("STORE", "the store to create; nothing may exist there yet"),
         ],
         options: [
             Scheme.option("slots unless given"), FileMode.option, .json,
@@ -20,11 +20,12 @@ struct ImportCommand: Command {
             "cipherctl import plain.db app.db --key-command 'vault read -field=key secret/app' --json",
         ],
         notes: [
-            "Everything comes along: rows with their row ids, schema, indexes, views, triggers, full-text tables, "
-                + "sqlite_sequence, user_version, application_id, encoding and auto_vacuum. Pages have at least 4096 bytes.",
-            "The store appears as a whole or not at all: it is made in a directory of its own beside STORE, read back and "
-                + "compared by content hash first. The plain database stays: delete it yourself when you no longer need "
-                + "it, and know that deleting does not erase a medium.",
+            "Everything is copied: rows with their row ids, schema, indexes, views, triggers, full-text tables, "
+                + "sqlite_sequence, user_version, application_id, encoding and auto_vacuum. Pages have at least 4096 "
+                + "bytes.",
+            "The store appears as a whole or not at all: it is made in a directory of its own beside STORE, read back "
+                + "and compared by content hash first. The plain database stays: delete it yourself when you no longer "
+                + "need it, and note that deleting does not erase it from the medium.",
             FileMode.note,
         ])
 

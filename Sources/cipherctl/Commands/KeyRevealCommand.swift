@@ -21,8 +21,8 @@ struct KeyRevealCommand: Command {
             "(umask 077; cipherctl key reveal app.db --key-file app.key --json | jq -r .key | xxd -r -p > data.key)",
         ],
         notes: [
-            "Whoever has this key reads and writes the store without the passphrase, and goes on doing so after the "
-                + "passphrase was changed: until cipherctl rotate.",
+            "Anybody who has this key can read and write the store without the passphrase, also after the passphrase "
+                + "was changed, until `cipherctl rotate` has run.",
             "A stock program may write to a store that others have open. It should leave checkpoints to them, as the "
                 + "printed PRAGMA wal_autocheckpoint = 0 says: SQLite before 3.51.3 can lose commits otherwise.",
         ])

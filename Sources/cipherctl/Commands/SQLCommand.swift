@@ -51,7 +51,9 @@ struct SQLCommand: Command {
         let hint = "Use --mode table, csv or json."
         guard let name = arguments.value("--mode") else { return arguments.has("--json") ? .json : .table }
         guard let mode = ResultMode(rawValue: name) else { throw UsageError("There is no such mode.", hint: hint) }
-        if arguments.has("--json") && mode != .json { throw UsageError("--json and --mode contradict.", hint: hint) }
+        if arguments.has("--json") && mode != .json {
+            throw UsageError("--json and --mode contradict each other.", hint: hint)
+        }
         return mode
     }
 

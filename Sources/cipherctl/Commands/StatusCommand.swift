@@ -9,8 +9,8 @@ struct StatusCommand: Command {
         summary: "show the state of a store; exit code 2 when something needs attention",
         operands: [OperandSyntax("STORE", "the store; it may be in use, and is not opened")],
         options: [
-            OptionSyntax("--no-key", "show what needs no key; nothing is authenticated then"),
-            OptionSyntax("--openmetrics", "print figures for a monitoring system, in the OpenMetrics form"), .json,
+            OptionSyntax("--no-key", "show only what needs no key; nothing is authenticated then"),
+            OptionSyntax("--openmetrics", "print figures for a monitoring system, in the OpenMetrics format"), .json,
         ] + KeyPolicy.options + KeyOptions.all,
         examples: [
             "cipherctl status app.db --key-file app.key",
@@ -19,9 +19,10 @@ struct StatusCommand: Command {
             "cipherctl status app.db --no-key --max-key-age 365d --max-backup-age 30d",
         ],
         notes: [
-            "Ages are those that sidecar and key log tell. With a bound that was asked for, an age that is not known needs "
+            "Ages come from the sidecar and the key log. If a bound is given, an unknown age needs "
                 + "attention too.",
-            "Nothing is changed: a missing copy of the sidecar is named, and mended by the next opening for writing.",
+            "Nothing is changed: a missing copy of the sidecar is reported, and the next opening for writing repairs "
+                + "it.",
         ])
 
     private let path: String
@@ -123,14 +124,14 @@ struct StatusCommand: Command {
         let use = found.isInUse.map { $0 ? "yes" : "no" } ?? "not known"
         lines += [
             "file         \(found.fileBytes) bytes, \(found.pages) pages",
-            "log          \(found.walBytes) bytes, \(found.walFrames) committed frames"
+            "WAL          \(found.walBytes) bytes, \(found.walFrames) committed frames"
                 + (found.copiedFrames.map { ", \($0) of them in the file" } ?? ""),
             "sidecar      " + found.copies.map { "\($0.copy.rawValue) \($0.state)" }.joined(separator: ", "),
             "in use       \(use)",
         ]
         if !found.logReaders.isEmpty {
             let readers = found.logReaders.map(\.description).joined(separator: ", ")
-            lines.append("log kept by  \(readers): reading at an old moment, so the log cannot shrink")
+            lines.append("WAL kept by  \(readers): reading an old snapshot, so the WAL cannot shrink")
         }
         lines += found.holders.map(HolderReport.lines) ?? []
         lines += [
@@ -151,7 +152,7 @@ extension KeyHealth {
     var lines: [String] {
         guard sidecar != nil else { return [] }
         let key = keyAge.map { "\(AgeText.text($0)) old" } ?? "age not known"
-        let unknown = backupVerified == nil ? "none known" : "at a time still to come"
+        let unknown = backupVerified == nil ? "none known" : "at a time in the future"
         let backup = backupAge.map { "\(AgeText.text($0)) ago" } ?? unknown
         return ["data key     \(key)", "backup       last verified: \(backup)", "key log      \(logLine)"]
     }

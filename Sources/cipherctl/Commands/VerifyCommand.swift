@@ -14,12 +14,12 @@ struct VerifyCommand: Command {
             "cipherctl verify app.db --key-file app.key --json",
         ],
         notes: [
-            "Checked are the authentication code of each page of the file and of each committed frame of the write-ahead "
-                + "log, header, length, integrity_check and foreign_key_check. Anything wrong is named, and the exit code "
-                + "is 65. The log cannot grow shorter meanwhile, since one read transaction spans it all.",
-            "A backup is read where it lies, without a lock and without a file beside it; its manifest is verified by "
+            "It checks the authentication code of each page of the file and of each committed frame of the WAL, "
+                + "header, length, integrity_check and foreign_key_check. It reports every damage, and the exit code "
+                + "is then 65. The WAL cannot shrink meanwhile, because one read transaction spans the whole check.",
+            "A backup is read in place, without a lock and without a file beside it; its manifest is verified by "
                 + "`cipherctl backup verify`.",
-            "No check can tell an older version of the whole file set from the present one.",
+            "No check can distinguish an older version of all files together from the present one.",
         ])
 
     private let path: String
@@ -38,7 +38,7 @@ struct VerifyCommand: Command {
             progress: progress.show, onNotice: { Console(isJSON: false).note($0) })
         progress.end()
         for line in report.supersededPages.lines("damaged in the file", pageBytes: report.pageBytes) {
-            console.note("\(line), but the write-ahead log holds a sound image")
+            console.note("\(line), but the WAL contains an intact image")
         }
         for note in report.unchecked { console.note(note) }
         try console.report(json: json(report), lines: lines(report))
@@ -85,7 +85,7 @@ struct VerifyCommand: Command {
         return [
             "pages         \(report.pagesChecked) checked, \(report.damagedPages.count) damaged, "
                 + "\(report.missingPages.count) missing",
-            "log frames    \(report.framesChecked) checked, \(report.damagedFrames.count) damaged",
+            "WAL frames    \(report.framesChecked) checked, \(report.damagedFrames.count) damaged",
             "speed         \(megabytes), \(Int(megabytesPerSecond(report))) MB/s",
             "integrity     \(integrity ?? "not checked")", "foreign keys  \(violations ?? "not checked")",
         ] + report.problems.map { "problem       \($0)" } + [

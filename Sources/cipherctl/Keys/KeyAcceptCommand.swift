@@ -6,7 +6,7 @@ struct KeyAcceptCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key accept",
-        summary: "accept a former sidecar that was put back, which opening refuses",
+        summary: "accept an older sidecar that was put back and that opening refuses",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [.yes, .json] + KeyOptions.all,
         examples: ["cipherctl key accept app.db --key-file app.key --yes"],

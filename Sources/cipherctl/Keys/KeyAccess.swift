@@ -57,7 +57,7 @@ struct KeyAccess {
     func requireSlots() throws {
         guard sidecar.slotted == nil else { return }
         throw CommandFailure(
-            .usage, "noSlots", what: "\"\(path)\" has no key slots.",
+            .usage, "noSlots", what: "\"\(path)\" has no keyslots.",
             why: "It is a direct store: its data key is its one key, or comes from its one passphrase.",
             hint: "Give it slots with `cipherctl key convert --to slots`, or another key with `cipherctl rotate`.")
     }
@@ -132,7 +132,7 @@ struct KeyAccess {
     static func slot(_ arguments: ParsedArguments) throws(UsageError) -> UInt64? {
         guard let text = arguments.value("--slot") else { return nil }
         guard let number = UInt64(text), number > 0 else {
-            throw UsageError("--slot needs the number of a key slot.", hint: "See: cipherctl key list STORE")
+            throw UsageError("--slot needs the number of a keyslot.", hint: "See: cipherctl key list STORE")
         }
         return number
     }

@@ -7,7 +7,7 @@ struct KeyConvertCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key convert",
-        summary: "give a direct store key slots, or take them away",
+        summary: "give a direct store keyslots, or remove them",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [
             OptionSyntax("--to", value: "slots|direct", "how the data key is to be kept"), .label, .kdf, .yes, .json,
@@ -18,12 +18,13 @@ struct KeyConvertCommand: Command {
             "cipherctl key convert app.db --to direct --key-file app.key --new-raw-key-file data.key --yes",
         ],
         notes: [
-            "No page is encrypted anew: the data key stays. To slots: the key that is given, or the one from the "
-                + "options with --new-, opens the first slot. Until the data key is rotated the former key still opens the "
-                + "database with any SQLCipher: cipherctl rotate ends that.",
-            "To direct: the one key from then on is the data key itself (the 32 bytes that `key reveal` shows as hexadecimal "
-                + "digits, in a file given as --new-raw-key-file), or the passphrase from which it was once derived, "
-                + "while it was not rotated. It is proved before the slots go. All slots are lost, recovery keys too.",
+            "No page is re-encrypted: the data key stays. To slots: the key that is given, or the one from the "
+                + "options with --new-, opens the first slot. Until the data key is rotated the former key still opens "
+                + "the database with any SQLCipher: cipherctl rotate ends that.",
+            "To direct: the one key from then on is the data key itself (the 32 bytes that `key reveal` shows as "
+                + "hexadecimal digits, in a file given as --new-raw-key-file), or the passphrase from which it was "
+                + "once derived, if it was not rotated since. It is verified before the keyslots are removed. All "
+                + "slots are lost, recovery keys too.",
         ])
 
     private let path: String
@@ -59,7 +60,7 @@ struct KeyConvertCommand: Command {
                 "slots": .optional(sidecar) { .array($0.slots.map(SlotReport.json)) },
             ]),
             lines: toSlots
-                ? ["\(path) has key slots now"] + SlotReport.lines(sidecar?.slots ?? [], openedBy: nil) + [
+                ? ["\(path) has keyslots now"] + SlotReport.lines(sidecar?.slots ?? [], openedBy: nil) + [
                     "until the data key is rotated, the former key opens the database with any SQLCipher: cipherctl rotate"
                 ] : ["\(path) is a direct store now: the data key is its one key"])
         return .ok
@@ -69,8 +70,8 @@ struct KeyConvertCommand: Command {
         guard (access.sidecar.slotted != nil) == toSlots else { return }
         throw CommandFailure(
             .usage, "sameScheme", what: "\"\(path)\" was not changed.",
-            why: toSlots ? "It has key slots already." : "It is a direct store already.",
-            hint: toSlots ? "Add a key with: cipherctl key add" : "Nothing is to be done.")
+            why: toSlots ? "It has keyslots already." : "It is a direct store already.",
+            hint: toSlots ? "Add a key with: cipherctl key add" : "Nothing needs to be done.")
     }
 
     private func giveSlots(
@@ -85,7 +86,7 @@ struct KeyConvertCommand: Command {
     private func takeSlots(_ access: KeyAccess, _ console: Console) throws -> KeyAdministration {
         let new = try UnlockedKey(KeyOptions.newSource(arguments), console)
         try Confirmation.require(
-            "All \(access.sidecar.slots.count) key slots of \"\(path)\" are removed; only the data key opens it then.",
+            "All \(access.sidecar.slots.count) keyslots of \"\(path)\" are removed; only the data key opens it then.",
             arguments)
         return try access.change { administration in
             try administration.convertToDirect(provedBy: new.secret)

@@ -7,7 +7,7 @@ import StoreTools
 struct KeyListCommand: Command {
     static let syntax = CommandSyntax(
         name: "key list",
-        summary: "show the key slots of a store",
+        summary: "show the keyslots of a store",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [.json] + KeyOptions.all,
         examples: [
@@ -15,8 +15,8 @@ struct KeyListCommand: Command {
             "cipherctl key list app.db --key-file app.key",
         ],
         notes: [
-            "No key is needed: without one nothing is authenticated, and the answer says so. With a key the slot that it "
-                + "opens is marked, and a sidecar that was put back to a former one is told (exit code 2)."
+            "No key is needed: without one nothing is authenticated, and the output says so. With a key the keyslot "
+                + "that it opens is marked, and a sidecar that was replaced by an older one is reported (exit code 2)."
         ])
 
     private let path: String
@@ -80,7 +80,7 @@ struct KeyListCommand: Command {
 struct KeyTestCommand: Command {
     static let syntax = CommandSyntax(
         name: "key test",
-        summary: "tell which slot a key opens; exit code 77 when none",
+        summary: "report which keyslot a key opens; exit code 77 if none",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [.json] + KeyOptions.all,
         examples: [

@@ -11,7 +11,7 @@ struct KeyLogCommand: Command {
         summary: "show what happened to the keys of a store, and check the log; exit code 65 when it was changed",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [
-            OptionSyntax("--acknowledge", "take the log as it is: what is wrong with it was looked into"), .json,
+            OptionSyntax("--acknowledge", "accept the log as it is: its problems were investigated"), .json,
         ],
         examples: [
             "cipherctl key log app.db", "cipherctl key log app.db --json", "cipherctl key log app.db --acknowledge",
@@ -19,9 +19,9 @@ struct KeyLogCommand: Command {
         notes: [
             "--acknowledge appends a line that says so, with the digests of what is there. From then on status and doctor no "
                 + "longer report it, nor that the log was removed, unless it is changed again.",
-            "No key is needed. Each line carries the hash of the one before, so that a line which was changed, removed or "
-                + "moved is named. Lines missing at the end are not noticed, but that the sidecar is at a later epoch than the "
-                + "log is told. Whoever may write the file could make it anew: keep the last hash elsewhere where that "
+            "No key is needed. Each line carries the hash of the one before, so that a line which was changed, removed "
+                + "or moved is named. Lines missing at the end are not noticed, unless the sidecar is at a later epoch "
+                + "than the log. Anybody who may write the file could rewrite it: keep the last hash elsewhere if that "
                 + "matters.",
         ])
 

@@ -34,7 +34,7 @@ extension KeyPolicy {
     private static func bound(_ given: (text: String, name: String)) throws(UsageError) -> UInt64? {
         if given.text == "none" { return nil }
         guard let seconds = AgeText.seconds(given.text) else {
-            throw UsageError("\(given.name) is no length of time.", hint: "As in: 365d, 12h, 4w, none")
+            throw UsageError("\(given.name) is not a duration.", hint: "For example: 365d, 12h, 4w, none")
         }
         return seconds
     }

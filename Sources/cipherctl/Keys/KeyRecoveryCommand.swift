@@ -14,7 +14,7 @@ struct KeyRecoveryCommand: Command {
         options: [
             .label, SecretOutput.option,
             OptionSyntax(
-                "--yes", "do not ask for a line of it to be typed back; print it to a file that others may read"),
+                "--yes", "do not ask for a line to be typed back; also write to a file that others may read"),
             .json,
         ] + KeyOptions.all,
         examples: [
@@ -23,9 +23,10 @@ struct KeyRecoveryCommand: Command {
             "cipherctl key recovery app.db --key-file app.key --output recovery.txt",
         ],
         notes: [
-            "256 random bits in four lines of 16 characters, each with a check of its own. Write them down or print them, "
-                + "and keep them away from the store: whoever has them opens it, and nobody can show them again.",
-            "On a terminal one line has to be typed back before the key is good for anything. Use it as a passphrase: type it "
+            "256 random bits in four lines of 16 characters, each with a check of its own. Write them down or print "
+                + "them, and keep them away from the store: anybody who has them can open it, and they cannot be shown "
+                + "again.",
+            "On a terminal one line must be typed back before the key becomes valid. Use it as a passphrase: type it "
                 + "at the prompt, or give a file of it with --key-file.",
         ])
 
@@ -132,7 +133,7 @@ struct RecoverySheet {
             Console.talk("That is not line \(index + 1).\n")
         }
         throw CommandFailure(
-            .failed, "declined", what: "No recovery key was made.", why: "The line was not typed as it was shown.",
+            .failed, "declined", what: "No recovery key was created.", why: "The line was not typed as it was shown.",
             hint: "What was shown opens nothing. Run the command again.")
     }
 

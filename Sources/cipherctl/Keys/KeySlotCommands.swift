@@ -17,7 +17,7 @@ struct KeyAddCommand: Command {
             "The store is opened with one of its keys; the new one comes from the options that begin with --new-, or is "
                 + "asked for twice at the terminal. A raw key file of 32 random bytes makes a key-file slot: "
                 + "head -c 32 /dev/urandom > server.key. A store has at most 32 slots.",
-            "The new slot is proved by opening before it is written.",
+            "The new keyslot is opened as a test before it is written.",
         ])
 
     private let path: String
@@ -47,7 +47,7 @@ struct KeyChangeCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key change",
-        summary: "give a key slot another passphrase or key",
+        summary: "give a keyslot another passphrase or key",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [
             OptionSyntax("--slot", value: "N", "the slot to change; without it the one that the given key opens"),
@@ -59,9 +59,9 @@ struct KeyChangeCommand: Command {
             "cipherctl key change app.db --slot 2 --key-file admin.key --new-raw-key-file server2.key",
         ],
         notes: [
-            "No page is encrypted anew, however large the store is. When the command returns, the former secret opens "
+            "No page is re-encrypted, however large the store is. When the command returns, the former secret opens "
                 + "neither copy of the sidecar. The slot keeps its number, and its label unless --label gives another.",
-            "A secret that others may know is not made harmless by this: whoever opened its slot may know the master key, "
+            "This is not enough if others may know the secret: a person who opened its slot may know the master key, "
                 + "and copies of sidecar and store that were taken before still open with it. Afterwards run: "
                 + "cipherctl rotate STORE --compromised",
         ])
@@ -89,7 +89,7 @@ struct KeyChangeCommand: Command {
         try console.report(
             json: .object(["store": .string(path), "changed": SlotReport.json(slot)]),
             lines: [
-                "changed \(SlotReport.name(slot)): its former secret opens nothing beside the store",
+                "changed \(SlotReport.name(slot)): its former secret opens neither copy of the sidecar",
                 "if others may know that secret: cipherctl rotate --compromised (cipherctl help keys)",
             ])
         return .ok
@@ -108,14 +108,14 @@ struct KeyLabelCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key label",
-        summary: "call a key slot something else",
+        summary: "give a keyslot another label",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [.slot, .label, .json] + KeyOptions.all,
         examples: [
             "cipherctl key label app.db --slot 2 --label \"backup server\" --key-file app.key",
             "cipherctl key label app.db --slot 2 --label= --key-file app.key",
         ],
-        notes: ["Everybody who can read the sidecar can read its labels. An empty label takes the present one away."])
+        notes: ["Everybody who can read the sidecar can read its labels. An empty label removes the present one."])
 
     private let path: String
     private let slot: UInt64
@@ -148,15 +148,16 @@ struct KeyRemoveCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "key remove",
-        summary: "remove a key slot, so that its secret opens the store no longer",
+        summary: "remove a keyslot, so that its secret opens the store no longer",
         operands: [OperandSyntax("STORE", "the store; it may be in use")],
         options: [.slot, .yes, .json] + KeyOptions.all,
         examples: ["cipherctl key remove app.db --slot 2 --key-file app.key --yes"],
         notes: [
             "The slot is gone from both copies of the sidecar, and from what crashes left of them, before the command "
                 + "returns. The last slot that could open the store is not removed.",
-            "This does not answer a secret that others know: whoever opened its slot may know the master key, and copies of "
-                + "sidecar and store that were taken before still open with it. Run: cipherctl rotate STORE --compromised",
+            "This is not enough if others know the secret: a person who opened its slot may know the master key, and "
+                + "copies of sidecar and store that were taken before still open with it. Run: cipherctl rotate STORE "
+                + "--compromised",
         ])
 
     private let path: String
@@ -174,7 +175,7 @@ struct KeyRemoveCommand: Command {
         try access.requireSlots()
         guard let found = try access.sidecar.slotted?.table.find(slot) else { return .failed }
         let isOwn = access.openedBy?.id == slot
-        if isOwn { console.warn("this is the slot of the key that you gave: afterwards it takes another key") }
+        if isOwn { console.warn("this is the keyslot of the given key: afterwards another key is needed") }
         try Confirmation.require("\(SlotReport.name(found).capitalizedFirst) of \"\(path)\" is removed.", arguments)
         try access.change { try $0.remove(slot) }
         try console.report(

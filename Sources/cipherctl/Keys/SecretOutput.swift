@@ -85,7 +85,7 @@ struct SecretOutput {
 
     private static func taken(_ path: String) -> CommandFailure {
         CommandFailure(
-            .usage, "exists", what: "\"\(path)\" is there already.", why: "A key is never written over anything.",
+            .usage, "exists", what: "\"\(path)\" is there already.", why: "A key never overwrites anything.",
             hint: "Name a file that does not exist yet.")
     }
 }

@@ -3,13 +3,13 @@ enum ManualPage {
     static var roff: String {
         var lines = [
             ".\\\" Made by: cipherctl man", ".TH CIPHERCTL 1 \"\" \"cipherctl \(Program.version)\" \"User Commands\"",
-            ".SH NAME", "cipherctl \\- make, check and look after encrypted SQLite stores",
+            ".SH NAME", "cipherctl \\- create, check and maintain encrypted SQLite stores",
             ".SH SYNOPSIS", ".B cipherctl", ".I COMMAND", "[\\fIarguments\\fR] [\\fIoptions\\fR]",
             ".SH DESCRIPTION",
             text(
-                "Stores are encrypted SQLite databases that many processes share. Results go to standard output, everything "
-                    + "else to standard error. Options may stand anywhere, as --name value or --name=value; behind -- "
-                    + "everything is an operand."),
+                "Stores are encrypted SQLite databases that many processes share. Results go to standard output, "
+                    + "everything else to standard error. Options may stand anywhere, as --name value or --name=value; "
+                    + "after -- everything is an operand."),
             ".SH COMMANDS",
         ]
         lines += Catalogue.all.flatMap { command($0.syntax) }
@@ -36,8 +36,8 @@ enum ManualPage {
 
     private static var keys: [String] {
         let intro =
-            "Exactly one of these says where the key comes from. Without any, a terminal is asked, and what is typed is not "
-            + "shown. No key is ever taken from the command line itself."
+            "Exactly one of these says where the key comes from. Without any, the command asks at the terminal and "
+            + "does not show what is typed. No key is ever taken from the command line itself."
         let new = "The same for a new key, where a command takes one:"
         return [".SH KEYS", text(intro)] + KeyOptions.all.flatMap { tagged($0.form, $0.help) } + [".PP", text(new)]
             + KeyOptions.new.flatMap { tagged($0.form, $0.help) }
@@ -51,10 +51,10 @@ enum ManualPage {
     private static var files: [String] {
         [".SH FILES"]
             + [
-                ("STORE", "the database"), ("STORE-wal, STORE-shm", "SQLite's log and its index; they stay"),
+                ("STORE", "the database"), ("STORE-wal, STORE-shm", "SQLite's WAL and its index; they remain"),
                 ("STORE-sidecar, STORE-sidecar.bak", "salt and cipher settings, twice: keep both with the store"),
                 ("STORE-keylog", "what happened to its keys; see key log"),
-                ("STORE-lock", "locks between processes; it holds nothing"),
+                ("STORE-lock", "locks between processes; it contains no data"),
             ].flatMap { tagged($0.0, $0.1) }
     }
 

@@ -46,15 +46,15 @@ extension OpenMetrics {
         let store: KeyValuePairs = ["store": found.path]
         gauge(store, "file_bytes", "Length of the database file.", found.fileBytes)
         gauge(store, "pages", "Pages of the database at its last commit.", found.pages)
-        gauge(store, "wal_bytes", "Length of the write-ahead log.", found.walBytes)
-        gauge(store, "wal_frames", "Committed frames in the write-ahead log.", found.walFrames)
+        gauge(store, "wal_bytes", "Length of the WAL.", found.walBytes)
+        gauge(store, "wal_frames", "Committed frames in the WAL.", found.walFrames)
         if let sidecar = found.sidecar { gauge(store, "epoch", "Data keys that the store has had.", sidecar.epoch) }
         addKeys(found.sidecar, found.keyHealth, store)
-        gauge(store, "attention", "Things that somebody should look at.", found.attention.count)
+        gauge(store, "attention", "Findings that need attention.", found.attention.count)
         guard let holders = found.holders else { return }
         gauge(store, "holders", "Connections and processes that hold the store.", holders.count)
         gauge(
-            store, "waiting", "Connections that wait for the turn to write.",
+            store, "waiting", "Connections that wait in the writer queue.",
             holders.count { $0.uses.contains(.waiting) })
         addHolders(holders, found.path)
     }
@@ -62,13 +62,13 @@ extension OpenMetrics {
     private mutating func addKeys(
         _ sidecar: Sidecar?, _ health: KeyHealth, _ store: KeyValuePairs<String, String>
     ) {
-        if let sidecar { gauge(store, "key_slots", "Key slots; 0 in a direct store.", sidecar.slots.count) }
+        if let sidecar { gauge(store, "key_slots", "Keyslots; 0 in a direct store.", sidecar.slots.count) }
         if let age = health.keyAge { gauge(store, "data_key_age_seconds", "How old the data key is.", age) }
         if let age = health.backupAge {
             gauge(store, "backup_age_seconds", "How long ago a backup was last verified.", age)
         }
         let isPending = sidecar.map { $0.state == .rotating || $0.state == .switching } ?? false
-        gauge(store, "rotation_pending", "Whether a rotation runs or was cut.", isPending ? 1 : 0)
+        gauge(store, "rotation_pending", "Whether a rotation is running or was interrupted.", isPending ? 1 : 0)
     }
 
     private mutating func gauge(
@@ -97,19 +97,19 @@ extension OpenMetrics {
             }
         }
         add(
-            "cipherstore_writes", .counter, help: "Writes that a connection has ended.",
+            "cipherstore_writes", .counter, help: "Writes that a connection has completed.",
             values { $0.uses.contains(.writer) ? .int($0.turnCount) : nil })
         add(
             "cipherstore_write_seconds", .counter, help: "How long a connection kept others from writing.",
             seconds(\.turnTime))
         add(
-            "cipherstore_write_wait_seconds", .counter, help: "How long a connection waited for the turn to write.",
+            "cipherstore_write_wait_seconds", .counter, help: "How long a connection waited in the writer queue.",
             seconds(\.waitTime))
         add(
             "cipherstore_longest_write_seconds", .gauge, help: "The longest write of a connection.",
             seconds(\.longestTurn))
         add(
-            "cipherstore_writing_seconds", .gauge, help: "How long the write under way has taken.",
+            "cipherstore_writing_seconds", .gauge, help: "How long the current write has taken.",
             seconds(\.writingFor))
         add(
             "cipherstore_holder_stopped", .gauge, help: "Whether a holder is stopped, and keeps what it holds.",

@@ -11,8 +11,8 @@ enum PlanReport {
         var lines = [
             "\(path): a rotation \(plan.canBegin ? "can begin" : "cannot begin")",
             "  scheme       \(plan.hasSlots ? "slots" : "direct"), epoch \(plan.epoch)",
-            "  database     \(plan.databaseBytes) bytes, \(plan.pages) pages; log \(plan.logBytes) bytes",
-            "  space        \(plan.freeBytes) bytes are free; the log may grow to \(plan.logLimitBytes)",
+            "  database     \(plan.databaseBytes) bytes, \(plan.pages) pages; WAL \(plan.logBytes) bytes",
+            "  space        \(plan.freeBytes) bytes are free; the WAL may grow to \(plan.logLimitBytes)",
             "  time         about \(time) s, at \(speed) MB/s on \(plan.workers) threads",
             "  filesystem   \(plan.filesystem)", "  library      \(plan.library)",
             "  last backup  \(plan.lastBackup.map(SlotReport.moment) ?? "none known")",

@@ -10,25 +10,26 @@ struct RotateCommand: Command {
     let changesFiles = true
     static let syntax = CommandSyntax(
         name: "rotate",
-        summary: "encrypt stores in use with a new key, while everybody goes on",
+        summary: "encrypt stores with a new key while they stay in use",
         operands: [OperandSyntax("STORE", "a store; it may be in use, and there may be several", isRepeated: true)],
         options: [
             OptionSyntax(
                 "--backup", value: "DIR", "make a verified backup in a folder of its own in this directory first"),
-            OptionSyntax("--no-backup", "make none: there is another way back"),
+            OptionSyntax("--no-backup", "make no backup: there is another way to restore the store"),
             OptionSyntax("--compromised", "a new master key too: somebody has opened a slot who should not have"),
             OptionSyntax("--drop-other-slots", "with --compromised: remove the slots whose keys are not given"),
-            OptionSyntax("--if-older-than", value: "AGE", "leave stores alone whose data key is younger, as 90d"),
-            OptionSyntax("--dry-run", "look whether and how it can be done, and change nothing"),
-            OptionSyntax("--status", "tell whether a rotation runs or was cut; needs no key"),
-            OptionSyntax("--resume", "go on with a rotation that was cut"),
-            OptionSyntax("--abort", "end a rotation that was cut, before its switch"),
-            OptionSyntax("--throttle", value: "MB/s", "how fast pages are copied at most"),
+            OptionSyntax("--if-older-than", value: "AGE", "skip stores whose data key is younger, for example 90d"),
+            OptionSyntax("--dry-run", "check whether and how it can be done; change nothing"),
+            OptionSyntax("--status", "report whether a rotation is running or was interrupted; needs no key"),
+            OptionSyntax("--resume", "resume an interrupted rotation"),
+            OptionSyntax("--abort", "abandon an interrupted rotation, before its switch"),
+            OptionSyntax("--throttle", value: "MB/s", "the highest speed at which pages are copied"),
             OptionSyntax(
-                "--pause-budget", value: "MS", "milliseconds that everybody may be kept waiting; 250 unless given"),
+                "--pause-budget", value: "MS",
+                "the longest pause of readers and writers, in milliseconds; 250 unless given"),
             OptionSyntax(
                 "--long-reads", value: "give-up|end",
-                "when reads do not end: give up (the usual way), or end them with keyRotated, each after a minute"),
+                "when reads do not end: give up (the default), or end them with keyRotated, each after a minute"),
             .yes, .json,
         ] + KeyOptions.all + KeyOptions.new + KeyOptions.also,
         examples: [
@@ -82,25 +83,25 @@ struct RotateCommand: Command {
 
 enum RotateNotes {
     static let all = [
-        "The database is copied page by page under a new data key and salt, verified, and what is written meanwhile is "
-            + "carried over. In the end everybody pauses for a moment, and goes on with the new key. Slots stay. "
-            + "A rotation that fails or is interrupted before that leaves the store as it was; one that is killed is undone "
-            + "or finished by the next opening for writing.",
-        "A backup comes first: say --backup DIR or --no-backup. It keeps the former key.",
-        "--compromised renews the master key as well, and so every slot: those that the given key and the keys of the "
-            + "options with --also- open are kept under their numbers; when there are others, it is refused unless "
-            + "--drop-other-slots says that they may go.",
-        "A direct store takes its new key from the options with --new-, and its other processes have to ask for it "
-            + "again. A --new-key-command is asked again before the switch and must give the same key: so a secret manager "
-            + "proves that it keeps it.",
-        "--resume goes on with a rotation that was cut, as it was begun. A direct store demands its new key again, and is "
-            + "refused when that is another one: after the switch nothing else opens it. If it is lost, --abort, as long as "
-            + "the switch has not begun.",
-        "An error `rotationPending` of a direct store says which key to keep: the new one, once it counts; both, until the "
-            + "store was opened for writing, where the switch was announced or it is not known which key counts.",
-        "The former file is removed, not overwritten: on SSDs, in snapshots and in backups its pages stay, under the former "
-            + "key. What answers which mishap: cipherctl help keys",
-        "Of several stores each is rotated though another one failed; the exit code is that of the worst. Off a terminal "
-            + "progress is told as lines of JSON on standard error.",
+        "The database is copied page by page under a new data key and salt, verified, and later writes are carried "
+            + "over. In the end all processes pause for a moment and continue with the new key. Keyslots stay. "
+            + "A rotation that fails or is interrupted before that leaves the store as it was; the next opening for "
+            + "writing undoes or completes one that was killed.",
+        "A backup comes first: give --backup DIR or --no-backup. The backup keeps the former key.",
+        "--compromised renews the master key as well, and so every keyslot. Those that the given key and the keys of "
+            + "the options with --also- open keep their numbers. If there are others, the command refuses to run "
+            + "unless --drop-other-slots allows that they are removed.",
+        "A direct store takes its new key from the options with --new-, and its other processes must ask for it again. "
+            + "A --new-key-command runs again before the switch and must print the same key: that proves that a secret "
+            + "manager has stored it.",
+        "--resume continues an interrupted rotation as it was started. A direct store requires the same new key again: "
+            + "after the switch nothing else opens it. If that key is lost, use --abort, which is possible until the "
+            + "switch has begun.",
+        "An error `rotationPending` of a direct store says which key to keep: the new one, once it counts; both, until "
+            + "the store was opened for writing, if the switch was announced or it is not known which key counts.",
+        "The former file is removed, not overwritten: on SSDs, in snapshots and in backups its pages stay, under the "
+            + "former key. What to do in which case: cipherctl help keys",
+        "Of several stores each is rotated even if another one failed; the exit code is that of the worst. Without a "
+            + "terminal, progress is reported as lines of JSON on standard error.",
     ]
 }

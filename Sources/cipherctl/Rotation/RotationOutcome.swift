@@ -59,17 +59,17 @@ struct RotationOutcome {
         case .skipped(let age): ["\(path): not due, its data key is \(AgeText.text(age)) old"]
         case .notJudged(let created):
             [
-                "\(path): whether it is due cannot be told, its data key has a time still to come: "
+                "\(path): it is not known whether it is due: its data key has a time in the future, "
                     + "\(SlotReport.moment(created))",
                 "  set the clock, or rotate it without --if-older-than",
             ]
         case .planned(let plan): PlanReport.lines(plan, path)
         case .pending(let status):
-            [RotationStatusReport.line(path, status), "  nothing was looked at or changed"]
+            [RotationStatusReport.line(path, status), "  nothing was checked or changed"]
         case .leftover(let copy):
             [
                 "\(path): \"\(copy)\" was left by a rotation: the next opening for writing removes it",
-                "  nothing was looked at or changed",
+                "  nothing was checked or changed",
             ]
         case .abandoned: ["\(path): the rotation was ended; the store keeps its key"]
         case .nothingPending: ["\(path): no rotation was pending"]
@@ -81,7 +81,7 @@ struct RotationOutcome {
         let pause = Self.number(report.longestPause / .milliseconds(1), digits: 1)
         var lines = [
             "\(path): epoch \(report.fromEpoch) -> \(report.toEpoch)"
-                + (report.wasFinished ? ", finished what was cut" : "")
+                + (report.wasFinished ? ", completed an interrupted rotation" : "")
         ]
         // The copy was made by the interrupted rotation.
         if report.pages > 0 {

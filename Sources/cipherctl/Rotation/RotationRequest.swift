@@ -36,7 +36,7 @@ struct RotationRequest {
         backupDirectory = arguments.value("--backup")
         youngestAge = try arguments.value("--if-older-than").map { text in
             guard let seconds = AgeText.seconds(text) else {
-                throw UsageError("--if-older-than is no length of time.", hint: "As in: 90d, 12w")
+                throw UsageError("--if-older-than is not a duration.", hint: "For example: 90d, 12w")
             }
             return seconds
         }
@@ -63,8 +63,8 @@ struct RotationRequest {
         }
         if work == .rotate || work == .resume, backupDirectory == nil, !arguments.has("--no-backup") {
             throw UsageError(
-                "A rotation begins with a backup, and no place for it was given.",
-                hint: "Give --backup DIR, or --no-backup if you have another way back.")
+                "A rotation starts with a backup, and no folder for it was given.",
+                hint: "Give --backup DIR, or --no-backup if you can restore the store in another way.")
         }
         let hasOthers = KeyOptions.also.contains { !arguments.values($0.name).isEmpty }
         if !isCompromised, dropsOtherSlots || hasOthers {
@@ -86,13 +86,13 @@ struct RotationRequest {
         var options = KeyRotation.Options()
         if let text = arguments.value("--throttle") {
             guard let speed = Double(text), speed.isFinite, speed >= 0.1, speed <= 100_000 else {
-                throw UsageError("--throttle is no speed.", hint: "Megabytes in a second, from 0.1 to 100000.")
+                throw UsageError("--throttle is not a speed.", hint: "Give megabytes per second, from 0.1 to 100000.")
             }
             options.throttleBytesPerSecond = Int(speed * 1e6)
         }
         if let text = arguments.value("--pause-budget") {
             guard let budget = Int(text), (1...60_000).contains(budget) else {
-                throw UsageError("--pause-budget is no time.", hint: "Milliseconds, from 1 to 60000.")
+                throw UsageError("--pause-budget is not a time.", hint: "Give milliseconds, from 1 to 60000.")
             }
             options.pauseBudget = .milliseconds(budget)
         }

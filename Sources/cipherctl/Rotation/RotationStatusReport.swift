@@ -40,7 +40,7 @@ struct RotationStatusReport {
     private var line: String {
         switch found {
         case .success(let status): Self.line(path, status)
-        case .failure(let error): "\(path): cannot be told, \(ErrorReport(error).name)"
+        case .failure(let error): "\(path): status not available, \(ErrorReport(error).name)"
         }
     }
 
@@ -52,7 +52,7 @@ struct RotationStatusReport {
             let process = status.process.map { " by \($0)" } ?? ""
             return "\(path): a rotation \(to) runs\(process), \(status.state.rawValue)\(copied)"
         }
-        return "\(path): a rotation \(to) was cut: "
+        return "\(path): a rotation \(to) was interrupted: "
             + (status.state == .switching
                 ? "--resume or the next opening for writing completes it, and so does cipherctl backup"
                 : "--resume completes it, --abort or the next opening for writing undoes it, and so does cipherctl backup")

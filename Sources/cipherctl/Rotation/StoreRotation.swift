@@ -108,7 +108,7 @@ struct StoreRotation {
         guard sidecar.slotted != nil else { return try directAim(sidecar) }
         guard secrets.new == nil else {
             throw UsageError(
-                "\"\(path)\" has key slots, and a new key was given.",
+                "\"\(path)\" has keyslots, and a new key was given.",
                 hint: "A rotation leaves the slots as they are; change one with `cipherctl key change`.")
         }
         guard request.isCompromised else { return .newDataKey }
@@ -127,11 +127,11 @@ struct StoreRotation {
         guard sidecar.state == .rotating || sidecar.state == .switching else { return .newDataKey }
         let lost =
             sidecar.state == .switching
-            ? "The switch was begun and can only be finished."
+            ? "The switch has begun and can only be completed."
             : "If it is lost: `cipherctl rotate --abort`, and the store keeps its key."
         throw UsageError(
-            "\"\(path)\" is a direct store, and the new key that its rotation was begun with was not given: it alone opens "
-                + "the store afterwards, so it must be shown that it is not lost.",
+            "\"\(path)\" is a direct store, and the new key with which its rotation was started was not given. After "
+                + "the rotation only that key opens the store, so you must prove that it is not lost.",
             hint: "Give it by one of: \(forms). \(lost)")
     }
 
@@ -141,7 +141,7 @@ struct StoreRotation {
         guard try Files.kind(directory) == .directory else {
             throw CommandFailure(
                 .noSuchStore, "noDirectory", what: "There is no directory \"\(directory)\" for the backup.",
-                why: "The path names nothing, or something else.", hint: "Create it, or check the path.")
+                why: "The path does not exist, or is not a directory.", hint: "Create it, or check the path.")
         }
         let time = SlotReport.moment(WallClock.secondsSince1970).filter { $0 != "-" && $0 != ":" }
         let name = "\(Files.name(of: StorePaths(path).database))-\(sidecar.storeID.description.prefix(8))"

@@ -23,12 +23,12 @@ struct ErrorReport {
             (name, message, hint) = ("usage", error.message, error.hint)
         case let error as StoreError:
             (name, message, hint) = (
-                error.code.name, "\(error.what) \(error.why)", Self.inWordsOfCommands(error.remedy)
+                error.code.name, "\(error.what) \(error.why)", Self.withoutSwiftCalls(error.remedy)
             )
             if case .pageDamaged(let page) = error.code { add("page", .int(page)) }
         case let error as DatabaseError:
             (name, message, hint) = (
-                "sqlite", Self.inWordsOfCommands(error.description), Self.hint(for: error)
+                "sqlite", Self.withoutSwiftCalls(error.description), Self.hint(for: error)
             )
             add("sqlite_code", .int(error.resultCode.rawValue))
             add("sqlite_extended_code", .int(error.extendedResultCode.rawValue))
@@ -45,16 +45,9 @@ struct ErrorReport {
     /// The message as a sentence, for a text that goes on.
     var sentence: String { message.hasSuffix(".") ? message : message + "." }
 
-    /// What sentences of the library say to who writes Swift, and what a command line offers instead.
-    private static let wordsOfCommands = [
-        ("or set allowsUnencrypted = true to use it as it is", "or read it as it is with `sqlite3`"),
-        (", or StoreKeys.acceptSidecar", ""), (" or SharedStore.destroy(at:)", ""),
-        ("use usePassphrase or useRawKey", "see `cipherctl help keys`"),
-        ("vacuum(into:) and backup(to:) make encrypted ones", "`cipherctl backup` makes an encrypted copy"),
-    ]
-
-    private static func inWordsOfCommands(_ sentence: String) -> String {
-        wordsOfCommands.reduce(sentence) { $0.replacing($1.0, with: $1.1) }
+    /// Removes the call in Swift that a remedy names beside the command: " (SharedStore.open in a program)".
+    private static func withoutSwiftCalls(_ sentence: String) -> String {
+        sentence.replacing(#/ \((?:[^()]|\([^()]*\))* in a program\)/#, with: "")
     }
 
     /// For people.
@@ -99,7 +92,9 @@ struct ErrorReport {
         if error.isTooLongForWriting {
             return "A file has reached the length allowed (ulimit -f): raise that and try again; nothing was lost."
         }
-        if error.isReaderGone { return "Whoever read the output has ended; see what the command has done before." }
+        if error.isReaderGone {
+            return "The program that read the output has ended; check what the command had done before."
+        }
         if error.isPermission { return "Check owner and mode of the file and of its directory." }
         if error.isNotFound { return "Check the path." }
         return error.isInputOutput

@@ -41,7 +41,7 @@ final class Interruption: Sendable {
     /// - Throws: ``CommandFailure`` with exit code 130 once a signal has arrived.
     func check() throws {
         guard isSet else { return }
-        throw Self.failure(hint: "Run it again; what it had begun was taken back.")
+        throw Self.failure(hint: "Run it again; what it had started was undone.")
     }
 }
 

@@ -43,7 +43,7 @@ import Testing
         let whole = try bench.bytes(bench.sidecar)
         try FileManager.default.removeItem(atPath: bench.sidecar)
         try FileManager.default.removeItem(atPath: bench.backup)
-        bench.expectRefusal(.saltMissing, mentions: ["Put the sidecar back"])
+        bench.expectRefusal(.saltMissing, mentions: ["Restore the sidecar"])
         try bench.write(whole, to: bench.sidecar)
         bench.expectWhole()
     }

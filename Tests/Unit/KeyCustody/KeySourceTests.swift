@@ -66,7 +66,7 @@ struct KeySourceTests {
         let error = #expect(throws: StoreError.self) {
             _ = try KeyFile.contents(of: path, checkingPermissions: true, wait: .milliseconds(200))
         }
-        #expect(error?.code == .keyMissing && error?.why.contains("Nobody has written") == true)
+        #expect(error?.code == .keyMissing && error?.why.contains("Nothing was written") == true)
         let writer = Thread { try? Data("from a pipe\n".utf8).write(to: URL(fileURLWithPath: path)) }
         writer.start()
         #expect(try read(.keyFile(path: path)) == "passphrase:from a pipe")

@@ -1,7 +1,7 @@
 import PageFormat
 import Testing
 
-@Suite("Walking a write-ahead log")
+@Suite("Walking a WAL")
 struct WALScanTests {
     /// Two commits (pages 1, 2, 3 and then 2), and two frames of a transaction that never ended.
     private func log(bigEndian: Bool = false, pageBytes: Int = 512) -> [UInt8] {

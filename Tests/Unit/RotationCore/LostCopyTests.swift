@@ -23,7 +23,7 @@ struct LostCopyTests {
         for _ in 0..<2 { #expect(bench.code { _ = try bench.open(kind.next) } == .rotationPending) }
         if kind != .compromised {
             let text = bench.text { _ = try bench.open(0) }
-            #expect(text.contains("the log was emptied for it already"), "\(text)")
+            #expect(text.contains("the WAL was emptied for the switch"), "\(text)")
         }
         #expect(before.changes(until: FolderSnapshot(of: bench.folder)).filter { !$0.hasSuffix("-lock") } == [])
         // What is missing is put back, and everything is there.
@@ -50,8 +50,8 @@ struct LostCopyTests {
             #expect(epoch == 1)
             #expect(
                 notices.contains {
-                    $0.contains("A rotation to epoch 2 that was cut short was undone")
-                        && $0.contains("database and log have all that was committed")
+                    $0.contains("An interrupted rotation to epoch 2 was undone")
+                        && $0.contains("the database and its WAL have everything that was committed")
                 }, "\(notices)")
             if bad == .link || bad == .folder { try FileManager.default.removeItem(atPath: bench.copyPath) }
             try bench.checkUndone()
@@ -90,7 +90,7 @@ struct LostCopyTests {
         }
         let before = FolderSnapshot(of: bench.folder)
         let text = bench.text { _ = try bench.open(0) }
-        #expect(text.contains(how == "absent" ? "was emptied" : "nothing proves that the log"), "\(text)")
+        #expect(text.contains(how == "absent" ? "was emptied" : "nothing proves that the WAL"), "\(text)")
         #expect(before.changes(until: FolderSnapshot(of: bench.folder)).filter { !$0.hasSuffix("-lock") } == [])
         if how == "folder" { try FileManager.default.removeItem(atPath: wal) }
         try bench.write(pages)

@@ -83,7 +83,7 @@ struct RecoveryDecisionTests {
         }
     }
 
-    @Test("without a rotation a copy is a leftover, and what is no regular file is never touched")
+    @Test("without a rotation a copy is a leftover, and what is not a regular file is never touched")
     func leftovers() {
         for findings in Self.all where findings.stage == .none {
             let isFile = findings.copy != .absent && findings.copy != .planted

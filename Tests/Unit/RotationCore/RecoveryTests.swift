@@ -25,7 +25,7 @@ struct RecoveryTests {
             #expect(
                 notices.contains {
                     $0.contains(
-                        "A rotation to epoch 2 that was cut short was undone; the store has its key of epoch 1.")
+                        "An interrupted rotation to epoch 2 was undone; the store has its key of epoch 1.")
                 })
             try bench.checkUndone()
         }
@@ -180,7 +180,7 @@ struct RecoveryTests {
         let bench = try RecoveryBench(.newDataKey)
         try Data("SQLite format 3\0 and some pages".utf8).write(to: URL(filePath: bench.copyPath))
         let notices = try bench.check(0).notices
-        #expect(notices.contains { $0.contains("which a rotation had left behind, was removed") })
+        #expect(notices.contains { $0.contains("which a rotation had left, was removed") })
         #expect(!Files.exists(bench.copyPath))
         let target = bench.folder.path("target")
         try Data("keep".utf8).write(to: URL(filePath: target))
@@ -199,7 +199,7 @@ struct RecoveryTests {
         let bench = try RecoveryBench(.newDataKey)
         let second = bench.folder.path("second name")
         let plants: [(String, () throws -> Void)] = [
-            ("does not begin", { try Data("a letter".utf8).write(to: URL(filePath: bench.copyPath)) }),
+            ("does not start", { try Data("a letter".utf8).write(to: URL(filePath: bench.copyPath)) }),
             (
                 "second name",
                 {
@@ -213,7 +213,7 @@ struct RecoveryTests {
             try plant()
             let content = FileManager.default.contents(atPath: bench.copyPath)
             let (epoch, notices) = try bench.check(0)
-            #expect(epoch == 1 && notices.contains { $0.contains("was left alone") && $0.contains(why) }, "\(notices)")
+            #expect(epoch == 1 && notices.contains { $0.contains("was not removed") && $0.contains(why) }, "\(notices)")
             #expect(bench.state() == .ready)
             #expect(FileManager.default.contents(atPath: bench.copyPath) == content)
             try FileManager.default.removeItem(atPath: bench.copyPath)
@@ -242,7 +242,9 @@ struct RecoveryTests {
             DispatchQueue.concurrentPerform(iterations: 4) { _ in
                 do {
                     let store = try SharedStore.open(at: path, unlockedBy: Rotated.source(0))
-                    if store.notices.contains(where: { $0.contains("cut short") }) { recovered.withLock { $0 += 1 } }
+                    if store.notices.contains(where: { $0.contains("An interrupted rotation") }) {
+                        recovered.withLock { $0 += 1 }
+                    }
                     #expect(
                         try store.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == RecoveryBench.rows)
                     try store.close()

@@ -127,7 +127,7 @@ struct LiveFilesTests {
         #expect(isForWriting().isEmpty)
     }
 
-    @Test("what is no regular file, or is not there, is refused without being opened")
+    @Test("what is not a regular file, or is not there, is refused without being opened")
     func refused() throws {
         #expect(mkfifo(folder.path("pipe"), 0o600) == 0)
         for name in ["pipe", "none", "."] {

@@ -79,14 +79,14 @@ struct StoreTransferTests {
         #expect(bench.names() == ["plain.db"])
     }
 
-    @Test("what an import left that was killed is removed, with a notice")
+    @Test("what a killed import had left is removed, with a notice")
     func abandoned() throws {
         try bench.makePlain()
         let left = bench.store + ".importing-1-0123abcd"
         try Files.makeDirectory(left)
         try Data("a copy".utf8).write(to: URL(fileURLWithPath: left + "/app.db"))
         let report = try importPlain()
-        #expect(report.notices == ["removed \"\(left)\", which an import left that was killed"])
+        #expect(report.notices == ["removed \"\(left)\", which a killed import had left"])
         #expect(!Files.exists(left))
     }
 

@@ -296,7 +296,8 @@ import Testing
             var config = Configuration()
             config.busyMode = .immediateError
             let store = try SharedStore.open(at: bench.path, unlockedBy: kept.source, configuration: config)
-            #expect(store.notices.contains { $0.contains("the next opening for writing does it") }, "\(store.notices)")
+            #expect(
+                store.notices.contains { $0.contains("the next opening for writing records it") }, "\(store.notices)")
             let found = try row(of: store)
             #expect(found == expected)
             try store.close()
@@ -319,7 +320,7 @@ import Testing
         #expect(try row(of: store) == expected)
         // It is made all the same: the locks that it needs are free.
         try store.keys.remove(1)
-        #expect(store.notices.contains { $0.contains("the next opening for writing does it") }, "\(store.notices)")
+        #expect(store.notices.contains { $0.contains("the next opening for writing records it") }, "\(store.notices)")
         #expect(try row(of: store) == expected)
         NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
         try store.close()

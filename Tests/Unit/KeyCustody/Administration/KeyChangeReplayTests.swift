@@ -6,7 +6,7 @@ import Testing
 @testable import KeyCustody
 
 /// Every pair of files that a cut change, or somebody who puts old files back, can leave.
-@Suite("Copies of a sidecar with key slots")
+@Suite("Copies of a sidecar with keyslots")
 struct KeyChangeReplayTests {
     /// A bench, and its sidecar before and after a change.
     private func changed(

@@ -6,7 +6,7 @@ import Testing
 @testable import KeyCustody
 
 /// Version 2 of the sidecar: every kind of slot, a pending rotation, and everything that may be done to its lines.
-@Suite("Sidecar with key slots")
+@Suite("Sidecar with keyslots")
 struct SlotSidecarTests {
     private let made: (sidecar: Sidecar, keys: SidecarKeys)
     private let rotating: Sidecar

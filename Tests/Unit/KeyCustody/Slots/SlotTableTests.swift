@@ -4,7 +4,7 @@ import Testing
 
 @testable import KeyCustody
 
-@Suite("Key slots")
+@Suite("Keyslots")
 struct SlotTableTests {
     private let master = try! MasterKey.random()
 

@@ -6,7 +6,7 @@ import Testing
 @testable import KeyCustody
 
 /// Sidecars that another implementation wrote from the document alone.
-@Suite("Key slots of another implementation")
+@Suite("Keyslots of another implementation")
 struct SlotVectorTests {
     @Test(
         "every slot opens with its secret, and the data key with the master key", arguments: SlotVectors.load().vectors)
