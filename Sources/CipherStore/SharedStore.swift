@@ -82,10 +82,10 @@ public final class SharedStore: DatabaseWriter {
     public func vacuum(into path: String) throws { try access { try $0.vacuum(into: path) } }
 
     /// Statistics of the writes of this store object since it was opened. For other processes see `StoreHolders`.
-    public var writeStatistics: WriteStatistics { connections.heritage.writeStatistics }
+    public var writeStatistics: WriteStatistics { connections.carryOver.writeStatistics }
 
     /// What checkpoints of this process did since the store was opened, and what keeps the WAL from being reset.
-    public var checkpointStatistics: CheckpointStatistics { connections.heritage.checkpointStatistics }
+    public var checkpointStatistics: CheckpointStatistics { connections.carryOver.checkpointStatistics }
 
     public func interrupt() { connections.openPool?.interrupt() }
 

@@ -13,10 +13,10 @@ extension KeyRotation {
     ///
     /// The store must not be opened before: an opening undoes or finishes what was cut.
     ///
-    /// What is pending cannot be changed, so ``Options/aim`` chooses nothing here. A direct store demands its new key again
-    /// (``Aim/newKey(_:)``): behind the switch nothing else opens it, and who has lost it meanwhile would be locked out.
+    /// What is pending cannot be changed, so ``Options/mode`` chooses nothing here. A direct store demands its new key again
+    /// (``Mode/newKey(_:)``): behind the switch nothing else opens it, and who has lost it meanwhile would be locked out.
     /// ``abandon(path:unlockedBy:isCancelled:onLongWait:)`` is the way back then. Where
-    /// ``Aim/compromised(dropsOtherSlots:alsoKeeping:)`` is given, the rotation that was cut must have been such a one.
+    /// ``Mode/compromised(dropsOtherSlots:alsoKeeping:)`` is given, the rotation that was cut must have been such a one.
     ///
     /// - Parameters:
     ///   - source: Where the present key comes from; asked once.
@@ -24,7 +24,7 @@ extension KeyRotation {
     ///     the report says so.
     /// - Returns: nil when no rotation was pending.
     /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`; `keyMissing` when a direct store's new key is not
-    ///   given, `invalidKey` when it is another one than the pending, `aimConflict` when the aim is not that of the
+    ///   given, `invalidKey` when it is another one than the pending, `modeConflict` when the mode is not that of the
     ///   rotation, `rotationPending` when the key does not reach both the present data key and the pending one. Nothing is
     ///   changed then.
     @discardableResult
@@ -36,7 +36,7 @@ extension KeyRotation {
         let paths = StorePaths(path)
         let (journal, again) = try journal(paths, source)
         var newKey: Secret?
-        if case .newKey(let source) = options.aim { newKey = try source.read() }
+        if case .newKey(let source) = options.mode { newKey = try source.read() }
         return try RotationResumption(
             paths: paths, journal: journal, source: again, newKey: newKey, configuration: configuration,
             options: options, reporter: ProgressReporter(progress), isCancelled: isCancelled ?? { false }
@@ -66,11 +66,11 @@ extension KeyRotation {
         defer { admin.release() }
         let opening = try takeOpening(paths, LockFileWatch(isCancelled: isCancelled, onLongWait: onLongWait))
         defer { opening.release() }
-        return try abandonCut(paths, journal)
+        return try abandonInterrupted(paths, journal)
     }
 
     /// Ends a rotation that was cut before the switch. The caller holds the locks `admin` and `opening`.
-    static func abandonCut(_ paths: StorePaths, _ journal: RotationJournal) throws -> Bool {
+    static func abandonInterrupted(_ paths: StorePaths, _ journal: RotationJournal) throws -> Bool {
         guard let rotation = try journal.rotation() else { return try RotationCopy.removeLeftover(of: paths) }
         if rotation.sidecar.state == .switching {
             guard try RotationRecovery.undoSwitch(paths, journal) else {
@@ -116,7 +116,7 @@ extension KeyRotation {
         for copy in SidecarCopy.allCases {
             if case .unreadable(let failure) = copies[copy] { return failure }
         }
-        if let interrupted = CutRestoration.error(.saltMissing, paths) { return interrupted }
+        if let interrupted = InterruptedRestoration.error(.saltMissing, paths) { return interrupted }
         guard copies.areAbsent else {
             return StoreError(
                 .sidecarDamaged, what: "\"\(paths.database)\" has no sidecar that can be read.",
@@ -203,7 +203,7 @@ public struct RotationStatus: Sendable, Equatable {
     public internal(set) var logBytes: Int
 
     /// Whether a rotation was cut, so that the next opening for writing undoes or finishes it.
-    public var wasCut: Bool { state != .none && !isRunning }
+    public var isInterrupted: Bool { state != .none && !isRunning }
 }
 
 /// Who decides how long a lock of the lock file is waited for, and is informed of a long wait.

@@ -12,7 +12,7 @@ final class PageCopier {
     let copy: RotationCopy
     let keys: RotationKeys
     /// Up to where of the WAL the copy is the store.
-    private(set) var cut: LogCut
+    private(set) var position: WALPosition
     /// Pages of the copy.
     private(set) var pages: UInt32
     private let paths: StorePaths
@@ -33,12 +33,12 @@ final class PageCopier {
     ///   - view: What is to be copied.
     ///   - clock: What a throttle goes by.
     init(
-        _ paths: StorePaths, of view: FrozenView, keys: RotationKeys, options: KeyRotation.Options,
+        _ paths: StorePaths, of view: PageSnapshot, keys: RotationKeys, options: KeyRotation.Options,
         reporter: ProgressReporter, isCancelled: @escaping @Sendable () -> Bool, clock: Throttle.Clock = .monotonic
     ) throws {
         self.paths = paths
         self.keys = keys
-        (cut, pages) = (view.cut, view.databasePages)
+        (position, pages) = (view.position, view.databasePages)
         self.isCancelled = isCancelled
         self.reporter = reporter
         reencryption = try Self.reencryption(keys)
@@ -58,7 +58,7 @@ final class PageCopier {
     // MARK: All pages
 
     /// Copies every page of the view of which the copy is to be.
-    func copyAll(of view: FrozenView) throws {
+    func copyAll(of view: PageSnapshot) throws {
         acceptsZeroPages = try isAutoVacuum(view)
         let pages = pages
         reporter.begin(.copying, pages: Int(pages), pageBytes: pageBytes)
@@ -101,9 +101,9 @@ final class PageCopier {
     // MARK: Single pages
 
     /// Carries over what was committed since: the pages of frames of the WAL, which are read back.
-    func carry(_ delta: LogDelta, from view: FrozenView) throws {
+    func carry(_ delta: WALDelta, from view: PageSnapshot) throws {
         try copyFrames(delta, view)
-        (cut, pages) = (delta.cut, delta.databasePages)
+        (position, pages) = (delta.position, delta.databasePages)
     }
 
     /// Writes all of the copy to the disk, the first time with its name.
@@ -116,7 +116,7 @@ final class PageCopier {
         try RotationCopy.removeLeftover(of: paths)
     }
 
-    private func copyFrames(_ delta: LogDelta, _ view: FrozenView) throws {
+    private func copyFrames(_ delta: WALDelta, _ view: PageSnapshot) throws {
         guard !delta.pages.isEmpty else { return }
         let start = ContinuousClock.now
         let pages = delta.pages
@@ -152,7 +152,7 @@ final class PageCopier {
 
     // MARK: Steps
 
-    private func isAutoVacuum(_ view: FrozenView) throws -> Bool {
+    private func isAutoVacuum(_ view: PageSnapshot) throws -> Bool {
         let page = UnsafeMutableRawBufferPointer.allocate(byteCount: pageBytes, alignment: 16)
         defer { page.deallocate() }
         for _ in 0..<Limits.rereads {

@@ -52,11 +52,11 @@ struct RotationBeginning {
         let opening = try KeyRotation.takeOpening(
             paths, LockFileWatch(isCancelled: isCancelled, onLongWait: options.onLongOpeningWait))
         defer { opening.release() }
-        _ = try KeyRotation.abandonCut(paths, journal)
+        _ = try KeyRotation.abandonInterrupted(paths, journal)
     }
 
     private func prepare(_ journal: RotationJournal) throws -> RotationProposal {
-        switch options.aim {
+        switch options.mode {
         case .newDataKey: return try journal.prepare(.newDataKey)
         case .newKey(let source): return try journal.prepare(.direct(source.read()))
         case .compromised(let dropsOthers, let sources):

@@ -113,16 +113,16 @@ extension StoreError {
 
     static func takesNoNewKey(_ path: String) -> StoreError {
         StoreError(
-            .aimConflict, what: "The rotation of \"\(path)\" was not resumed: a new key was given.",
+            .modeConflict, what: "The rotation of \"\(path)\" was not resumed: a new key was given.",
             why: "The store has keyslots, so its data key is generated and cannot be given.",
             remedy: "Give no new key. Nothing was changed.")
     }
 
     static func masterKeyStays(_ path: String) -> StoreError {
         StoreError(
-            .aimConflict, what: "The rotation of \"\(path)\" was not resumed: it keeps the master key.",
+            .modeConflict, what: "The rotation of \"\(path)\" was not resumed: it keeps the master key.",
             why: "It was not started to renew the master key.",
-            remedy: "Abandon it and start a new one, or resume it without --compromised (the aim `compromised` in a "
+            remedy: "Abandon it and start a new one, or resume it without --compromised (the mode `compromised` in a "
                 + "program). Nothing was changed.")
     }
 
@@ -135,7 +135,7 @@ extension StoreError {
     static func slotsWouldBeDropped(_ path: String, _ slots: [UInt64]) -> StoreError {
         let numbers = slots.map(String.init).joined(separator: ", ")
         return StoreError(
-            .aimConflict, what: "\"\(path)\" was not rotated: some keyslots cannot be kept.",
+            .modeConflict, what: "\"\(path)\" was not rotated: some keyslots cannot be kept.",
             why: "A new master key can only be wrapped for a secret that is at hand, and "
                 + (slots.count == 1 ? "that of slot \(slots[0]) is" : "those of the slots \(numbers) are") + " not.",
             remedy: "Give their keys too (--also-key-file), or allow that they are removed (--drop-other-slots). "

@@ -3,7 +3,7 @@ import StoreSharing
 
 extension KeyRotation {
     /// What the rotation is for.
-    public enum Aim: Sendable {
+    public enum Mode: Sendable {
         /// A store with key slots gets a new data key and salt. Slots stay as they are.
         case newDataKey
         /// A store with key slots gets a new master key as well, for when somebody has opened a slot who should not have.
@@ -33,8 +33,8 @@ extension KeyRotation {
 
     /// How a rotation is done.
     public struct Options: Sendable {
-        /// What the rotation is for. One that was cut has its aim: `resume` compares this one with it.
-        public var aim: Aim
+        /// What the rotation is for. One that was cut has its mode: `resume` compares this one with it.
+        public var mode: Mode
         /// How long all processes may be asked to pause before the request is withdrawn, to be made again later.
         public var pauseBudget: Duration = .milliseconds(250)
         public var longReads: LongReads = .giveUp(after: .seconds(60))
@@ -63,6 +63,6 @@ extension KeyRotation {
         /// How long the write lock is waited for where nobody is kept waiting meanwhile.
         var busyWait = Limits.busyWait
 
-        public init(aim: Aim = .newDataKey) { self.aim = aim }
+        public init(mode: Mode = .newDataKey) { self.mode = mode }
     }
 }

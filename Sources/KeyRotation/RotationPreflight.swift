@@ -65,17 +65,17 @@ struct RotationPreflight {
     private let store: SharedStore
     private let options: KeyRotation.Options
     private let paths: StorePaths
-    private let judgesAim: Bool
+    private let checksMode: Bool
     private let isCancelled: @Sendable () -> Bool
 
-    /// - Parameter judgesAim: Whether the aim must fit the store: not where the keys of the next epoch are there already.
+    /// - Parameter checksMode: Whether the mode must fit the store: not where the keys of the next epoch are there already.
     init(
-        _ store: SharedStore, _ options: KeyRotation.Options, judgesAim: Bool = true,
+        _ store: SharedStore, _ options: KeyRotation.Options, checksMode: Bool = true,
         isCancelled: @escaping @Sendable () -> Bool
     ) {
         self.store = store
         self.options = options
-        self.judgesAim = judgesAim
+        self.checksMode = checksMode
         self.isCancelled = isCancelled
         paths = StorePaths(store.path)
     }
@@ -198,7 +198,7 @@ struct RotationPreflight {
         let reencryption = try PageReencryption(
             from: dataKey.pageKeys(salt: sidecar.salt, settings: sidecar.settings),
             to: trial.pageKeys(salt: Salt.random(), settings: sidecar.settings))
-        let view = try store.makeFrozenView(
+        let view = try store.makePageSnapshot(
             LockWaitWatch(isCancelled: isCancelled, onLongWait: options.onLongWait))
         defer { try? view.close() }
         let pageBytes = sidecar.settings.pageBytes
@@ -254,7 +254,7 @@ struct RotationPreflight {
             warning(
                 "The store is on \(filesystem.name), on which locks are not reliable.", "Move it to a local disk.")
         }
-        switch (judgesAim ? options.aim : nil, plan.hasSlots) {
+        switch (checksMode ? options.mode : nil, plan.hasSlots) {
         case (.newKey?, true):
             obstacle("The store has keyslots, so its data key is generated and cannot be given.", "Give no new key.")
         case (.newDataKey?, false), (.compromised?, false):

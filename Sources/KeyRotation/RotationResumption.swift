@@ -55,7 +55,7 @@ struct RotationResumption {
     private func examine(_ store: SharedStore, _ run: RotationRun) throws {
         // Its pages are copied anew, and need the room.
         try RotationCopy.removeLeftover(of: paths)
-        try RotationPreflight(store, options, judgesAim: false, isCancelled: isCancelled).require(reporter)
+        try RotationPreflight(store, options, checksMode: false, isCancelled: isCancelled).require(reporter)
         run.report.backupPath = try options.backUp(store, reporter, isCancelled: isCancelled)
     }
 
@@ -114,12 +114,12 @@ struct RotationResumption {
         }
     }
 
-    // MARK: The aim
+    // MARK: The mode
 
     /// Compares what is asked for with what was begun, which cannot be changed any more.
     private func requireAim(of rotation: PendingRotation) throws {
         guard rotation.sidecar.slotted != nil else { return try requireNewKey(rotation) }
-        switch options.aim {
+        switch options.mode {
         case .newDataKey: break
         case .compromised:
             if rotation.sidecar.pending?.table == nil { throw StoreError.masterKeyStays(paths.database) }

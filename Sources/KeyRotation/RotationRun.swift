@@ -16,7 +16,7 @@ enum LiveResources: RotationResources {
     }
 
     typealias Keys = RotationKeys
-    typealias View = FrozenView
+    typealias View = PageSnapshot
     typealias Copy = PageCopier
     typealias Pause = ExclusivePause
     typealias Switch = DatabaseSwitch
@@ -118,7 +118,7 @@ final class RotationRun {
         case .catchUp(let copy, let view): return .caughtUp(left: try catchUp(copy, view))
         case .pause(let copy, _, let insists): return try pause(copy, insists: insists)
         case .carryRest(let copy, let view, let pause): return try carryRest(copy, view, pause)
-        case .prove(let copy, _): return try prove(at: copy.cut)
+        case .prove(let copy, _): return try prove(at: copy.position)
         case .withdraw(let copy, let view, let pause, let attempt):
             return try withdraw(copy, view, pause, attempt: attempt)
         case .announceSwitch(let copy, _, let databaseSwitch): return try announce(databaseSwitch, copy)
@@ -164,7 +164,7 @@ final class RotationRun {
 
     // MARK: The view
 
-    private func freeze() throws -> FrozenView {
+    private func freeze() throws -> PageSnapshot {
         try requireNotCancelled()
         return try awaitView()
     }
@@ -172,7 +172,7 @@ final class RotationRun {
     /// A view, for which the write lock is waited for as long as it takes: nobody is kept waiting.
     ///
     /// - Throws: As ``makeView(waiting:_:)``; ``StoreError`` `storeInUse`, which names who holds that lock.
-    private func awaitView() throws -> FrozenView {
+    private func awaitView() throws -> PageSnapshot {
         do {
             return try makeView(
                 waiting: options.busyWait, LockWaitWatch(isCancelled: isCancelled, onLongWait: options.onLongWait))
@@ -188,20 +188,20 @@ final class RotationRun {
     ///   - wait: How long each lock is waited for.
     ///   - watch: Who may end the wait for the write lock earlier.
     /// - Throws: As making the view does; `SQLITE_BUSY` when a lock was not to be had.
-    func makeView(waiting wait: Duration = Limits.busyWait, _ watch: LockWaitWatch? = nil) throws -> FrozenView {
+    func makeView(waiting wait: Duration = Limits.busyWait, _ watch: LockWaitWatch? = nil) throws -> PageSnapshot {
         var configuration = Configuration()
         configuration.label = KeyRotation.holderLabel
         configuration.busyMode = .timeout(wait / .seconds(1))
         configuration.persistentWAL = true
         let keyring = Keyring(path: paths.database, configuration: configuration, holding: storeKeys)
-        return try FrozenView(
+        return try PageSnapshot(
             path: paths.database, configuration: configuration, keyring: keyring, key: .held, until: .now + wait,
             watch: watch)
     }
 
     // MARK: Copying
 
-    private func copyAll(_ keys: RotationKeys, _ view: FrozenView) throws -> PageCopier {
+    private func copyAll(_ keys: RotationKeys, _ view: PageSnapshot) throws -> PageCopier {
         let copy = try PageCopier(
             paths, of: view, keys: keys, options: options, reporter: reporter, isCancelled: isCancelled)
         do {
@@ -222,8 +222,8 @@ final class RotationRun {
     }
 
     /// - Returns: How long another round would take.
-    private func catchUp(_ copy: PageCopier, _ view: FrozenView) throws -> Duration {
-        let delta = try view.delta(since: copy.cut)
+    private func catchUp(_ copy: PageCopier, _ view: PageSnapshot) throws -> Duration {
+        let delta = try view.delta(since: copy.position)
         let limit = try logLimit()
         if delta.walBytes > limit {
             throw StoreError.outrun(paths.database, logBytes: delta.walBytes, limitBytes: limit)
@@ -239,11 +239,11 @@ final class RotationRun {
         try requireNotCancelled()
         // The same pages may have been written many times: walking over their frames takes its time, too.
         let begin = ContinuousClock.now
-        let left = try view.delta(since: copy.cut).pages.count
+        let left = try view.delta(since: copy.position).pages.count
         return copy.pageCost * left + (.now - begin)
     }
 
-    private func carry(_ delta: LogDelta, _ copy: PageCopier, _ view: FrozenView) throws {
+    private func carry(_ delta: WALDelta, _ copy: PageCopier, _ view: PageSnapshot) throws {
         try copy.carry(delta, from: view)
         report.carriedPages += delta.pages.count
     }
@@ -288,22 +288,22 @@ final class RotationRun {
 
     /// Lets a secret manager show that it keeps the new key. It may take its time: nobody waits yet.
     private func proveNewKey(_ keys: RotationKeys) throws {
-        guard !isNewKeyProved, let source = options.provesNewKey, case .newKey = options.aim else { return }
+        guard !isNewKeyProved, let source = options.provesNewKey, case .newKey = options.mode else { return }
         let given = try source.read()
         let key = try given.dataKey(salt: keys.nextSalt, settings: keys.settings)
         guard key.isEqual(to: keys.nextDataKey) else { throw StoreError.newKeyNotProved(paths.database) }
         isNewKeyProved = true
     }
 
-    private func carryRest(_ copy: PageCopier, _ view: FrozenView, _ pause: ExclusivePause) throws -> State.Event {
+    private func carryRest(_ copy: PageCopier, _ view: PageSnapshot, _ pause: ExclusivePause) throws -> State.Event {
         // Before the view is closed: as long as it is open, what others commit can still be found.
         if let foreign = try connections.locked() { return foreignHolder(foreign) }
         let deadline = pause.begin + options.pauseBudget
         do {
             // So that what others do after the view is closed shows in the WAL.
-            if copy.cut.frame == 0 { try view.commitFrame(until: deadline) }
+            if copy.position.frame == 0 { try view.commitFrame(until: deadline) }
             let fits = try view.withWriteLock(until: deadline) {
-                let rest = try view.delta(since: copy.cut)
+                let rest = try view.delta(since: copy.position)
                 guard .now + copy.pageCost * rest.pages.count <= deadline else { return false }
                 try carry(rest, copy, view)
                 return true
@@ -330,7 +330,7 @@ final class RotationRun {
     }
 
     /// Proves that nobody is connected, and that the WAL ends where the copy does: from then on nothing changes.
-    func prove(at cut: LogCut) throws -> State.Event {
+    func prove(at position: WALPosition) throws -> State.Event {
         guard let database = try LockedDatabase.lock(paths.database) else { return foreignHolder(connections.any()) }
         var isProved = false
         // Whoever withdraws the pause has to open the database.
@@ -340,32 +340,32 @@ final class RotationRun {
         // For the last time: what follows cannot be undone, and everybody may have given way without a wait.
         try requireNotCancelled()
         // Somebody who does not know of leases may have committed between our last look and the lock.
-        guard try walEnds(at: cut) else { return withheld() }
+        guard try walEnds(at: position) else { return withheld() }
         isProved = true
         return .proved(DatabaseSwitch(paths, journal, replacing: database))
     }
 
     /// Whether the WAL ends where the copy does. Nobody is connected, so its files may be opened and closed by hand.
-    private func walEnds(at cut: LogCut) throws -> Bool {
+    private func walEnds(at position: WALPosition) throws -> Bool {
         // A stock program that comes and goes removes both, as the last one to close.
         guard Files.exists(paths.sharedMemory) else { return false }
         let head = try FileDescriptor(opening: paths.sharedMemory, .readOnly)
             .read(at: 0, byteCount: WALIndex.headerBytes)
         // With the salts: the WAL may have been copied, reset, and have as many frames again.
-        guard let index = head.withUnsafeBytes({ WALIndex($0) }), cut.frame > 0, index.frames == cut.frame,
-            index.salts == cut.salts, Files.exists(paths.wal)
+        guard let index = head.withUnsafeBytes({ WALIndex($0) }), position.frame > 0, index.frames == position.frame,
+            index.salts == position.salts, Files.exists(paths.wal)
         else { return false }
         let start = try FileDescriptor(opening: paths.wal, .readOnly).read(at: 0, byteCount: WALHeader.headerBytes)
         let header = start.withUnsafeBytes { WALHeader($0) }
-        return header?.salts == cut.salts
+        return header?.salts == position.salts
     }
 
     /// Lets everybody go on with the present key, and waits a little.
     private func withdraw(
-        _ copy: PageCopier, _ openView: FrozenView?, _ pause: ExclusivePause?, attempt: Int
+        _ copy: PageCopier, _ openView: PageSnapshot?, _ pause: ExclusivePause?, attempt: Int
     ) throws -> State.Event {
         guard let view = openView else {
-            let (view, isWALLost) = try reopenView(after: copy.cut, pause)
+            let (view, isWALLost) = try reopenView(after: copy.position, pause)
             do {
                 end(pause)
                 if isWALLost {
@@ -387,9 +387,9 @@ final class RotationRun {
     /// Makes a view after the former one was closed.
     ///
     /// - Returns: The view, and whether what was committed since the cut cannot be found any more.
-    func reopenView(after cut: LogCut, _ pause: ExclusivePause?) throws -> (FrozenView, isWALLost: Bool) {
+    func reopenView(after position: WALPosition, _ pause: ExclusivePause?) throws -> (PageSnapshot, isWALLost: Bool) {
         // While nobody else writes: once they do, the WAL may be reset.
-        let view: FrozenView
+        let view: PageSnapshot
         do {
             view = try makeView(waiting: Limits.pausedBusyWait)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
@@ -401,7 +401,7 @@ final class RotationRun {
         // A WAL without frames tells nothing: who opens the database first makes its index anew, without salts. The cut
         // has one where a stock program came after our last look for connections, and reset a WAL that was copied whole: a
         // reader of such a WAL does not hinder that.
-        return (view, view.cut != cut || cut.frame == 0)
+        return (view, view.position != position || position.frame == 0)
     }
 
     private func rest(_ attempt: Int) throws {

@@ -182,11 +182,11 @@ extension DatabaseSwitch.Step {
     fileprivate func crashPoint(_ origin: DatabaseSwitch.Origin) -> CrashPoint? {
         switch (self, origin) {
         case (.announced, .rotation): .rotationSwitchingWritten
-        case (.walReplaced, .rotation): .rotationLogEmptied
+        case (.walReplaced, .rotation): .rotationWALReplaced
         case (.renamed, .rotation): .rotationRenamed
         case (.durable, .rotation): .rotationDirectorySynced
         case (.completed, .rotation): .rotationCompleted
-        case (.walReplaced, .recovery): .recoveryLogEmptied
+        case (.walReplaced, .recovery): .recoveryWALReplaced
         case (.renamed, .recovery): .recoveryRenamed
         case (.durable, .recovery): .recoveryMoved
         case (.invalidated, .recovery): .recoveryDurable

@@ -74,7 +74,7 @@ enum ExitCode: Int32, CaseIterable {
     init(_ code: StoreError.Code) {
         self =
             switch code {
-            case .unsupportedLibrary, .unsupportedFilesystem, .sidecarAhead, .schemaAhead, .schemaBehind, .hardLinked:
+            case .unsupportedLibrary, .unsupportedFilesystem, .sidecarAhead, .schemaAhead, .hardLinked:
                 .unsupported
             case .invalidKey, .wrongKey, .keyMissing, .logMissing, .backupReadOnly: .notPermitted
             case .saltMissing, .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .foreignSidecar, .settingsConflict,
@@ -84,7 +84,7 @@ enum ExitCode: Int32, CaseIterable {
             case .noSuchStore: .noSuchStore
             case .keyRotated, .storeMoved: .tryAgain
             case .storeInUse, .rotationPending: .storeInUse
-            case .slotNotFound, .alreadyExists, .aimConflict: .usage
+            case .slotNotFound, .alreadyExists, .modeConflict: .usage
             case .storeClosed, .lastSlot, .tooManySlots: .failed
             }
     }

@@ -6,10 +6,10 @@ import Testing
 
 @Suite("cipherctl adopt, refused or cut")
 struct AdoptRefusalTests {
-    private let bench: AdoptionBench
-    private var place: Workplace { bench.place }
+    private let fixture: AdoptionFixture
+    private var place: Workplace { fixture.place }
 
-    init() throws { bench = try AdoptionBench() }
+    init() throws { fixture = try AdoptionFixture() }
 
     // MARK: What is no database to adopt
 
@@ -55,25 +55,25 @@ struct AdoptRefusalTests {
     /// The store that it became was refused by every opener, with the advice to destroy it.
     @Test("a standard file that was put where a destruction was interrupted is refused until that is settled")
     func interruptedDestruction() throws {
-        try bench.makeStandard("s.db")
+        try fixture.makeStandard("s.db")
         try place.write("former", to: "s.db-destroying")
         try expectRefusal(64, "alreadyExists", "s.db-destroying")
         try place.remove("s.db-destroying")
-        #expect(try bench.adopt("s.db").status == 0)
-        #expect(try bench.storeRows("s.db").count == 500)
+        #expect(try fixture.adopt("s.db").status == 0)
+        #expect(try fixture.storeRows("s.db").count == 500)
     }
 
     @Test("a standard file beside the sidecar of another store is refused")
     func foreignSidecar() throws {
         try place.makeStore()
-        try bench.makeStandard("other.db")
+        try fixture.makeStandard("other.db")
         try place.copy("other.db", to: "s.db")
         try expectRefusal(65, "foreignSidecar", "beside the sidecar of a store")
     }
 
     @Test("a wrong key is refused, and nothing is made")
     func wrongKey() throws {
-        try bench.makeStandard("s.db")
+        try fixture.makeStandard("s.db")
         let other = place.path("other.key")
         try Workplace.write([UInt8](repeating: 1, count: 32), to: other)
         try expectRefusal(77, "wrongKey", "The key does not open", key: other)
@@ -85,34 +85,34 @@ struct AdoptRefusalTests {
 
     @Test("a database that another connection has open in WAL mode is in use", arguments: ["WAL", "DELETE"])
     func inUse(_ journal: String) throws {
-        try bench.makeStandard("s.db", journal: journal)
+        try fixture.makeStandard("s.db", journal: journal)
         let before = try place.bytes("s.db")
-        let queue = try bench.openStandard("s.db")
+        let queue = try fixture.openStandard("s.db")
         // It has read and is idle: in rollback mode it holds no lock at all.
         #expect(try queue.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == 500)
-        let outcome = try bench.adopt("s.db")
+        let outcome = try fixture.adopt("s.db")
         #expect(outcome.status == 69, "\(outcome.errors)")
         #expect(outcome.errorJSON["code"] as? String == "storeInUse")
         try queue.write { try $0.execute(sql: "INSERT INTO t (text) VALUES ('later')") }
         try queue.close()
         #expect(try place.names().filter { $0.contains("sidecar") || $0.contains("adopting") }.isEmpty)
         #expect(try place.bytes("s.db").count >= before.count)
-        #expect(try bench.standardRows("s.db").last == "later")
-        #expect(try bench.adopt("s.db").status == 0)
+        #expect(try fixture.standardRows("s.db").last == "later")
+        #expect(try fixture.adopt("s.db").status == 0)
     }
 
     @Test(
         "a refusal gives a database back the log mode that it had",
         .enabled(if: FileManager.default.fileExists(atPath: "/proc/self/fd"), "needs /proc"))
     func restoresLog() throws {
-        try bench.makeStandard("s.db", journal: "WAL")
+        try fixture.makeStandard("s.db", journal: "WAL")
         // A program that only holds the file open, without a lock.
         let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: place.path("s.db")))
-        let outcome = try bench.adopt("s.db")
+        let outcome = try fixture.adopt("s.db")
         #expect(outcome.status == 69)
         #expect(outcome.errors.contains("These processes have it open: \(ProcessInfo.processInfo.processIdentifier) ("))
         try handle.close()
-        let queue = try bench.openStandard("s.db")
+        let queue = try fixture.openStandard("s.db")
         #expect(try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode") } == "wal")
         try queue.close()
     }
@@ -126,20 +126,20 @@ struct AdoptRefusalTests {
         "killed at any place, the file opens as before or as a store, and the same command completes it",
         arguments: places, ["WAL", "DELETE"])
     func killed(_ point: CrashPoint, _ journal: String) throws {
-        try bench.makeStandard("s.db", journal: journal)
-        let rows = try bench.standardRows("s.db")
+        try fixture.makeStandard("s.db", journal: journal)
+        let rows = try fixture.standardRows("s.db")
         let arguments = ["adopt", place.path("s.db"), "--raw-key-file", place.key]
         let killed = try place.run(arguments, environment: ["CIPHERSTORE_CRASH_AT": point.rawValue])
         try #require(killed.status == 128 + SIGKILL, "\(killed.errors)")
 
         let isStore = [.adoptionRenamed, .adoptionEnded].contains(point)
-        #expect(try isStore ? bench.storeRows("s.db") == rows : bench.standardRows("s.db") == rows)
-        if !isStore { #expect(throws: StoreError.self) { try bench.openStore("s.db") } }
+        #expect(try isStore ? fixture.storeRows("s.db") == rows : fixture.standardRows("s.db") == rows)
+        if !isStore { #expect(throws: StoreError.self) { try fixture.openStore("s.db") } }
 
         let again = try place.run(arguments)
         // A store that was opened since is complete.
         #expect(again.status == (isStore ? 64 : 0), "\(again.errors)")
-        #expect(try bench.storeRows("s.db") == rows)
+        #expect(try fixture.storeRows("s.db") == rows)
         #expect(try place.ctl("verify", place.path("s.db")).status == 0)
         #expect(try place.ctl("status", place.path("s.db")).status == 0)
         if !isStore { #expect(try leftover().isEmpty) }
@@ -149,8 +149,8 @@ struct AdoptRefusalTests {
 
     @Test("killed behind the rename, the same command completes the adoption")
     func completes() throws {
-        try bench.makeStandard("s.db")
-        let rows = try bench.standardRows("s.db")
+        try fixture.makeStandard("s.db")
+        let rows = try fixture.standardRows("s.db")
         let arguments = ["adopt", place.path("s.db"), "--raw-key-file", place.key, "--json"]
         let killed = try place.run(arguments, environment: ["CIPHERSTORE_CRASH_AT": "adoptionRenamed"])
         try #require(killed.status == 128 + SIGKILL)
@@ -158,7 +158,7 @@ struct AdoptRefusalTests {
         #expect(again.status == 0, "\(again.errors)")
         #expect(again.json["completed_earlier_adoption"] as? Bool == true)
         #expect(try place.events() == ["store-created"])
-        #expect(try bench.storeRows("s.db") == rows)
+        #expect(try fixture.storeRows("s.db") == rows)
         #expect(try leftover().isEmpty)
     }
 

@@ -7,26 +7,26 @@ import Testing
 
 @Suite("cipherctl adopt")
 struct AdoptTests {
-    private let bench: AdoptionBench
-    private var place: Workplace { bench.place }
+    private let fixture: AdoptionFixture
+    private var place: Workplace { fixture.place }
 
-    init() throws { bench = try AdoptionBench() }
+    init() throws { fixture = try AdoptionFixture() }
 
     // MARK: Version 4
 
     @Test("a database keeps its content, and every page but the first byte for byte")
     func pages() throws {
-        try bench.makeStandard("s.db")
+        try fixture.makeStandard("s.db")
         let before = try place.bytes("s.db")
-        let rows = try bench.standardRows("s.db")
-        let outcome = try bench.adopt("s.db")
+        let rows = try fixture.standardRows("s.db")
+        let outcome = try fixture.adopt("s.db")
         try #require(outcome.status == 0, "\(outcome.errors)")
         #expect(outcome.json["verified"] as? Bool == true)
         let after = try place.bytes("s.db")
         #expect(after.count == before.count)
         #expect(after.dropFirst(4096) == before.dropFirst(4096))
         #expect(after.starts(with: Array("SQLite format 3\0".utf8)))
-        #expect(try bench.storeRows("s.db") == rows)
+        #expect(try fixture.storeRows("s.db") == rows)
         let hash = try place.ctl("hash", place.path("s.db"), "--json").json["content_hash"] as? String
         #expect(outcome.json["content_hash"] as? String == hash)
         #expect(try place.ctl("verify", place.path("s.db")).status == 0)
@@ -37,14 +37,14 @@ struct AdoptTests {
 
     @Test("what the log of a killed program holds comes along")
     func log() throws {
-        try bench.makeStandard("live.db", journal: "WAL")
-        let queue = try bench.openStandard("live.db")
+        try fixture.makeStandard("live.db", journal: "WAL")
+        let queue = try fixture.openStandard("live.db")
         try queue.inDatabase { try $0.execute(sql: "INSERT INTO t (text) VALUES ('only in the log')") }
         for ending in ["", "-wal"] { try place.copy("live.db\(ending)", to: "s.db\(ending)") }
         try queue.close()
         try #require(place.bytes("s.db-wal").count > 4096)
-        #expect(try bench.adopt("s.db").status == 0)
-        #expect(try bench.storeRows("s.db").contains("only in the log"))
+        #expect(try fixture.adopt("s.db").status == 0)
+        #expect(try fixture.storeRows("s.db").contains("only in the log"))
     }
 
     @Test(
@@ -54,55 +54,56 @@ struct AdoptTests {
             "PRAGMA cipher_hmac_algorithm = HMAC_SHA256",
         ])
     func settings(_ pragma: String) throws {
-        try bench.makeStandard("s.db", settings: pragma)
-        let rows = try bench.standardRows("s.db", settings: pragma)
-        let outcome = try bench.adopt("s.db")
+        try fixture.makeStandard("s.db", settings: pragma)
+        let rows = try fixture.standardRows("s.db", settings: pragma)
+        let outcome = try fixture.adopt("s.db")
         #expect(outcome.status == 0, "\(outcome.errors)")
-        #expect(try bench.storeRows("s.db") == rows)
+        #expect(try fixture.storeRows("s.db") == rows)
         #expect(try place.ctl("verify", place.path("s.db")).status == 0)
     }
 
     @Test("mode and owner of the file stay, and its sidecar takes them")
     func mode() throws {
-        try bench.makeStandard("s.db")
+        try fixture.makeStandard("s.db")
         try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: place.path("s.db"))
-        #expect(try bench.adopt("s.db").status == 0)
+        #expect(try fixture.adopt("s.db").status == 0)
         for name in ["s.db", "s.db-sidecar", "s.db-sidecar.bak", "s.db-lock", "s.db-wal"] {
-            #expect(try bench.mode(name) == 0o640, "\(name)")
+            #expect(try fixture.mode(name) == 0o640, "\(name)")
         }
     }
 
     @Test("a link leads to the file that is adopted, and still leads there")
     func link() throws {
         try FileManager.default.createDirectory(atPath: place.path("real"), withIntermediateDirectories: false)
-        try bench.makeStandard("real/s.db")
+        try fixture.makeStandard("real/s.db")
         try FileManager.default.createSymbolicLink(atPath: place.path("link.db"), withDestinationPath: "real/s.db")
-        #expect(try bench.adopt("link.db").status == 0)
-        #expect(try bench.storeRows("link.db") == bench.storeRows("real/s.db"))
+        #expect(try fixture.adopt("link.db").status == 0)
+        #expect(try fixture.storeRows("link.db") == fixture.storeRows("real/s.db"))
         #expect(try place.names() == ["raw.key", "real", "link.db"])
     }
 
     // MARK: The stock shell
 
     @Test(
-        "the stock shell's database is adopted, and the shell opens it again", .enabled(if: AdoptionBench.shell != nil))
+        "the stock shell's database is adopted, and the shell opens it again",
+        .enabled(if: AdoptionFixture.shell != nil))
     func stockShell() throws {
         try place.write(Workplace.passphrase, to: "pass")
         let key = "PRAGMA key = '\(Workplace.passphrase)';\n"
-        try bench.runShell("s.db", key + "PRAGMA journal_mode = WAL;" + AdoptionBench.content)
+        try fixture.runShell("s.db", key + "PRAGMA journal_mode = WAL;" + AdoptionFixture.content)
         let outcome = try place.run(["adopt", place.path("s.db"), "--key-file", place.path("pass")])
         #expect(outcome.status == 0, "\(outcome.errors)")
         let pragmas = try place.run(["key", "reveal", place.path("s.db"), "--key-file", place.path("pass")]).output
-        #expect(try bench.runShell("s.db", pragmas + "SELECT count(*) FROM t;").contains("500"))
+        #expect(try fixture.runShell("s.db", pragmas + "SELECT count(*) FROM t;").contains("500"))
     }
 
     @Test(
         "the stock shell's databases of SQLCipher 1, 2 and 3 are copied, and the originals kept",
-        .enabled(if: AdoptionBench.shell != nil), arguments: [1, 2, 3])
+        .enabled(if: AdoptionFixture.shell != nil), arguments: [1, 2, 3])
     func olderVersions(_ version: Int) throws {
         try place.write(Workplace.passphrase, to: "pass")
         let key = "PRAGMA key = '\(Workplace.passphrase)'; PRAGMA cipher_compatibility = \(version);\n"
-        try bench.runShell("s.db", key + "PRAGMA user_version = 7;" + AdoptionBench.content)
+        try fixture.runShell("s.db", key + "PRAGMA user_version = 7;" + AdoptionFixture.content)
         let before = try place.bytes("s.db")
         let source = ["--key-file", place.path("pass")]
         let without = try place.run(["adopt", place.path("s.db")] + source)
@@ -121,7 +122,7 @@ struct AdoptTests {
         #expect(rows.output.contains("500,125250"), "\(rows.errors)")
         #expect(rows.output.contains("user_version\r\n7"))
         #expect(try place.run(["verify", place.path("s.db")] + source).status == 0)
-        #expect(try bench.runShell("s.db.sqlcipher\(version)", key + "SELECT count(*) FROM t;").contains("500"))
+        #expect(try fixture.runShell("s.db.sqlcipher\(version)", key + "SELECT count(*) FROM t;").contains("500"))
     }
 
     @Test("the fixtures of SQLCipher 4 and 3 are adopted", arguments: [("v4-standard.db", 4), ("v3-standard.db", 3)])

@@ -28,30 +28,30 @@ import Testing
                     try FileManager.default.copyItem(atPath: place.path(name), toPath: copy.path(name))
                 }
                 let run = try copy.run(words(copy), failing: fault, at: number)
-                if run.wasHit { try judge(FaultBench(place: copy, run: run, fault: fault)) }
+                if run.wasHit { try judge(FaultFixture(place: copy, run: run, fault: fault)) }
                 return run
             }
             #expect(count >= 5)
         }
 
-        private func judge(_ bench: FaultBench) throws {
-            let left = try left(bench.place)
-            if bench.outcome.status == 0 {
-                #expect(left.isEmpty, bench.story)
+        private func judge(_ fixture: FaultFixture) throws {
+            let left = try left(fixture.place)
+            if fixture.outcome.status == 0 {
+                #expect(left.isEmpty, fixture.story)
                 return
             }
             if left.contains("s.db") {
-                #expect(bench.outcome.errorJSON["code"] as? String != "destructionInterrupted", bench.story)
-                #expect(bench.rows() == 3000, bench.story)
+                #expect(fixture.outcome.errorJSON["code"] as? String != "destructionInterrupted", fixture.story)
+                #expect(fixture.rows() == 3000, fixture.story)
             } else {
-                #expect(bench.outcome.status == 74, bench.story)
-                #expect(bench.outcome.errorJSON["code"] as? String == "destructionInterrupted", bench.story)
-                #expect(bench.outcome.errors.contains("is destroyed"), bench.story)
-                #expect(!bench.saysUnchanged, bench.story)
+                #expect(fixture.outcome.status == 74, fixture.story)
+                #expect(fixture.outcome.errorJSON["code"] as? String == "destructionInterrupted", fixture.story)
+                #expect(fixture.outcome.errors.contains("is destroyed"), fixture.story)
+                #expect(!fixture.saysUnchanged, fixture.story)
             }
-            let again = try bench.place.run(words(bench.place))
-            #expect(again.status == 0, "again: \(again.errors)\(bench.story)")
-            #expect(try self.left(bench.place).isEmpty, bench.story)
+            let again = try fixture.place.run(words(fixture.place))
+            #expect(again.status == 0, "again: \(again.errors)\(fixture.story)")
+            #expect(try self.left(fixture.place).isEmpty, fixture.story)
         }
 
         @Test("a failing fsync after the last file was removed is a note: nothing is left to do")

@@ -147,16 +147,16 @@ struct DoctorTests {
     }
 
     @Test("an adoption that was cut is a problem, and says that the file opens as before")
-    func adoptionCut() throws {
-        let bench = try AdoptionBench()
-        try bench.makeStandard("s.db")
-        let killed = try bench.place.run(
-            ["adopt", bench.place.path("s.db"), "--raw-key-file", bench.place.key],
+    func adoptionInterrupted() throws {
+        let fixture = try AdoptionFixture()
+        try fixture.makeStandard("s.db")
+        let killed = try fixture.place.run(
+            ["adopt", fixture.place.path("s.db"), "--raw-key-file", fixture.place.key],
             environment: ["CIPHERSTORE_CRASH_AT": "adoptionAnnounced"])
         try #require(killed.status == 128 + SIGKILL)
-        let outcome = try bench.place.run(["doctor", bench.place.path("s.db"), "--no-key", "--json"])
+        let outcome = try fixture.place.run(["doctor", fixture.place.path("s.db"), "--no-key", "--json"])
         #expect(outcome.status == 2)
-        #expect(serious(outcome) == ["problem adoptionCut", "risk unfinishedWork"])
+        #expect(serious(outcome) == ["problem adoptionInterrupted", "risk unfinishedWork"])
     }
 
     @Test("a key in the environment is a risk, and a store that is not there ends with 66")

@@ -10,11 +10,11 @@ struct ExitCodeTests {
     private static let codes: [StoreError.Code] = [
         .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
         .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
-        .aimConflict, .notEncrypted, .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .databaseMissing,
+        .modeConflict, .notEncrypted, .headerDamaged, .pageDamaged(7), .truncated, .emptyFile, .databaseMissing,
         .logMissing,
         .noSuchStore,
         .keyRotated(from: 1, to: 2),
-        .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind,
+        .rotationPending, .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead,
         .slotNotFound, .lastSlot, .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly,
     ]
 
@@ -22,11 +22,11 @@ struct ExitCodeTests {
         switch code {
         case .unsupportedLibrary, .unsupportedFilesystem, .invalidKey, .wrongKey, .keyMissing, .saltMissing,
             .sidecarDamaged, .sidecarForged, .sidecarRolledBack, .sidecarAhead, .foreignSidecar, .settingsConflict,
-            .aimConflict, .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing,
+            .modeConflict, .notEncrypted, .headerDamaged, .pageDamaged, .truncated, .emptyFile, .databaseMissing,
             .logMissing,
             .noSuchStore, .keyRotated,
             .rotationPending,
-            .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .schemaBehind, .slotNotFound, .lastSlot,
+            .storeInUse, .storeMoved, .hardLinked, .storeClosed, .schemaAhead, .slotNotFound, .lastSlot,
             .tooManySlots, .logDamaged, .alreadyExists, .backupDamaged, .backupReadOnly:
             codes.contains { $0.name == code.name }
         }

@@ -7,13 +7,13 @@ import Testing
 /// as a store that was never created ("make the store with `cipherctl create`", code 66), while all rows were there.
 @Suite("cipherctl adopt, interrupted")
 struct InterruptedAdoptionTests {
-    private let bench: AdoptionBench
-    private var place: Workplace { bench.place }
+    private let fixture: AdoptionFixture
+    private var place: Workplace { fixture.place }
     private var store: String { place.path("s.db") }
 
     init() throws {
-        bench = try AdoptionBench()
-        try bench.makeStandard("s.db")
+        fixture = try AdoptionFixture()
+        try fixture.makeStandard("s.db")
     }
 
     private func kill(at point: CrashPoint) throws {
@@ -47,7 +47,7 @@ struct InterruptedAdoptionTests {
         let written = try place.ctl("sql", store, "DELETE FROM t WHERE id = 1", "--write")
         #expect(written.status == 0, "\(written.errors)")
         #expect(try place.ctl("status", store).status == 0)
-        #expect(try bench.storeRows("s.db").count == 499)
+        #expect(try fixture.storeRows("s.db").count == 499)
     }
 
     @Test("a change of the keys completes it, too")
@@ -75,8 +75,8 @@ struct InterruptedAdoptionTests {
         let status = try place.run(["status", store, "--no-key"])
         #expect(status.status == 2 && status.output.contains("an adoption was interrupted before it changed the file"))
         #expect(!status.output.contains("cipherctl create"), "\(status.output)")
-        #expect(try bench.standardRows("s.db").count == 500)
-        #expect(try bench.adopt("s.db").status == 0)
+        #expect(try fixture.standardRows("s.db").count == 500)
+        #expect(try fixture.adopt("s.db").status == 0)
     }
 
     @Test("a store that was created no further than its first page is still none for a reader")

@@ -84,7 +84,8 @@ struct InterruptedRestorationTests {
         try restoration(killedAt: "restorePrepared")
         let doctor = try place.ctl("doctor", place.path("s.db"), "--json")
         let findings = doctor.json["findings"] as? [[String: Any]] ?? []
-        #expect(findings.contains { $0["code"] as? String == "restorationCut" && $0["severity"] as? String == "risk" })
+        #expect(
+            findings.contains { $0["code"] as? String == "restorationLeftover" && $0["severity"] as? String == "risk" })
         #expect(try place.ctl("status", place.path("s.db")).status == 0)
         #expect(try count(place.path("s.db")).contains("3000"))
     }
@@ -110,12 +111,12 @@ struct InterruptedRestorationTests {
                 ]
             }
             var interruptions = 0
-            try FaultBench.each(CallFault(kinds: "sync", isLasting: true), in: place, words) { bench in
-                let isInterrupted = bench.outcome.errors.contains("until it is run again")
-                let status = try bench.place.run(["status", bench.store, "--no-key"])
-                let doctor = try bench.place.run(["doctor", bench.store, "--no-key"])
-                #expect((status.status == 2) == isInterrupted, "\(status.output) \(bench.story)")
-                #expect((doctor.status == 2) == isInterrupted, "\(doctor.output) \(bench.story)")
+            try FaultFixture.each(CallFault(kinds: "sync", isLasting: true), in: place, words) { fixture in
+                let isInterrupted = fixture.outcome.errors.contains("until it is run again")
+                let status = try fixture.place.run(["status", fixture.store, "--no-key"])
+                let doctor = try fixture.place.run(["doctor", fixture.store, "--no-key"])
+                #expect((status.status == 2) == isInterrupted, "\(status.output) \(fixture.story)")
+                #expect((doctor.status == 2) == isInterrupted, "\(doctor.output) \(fixture.story)")
                 if isInterrupted { interruptions += 1 }
             }
             #expect(interruptions > 0 || !CallFault.judgesAll)

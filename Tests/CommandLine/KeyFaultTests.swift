@@ -18,13 +18,13 @@ import Testing
             try Workplace.write([UInt8](repeating: 7, count: 32), to: place.path("new.key"))
         }
 
-        private func expectRepeatable(_ bench: FaultBench, _ words: (Workplace) -> [String]) throws {
-            let again = try bench.place.run(words(bench.place))
-            #expect(again.status == 0, "run again: \(again.errors)\(bench.story)")
+        private func expectRepeatable(_ fixture: FaultFixture, _ words: (Workplace) -> [String]) throws {
+            let again = try fixture.place.run(words(fixture.place))
+            #expect(again.status == 0, "run again: \(again.errors)\(fixture.story)")
         }
 
-        private func expectSound(_ bench: FaultBench, _ keys: [String]) {
-            for key in keys { #expect(bench.rows(key: key) == 3000, "\(key) \(bench.story)") }
+        private func expectSound(_ fixture: FaultFixture, _ keys: [String]) {
+            for key in keys { #expect(fixture.rows(key: key) == 3000, "\(key) \(fixture.story)") }
         }
 
         @Test("a key that is added opens the store when the command says so, and not else", arguments: faults)
@@ -35,13 +35,13 @@ import Testing
                     place.path("new.key"), "--json",
                 ]
             }
-            let count = try FaultBench.each(fault, in: place, words) { bench in
-                let new = bench.place.path("new.key")
-                let isMade = try bench.opensSidecar(new)
-                bench.expectTrueWords(isMade: isMade)
-                try bench.expectLogged("slot-added", isMade ? 1 : 0)
-                if !isMade { try expectRepeatable(bench, words) }
-                expectSound(bench, [bench.place.key, new])
+            let count = try FaultFixture.each(fault, in: place, words) { fixture in
+                let new = fixture.place.path("new.key")
+                let isMade = try fixture.opensSidecar(new)
+                fixture.expectTrueWords(isMade: isMade)
+                try fixture.expectLogged("slot-added", isMade ? 1 : 0)
+                if !isMade { try expectRepeatable(fixture, words) }
+                expectSound(fixture, [fixture.place.key, new])
             }
             #expect(count > 20)
         }
@@ -54,18 +54,18 @@ import Testing
                     place.path("new.key"), "--json",
                 ]
             }
-            let count = try FaultBench.each(fault, in: place, words) { bench in
-                let new = bench.place.path("new.key")
-                let isMade = try bench.opensSidecar(new)
-                bench.expectTrueWords(isMade: isMade)
-                try bench.expectLogged("slot-changed", isMade ? 1 : 0)
+            let count = try FaultFixture.each(fault, in: place, words) { fixture in
+                let new = fixture.place.path("new.key")
+                let isMade = try fixture.opensSidecar(new)
+                fixture.expectTrueWords(isMade: isMade)
+                try fixture.expectLogged("slot-changed", isMade ? 1 : 0)
                 if isMade {
-                    try followLeftBehind(bench)
+                    try followLeftBehind(fixture)
                 } else {
-                    try expectRepeatable(bench, words)
+                    try expectRepeatable(fixture, words)
                 }
-                expectSound(bench, [new])
-                #expect(bench.rows() == nil, bench.story)
+                expectSound(fixture, [new])
+                #expect(fixture.rows() == nil, fixture.story)
             }
             #expect(count > 20)
         }
@@ -78,18 +78,18 @@ import Testing
             func words(_ place: Workplace) -> [String] {
                 ["key", "remove", place.path("s.db"), "--slot", "2", "--yes", "--raw-key-file", place.key, "--json"]
             }
-            let count = try FaultBench.each(fault, in: place, words) { bench in
-                let new = bench.place.path("new.key")
-                let isMade = try !bench.opensSidecar(new)
-                bench.expectTrueWords(isMade: isMade)
-                try bench.expectLogged("slot-removed", isMade ? 1 : 0)
+            let count = try FaultFixture.each(fault, in: place, words) { fixture in
+                let new = fixture.place.path("new.key")
+                let isMade = try !fixture.opensSidecar(new)
+                fixture.expectTrueWords(isMade: isMade)
+                try fixture.expectLogged("slot-removed", isMade ? 1 : 0)
                 if isMade {
-                    try followLeftBehind(bench)
+                    try followLeftBehind(fixture)
                 } else {
-                    try expectRepeatable(bench, words)
+                    try expectRepeatable(fixture, words)
                 }
-                expectSound(bench, [bench.place.key])
-                #expect(bench.rows(key: new) == nil, bench.story)
+                expectSound(fixture, [fixture.place.key])
+                #expect(fixture.rows(key: new) == nil, fixture.story)
             }
             #expect(count > 20)
         }
@@ -114,20 +114,20 @@ import Testing
             }
             if !toSlots { try #require(direct.run(convert(direct, toSlots: true)).status == 0) }
             let before = try direct.events().filter { $0 == "scheme-changed" }.count
-            let count = try FaultBench.each(fault, in: direct) {
+            let count = try FaultFixture.each(fault, in: direct) {
                 convert($0, toSlots: toSlots)
-            } judge: { bench in
-                let new = bench.place.path("new.key")
-                let isMade = try bench.opensSidecar(new) == toSlots
-                bench.expectTrueWords(isMade: isMade)
-                try bench.expectLogged("scheme-changed", before + (isMade ? 1 : 0))
+            } judge: { fixture in
+                let new = fixture.place.path("new.key")
+                let isMade = try fixture.opensSidecar(new) == toSlots
+                fixture.expectTrueWords(isMade: isMade)
+                try fixture.expectLogged("scheme-changed", before + (isMade ? 1 : 0))
                 if isMade {
-                    try followLeftBehind(bench)
+                    try followLeftBehind(fixture)
                 } else {
-                    try expectRepeatable(bench) { convert($0, toSlots: toSlots) }
+                    try expectRepeatable(fixture) { convert($0, toSlots: toSlots) }
                 }
-                #expect(bench.rows(key: toSlots ? new : bench.place.key) == 2, bench.story)
-                if !toSlots { #expect(bench.rows(key: new) == nil, bench.story) }
+                #expect(fixture.rows(key: toSlots ? new : fixture.place.key) == 2, fixture.story)
+                if !toSlots { #expect(fixture.rows(key: new) == nil, fixture.story) }
             }
             #expect(count > 20)
         }
@@ -169,15 +169,16 @@ import Testing
         }
 
         /// Does what the hint says where a former key could not be removed: the files that are named go.
-        private func followLeftBehind(_ bench: FaultBench) throws {
-            guard bench.outcome.status != 0 else { return }
-            #expect(bench.outcome.errors.contains("Remove the named files"), bench.story)
+        private func followLeftBehind(_ fixture: FaultFixture) throws {
+            guard fixture.outcome.status != 0 else { return }
+            #expect(fixture.outcome.errors.contains("Remove the named files"), fixture.story)
             for name in ["s.db-sidecar", "s.db-sidecar.bak", "s.db-sidecar.damaged", "s.db-sidecar.bak.damaged"] {
                 // As the message names them, with the quotes of JSON.
-                guard bench.outcome.errors.contains("\(bench.place.path(name))\\\""), bench.place.exists(name) else {
+                guard fixture.outcome.errors.contains("\(fixture.place.path(name))\\\""), fixture.place.exists(name)
+                else {
                     continue
                 }
-                if name != "s.db-sidecar" { try bench.place.remove(name) }
+                if name != "s.db-sidecar" { try fixture.place.remove(name) }
             }
         }
     }

@@ -11,12 +11,12 @@ struct RotateResumeTests {
     init() throws { place = try Workplace() }
 
     /// Leaves a store whose rotation was killed.
-    private func cut(_ opening: String, at point: CrashPoint, _ aim: String) throws {
+    private func cut(_ opening: String, at point: CrashPoint, _ mode: String) throws {
         let actor = try ActorProcess()
         #expect(actor.ask("\(opening) \(store) raw")?.hasPrefix("ok") == true)
         #expect(actor.ask("mark 3") == "ok")
         #expect(actor.ask("die-at \(point.rawValue) 0") == "ok")
-        #expect(actor.ask("rotate \(aim)") == nil, "the process did not pass \(point)")
+        #expect(actor.ask("rotate \(mode)") == nil, "the process did not pass \(point)")
         #expect(actor.diedBySignal())
     }
 
@@ -48,7 +48,7 @@ struct RotateResumeTests {
     // given it. With the former key alone it was finished too.
     @Test(
         "the switch of a direct store is finished with both keys, and refused without the new one",
-        arguments: [CrashPoint.rotationSwitchingWritten, .rotationLogEmptied, .rotationRenamed])
+        arguments: [CrashPoint.rotationSwitchingWritten, .rotationWALReplaced, .rotationRenamed])
     func directSwitch(point: CrashPoint) throws {
         try cut("open-direct", at: point, "key:words")
         try place.write("words\n", to: "begun")
@@ -87,13 +87,13 @@ struct RotateResumeTests {
     }
 
     // Options that do not fit once ended as damaged data does.
-    @Test("a rotation is not resumed for another aim than its own")
+    @Test("a rotation is not resumed for another mode than its own")
     func otherAim() throws {
         try cut("open", at: .rotationCopied, "data-key")
         try place.write("words\n", to: "new")
-        for aim in [["--compromised"], ["--new-key-file", place.path("new")]] {
+        for mode in [["--compromised"], ["--new-key-file", place.path("new")]] {
             let refused = try place.run(
-                ["rotate", store, "--resume", "--no-backup", "--raw-key-file", place.key] + aim)
+                ["rotate", store, "--resume", "--no-backup", "--raw-key-file", place.key] + mode)
             #expect(refused.status == 64, "\(refused.errors)")
         }
         #expect(try resume("--no-backup").status == 0)

@@ -14,9 +14,9 @@ import Testing
         ]
 
         /// Runs the same command again, without faults.
-        private func expectRepeatable(_ bench: FaultBench, _ words: [String]) throws {
-            let again = try bench.place.run(words)
-            #expect(again.status == 0, "run again: \(again.errors)\(bench.story)")
+        private func expectRepeatable(_ fixture: FaultFixture, _ words: [String]) throws {
+            let again = try fixture.place.run(words)
+            #expect(again.status == 0, "run again: \(again.errors)\(fixture.story)")
         }
 
         private func key(_ place: Workplace) -> [String] { ["--raw-key-file", place.key, "--json"] }
@@ -27,45 +27,47 @@ import Testing
             "a file whose adoption fails is what the command says: the former file, or a store with all rows",
             arguments: faults.map { ($0, KeyScheme.direct) } + [(CallFault(), .slots)])
         private func adopt(_ fault: CallFault, _ scheme: KeyScheme) throws {
-            let template = try AdoptionBench()
+            let template = try AdoptionFixture()
             try template.makeStandard("s.db")
             func words(_ place: Workplace) -> [String] {
                 ["adopt", place.path("s.db"), "--scheme", scheme.rawValue] + key(place)
             }
-            let count = try FaultBench.each(fault, in: template.place, words) { bench in
-                let isStore = try bench.place.bytes("s.db").starts(with: Array("SQLite format 3\0".utf8))
-                bench.expectTrueWords(isMade: isStore)
+            let count = try FaultFixture.each(fault, in: template.place, words) { fixture in
+                let isStore = try fixture.place.bytes("s.db").starts(with: Array("SQLite format 3\0".utf8))
+                fixture.expectTrueWords(isMade: isStore)
                 if !isStore {
-                    try expectStandard(bench)
-                    try expectRepeatable(bench, words(bench.place))
-                } else if bench.outcome.status != 0 {
-                    try completeAdoption(bench, words(bench.place))
+                    try expectStandard(fixture)
+                    try expectRepeatable(fixture, words(fixture.place))
+                } else if fixture.outcome.status != 0 {
+                    try completeAdoption(fixture, words(fixture.place))
                 }
-                #expect(bench.rows() == 500, bench.story)
-                try bench.expectLogged("store-created", 1)
+                #expect(fixture.rows() == 500, fixture.story)
+                try fixture.expectLogged("store-created", 1)
             }
             #expect(count > 30)
         }
 
         /// The file opens with a program that knows nothing of stores.
-        private func expectStandard(_ bench: FaultBench) throws {
+        private func expectStandard(_ fixture: FaultFixture) throws {
             var configuration = Configuration()
             configuration.readonly = true
             configuration.prepareDatabase { try $0.useRawKey(Data(repeating: 0x2a, count: 32)) }
-            let queue = try DatabaseQueue(path: bench.store, configuration: configuration)
-            #expect(try queue.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == 500, bench.story)
+            let queue = try DatabaseQueue(path: fixture.store, configuration: configuration)
+            #expect(try queue.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == 500, fixture.story)
             try queue.close()
         }
 
         /// Does what the hint says.
-        private func completeAdoption(_ bench: FaultBench, _ words: [String]) throws {
-            if bench.outcome.errors.contains("run the same command again") { return try expectRepeatable(bench, words) }
-            if bench.outcome.errors.contains("key convert --to slots") {
-                return try expectRepeatable(
-                    bench, ["key", "convert", bench.store, "--to", "slots"] + key(bench.place))
+        private func completeAdoption(_ fixture: FaultFixture, _ words: [String]) throws {
+            if fixture.outcome.errors.contains("run the same command again") {
+                return try expectRepeatable(fixture, words)
             }
-            #expect(bench.outcome.errors.contains("The store is complete"), bench.story)
-            try expectRepeatable(bench, ["sql", bench.store, "SELECT 1", "--write"] + key(bench.place))
+            if fixture.outcome.errors.contains("key convert --to slots") {
+                return try expectRepeatable(
+                    fixture, ["key", "convert", fixture.store, "--to", "slots"] + key(fixture.place))
+            }
+            #expect(fixture.outcome.errors.contains("The store is complete"), fixture.story)
+            try expectRepeatable(fixture, ["sql", fixture.store, "SELECT 1", "--write"] + key(fixture.place))
         }
 
         // MARK: Import and creation
@@ -77,28 +79,28 @@ import Testing
             func words(_ place: Workplace) -> [String] {
                 ["import", place.path("plain.db"), place.path("s.db")] + key(place)
             }
-            let count = try FaultBench.each(fault, in: template, words) { bench in
-                let isMade = bench.place.exists("s.db") && bench.place.exists("s.db-sidecar")
-                if bench.outcome.errors.contains("could not be removed again") {
+            let count = try FaultFixture.each(fault, in: template, words) { fixture in
+                let isMade = fixture.place.exists("s.db") && fixture.place.exists("s.db-sidecar")
+                if fixture.outcome.errors.contains("could not be removed again") {
                     // A disk that refuses every call: what is left is named, and removed as the hint says.
-                    for name in ["s.db", "s.db-sidecar", "s.db-sidecar.bak"] where bench.place.exists(name) {
-                        #expect(bench.outcome.errors.contains(bench.place.path(name)), bench.story)
-                        try bench.place.remove(name)
+                    for name in ["s.db", "s.db-sidecar", "s.db-sidecar.bak"] where fixture.place.exists(name) {
+                        #expect(fixture.outcome.errors.contains(fixture.place.path(name)), fixture.story)
+                        try fixture.place.remove(name)
                     }
-                    try expectRepeatable(bench, words(bench.place))
+                    try expectRepeatable(fixture, words(fixture.place))
                 } else if isMade {
-                    bench.expectTrueWords(isMade: true)
-                    if bench.outcome.errors.contains("Remove the directory") {
-                        for name in try bench.place.names() where name.contains(".importing-") {
-                            try bench.place.remove(name)
+                    fixture.expectTrueWords(isMade: true)
+                    if fixture.outcome.errors.contains("Remove the directory") {
+                        for name in try fixture.place.names() where name.contains(".importing-") {
+                            try fixture.place.remove(name)
                         }
                     }
                 } else {
-                    bench.expectTrueWords(isMade: false)
-                    try expectRepeatable(bench, words(bench.place))
+                    fixture.expectTrueWords(isMade: false)
+                    try expectRepeatable(fixture, words(fixture.place))
                 }
-                #expect(bench.rows() == 3, bench.story)
-                try expectNothingElse(bench, ["plain.db", "plain.db-wal", "plain.db-shm"])
+                #expect(fixture.rows() == 3, fixture.story)
+                try expectNothingElse(fixture, ["plain.db", "plain.db-wal", "plain.db-shm"])
             }
             #expect(count > 30)
         }
@@ -107,34 +109,34 @@ import Testing
         private func creating(_ fault: CallFault) throws {
             let template = try Workplace()
             try Workplace.write([UInt8](repeating: 7, count: 32), to: template.path("new.key"))
-            let count = try FaultBench.each(fault, in: template) {
+            let count = try FaultFixture.each(fault, in: template) {
                 ["create", $0.path("s.db")] + key($0)
-            } judge: { bench in
-                if bench.outcome.status == 0 || bench.outcome.errors.contains("was created, but") {
-                    #expect(bench.rows(of: "sqlite_schema") != nil, bench.story)
+            } judge: { fixture in
+                if fixture.outcome.status == 0 || fixture.outcome.errors.contains("was created, but") {
+                    #expect(fixture.rows(of: "sqlite_schema") != nil, fixture.story)
                     return
                 }
                 if fault.isLasting, fault.kinds.contains("unlink") {
                     // Nothing can be removed from such a disk, nor read: the command says what completes it.
-                    if bench.place.exists("s.db-sidecar") {
+                    if fixture.place.exists("s.db-sidecar") {
                         #expect(
-                            bench.outcome.errors.contains("the same command with the same key completes it"),
-                            bench.story)
+                            fixture.outcome.errors.contains("the same command with the same key completes it"),
+                            fixture.story)
                     }
-                    let again = try bench.place.run(["create", bench.store] + key(bench.place))
-                    let wasComplete = again.status == 64 && bench.outcome.errors.contains("`cipherctl status` says")
-                    #expect(again.status == 0 || wasComplete, "\(again.errors)\(bench.story)")
-                    #expect(bench.rows(of: "sqlite_schema") != nil, bench.story)
+                    let again = try fixture.place.run(["create", fixture.store] + key(fixture.place))
+                    let wasComplete = again.status == 64 && fixture.outcome.errors.contains("`cipherctl status` says")
+                    #expect(again.status == 0 || wasComplete, "\(again.errors)\(fixture.story)")
+                    #expect(fixture.rows(of: "sqlite_schema") != nil, fixture.story)
                 } else {
                     // An empty file without a sidecar may stay: it could be another program's, and any creation uses it.
-                    let isEmpty = try bench.place.exists("s.db") && bench.place.bytes("s.db").isEmpty
-                    #expect(bench.outcome.errors.contains("is an empty file") == isEmpty, bench.story)
-                    let left = try bench.place.names().filter {
+                    let isEmpty = try fixture.place.exists("s.db") && fixture.place.bytes("s.db").isEmpty
+                    #expect(fixture.outcome.errors.contains("is an empty file") == isEmpty, fixture.story)
+                    let left = try fixture.place.names().filter {
                         $0.hasPrefix("s.db") && $0 != "s.db-lock" && !($0 == "s.db" && isEmpty)
                     }
-                    #expect(left.isEmpty, "\(left) \(bench.story)")
+                    #expect(left.isEmpty, "\(left) \(fixture.story)")
                     try expectRepeatable(
-                        bench, ["create", bench.store, "--raw-key-file", bench.place.path("new.key")])
+                        fixture, ["create", fixture.store, "--raw-key-file", fixture.place.path("new.key")])
                 }
             }
             #expect(count > 10)
@@ -159,17 +161,17 @@ import Testing
             #expect(count > 3 && removals > 0)
         }
 
-        private func expectNothingElse(_ bench: FaultBench, _ others: Set<String>) throws {
+        private func expectNothingElse(_ fixture: FaultFixture, _ others: Set<String>) throws {
             let own: Set<String> = [
                 "raw.key", "s.db", "s.db-wal", "s.db-shm", "s.db-lock", "s.db-keylog", "s.db-sidecar",
                 "s.db-sidecar.bak",
             ]
-            let left = try bench.place.names().subtracting(own).subtracting(others)
+            let left = try fixture.place.names().subtracting(own).subtracting(others)
                 // A later change removes what a writer could not.
                 .filter { !$0.contains(".tmp-") }
             // A directory that could not be removed goes with the next run of the command.
-            if !(bench.fault.isLasting && bench.fault.kinds.contains("unlink")) {
-                #expect(left.isEmpty, "\(left) \(bench.story)")
+            if !(fixture.fault.isLasting && fixture.fault.kinds.contains("unlink")) {
+                #expect(left.isEmpty, "\(left) \(fixture.story)")
             }
         }
 
@@ -180,16 +182,16 @@ import Testing
             let template = try Workplace()
             try template.makeStore()
             func words(_ place: Workplace) -> [String] { ["backup", place.path("s.db"), place.path("b")] + key(place) }
-            let count = try FaultBench.each(fault, in: template, words) { bench in
-                let isMade = bench.place.exists("b")
-                #expect(isMade == (bench.outcome.status == 0), bench.story)
-                try bench.expectLogged("backup-made", isMade ? 1 : 0)
-                if !isMade { try expectRepeatable(bench, words(bench.place)) }
-                let verified = try bench.place.ctl("backup", "verify", bench.place.path("b"))
-                #expect(verified.status == 0, "\(verified.errors)\(bench.story)")
-                let partial = try bench.place.names().filter { $0.contains(".partial-") }
-                #expect(partial.isEmpty, "\(partial) \(bench.story)")
-                #expect(bench.rows() == 3000, bench.story)
+            let count = try FaultFixture.each(fault, in: template, words) { fixture in
+                let isMade = fixture.place.exists("b")
+                #expect(isMade == (fixture.outcome.status == 0), fixture.story)
+                try fixture.expectLogged("backup-made", isMade ? 1 : 0)
+                if !isMade { try expectRepeatable(fixture, words(fixture.place)) }
+                let verified = try fixture.place.ctl("backup", "verify", fixture.place.path("b"))
+                #expect(verified.status == 0, "\(verified.errors)\(fixture.story)")
+                let partial = try fixture.place.names().filter { $0.contains(".partial-") }
+                #expect(partial.isEmpty, "\(partial) \(fixture.story)")
+                #expect(fixture.rows() == 3000, fixture.story)
             }
             #expect(count > 30)
         }
@@ -211,16 +213,16 @@ import Testing
                 ["restore", place.path("b"), place.path("s.db")] + (replacing ? ["--replace", "--yes"] : [])
                     + key(place)
             }
-            let count = try FaultBench.each(fault, in: template, words) { bench in
-                if bench.outcome.status == 0 {
-                    #expect(bench.rows() == 3000, bench.story)
-                    return try bench.expectLogged("restored", 1)
+            let count = try FaultFixture.each(fault, in: template, words) { fixture in
+                if fixture.outcome.status == 0 {
+                    #expect(fixture.rows() == 3000, fixture.story)
+                    return try fixture.expectLogged("restored", 1)
                 }
-                let isInterrupted = bench.outcome.errors.contains("until it is run again")
-                #expect(bench.rows() == (isInterrupted || !replacing ? nil : 7), bench.story)
-                try bench.expectLogged("restored", 0)
-                try expectRepeatable(bench, words(bench.place))
-                #expect(bench.rows() == 3000, bench.story)
+                let isInterrupted = fixture.outcome.errors.contains("until it is run again")
+                #expect(fixture.rows() == (isInterrupted || !replacing ? nil : 7), fixture.story)
+                try fixture.expectLogged("restored", 0)
+                try expectRepeatable(fixture, words(fixture.place))
+                #expect(fixture.rows() == 3000, fixture.story)
             }
             #expect(count > 30)
         }

@@ -30,8 +30,8 @@ import Testing
             try db.execute(sql: "CREATE TABLE t (a INTEGER, b TEXT); INSERT INTO t VALUES (1, 'one'), (2, 'zwei')")
         }
         let former = try pragmas(store)
-        let aim: KeyRotation.Aim = scheme == .direct ? .newKey(Self.newSource) : .newDataKey
-        try KeyRotation(store, options: KeyRotation.Options(aim: aim)).run()
+        let mode: KeyRotation.Mode = scheme == .direct ? .newKey(Self.newSource) : .newDataKey
+        try KeyRotation(store, options: KeyRotation.Options(mode: mode)).run()
         // The connections of a direct store are closed by then.
         try? store.close()
         return former

@@ -65,8 +65,8 @@ struct VersionedStoreTests {
         let path = try store.copy(to: folder)
         let key = KeySource.rawKey([UInt8](repeating: 0x5c, count: 32))
         let opened = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
-        let aim: KeyRotation.Aim = store.scheme == .direct ? .newKey(key) : .newDataKey
-        try KeyRotation(opened, options: KeyRotation.Options(aim: aim)).run()
+        let mode: KeyRotation.Mode = store.scheme == .direct ? .newKey(key) : .newDataKey
+        try KeyRotation(opened, options: KeyRotation.Options(mode: mode)).run()
         try? opened.close()
         let again = try SharedStore.open(at: path, unlockedBy: store.scheme == .direct ? key : TestKeys.source("raw"))
         #expect(again.epoch == 2)

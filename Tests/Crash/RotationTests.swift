@@ -16,7 +16,7 @@ import Testing
     }
 
     /// What the opening tells that finished or undid a rotation.
-    static func isTraceOfCut(_ notice: String) -> Bool {
+    static func isTraceOfInterruption(_ notice: String) -> Bool {
         [": An interrupted rotation to epoch", ": An interrupted rotation was completed", ": The copy \""].contains {
             notice.contains($0)
         }
@@ -80,7 +80,7 @@ import Testing
                     + (sum == Bank.total ? [] : ["a sum of \(sum)"])
             }
             // That a rotation was finished or undone is said, and no problem.
-            let found = problems.filter { !RotationTests.isTraceOfCut($0) }
+            let found = problems.filter { !RotationTests.isTraceOfInterruption($0) }
             #expect(found.isEmpty, "\(comment): \(found)")
             #expect(!FileManager.default.fileExists(atPath: path + "-rotating"), comment)
         }
@@ -172,7 +172,7 @@ import Testing
     func lostCopyAndLog(_ how: LostCopy) throws {
         let scene = try Scene(peerIsBusy: false)
         #expect(scene.peer.ask("close") == "ok")
-        #expect(scene.rotator.ask("die-at \(CrashPoint.rotationLogEmptied.rawValue) 0") == "ok")
+        #expect(scene.rotator.ask("die-at \(CrashPoint.rotationWALReplaced.rawValue) 0") == "ok")
         #expect(scene.rotator.ask("rotate") == nil)
         let copy = try Data(contentsOf: URL(filePath: scene.path + "-rotating"))
         try how.spoil(scene.path + "-rotating")
@@ -347,7 +347,7 @@ import Testing
                 // What a checkpoint has ended with is durable, and what is there when the switch begins.
                 let rows = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark") ?? 0
                 return rows >= 7 + (count >= move ? Self.lateRows : 0) ? [] : ["\(rows) rows"]
-            }.filter { !Self.isTraceOfCut($0) }
+            }.filter { !Self.isTraceOfInterruption($0) }
             #expect(problems.isEmpty, "\(seed) \(likelihood) \(names) after call \(count): \(problems)")
         }
         print(

@@ -20,7 +20,7 @@ import Testing
         let record = folder.path("calls")
         #expect(process.ask("record-calls \(path)* \(record)") == "ok")
         #expect(process.ask("mark 40") == "ok")
-        #expect(process.ask("stand-at \(CrashPoint.checkpointLogSynced.rawValue) \(place.path)") == "ok")
+        #expect(process.ask("stand-at \(CrashPoint.checkpointWALSynced.rawValue) \(place.path)") == "ok")
         process.send(cause)
         try #require(waitUntil { place.isReached }, "the log was not brought to the medium")
         // With no time to wait.

@@ -142,14 +142,14 @@ import Testing
             #expect(victim.ask("remove-slot 2") == nil, "\(point) was not passed")
             let isRemoved = point != .keyChangeProved
             let reader = try #require(try SharedStore.openReadOnly(at: path, unlockedBy: TestKeys.source("raw")))
-            let row = try reader.read { try CustodyTable.generation(of: reader.storeID, in: $0) }
+            let row = try reader.read { try RollbackTable.generation(of: reader.storeID, in: $0) }
             #expect(row == 3, "\(point)")
             try reader.close()
             #expect(
                 storeError { try SharedStore.openReadOnly(at: path, unlockedBy: other)?.close() }
                     == (isRemoved ? .wrongKey : nil))
             let next = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
-            #expect(try next.read { try CustodyTable.generation(of: next.storeID, in: $0) } == (isRemoved ? 4 : 3))
+            #expect(try next.read { try RollbackTable.generation(of: next.storeID, in: $0) } == (isRemoved ? 4 : 3))
             try next.close()
             for (ending, content) in zip(["-sidecar", "-sidecar.bak"], former) {
                 try content.write(to: URL(fileURLWithPath: path + ending))

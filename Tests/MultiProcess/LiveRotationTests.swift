@@ -221,7 +221,7 @@ import Testing
         let (rotator, peer) = (try founder("one", megabytes: 1), try opened("one"))
         #expect(rotator.ask("key-add two")?.hasPrefix("ok") == true)
         let refused = rotator.ask("rotate compromised") ?? "died"
-        #expect(refused.hasPrefix("error aimConflict"), "\(refused)")
+        #expect(refused.hasPrefix("error modeConflict"), "\(refused)")
         let answer = rotator.ask("rotate compromised drop") ?? "died"
         #expect(answer.hasPrefix("ok 1 2 "), "\(answer)")
         #expect(peer.ask("mark 1")?.hasPrefix("error keyRotated") == true)

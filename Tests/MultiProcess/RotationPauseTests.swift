@@ -47,7 +47,7 @@ import Testing
     // the former key, and whoever checkpoints it would write it into the new database.
     @Test(
         "a connection that was opened in the pause and reads behind it fails, and harms nothing",
-        arguments: [CrashPoint.rotationYieldAsked, .rotationBytesLocked, .rotationLogEmptied])
+        arguments: [CrashPoint.rotationYieldAsked, .rotationBytesLocked, .rotationWALReplaced])
     func latecomer(place: CrashPoint) throws {
         let (rotator, peer, stranger) = (try opened(), try opened(), try opened())
         #expect(rotator.ask("fill 300000") == "ok")
@@ -131,7 +131,7 @@ import Testing
 
     @Test(
         "^Z in the pause waits until everybody may go on; the process stops then, and ends its rotation when continued",
-        arguments: [CrashPoint.rotationCopySynced, .rotationLogEmptied], [false, true])
+        arguments: [CrashPoint.rotationCopySynced, .rotationWALReplaced], [false, true])
     func stop(place: CrashPoint, hasJobControl: Bool) throws {
         let (rotator, peer) = (try opened(), try opened())
         if hasJobControl { #expect(rotator.ask("job-control") == "ok") }

@@ -160,7 +160,7 @@ final class WatchedLockWait {
     private var blocker: StoreHolder? {
         guard let holders = try? StoreHolders(of: path) else { return nil }
         let others = holders.filter { $0.process != ProcessInspector.currentProcess }
-        return others.first { $0.uses.contains(.writeLock) } ?? others.first { $0.uses.contains(.turn) }
+        return others.first { $0.uses.contains(.writeLock) } ?? others.first { $0.uses.contains(.writeSlot) }
             ?? holders.writer
     }
 }

@@ -56,7 +56,7 @@ final class WriteRecorder: Sendable {
 
     func recordTimeout() { state.withLock { $0.timeouts += 1 } }
 
-    func statistics(takesTurns: Bool) -> WriteStatistics {
+    func statistics(usesWriterQueue: Bool) -> WriteStatistics {
         state.withLock { state in
             var statistics = WriteStatistics()
             statistics.count = Int(state.figures.count)
@@ -71,7 +71,7 @@ final class WriteRecorder: Sendable {
             statistics.waitP99 = .init(min(state.waits.percentile(0.99), state.longestWait))
             statistics.longestWait = .init(state.longestWait)
             statistics.timeoutCount = state.timeouts
-            statistics.takesTurns = takesTurns
+            statistics.usesWriterQueue = usesWriterQueue
             return statistics
         }
     }

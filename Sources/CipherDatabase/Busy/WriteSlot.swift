@@ -175,7 +175,7 @@ final class WriteSlot: @unchecked Sendable {
         queue?.replaceCheckpointed(expected, with: word)
     }
 
-    var statistics: WriteStatistics { recorder.statistics(takesTurns: queue != nil) }
+    var statistics: WriteStatistics { recorder.statistics(usesWriterQueue: queue != nil) }
 
     /// Publishes a role of this connection in the table of holders.
     func setRole(_ role: HolderRoles, _ isOn: Bool) { queue?.slot.setRole(role, isOn) }

@@ -26,7 +26,7 @@ public struct WriteStatistics: Sendable, Equatable {
     public var timeoutCount = 0
     /// Whether the connection waits in the writer queue of all processes; otherwise only SQLite's locks keep writers
     /// apart.
-    public var takesTurns = false
+    public var usesWriterQueue = false
 
     public init() {}
 }

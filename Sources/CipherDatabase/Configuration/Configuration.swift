@@ -172,7 +172,7 @@ public struct Configuration: Sendable {
     /// ``readerAgeLimit``, and again after each further such time. Default: nil; then ``onNotice`` is called.
     ///
     /// It is detected at checkpoints, so only while this database is written.
-    public var onOldReader: (@Sendable (LogBlockage) -> Void)?
+    public var onOldReader: (@Sendable (WALBlockage) -> Void)?
 
     // MARK: Hooks
 

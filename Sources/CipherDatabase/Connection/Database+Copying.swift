@@ -7,7 +7,7 @@ extension Database {
     /// - Parameters:
     ///   - key: Where the key of this database came from; the copy gets its key from there too.
     ///   - scheme: How a copy that gets a sidecar keeps its key.
-    func copy(into path: String, key: KeyProvision, scheme: KeyScheme) throws {
+    func copy(into path: String, key: KeyOrigin, scheme: KeyScheme) throws {
         guard try Files.byteCount(path) ?? 0 == 0 else { throw DatabaseError(message: "output file already exists") }
         var configuration = configuration
         configuration.readonly = false

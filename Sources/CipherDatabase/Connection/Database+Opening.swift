@@ -13,7 +13,7 @@ enum ConnectionRole {
 }
 
 /// Where the key of a connection comes from.
-package enum KeyProvision: Sendable {
+package enum KeyOrigin: Sendable {
     /// From the functions of ``Configuration/prepareDatabase(_:)``.
     case byHand
     /// From a key source that was read already; a store that does not exist is created with these settings.
@@ -79,7 +79,7 @@ extension Database {
     /// page 1.
     static func open(
         path: String, label: String, configuration: Configuration, keyring: Keyring, role: ConnectionRole,
-        key: KeyProvision = .byHand, wal: Bool = false
+        key: KeyOrigin = .byHand, wal: Bool = false
     ) throws -> Database {
         try SQLiteLibrary.requireCipher()
         func attempt() throws -> Database {
@@ -102,7 +102,7 @@ extension Database {
 
     private static func openNow(
         path: String, label: String, configuration: Configuration, keyring: Keyring, role: ConnectionRole,
-        key: KeyProvision, wal: Bool
+        key: KeyOrigin, wal: Bool
     ) throws -> Database {
         let db = try Database(
             path: path, label: label, configuration: configuration, keyring: keyring, usesGate: role != .reader)
@@ -134,7 +134,7 @@ extension Database {
         keying.wasGivenKey && !keyring.isInMemory && handle.hasMoved
     }
 
-    private func prepare(keyring: Keyring, key: KeyProvision) throws {
+    private func prepare(keyring: Keyring, key: KeyOrigin) throws {
         installSetUpBusyMode()
         hooks.authorize = { [keying] in keying.authorize($0) }
         hooks.isInternal = { [keying] in keying.isInternal }

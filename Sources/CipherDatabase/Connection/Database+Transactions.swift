@@ -202,11 +202,13 @@ extension Database {
         // The system clock is read only where the transaction means to write: most reads never use a date.
         let dates = control.isBegin && (!usesDefaultClock || control != .beginDeferred)
         // Nearly every read returns here: each check below costs as much as a tenth of its transaction.
-        if errands.isEmpty && !dates { return }
-        if errands.contains(.schema) { schemaCache.leaveTransaction(committing: control == .commit && succeeded) }
+        if pendingCallbacks.isEmpty && !dates { return }
+        if pendingCallbacks.contains(.schema) {
+            schemaCache.leaveTransaction(committing: control == .commit && succeeded)
+        }
         if control.isBegin ? succeeded : handle.isInAutocommit {
             transaction.date = nil
-            errands.subtract([.schema, .date])
+            pendingCallbacks.subtract([.schema, .date])
         }
         if control.isBegin && succeeded { didBeginTransaction(dates: dates) }
         completeTransactionIfEnded()

@@ -42,7 +42,7 @@ public final class Database {
     /// The transaction under way: its date, and the callbacks for its end.
     var transaction = TransactionTracker()
     /// What must be handled when statements run and transactions end.
-    var errands: Errands = []
+    var pendingCallbacks: PendingCallbacks = []
     /// Whether transactions take their dates from the system clock.
     let usesDefaultClock: Bool
     /// What is known of tables, views, indexes and triggers.
@@ -170,7 +170,7 @@ public final class Database {
 
     /// Marks the connection as free, after a check that no transaction is left open.
     func endAccess(allowsOpenTransaction: Bool) {
-        if !errands.isEmpty { completeTransactionIfEnded() }
+        if !pendingCallbacks.isEmpty { completeTransactionIfEnded() }
         endsWithCommit = false
         if isGated || wasRolledBack { leaveGate() } else { releaseWriteSlotIfDone(keepingForCheckpoint: false) }
         if !isClosed && !handle.isInAutocommit && !allowsOpenTransaction {
@@ -228,14 +228,14 @@ public final class Database {
     /// Called after each statement that ran to its end.
     func didRun(_ statement: Statement) {
         if !statement.effects.isEmpty { note(statement.effects) }
-        if errands.contains(.completions) { completeTransactionIfEnded() }
+        if pendingCallbacks.contains(.completions) { completeTransactionIfEnded() }
     }
 
     /// Called after each statement that failed.
     func didFail(_ statement: Statement) {
         if hasFailedToSync { rollbackIfNeeded() }
-        if errands.contains(.date) && handle.isInAutocommit { transaction.date = nil }
-        if !errands.isEmpty { completeTransactionIfEnded() }
+        if pendingCallbacks.contains(.date) && handle.isInAutocommit { transaction.date = nil }
+        if !pendingCallbacks.isEmpty { completeTransactionIfEnded() }
     }
 
     // MARK: Errors

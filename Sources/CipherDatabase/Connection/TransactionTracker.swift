@@ -33,14 +33,14 @@ struct TransactionTracker {
 
 /// What must be done for the transaction of a connection. Where the set is empty, statements and transactions skip the
 /// work.
-struct Errands: OptionSet {
+struct PendingCallbacks: OptionSet {
     let rawValue: UInt8
     /// The schema cache depends on the transaction under way.
-    static let schema = Errands(rawValue: 1)
+    static let schema = PendingCallbacks(rawValue: 1)
     /// The transaction has a date.
-    static let date = Errands(rawValue: 2)
+    static let date = PendingCallbacks(rawValue: 2)
     /// Completions wait for the end of a transaction.
-    static let completions = Errands(rawValue: 4)
+    static let completions = PendingCallbacks(rawValue: 4)
 }
 
 extension Database {
@@ -65,7 +65,7 @@ extension Database {
     private func setTransactionDate() -> Result<Date, any Error> {
         let date = Result { try configuration.transactionClock.now(self) }
         transaction.date = date
-        errands.insert(.date)
+        pendingCallbacks.insert(.date)
         return date
     }
 
@@ -75,7 +75,7 @@ extension Database {
     func didBeginTransaction(dates: Bool) {
         transaction.date = nil
         if dates { setTransactionDate() }
-        if errands.contains(.completions) { transaction.sawTransaction = true }
+        if pendingCallbacks.contains(.completions) { transaction.sawTransaction = true }
     }
 
     // MARK: The end
@@ -101,14 +101,14 @@ extension Database {
             hooks.willCommit = { [unowned self] in transaction.sawCommit = true }
             hooks.didRollback = { [unowned self] in transaction.sawRollback = true }
             handle.installTransactionHooks(hooks)
-            errands.insert(.completions)
+            pendingCallbacks.insert(.completions)
         }
         transaction.completions.append(TransactionTracker.Completion(onCommit: onCommit, onRollback: onRollback))
     }
 
     /// Calls the functions that wait for the end of a transaction, when it has ended.
     func completeTransactionIfEnded() {
-        guard errands.contains(.completions), !isClosed else { return }
+        guard pendingCallbacks.contains(.completions), !isClosed else { return }
         guard handle.isInAutocommit else {
             transaction.sawTransaction = true
             return
@@ -116,7 +116,7 @@ extension Database {
         guard let ending = transaction.ending else { return }
         handle.installTransactionHooks(nil)
         let completions = transaction.takeCompletions()
-        errands.subtract([.completions, .date])
+        pendingCallbacks.subtract([.completions, .date])
         // The functions run after the transaction, so they may use the connection freely.
         let outer = (expectsTransaction, cancellation)
         (expectsTransaction, cancellation) = (false, nil)

@@ -62,7 +62,7 @@ final class ConnectionKeying {
     ///
     /// - Throws: `StoreError` `keyRotated` when the keys of a former opening are not the store's any more; what giving a
     ///   secret throws.
-    func give(_ origin: KeyProvision, on db: Database) throws {
+    func give(_ origin: KeyOrigin, on db: Database) throws {
         switch origin {
         case .byHand: break
         case .throwaway:

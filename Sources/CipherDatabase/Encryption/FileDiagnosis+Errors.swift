@@ -33,7 +33,7 @@ extension FileDiagnosis {
     }
 
     func hardLinked(names: UInt64) -> StoreError {
-        if let cut = CutRestoration.error(.hardLinked, StorePaths(path)) { return cut }
+        if let interrupted = InterruptedRestoration.error(.hardLinked, StorePaths(path)) { return interrupted }
         return StoreError(
             .hardLinked,
             what: "\"\(path)\" has \(names) names.",

@@ -17,7 +17,7 @@ extension Keyring {
     }
 
     func saltMissing() -> StoreError {
-        if let cut = paths.flatMap({ CutRestoration.error(.saltMissing, $0) }) { return cut }
+        if let interrupted = paths.flatMap({ InterruptedRestoration.error(.saltMissing, $0) }) { return interrupted }
         return StoreError(
             .saltMissing,
             what: "The salt of \(name) is not known.",

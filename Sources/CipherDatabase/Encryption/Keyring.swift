@@ -42,7 +42,7 @@ package final class Keyring: Sendable {
 
     /// - Parameters:
     ///   - path: The database file, or what ``MemoryPath`` knows as a database without one.
-    ///   - keys: Keys of its sidecar that are at hand already; connections are given them by ``KeyProvision/held``.
+    ///   - keys: Keys of its sidecar that are at hand already; connections are given them by ``KeyOrigin/held``.
     ///   - acceptsFormerSidecar: Whether a sidecar is taken that is older than what the store remembers.
     package init(
         path: String, configuration: Configuration, holding keys: SidecarKeys? = nil, acceptsFormerSidecar: Bool = false
@@ -63,7 +63,7 @@ package final class Keyring: Sendable {
     /// A new keyring of the same file with the same suspension, notices and the keys in memory, and nothing else: for
     /// reopening a store whose file was exchanged, without a derivation and without asking its source.
     ///
-    /// Its connections are opened with ``KeyProvision/held``. They read the sidecar anew: the master key of a store with
+    /// Its connections are opened with ``KeyOrigin/held``. They read the sidecar anew: the master key of a store with
     /// slots opens the data key of whatever epoch it has then, and slots may have come and gone. In a direct store the
     /// former data key is all there is. Where the keys do not fit any more, opening throws `keyRotated`.
     package func successor() -> Keyring { Keyring(after: self) }
@@ -94,7 +94,7 @@ package final class Keyring: Sendable {
     package var secret: Secret? { state.withLock { $0.settled?.secret } ?? held?.secret }
 
     /// How a copy of the database gets its key: where the keyring holds keys, by the secret that gave them once.
-    func provisionOfCopies(_ key: KeyProvision) -> KeyProvision {
+    func provisionOfCopies(_ key: KeyOrigin) -> KeyOrigin {
         guard case .held = key, let secret, let pageKey else { return key }
         return .material(secret, creatingWith: pageKey.settings)
     }
@@ -103,7 +103,7 @@ package final class Keyring: Sendable {
     ///
     /// Of a former opening there may be the secret as well: it may open what its keys do not, the slots of a new master key
     /// among it.
-    package func keys(of claimed: Sidecar, given origin: KeyProvision) throws -> SidecarKeys? {
+    package func keys(of claimed: Sidecar, given origin: KeyOrigin) throws -> SidecarKeys? {
         if case .material(let secret, _) = origin { return try vault?.keys(of: claimed, for: secret) }
         if let secret = held?.secret, let keys = try vault?.keys(of: claimed, for: secret) { return keys }
         return held?.keys
@@ -162,7 +162,7 @@ package final class Keyring: Sendable {
     }
 
     /// Takes the copy of the sidecar that counts.
-    private func accept(_ store: SidecarChoice, _ diagnosis: FileDiagnosis) throws -> PageKey {
+    private func accept(_ store: AuthenticatedSidecar, _ diagnosis: FileDiagnosis) throws -> PageKey {
         for note in store.notes where !(opening.isImmutable && note == .missing(.backup)) {
             opening.report(["\(note)."])
         }
@@ -338,8 +338,8 @@ package final class Keyring: Sendable {
         if case .direct = keys, sidecar.slotted != nil { return }
         // The schema is parsed by now, so a store without the table pays for one look into it.
         let remembered =
-            db.handle.hasTable(CustodyTable.name, column: "store")
-            ? try CustodyTable.rowOfExistingTable(of: sidecar.storeID, in: db) : nil
+            db.handle.hasTable(RollbackTable.name, column: "store")
+            ? try RollbackTable.rowOfExistingTable(of: sidecar.storeID, in: db) : nil
         // A direct sidecar that is put back opens nothing that its key does not open anyway.
         if let remembered, !acceptsFormerSidecar, sidecar.slotted != nil,
             sidecar.isRolledBack(storeRemembersGeneration: remembered)

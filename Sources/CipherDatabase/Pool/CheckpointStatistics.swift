@@ -19,12 +19,12 @@ public struct CheckpointStatistics: Sendable, Equatable {
     /// How many of them were in the database file then.
     public var checkpointedFrames = 0
     /// What kept the last checkpoint from copying everything; nil when it did.
-    public var blockage: LogBlockage?
+    public var blockage: WALBlockage?
 }
 
 /// Readers that keep frames of the WAL from being copied into the database file, and so the WAL from being reset: it
 /// grows while they read.
-public struct LogBlockage: Sendable, Equatable {
+public struct WALBlockage: Sendable, Equatable {
     /// The database file.
     public var path: String
     /// Frames that cannot be copied.
@@ -33,17 +33,17 @@ public struct LogBlockage: Sendable, Equatable {
     public var age: Duration
     /// The processes that read an old snapshot, perhaps this one among them; empty where the system does not report
     /// them.
-    public var readers: [LogReader]
+    public var readers: [WALReader]
 }
 
 /// A process that reads an old snapshot of a database.
-public struct LogReader: Sendable, Hashable {
+public struct WALReader: Sendable, Hashable {
     public var processID: Int32
     /// The name of its program, where the system reports it.
     public var command: String?
 }
 
-extension LogBlockage: CustomStringConvertible {
+extension WALBlockage: CustomStringConvertible {
     /// A sentence to be logged.
     public var description: String {
         let seconds = age.components.seconds
@@ -54,7 +54,7 @@ extension LogBlockage: CustomStringConvertible {
     }
 }
 
-extension LogReader: CustomStringConvertible {
+extension WALReader: CustomStringConvertible {
     public var description: String {
         let whose = processID == ProcessInspector.currentProcess ? "this process" : "process \(processID)"
         return command.map { "\(whose) (\($0))" } ?? whose
@@ -65,7 +65,7 @@ extension LogReader: CustomStringConvertible {
 final class CheckpointRecorder: Sendable {
     private let path: String
     private let ageLimit: Duration
-    private let report: (@Sendable (LogBlockage) -> Void)?
+    private let report: (@Sendable (WALBlockage) -> Void)?
     private let state = Mutex(State())
 
     private struct State {
@@ -92,11 +92,11 @@ final class CheckpointRecorder: Sendable {
     /// - Parameters:
     ///   - copied: Frames that this checkpoint copied.
     ///   - readers: Finds the readers of old snapshots; called only when the checkpoint is incomplete.
-    func record(_ result: CheckpointResult, copied: Int, took duration: Duration, readers: () -> [LogReader]) {
+    func record(_ result: CheckpointResult, copied: Int, took duration: Duration, readers: () -> [WALReader]) {
         let left = result.walFrameCount - result.checkpointedFrameCount
         let found = left > 0 ? readers() : []
         let now = ContinuousClock.now
-        let due = state.withLock { state -> LogBlockage? in
+        let due = state.withLock { state -> WALBlockage? in
             state.statistics.count += 1
             state.statistics.copiedFrames += copied
             state.statistics.longest = max(state.statistics.longest, duration)
@@ -110,7 +110,7 @@ final class CheckpointRecorder: Sendable {
             if state.blockedSince == nil { state.nextReport = ageLimit }
             let since = state.blockedSince ?? now
             state.blockedSince = since
-            let blockage = LogBlockage(path: path, frames: left, age: now - since, readers: found)
+            let blockage = WALBlockage(path: path, frames: left, age: now - since, readers: found)
             state.statistics.blockage = blockage
             guard blockage.age >= state.nextReport else { return nil }
             state.nextReport = blockage.age + max(ageLimit, .seconds(1))

@@ -141,7 +141,7 @@ final class Checkpointer {
             second?.didFailToSync()
             throw writer.error(.SQLITE_IOERR_FSYNC, message: "\(error)")
         }
-        CrashPoint.reach(.checkpointLogSynced)
+        CrashPoint.reach(.checkpointWALSynced)
     }
 
     private func copyLog(holding writer: Database) throws -> CheckpointResult {
@@ -162,7 +162,7 @@ final class Checkpointer {
         if result.walFrameCount >= waitFrames { result = try awaitRestart(result, on: second, holding: writer) }
         recorder.record(
             result, copied: max(0, result.checkpointedFrameCount - Int(before)), took: .now - start,
-            readers: { second.handle.walIndex.map { LogReader.blocking($0, sharedMemory: sharedMemory) } ?? [] })
+            readers: { second.handle.walIndex.map { WALReader.blocking($0, sharedMemory: sharedMemory) } ?? [] })
         CrashPoint.reach(.checkpointEnded)
         return result
     }

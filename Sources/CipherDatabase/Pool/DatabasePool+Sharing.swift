@@ -7,7 +7,7 @@ import StoreSharing
 extension DatabasePool {
     /// What a pool takes over when it is opened in place of this one: its slot in the table of holders with the
     /// statistics of its writes, and those of its checkpoints.
-    package var heritage: PoolHeritage { writer.heritage }
+    package var carryOver: PoolCarryOver { writer.carryOver }
 
     /// Keeps an object alive until every connection of the pool, its snapshots included, has been closed.
     package func keep(_ object: any AnyObject & Sendable) { dependency.keep(object) }
@@ -43,7 +43,7 @@ extension DatabasePool {
 }
 
 /// The state of a pool that outlives it, for another one that is opened in its place.
-package struct PoolHeritage: Sendable {
+package struct PoolCarryOver: Sendable {
     let writeSlot: WriteSlot?
     let checkpoints: CheckpointRecorder
 

@@ -27,9 +27,9 @@ public final class DatabasePool: DatabaseWriter {
         try self.init(path: path, configuration: configuration, keyring: keyring, key: .byHand)
     }
 
-    /// - Parameter heritage: The state of a pool that was closed for a pause, in whose place this one is opened.
+    /// - Parameter carryOver: The state of a pool that was closed for a pause, in whose place this one is opened.
     package init(
-        path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, heritage: PoolHeritage? = nil
+        path: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin, carryOver: PoolCarryOver? = nil
     ) throws {
         // Each connection would have a database of its own.
         if keyring.isInMemory { throw DatabaseError(message: "could not activate WAL mode at path: \(path)") }
@@ -38,7 +38,7 @@ public final class DatabasePool: DatabaseWriter {
         let label = configuration.label ?? "CipherStore.DatabasePool"
         writer = try WritingConnection(
             path: path, label: label + ".writer", configuration: configuration, keyring: keyring, key: key, wal: true,
-            heritage: heritage, dependency: dependency)
+            carryOver: carryOver, dependency: dependency)
         var reading = configuration
         reading.readonly = true
         reading.allowsUnsafeTransactions = false

@@ -24,7 +24,7 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     /// Opens a file with a keyring and a key of its own.
-    package init(path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision) throws {
+    package init(path: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin) throws {
         self.configuration = configuration
         self.path = path
         opening = .success(try Self.open(path, configuration, keyring, key))
@@ -56,7 +56,7 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     private static func open(
-        _ path: String, _ configuration: Configuration, _ keyring: Keyring, _ key: KeyProvision
+        _ path: String, _ configuration: Configuration, _ keyring: Keyring, _ key: KeyOrigin
     ) throws -> WritingConnection {
         let wal = if case .wal = configuration.journalMode { true } else { false }
         return try WritingConnection(

@@ -13,7 +13,7 @@ public final class DatabaseSnapshot: DatabaseReader {
 
     /// Opens a snapshot of the last commit.
     init(
-        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision,
+        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin,
         dependency: ConnectionDependency
     ) throws {
         self.configuration = configuration

@@ -7,14 +7,14 @@ final class WritingConnection: @unchecked Sendable {
     let connection: SerialConnection
     let keyring: Keyring
     private let checkpointer: Checkpointer
-    let key: KeyProvision
+    let key: KeyOrigin
     /// The write slot; nil where the file is not encrypted, or not written.
     let writeSlot: WriteSlot?
 
     /// Opens the connection; exactly one process creates a new file and records its salt.
     init(
-        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyProvision, wal: Bool,
-        heritage: PoolHeritage? = nil, dependency: ConnectionDependency? = nil
+        path: String, label: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin, wal: Bool,
+        carryOver: PoolCarryOver? = nil, dependency: ConnectionDependency? = nil
     ) throws {
         try configuration.forbidDumpsIfAsked()
         self.keyring = keyring
@@ -25,7 +25,7 @@ final class WritingConnection: @unchecked Sendable {
             path: path, label: label, configuration: configuration, keyring: keyring, role: .writer, key: key, wal: wal)
         if !keyring.isInMemory && !configuration.readonly && db.keying.isKeyed, let paths = keyring.paths {
             writeSlot =
-                heritage?.writeSlot
+                carryOver?.writeSlot
                 ?? WriteSlot(for: paths, label: label, configuration: configuration, onNotice: keyring.opening.notice)
         } else {
             writeSlot = nil
@@ -38,7 +38,7 @@ final class WritingConnection: @unchecked Sendable {
             db, qos: configuration.writeQoS, target: configuration.queueOfWriter,
             allowsOpenTransaction: configuration.allowsUnsafeTransactions, dependency: dependency)
         checkpointer = Checkpointer(
-            paths: StorePaths(path), configuration: configuration, recorder: heritage?.checkpoints
+            paths: StorePaths(path), configuration: configuration, recorder: carryOver?.checkpoints
         ) {
             try Database.open(
                 path: path, label: label + ".checkpoint", configuration: configuration, keyring: keyring,
@@ -130,5 +130,5 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     /// The state that a connection opened in place of this one takes over.
-    var heritage: PoolHeritage { PoolHeritage(writeSlot: writeSlot, checkpoints: checkpointer.recorder) }
+    var carryOver: PoolCarryOver { PoolCarryOver(writeSlot: writeSlot, checkpoints: checkpointer.recorder) }
 }

@@ -74,7 +74,7 @@ extension Database {
         // Reading the version has given the transaction its snapshot.
         schemaCache.isCompared = isInsideTransaction
         schemaCache.isProvisional = isInsideTransaction && handle.isWriting
-        if isInsideTransaction { errands.insert(.schema) }
+        if isInsideTransaction { pendingCallbacks.insert(.schema) }
     }
 
     /// An entry of the cache, read from the database when it is missing.

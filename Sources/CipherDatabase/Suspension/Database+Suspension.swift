@@ -213,8 +213,8 @@ extension Database {
         suspensionRollbacks &+= 1
         transaction.date = nil
         schemaCache.leaveTransaction(committing: false)
-        errands.subtract([.schema, .date])
-        if errands.contains(.completions) {
+        pendingCallbacks.subtract([.schema, .date])
+        if pendingCallbacks.contains(.completions) {
             transaction.sawRollback = true
             completeTransactionIfEnded()
         }

@@ -44,7 +44,7 @@ struct FormerFiles {
                 remedy: "Move it away yourself.")
         }
         if present.isEmpty { return nil }
-        if let begun = try CutRestoration.folder(of: paths) {
+        if let begun = try InterruptedRestoration.folder(of: paths) {
             try link(present, into: begun)
             return begun
         }
@@ -102,7 +102,8 @@ struct FormerFiles {
     // MARK: The folder
 
     private func makeFolder() throws -> String {
-        let base = paths.database + CutRestoration.folderInfix + WallClock.compactUTC(WallClock.secondsSince1970)
+        let base =
+            paths.database + InterruptedRestoration.folderInfix + WallClock.compactUTC(WallClock.secondsSince1970)
         var folder = base
         var number = 2
         while try Files.entryExists(folder) {

@@ -7,7 +7,7 @@ import StoreSharing
 
 /// Makes a backup of a store that is in use.
 ///
-/// 1. A ``FrozenView`` keeps one moment; writers continue.
+/// 1. A ``PageSnapshot`` keeps one moment; writers continue.
 /// 2. Its pages are authenticated and written into a folder beside the target, with the WAL folded in.
 /// 3. The sidecar is read *after* that moment, so that it is never older than the database.
 /// 4. What was written is synced to disk, read back, authenticated, hashed, and opened by SQLite.
@@ -50,7 +50,7 @@ struct StoreBackup {
     }
 
     private func copyPages(of pool: DatabasePool, _ keys: SidecarKeys, into bundle: BackupBundle) throws -> Copy {
-        let view = try pool.makeFrozenView(watch.lockWait)
+        let view = try pool.makePageSnapshot(watch.lockWait)
         defer { try? view.close() }
         let sidecar = try sidecar(keys, of: view)
         let watch = watch.until { [connections = store.connections] in connections.endsAccesses }
@@ -92,7 +92,7 @@ struct StoreBackup {
     // MARK: The sidecar
 
     /// The sidecar that belongs to the frozen pages: the present one, without a rotation that is under way.
-    private func sidecar(_ keys: SidecarKeys, of view: FrozenView) throws -> Sidecar {
+    private func sidecar(_ keys: SidecarKeys, of view: PageSnapshot) throws -> Sidecar {
         let files = SidecarFiles(databasePath: paths.database)
         guard let choice = try files.choose(files.read(), unlock: { _ in keys }) else { throw noKeys() }
         switch choice.sidecar.state {
@@ -121,7 +121,7 @@ struct StoreBackup {
     }
 }
 
-extension FrozenView {
+extension PageSnapshot {
     /// Reads pages at their position in the file.
     func readBytes(at offset: Int, into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
         try read(firstPage: UInt32(offset / pageBytes) + 1, count: buffer.count / pageBytes, into: buffer)

@@ -59,7 +59,7 @@ public final class FileCoordinator: Sendable {
     public func coordinate<T>(
         writingItemAt url: URL, options: WritingOptions = [], byAccessor body: (URL) throws -> T
     ) throws -> T {
-        try takeTurn(url, .exclusive) { try body(url) }
+        try holding(url, .exclusive) { try body(url) }
     }
 
     /// Runs `body` while no other process writes the file in coordination.
@@ -68,7 +68,7 @@ public final class FileCoordinator: Sendable {
     public func coordinate<T>(
         readingItemAt url: URL, options: ReadingOptions = [], byAccessor body: (URL) throws -> T
     ) throws -> T {
-        try takeTurn(url, .shared) { try body(url) }
+        try holding(url, .shared) { try body(url) }
     }
 
     // MARK: The form of NSFileCoordinator
@@ -80,7 +80,7 @@ public final class FileCoordinator: Sendable {
         writingItemAt url: URL, options: WritingOptions = [], error outError: UnsafeMutablePointer<NSError?>?,
         byAccessor writer: (URL) -> Void
     ) {
-        report(to: outError) { try takeTurn(url, .exclusive) { writer(url) } }
+        report(to: outError) { try holding(url, .exclusive) { writer(url) } }
     }
 
     /// Runs `reader` while no other process writes the file in coordination.
@@ -90,7 +90,7 @@ public final class FileCoordinator: Sendable {
         readingItemAt url: URL, options: ReadingOptions = [], error outError: UnsafeMutablePointer<NSError?>?,
         byAccessor reader: (URL) -> Void
     ) {
-        report(to: outError) { try takeTurn(url, .shared) { reader(url) } }
+        report(to: outError) { try holding(url, .shared) { reader(url) } }
     }
 
     private func report(to outError: UnsafeMutablePointer<NSError?>?, _ body: () throws -> Void) {
@@ -105,7 +105,7 @@ public final class FileCoordinator: Sendable {
 
     // MARK: Locks
 
-    private func takeTurn<T>(_ url: URL, _ kind: LockKind, _ body: () throws -> T) throws -> T {
+    private func holding<T>(_ url: URL, _ kind: LockKind, _ body: () throws -> T) throws -> T {
         let path = url.path
         let turn = Turn(path: path, thread: CurrentThread.id)
         let outer = held.withLock { $0[turn] }

@@ -345,7 +345,7 @@ struct StoreDestruction {
             guard found.hasPrefix(name) else { return nil }
             let ending = found.dropFirst(name.count)
             let isOriginal = ending.hasPrefix(".sqlcipher") && ["1", "2", "3"].contains(ending.dropFirst(10))
-            guard ending.hasPrefix(CutRestoration.folderInfix) || isOriginal else { return nil }
+            guard ending.hasPrefix(InterruptedRestoration.folderInfix) || isOriginal else { return nil }
             return "\"\(found)\" was kept: it is a former copy of the store, and opens with the keys of its time."
         }
     }

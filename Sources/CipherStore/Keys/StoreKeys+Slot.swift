@@ -18,7 +18,7 @@ extension StoreKeys {
 
         public var id: UInt64 { number }
 
-        init(_ slot: KeySlot) {
+        init(_ slot: Keyslot) {
             number = slot.id
             kind = Kind(slot.kind)
             label = slot.label.text
@@ -40,7 +40,7 @@ extension StoreKeys {
         /// A random key that was printed and put away.
         case recovery
 
-        init(_ kind: KeySlot.Kind) {
+        init(_ kind: Keyslot.Kind) {
             switch kind {
             case .passphrase: self = .passphrase
             case .keyFile: self = .keyFile

@@ -164,7 +164,7 @@ public struct StoreKeys: Sendable {
         // The keyring of that moment: the store may open its connections again meanwhile, with another one.
         let notice: @Sendable (String) -> Void = { [store] in store.keyring.opening.notice($0) }
         administration.onNotice = notice
-        if changing { administration.memory = StoreMemory(.success(store), onNotice: notice) }
+        if changing { administration.memory = RollbackGuard(.success(store), onNotice: notice) }
         return administration
     }
 

@@ -27,7 +27,7 @@ extension SharedStore {
         let configuration = configuration.forSharing(readonly: false)
         let keyring = Keyring(path: path, configuration: configuration)
         try requireOpenable(path, keyring, configuration)
-        let key = KeyProvision.material(try source.read(), creatingWith: .plaintextHeader)
+        let key = KeyOrigin.material(try source.read(), creatingWith: .plaintextHeader)
         return try open(path, keyring, key, configuration, migrator)
     }
 
@@ -46,7 +46,7 @@ extension SharedStore {
     }
 
     private static func open(
-        _ path: String, _ keyring: Keyring, _ key: KeyProvision, _ configuration: Configuration,
+        _ path: String, _ keyring: Keyring, _ key: KeyOrigin, _ configuration: Configuration,
         _ migrator: DatabaseMigrator?
     ) throws -> SharedStore {
         defer { keyring.opening.release() }
@@ -61,8 +61,8 @@ extension SharedStore {
             keyring.logCreation()
             try migrate(opened, with: migrator, path: path)
             CrashPoint.reach(.storeMigrated)
-            StoreMemory.catchUp(opened, keyring)
-            opened.heritage.setHolderRole(.lease, true)
+            RollbackGuard.catchUp(opened, keyring)
+            opened.carryOver.setHolderRole(.lease, true)
             return try SharedStore(
                 pool: opened, lease: lease, identity: StoreIdentity(keyring, path: path), keyring: keyring)
         } catch {
@@ -108,7 +108,7 @@ extension SharedStore {
         try requireSafeFilesystem(path, configuration)
         try configuration.forbidDumpsIfAsked()
         let keyring = Keyring(path: path, configuration: configuration)
-        let key = KeyProvision.material(try source.read(), creatingWith: .plaintextHeader)
+        let key = KeyOrigin.material(try source.read(), creatingWith: .plaintextHeader)
         return try openReadOnly(path, configuration, migrator, keyring, key)
     }
 
@@ -125,7 +125,7 @@ extension SharedStore {
 
     private static func openReadOnly(
         _ path: String, _ configuration: Configuration, _ migrator: DatabaseMigrator?, _ keyring: Keyring,
-        _ key: KeyProvision
+        _ key: KeyOrigin
     ) throws -> SharedStore? {
         try keyring.opening.requirePossiblePlace()
         let paths = StorePaths(path)
@@ -177,7 +177,7 @@ extension SharedStore {
     /// An opener that meets a switch to a new key holds nothing while it waits, and reads everything anew.
     /// - Returns: The lease, and the epoch to which a rotation was completed.
     private static func takeLocks(
-        _ keyring: Keyring, _ key: KeyProvision, _ paths: StorePaths, _ isCancelled: @escaping @Sendable () -> Bool
+        _ keyring: Keyring, _ key: KeyOrigin, _ paths: StorePaths, _ isCancelled: @escaping @Sendable () -> Bool
     ) throws -> (Lease?, completedEpoch: UInt64?) {
         let deadline = ContinuousClock.now + Limits.switchWait
         while true {
@@ -220,7 +220,7 @@ extension SharedStore {
     ///
     /// - Returns: nil when somebody else has it in hand, and is to be waited for.
     private static func recoverRotation(
-        _ keyring: Keyring, _ key: KeyProvision, _ isCancelled: @escaping () -> Bool
+        _ keyring: Keyring, _ key: KeyOrigin, _ isCancelled: @escaping () -> Bool
     ) throws -> RotationRecovery.Outcome? {
         guard let paths = keyring.paths, keyring.opening.isLocked, let vault = keyring.opening.vault else {
             return RotationRecovery.Outcome()

@@ -53,7 +53,7 @@ extension SharedStore {
         [SuspensionReport.HeldLock], SuspensionReport.Proof
     ) {
         var own: [SuspensionReport.HeldLock] = []
-        if connections.heritage.ownsWriteSlot { own.append(.turn) }
+        if connections.carryOver.ownsWriteSlot { own.append(.writeSlot) }
         if isOpeningLockHeld { own.append(.opening) }
         if connections.keeper.isHeld { own.append(.lease) }
         if let held = LockProof.heldLocks(on: path, isShown: connections.isShownByLockTable) {

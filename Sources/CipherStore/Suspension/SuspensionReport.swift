@@ -20,7 +20,7 @@ public struct SuspensionReport: Sendable, Equatable {
         /// SQLite's lock on the database file itself, as without WAL.
         case databaseFile
         /// The write slot, as the table of holders shows it.
-        case turn
+        case writeSlot
         /// A lock that a connection has according to the library's own state.
         case connection
         /// The store is being opened, created or migrated.

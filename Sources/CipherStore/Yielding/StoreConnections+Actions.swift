@@ -81,7 +81,7 @@ extension StoreConnections {
                 state.withLock { state in
                     state.pool = pool
                     state.keyring = keyring
-                    state.heritage = pool.heritage
+                    state.carryOver = pool.carryOver
                     state.failure = nil
                 }
             }
@@ -109,7 +109,7 @@ extension StoreConnections {
             try completeSwitch(with: keyring) { [self] in isOvertaken }
             try keeper.verify()
             return try DatabasePool(
-                path: path, configuration: configuration, keyring: keyring, key: .held, heritage: heritage)
+                path: path, configuration: configuration, keyring: keyring, key: .held, carryOver: carryOver)
         }
         pool.keep(keeper)
         do {

@@ -32,7 +32,7 @@ final class StoreConnections: @unchecked Sendable {
         var pool: DatabasePool?
         var keyring: Keyring
         /// The state that outlives the pool.
-        var heritage: PoolHeritage
+        var carryOver: PoolCarryOver
         /// Why the connections could not be opened.
         var failure: (any Error)?
         /// Accesses without a waiting caller, which begin when the gate opens.
@@ -56,7 +56,7 @@ final class StoreConnections: @unchecked Sendable {
         configuration = pool.configuration
         suspension = keyring.opening.suspension
         current = pool
-        state = Mutex(State(pool: pool, keyring: keyring, heritage: pool.heritage))
+        state = Mutex(State(pool: pool, keyring: keyring, carryOver: pool.carryOver))
         watcher = listens ? YieldWatcher(lockFile: StorePaths(pool.path).lock) : nil
         // Where nobody closes the store, its lease is released after the last of its connections.
         pool.keep(keeper)
@@ -70,7 +70,7 @@ final class StoreConnections: @unchecked Sendable {
     /// The pool that is open at the moment.
     var openPool: DatabasePool? { state.withLock { $0.pool } }
     var keyring: Keyring { state.withLock { $0.keyring } }
-    var heritage: PoolHeritage { state.withLock { $0.heritage } }
+    var carryOver: PoolCarryOver { state.withLock { $0.carryOver } }
 
     // MARK: Requests
 
@@ -121,7 +121,7 @@ final class StoreConnections: @unchecked Sendable {
     func suspend() {
         noteLockTable()
         let action = handle(.suspend)
-        heritage.setHolderRole(.suspended, true)
+        carryOver.setHolderRole(.suspended, true)
         perform(action)
         // A write whose transaction was rolled back may stay in its program's code for long, and so may a snapshot;
         // without reads beside them the lease is released all the same.
@@ -150,7 +150,7 @@ final class StoreConnections: @unchecked Sendable {
             throw error
         }
         let action = handle(.resume)
-        heritage.setHolderRole(.suspended, false)
+        carryOver.setHolderRole(.suspended, false)
         if action == .reopen { try reopen() } else { perform(action) }
         // Where the connections were never closed, the lease may have been released in between.
         if openPool != nil { try retake(wait) }
@@ -170,12 +170,12 @@ final class StoreConnections: @unchecked Sendable {
 
     func retake(_ wait: DatabaseSuspension.Wait) throws {
         try keeper.retake(wait)
-        if keeper.isHeld { heritage.setHolderRole(.lease, true) }
+        if keeper.isHeld { carryOver.setHolderRole(.lease, true) }
     }
 
     func release(_ lease: Lease?) {
         guard let lease else { return }
-        heritage.setHolderRole(.lease, false)
+        carryOver.setHolderRole(.lease, false)
         lease.release()
     }
 
@@ -207,7 +207,7 @@ final class StoreConnections: @unchecked Sendable {
         watcher?.stop()
         suspension.close()
         keeper.releaseNow()
-        heritage.release()
+        carryOver.release()
     }
 
     var storeClosed: StoreError {

@@ -8,7 +8,7 @@ extension KeyAdministration {
     /// - Throws: ``StoreError`` `tooManySlots`, `slotNotFound` when the store has no slots at all, `rotationPending`,
     ///   `storeInUse`, `unsupportedLibrary`; ``SystemError``.
     @discardableResult
-    package func add(_ new: NewSlot) throws -> KeySlot {
+    package func add(_ new: NewSlot) throws -> Keyslot {
         // Told before a derivation that would be in vain.
         _ = try slotted(sidecar())
         let prepared = try PreparedSlot(new)
@@ -26,7 +26,7 @@ extension KeyAdministration {
 
     /// Adds a slot for a recovery key, which must have been shown by then: nobody can show it again.
     @discardableResult
-    package func add(_ recovery: RecoveryKey, label: SlotLabel = .none) throws -> KeySlot {
+    package func add(_ recovery: RecoveryKey, label: SlotLabel = .none) throws -> Keyslot {
         // What is proved is what was printed.
         let printed = recovery.text()
         let read = try printed.withBytes { try RecoveryKey(reading: $0) }
@@ -37,7 +37,7 @@ extension KeyAdministration {
     ///
     /// - Throws: ``StoreError`` `slotNotFound`, and what ``add(_:)-(NewSlot)`` throws.
     @discardableResult
-    package func change(_ id: UInt64, to new: NewSlot) throws -> KeySlot {
+    package func change(_ id: UInt64, to new: NewSlot) throws -> Keyslot {
         _ = try slotted(sidecar()).table.find(id)
         let prepared = try PreparedSlot(new)
         let event = KeyEvent.slotChanged(id: id, kind: new.kind)
@@ -100,9 +100,9 @@ extension KeyAdministration {
     }
 }
 
-extension KeySlot {
-    fileprivate func labelled(_ label: SlotLabel) -> KeySlot {
-        KeySlot(
+extension Keyslot {
+    fileprivate func labelled(_ label: SlotLabel) -> Keyslot {
+        Keyslot(
             id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt, wrapped: wrapped)
     }
 }

@@ -19,9 +19,9 @@ package struct KeyAdministration: Sendable {
     /// Told what did not stop a change and should be known: that the key log does not have it.
     package var onNotice: (@Sendable (String) -> Void)?
     /// The slots for which a change was decided on, and without which it is not made; nil to make it whatever they are.
-    package var decidedOn: [KeySlot]?
+    package var decidedOn: [Keyslot]?
     /// What remembers the changes inside of the store; nil where only the sidecar is at hand.
-    package var memory: (any SidecarMemory)?
+    package var memory: (any SidecarRollbackGuard)?
 
     var files: SidecarFiles { SidecarFiles(databasePath: databasePath) }
 
@@ -51,7 +51,7 @@ package struct KeyAdministration: Sendable {
     /// - Throws: ``StoreError`` `wrongKey` when its master key is another one by now, and what choosing a sidecar throws.
     package func sidecar() throws -> Sidecar { try choice().sidecar }
 
-    func choice() throws -> SidecarChoice {
+    func choice() throws -> AuthenticatedSidecar {
         guard let choice = try files.choose(files.read(), allowsSwitching: true, unlock: { _ in keys }) else {
             throw Self.noSidecar(databasePath)
         }
@@ -228,7 +228,7 @@ package struct KeyAdministration: Sendable {
         }
     }
 
-    private func requireChangeable(_ current: SidecarChoice) throws(StoreError) {
+    private func requireChangeable(_ current: AuthenticatedSidecar) throws(StoreError) {
         switch current.sidecar.state {
         case .ready: break
         case .creating:

@@ -1,9 +1,9 @@
 /// Something that happened to the keys of a store, as its key log tells it: ids and numbers, never a secret or a label.
 package enum KeyEvent: Hashable, Sendable {
     case storeCreated(scheme: String)
-    case slotAdded(id: UInt64, kind: KeySlot.Kind)
+    case slotAdded(id: UInt64, kind: Keyslot.Kind)
     /// The slot has another secret; the kind is the new one.
-    case slotChanged(id: UInt64, kind: KeySlot.Kind)
+    case slotChanged(id: UInt64, kind: Keyslot.Kind)
     case slotRemoved(id: UInt64)
     case slotLabelled(id: UInt64)
     case schemeChanged(to: String)

@@ -71,9 +71,9 @@ package struct Secret: Sendable {
     /// Whether it is a passphrase, which a derivation makes a key of; otherwise it is a raw key.
     package let isPassphrase: Bool
     /// The kind of keyslot that it gets; nil leaves that to its form.
-    let slotKind: KeySlot.Kind?
+    let slotKind: Keyslot.Kind?
 
-    private init(_ bytes: SecretBytes, isPassphrase: Bool, slotKind: KeySlot.Kind?) {
+    private init(_ bytes: SecretBytes, isPassphrase: Bool, slotKind: Keyslot.Kind?) {
         self.bytes = bytes
         self.isPassphrase = isPassphrase
         self.slotKind = slotKind
@@ -89,7 +89,7 @@ package struct Secret: Sendable {
     package static func rawKey(_ key: DataKey) -> Secret { Secret(key.secret, isPassphrase: false, slotKind: nil) }
 
     /// The same secret for a keyslot of another kind.
-    package func with(slotKind: KeySlot.Kind?) -> Secret {
+    package func with(slotKind: Keyslot.Kind?) -> Secret {
         Secret(bytes, isPassphrase: isPassphrase, slotKind: slotKind)
     }
 

@@ -14,7 +14,7 @@ package struct PendingRotation: Sendable {
     /// Which files disagree; empty when both copies of the sidecar say the same.
     package let notes: [SidecarNote]
 
-    let standing: SidecarStanding
+    let standing: VerifiedCopies
 
     /// The data key and salt of the next epoch; nil without its keys.
     package var nextDataKey: DataKey? {

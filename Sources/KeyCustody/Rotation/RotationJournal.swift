@@ -49,18 +49,18 @@ package final class RotationJournal: Sendable {
 
     /// Makes the keys of the next epoch. Derives, so it is called before the locks are taken.
     ///
-    /// - Throws: ``StoreError`` `aimConflict` when the aim does not fit the scheme of the store, `invalidKey` when the
+    /// - Throws: ``StoreError`` `modeConflict` when the mode does not fit the scheme of the store, `invalidKey` when the
     ///   new key is the present one, `wrongKey` when a key that is to be kept opens no slot, `lastSlot` when none is kept,
     ///   `rotationPending`; what choosing a sidecar throws.
-    package func prepare(_ aim: RotationAim) throws -> RotationProposal {
-        try RotationProposal(aim, for: requireReady(choice()), databasePath: databasePath)
+    package func prepare(_ mode: RotationMode) throws -> RotationProposal {
+        try RotationProposal(mode, for: requireReady(choice()), databasePath: databasePath)
     }
 
     // MARK: Writing
 
     /// Prepares a rotation and announces it: a convenience where a derivation under the lock does no harm.
     @discardableResult
-    package func begin(_ aim: RotationAim) throws -> RotationKeys { try begin(prepare(aim)) }
+    package func begin(_ mode: RotationMode) throws -> RotationKeys { try begin(prepare(mode)) }
 
     /// Announces a rotation: state `rotating`, with the keys of the next epoch.
     ///
@@ -191,14 +191,14 @@ package final class RotationJournal: Sendable {
 
     // MARK: Conditions
 
-    private func choice() throws -> SidecarChoice {
+    private func choice() throws -> AuthenticatedSidecar {
         guard let choice = try files.choose(files.read(), allowsSwitching: true, unlock: unlock) else {
             throw KeyAdministration.noSidecar(databasePath)
         }
         return choice
     }
 
-    private func requireReady(_ choice: SidecarChoice) throws(StoreError) -> SidecarChoice {
+    private func requireReady(_ choice: AuthenticatedSidecar) throws(StoreError) -> AuthenticatedSidecar {
         guard choice.sidecar.state == .ready else {
             throw stateError("It is in state \(choice.sidecar.state.rawValue).")
         }

@@ -5,9 +5,9 @@ import StorePlatform
 /// records it.
 package struct RotationProposal: Sendable {
     /// The slots that go over to a new master key; all of them when it stays, none in a direct store.
-    package let keptSlots: [KeySlot]
+    package let keptSlots: [Keyslot]
     /// The slots whose secrets open nothing any more when the rotation is complete.
-    package let droppedSlots: [KeySlot]
+    package let droppedSlots: [Keyslot]
 
     /// The sidecar from which it was made.
     let origin: Sidecar
@@ -34,12 +34,12 @@ package struct RotationProposal: Sendable {
 extension RotationProposal {
     /// Makes new keys for a store.
     ///
-    /// - Throws: ``StoreError`` `aimConflict` when the aim does not fit the scheme, `invalidKey` when the new key is
+    /// - Throws: ``StoreError`` `modeConflict` when the mode does not fit the scheme, `invalidKey` when the new key is
     ///   the old one, `wrongKey` when a secret that is to be kept opens no slot, `lastSlot` when none is kept.
-    init(_ aim: RotationAim, for choice: SidecarChoice, databasePath: String) throws {
+    init(_ mode: RotationMode, for choice: AuthenticatedSidecar, databasePath: String) throws {
         let sidecar = choice.sidecar
         let salt = try Salt.random()
-        switch (aim, choice.keys) {
+        switch (mode, choice.keys) {
         case (.newDataKey, .slots):
             self.init(
                 keptSlots: sidecar.slots, droppedSlots: [], origin: sidecar, current: choice.keys, next: choice.keys,
@@ -84,6 +84,6 @@ extension RotationProposal {
     }
 
     private static func conflict(_ databasePath: String, _ why: String, _ remedy: String) -> StoreError {
-        StoreError(.aimConflict, what: "\"\(databasePath)\" was not rotated.", why: why, remedy: remedy)
+        StoreError(.modeConflict, what: "\"\(databasePath)\" was not rotated.", why: why, remedy: remedy)
     }
 }

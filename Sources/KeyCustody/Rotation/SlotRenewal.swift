@@ -5,8 +5,8 @@ import StorePlatform
 struct SlotRenewal {
     let table: SlotTable
     /// As they stand under the former master key.
-    let kept: [KeySlot]
-    let dropped: [KeySlot]
+    let kept: [Keyslot]
+    let dropped: [Keyslot]
 
     /// Finds every slot that the secrets open, and makes one for the new master key in its place: number, kind, label, time
     /// and derivation stay, the salt is new.
@@ -17,7 +17,7 @@ struct SlotRenewal {
         of sidecar: Sidecar, holding former: MasterKey, keeping secrets: [Secret], master: MasterKey,
         databasePath: String
     ) throws {
-        var renewed: [UInt64: KeySlot] = [:]
+        var renewed: [UInt64: Keyslot] = [:]
         for secret in secrets {
             var opensOne = false
             for form in secret.forms {
@@ -54,7 +54,7 @@ extension Secret {
     /// The ways to read the secret: as it is, and where it is a text that reads as a printed recovery key, as that too.
     fileprivate var forms: [Secret] { [self] + (recoveryKey.map { [$0] } ?? []) }
 
-    fileprivate func mayOpen(_ slot: KeySlot) -> Bool {
+    fileprivate func mayOpen(_ slot: Keyslot) -> Bool {
         slot.kind.isAlwaysRandom != isPassphrase && slot.derivation.isAvailable
     }
 }

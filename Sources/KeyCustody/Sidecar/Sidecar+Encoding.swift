@@ -15,9 +15,6 @@ extension Sidecar {
         }
     }
 
-    /// The bytes of the file of a direct store, sealed with its data key.
-    package func encoded(dataKey: DataKey) throws -> [UInt8] { try encoded(keys: .direct(dataKey)) }
-
     /// The bytes of the file, sealed with the keys.
     ///
     /// - Parameter next: The keys of the next epoch, where a rotation is pending; nil leaves them to what the present ones
@@ -98,7 +95,7 @@ extension PendingEpoch {
     }
 }
 
-extension KeySlot {
+extension Keyslot {
     fileprivate func line(_ record: String) -> String {
         "{\"record\":\"\(record)\",\"id\":\(id),\"kind\":\"\(kind.rawValue)\",\"created\":\(created),"
             + "\"label\":\"\(label.text)\",\(derivation.fields),\"salt\":\"\(salt.hex)\",\(wrapped.fields)}"

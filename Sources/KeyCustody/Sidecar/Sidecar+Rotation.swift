@@ -52,12 +52,6 @@ extension Sidecar {
         return ready
     }
 
-    /// The version in state `ready` with the next key in use.
-    package func completingRotation() throws(StoreError) -> Sidecar {
-        guard state == .switching, let successor else { throw notRotatable() }
-        return successor
-    }
-
     private func notRotatable() -> StoreError {
         StoreError(
             .rotationPending, what: "The data key cannot be rotated in this state.",

@@ -6,7 +6,7 @@ package enum SidecarKeys: Sendable {
     // Slots stand first: the pointer of any later case is stored with its highest bit set, which a leak check does not take
     // for a pointer, and the master key is held nowhere else.
     /// Of a store with slots: the master key, and the slot that gave it; nil when it was at hand already.
-    case slots(MasterKey, openedBy: KeySlot?)
+    case slots(MasterKey, openedBy: Keyslot?)
     /// Of a direct store: the data key is all there is.
     case direct(DataKey)
 
@@ -29,12 +29,6 @@ package enum SidecarKeys: Sendable {
         }
     }
 
-    /// The data key of the next epoch; nil where ``successor(of:)`` is.
-    package func pendingDataKey(of sidecar: Sidecar) throws -> DataKey? {
-        guard let next = sidecar.successor else { return nil }
-        return try successor(of: sidecar)?.dataKey(of: next)
-    }
-
     /// Whether these are keys for the scheme of a sidecar.
     func fit(_ sidecar: Sidecar) -> Bool {
         switch (self, sidecar.scheme) {
@@ -44,7 +38,7 @@ package enum SidecarKeys: Sendable {
     }
 
     /// The slot that gave the master key.
-    package var openedBy: KeySlot? {
+    package var openedBy: Keyslot? {
         if case .slots(_, let slot) = self { slot } else { nil }
     }
 

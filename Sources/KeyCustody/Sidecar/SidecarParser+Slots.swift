@@ -19,7 +19,7 @@ extension SidecarParser {
 
     /// Reads the slots of a master key.
     mutating func slotRecords(_ record: String, nextID: UInt64) throws(SidecarSyntaxError) -> SlotTable {
-        var slots: [KeySlot] = []
+        var slots: [Keyslot] = []
         while scanner.startsWith("{\"record\":\"\(record)\"") {
             let line = scanner.line
             guard slots.count < Limits.keySlots else { throw .outOfRange(line: line, field: record) }
@@ -34,13 +34,13 @@ extension SidecarParser {
         return table
     }
 
-    private mutating func slotRecord(_ record: String) throws(SidecarSyntaxError) -> KeySlot {
+    private mutating func slotRecord(_ record: String) throws(SidecarSyntaxError) -> Keyslot {
         try recordName(record)
         try scanner.literal(",\"id\":")
         let id = try scanner.number("id")
         try scanner.literal(",\"kind\":\"")
         let kindName = try scanner.word("kind")
-        guard let kind = KeySlot.Kind(rawValue: kindName) else { throw scanner.malformed("kind") }
+        guard let kind = Keyslot.Kind(rawValue: kindName) else { throw scanner.malformed("kind") }
         try scanner.literal("\"")
         let created = try creation()
         try scanner.literal(",\"label\":\"")
@@ -51,7 +51,7 @@ extension SidecarParser {
         let salt = try salt()
         let wrapped = try wrappedKey()
         try endOfObject("}")
-        return KeySlot(
+        return Keyslot(
             id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt, wrapped: wrapped)
     }
 

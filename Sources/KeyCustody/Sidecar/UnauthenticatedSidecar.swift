@@ -54,9 +54,6 @@ package struct UnauthenticatedSidecar: Hashable, Sendable {
         case forged
     }
 
-    /// Holds the file of a direct store against its data key.
-    package func authenticate(dataKey: DataKey) throws -> Verdict { try authenticate(.direct(dataKey)) }
-
     /// Holds the file against keys.
     package func authenticate(_ keys: SidecarKeys) throws -> Verdict {
         guard keys.fit(claimed) else { return .wrongKey }

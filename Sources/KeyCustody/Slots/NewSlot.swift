@@ -6,7 +6,7 @@ import Synchronization
 /// A secret that is to open a store, and what its slot is called.
 package struct NewSlot: Sendable {
     let secret: Secret
-    package let kind: KeySlot.Kind
+    package let kind: Keyslot.Kind
     package let label: SlotLabel
     package let derivation: SlotDerivation
 
@@ -16,7 +16,7 @@ package struct NewSlot: Sendable {
     ///     command or credential gives in the form of a random key.
     /// - Throws: ``StoreError`` `invalidKey` when these do not go together or are out of their bounds.
     package init(
-        _ secret: Secret, kind: KeySlot.Kind? = nil, label: SlotLabel = .none, derivation: SlotDerivation? = nil
+        _ secret: Secret, kind: Keyslot.Kind? = nil, label: SlotLabel = .none, derivation: SlotDerivation? = nil
     ) throws(StoreError) {
         let kind = kind ?? secret.slotKind ?? (secret.isPassphrase ? .passphrase : .keyFile)
         let derivation = derivation ?? secret.derivation(of: kind)
@@ -36,7 +36,7 @@ package struct NewSlot: Sendable {
 
 extension Secret {
     /// How a secret is derived unless something else is asked for.
-    fileprivate func derivation(of kind: KeySlot.Kind) -> SlotDerivation {
+    fileprivate func derivation(of kind: Keyslot.Kind) -> SlotDerivation {
         guard isPassphrase else { return .hkdf }
         return kind != .passphrase && withBytes { Self.looksRandom($0) } ? .hkdf : .standard
     }
@@ -63,7 +63,7 @@ extension Secret {
 
 /// A new slot with its wrapping key derived: the slow part, done before any lock is taken.
 struct PreparedSlot {
-    private let kind: KeySlot.Kind
+    private let kind: Keyslot.Kind
     private let label: SlotLabel
     private let derivation: SlotDerivation
     private let created: UInt64
@@ -76,13 +76,13 @@ struct PreparedSlot {
     }
 
     /// The same slot with a salt of its own for another master key.
-    init(renewing slot: KeySlot, with secret: Secret) throws {
+    init(renewing slot: Keyslot, with secret: Secret) throws {
         try self.init(
             secret, kind: slot.kind, label: slot.label, derivation: slot.derivation, created: slot.created)
     }
 
     private init(
-        _ secret: Secret, kind: KeySlot.Kind, label: SlotLabel, derivation: SlotDerivation, created: UInt64
+        _ secret: Secret, kind: Keyslot.Kind, label: SlotLabel, derivation: SlotDerivation, created: UInt64
     ) throws {
         salt = try Salt.random()
         wrappingKey = try Self.derive(derivation, salt, secret.bytes)
@@ -93,9 +93,9 @@ struct PreparedSlot {
     }
 
     /// The slot with a number of a store, shown to open.
-    func slot(_ id: UInt64, of storeID: StoreID, holding master: MasterKey) throws -> KeySlot {
+    func slot(_ id: UInt64, of storeID: StoreID, holding master: MasterKey) throws -> Keyslot {
         let context = WrappingContext.slot(id, kind: kind, derivation: derivation, salt: salt, storeID: storeID)
-        let slot = KeySlot(
+        let slot = Keyslot(
             id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt,
             wrapped: try WrappedKey(master.secret, under: wrappingKey, context))
         // Proved by opening what will be written, before anything old is given up.

@@ -3,7 +3,7 @@ import StorePlatform
 /// The key slots of a store: at most 32, in the order of their numbers.
 package struct SlotTable: Hashable, Sendable {
     /// In the order of their numbers.
-    package private(set) var slots: [KeySlot] = []
+    package private(set) var slots: [Keyslot] = []
     /// The number of the next slot; the number of a removed one is not given again, so that a log stays unambiguous.
     package private(set) var nextID: UInt64 = 1
 
@@ -11,7 +11,7 @@ package struct SlotTable: Hashable, Sendable {
 
     /// Takes what a sidecar says; nil when there is no slot, when there are too many, when numbers are not ascending and
     /// below the next one, or when trying all slots would take too long.
-    init?(slots: [KeySlot], nextID: UInt64) {
+    init?(slots: [Keyslot], nextID: UInt64) {
         guard (1...Limits.keySlots).contains(slots.count) else { return nil }
         guard zip(slots, slots.dropFirst()).allSatisfy({ $0.id < $1.id }) else { return nil }
         guard slots.allSatisfy({ (1..<nextID).contains($0.id) }), Self.isAffordable(slots) else { return nil }
@@ -20,12 +20,12 @@ package struct SlotTable: Hashable, Sendable {
     }
 
     /// Whether a wrong passphrase, which is tried on every slot, costs no more than a bounded time.
-    static func isAffordable(_ slots: [KeySlot]) -> Bool {
+    static func isAffordable(_ slots: [Keyslot]) -> Bool {
         slots.reduce(0) { $0 + $1.derivation.workBytes } <= Limits.slotWorkBytes
     }
 
     /// - Throws: ``StoreError`` `slotNotFound`.
-    package func find(_ id: UInt64) throws(StoreError) -> KeySlot { slots[try index(of: id)] }
+    package func find(_ id: UInt64) throws(StoreError) -> Keyslot { slots[try index(of: id)] }
 
     /// Told before a key is made or asked for that could have no slot.
     ///
@@ -39,7 +39,7 @@ package struct SlotTable: Hashable, Sendable {
     /// Adds a slot, which must have the number ``nextID``.
     ///
     /// - Throws: ``StoreError`` `tooManySlots`.
-    mutating func add(_ slot: KeySlot) throws(StoreError) {
+    mutating func add(_ slot: Keyslot) throws(StoreError) {
         try requireRoom()
         try checkCost(slots + [slot])
         slots.append(slot)
@@ -49,7 +49,7 @@ package struct SlotTable: Hashable, Sendable {
     /// Puts a slot in the place of the one with its number.
     ///
     /// - Throws: ``StoreError`` `slotNotFound`, `tooManySlots`.
-    mutating func replace(_ slot: KeySlot) throws(StoreError) {
+    mutating func replace(_ slot: Keyslot) throws(StoreError) {
         var changed = slots
         changed[try index(of: slot.id)] = slot
         try checkCost(changed)
@@ -80,7 +80,7 @@ package struct SlotTable: Hashable, Sendable {
         return position
     }
 
-    private func checkCost(_ slots: [KeySlot]) throws(StoreError) {
+    private func checkCost(_ slots: [Keyslot]) throws(StoreError) {
         guard !Self.isAffordable(slots) else { return }
         throw Self.tooMany(
             "Trying all its slots would take too long for an opener with a wrong passphrase.",

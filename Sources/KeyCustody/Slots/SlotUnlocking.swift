@@ -21,13 +21,13 @@ extension Secret {
     /// - Parameters:
     ///   - known: The secret that opened the store.
     ///   - opened: The slot that it opened.
-    package func openedSlot(of sidecar: Sidecar, knowing known: Secret, opened: KeySlot?) throws -> KeySlot? {
+    package func openedSlot(of sidecar: Sidecar, knowing known: Secret, opened: Keyslot?) throws -> Keyslot? {
         if isEqual(to: known) { return opened }
         return try openedSlot(of: sidecar, among: sidecar.slots.filter { $0 != opened || !$0.derivation.isMemoryHard })
     }
 
     /// The slot of a store that this secret opens, of those that are given; nil when it opens none of them.
-    package func openedSlot(of sidecar: Sidecar, among slots: [KeySlot]) throws -> KeySlot? {
+    package func openedSlot(of sidecar: Sidecar, among slots: [Keyslot]) throws -> Keyslot? {
         try unlock(slots, storeID: sidecar.storeID)?.openedBy
     }
 
@@ -35,7 +35,7 @@ extension Secret {
     ///
     /// A raw key is tried on the slots of key files and recovery keys. A passphrase is tried on all others, and when it
     /// reads as a printed recovery key also on those.
-    private func unlock(_ slots: [KeySlot], storeID: StoreID) throws -> SidecarKeys? {
+    private func unlock(_ slots: [Keyslot], storeID: StoreID) throws -> SidecarKeys? {
         guard isPassphrase else { return try firstSlot(of: slots.filter(\.kind.isAlwaysRandom), storeID) }
         if let keys = try recoveryKey?.firstSlot(of: slots.filter { $0.kind == .recovery }, storeID) { return keys }
         let candidates = slots.filter { !$0.kind.isAlwaysRandom }.sorted { $0.isTried(before: $1) }
@@ -45,7 +45,7 @@ extension Secret {
     /// The first of the slots that the secret opens.
     ///
     /// - Throws: ``StoreError`` `unsupportedLibrary` when none opens and one could not be tried.
-    private func firstSlot(of slots: [KeySlot], _ storeID: StoreID) throws -> SidecarKeys? {
+    private func firstSlot(of slots: [Keyslot], _ storeID: StoreID) throws -> SidecarKeys? {
         for slot in slots where slot.derivation.isAvailable {
             if let master = try slot.open(self, storeID) { return .slots(master, openedBy: slot) }
         }
@@ -54,8 +54,8 @@ extension Secret {
     }
 }
 
-extension KeySlot {
-    fileprivate func isTried(before other: KeySlot) -> Bool {
+extension Keyslot {
+    fileprivate func isTried(before other: Keyslot) -> Bool {
         if derivation.isMemoryHard != other.derivation.isMemoryHard { return !derivation.isMemoryHard }
         return (created, id) > (other.created, other.id)
     }

@@ -31,7 +31,7 @@ extension Sidecar {
     }
 
     /// The key slots in the order of their numbers; none in a direct store.
-    package var slots: [KeySlot] { slotted?.table.slots ?? [] }
+    package var slots: [Keyslot] { slotted?.table.slots ?? [] }
 
     /// What the data key of an epoch is bound to.
     func context(epoch: UInt64, salt: Salt) -> WrappingContext {

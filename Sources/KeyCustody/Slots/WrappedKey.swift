@@ -52,7 +52,7 @@ struct WrappingContext: Hashable, Sendable {
 
     /// The master key in a key slot.
     static func slot(
-        _ id: UInt64, kind: KeySlot.Kind, derivation: SlotDerivation, salt: Salt, storeID: StoreID
+        _ id: UInt64, kind: Keyslot.Kind, derivation: SlotDerivation, salt: Salt, storeID: StoreID
     ) -> WrappingContext {
         var writer = FieldWriter(.masterKeyInSlot, storeID)
         writer.number(id)
@@ -113,7 +113,7 @@ struct WrappingContext: Hashable, Sendable {
     }
 }
 
-extension KeySlot.Kind {
+extension Keyslot.Kind {
     fileprivate var wrappingCode: UInt8 {
         switch self {
         case .passphrase: 1
@@ -145,7 +145,7 @@ extension HashAlgorithm {
     }
 }
 
-extension KeySlot {
+extension Keyslot {
     /// What its wrapped master key is bound to.
     func context(_ storeID: StoreID) -> WrappingContext {
         .slot(id, kind: kind, derivation: derivation, salt: salt, storeID: storeID)

@@ -143,7 +143,7 @@ extension KeySource: CustomStringConvertible, CustomReflectable {
 
 extension KeySource {
     /// The kind of slot that a secret from this source gets.
-    package var slotKind: KeySlot.Kind {
+    package var slotKind: Keyslot.Kind {
         switch kind {
         case .known(_, let secret): secret.slotKind ?? (secret.isPassphrase ? .passphrase : .keyFile)
         case .rawKey, .rawKeyFile, .customRawKey: .keyFile

@@ -10,12 +10,12 @@ extension SidecarFiles {
     /// - Parameter keyOpensDatabase: Whether page 1 of the database was authenticated with the chosen key and salt.
     /// - Returns: The copies that were rewritten.
     @discardableResult
-    package func repair(_ choice: SidecarChoice, keyOpensDatabase: Bool) throws(SystemError) -> [SidecarCopy] {
+    package func repair(_ choice: AuthenticatedSidecar, keyOpensDatabase: Bool) throws(SystemError) -> [SidecarCopy] {
         try repair(choice.standing, keyOpensDatabase: keyOpensDatabase)
     }
 
     @discardableResult
-    func repair(_ standing: SidecarStanding, keyOpensDatabase: Bool) throws(SystemError) -> [SidecarCopy] {
+    func repair(_ standing: VerifiedCopies, keyOpensDatabase: Bool) throws(SystemError) -> [SidecarCopy] {
         var rewritten: [SidecarCopy] = []
         for note in standing.notes {
             guard let (copy, isKept) = Self.action(for: note, standing, keyOpensDatabase) else { continue }
@@ -28,7 +28,7 @@ extension SidecarFiles {
 
     /// Which copy a note calls to rewrite, and whether its present content is kept beside.
     private static func action(
-        for note: SidecarNote, _ standing: SidecarStanding, _ keyOpensDatabase: Bool
+        for note: SidecarNote, _ standing: VerifiedCopies, _ keyOpensDatabase: Bool
     ) -> (SidecarCopy, isKept: Bool)? {
         switch note {
         case .missing(let copy), .stale(let copy, _, _): (copy, false)

@@ -18,7 +18,7 @@ package final class Vault: Sendable {
         var copies: SidecarCopies?
         var isGuarded = false
         /// What a secret opened last, and the copies in which it was found.
-        var unlocked: (store: SidecarChoice, copies: SidecarCopies, secret: Secret)?
+        var unlocked: (store: AuthenticatedSidecar, copies: SidecarCopies, secret: Secret)?
         /// What counts: the sidecar as it was last accepted or written, and the keys that prove and seal it.
         var sidecar: Sidecar?
         var keys: SidecarKeys?
@@ -90,7 +90,7 @@ package final class Vault: Sendable {
     /// - Parameter copies: Those to verify; nil reads them.
     /// - Returns: nil when there is no sidecar.
     /// - Throws: What choosing a sidecar throws (`SidecarFiles.choose`).
-    package func unlock(_ secret: Secret, _ copies: SidecarCopies? = nil) throws -> SidecarChoice? {
+    package func unlock(_ secret: Secret, _ copies: SidecarCopies? = nil) throws -> AuthenticatedSidecar? {
         let copies = copies ?? read()
         let known = state.withLock { $0.unlocked }
         if let known, known.copies == copies, known.secret.isEqual(to: secret) { return known.store }
@@ -102,7 +102,7 @@ package final class Vault: Sendable {
     }
 
     /// The same with keys that are at hand already.
-    package func unlock(holding keys: SidecarKeys, _ copies: SidecarCopies? = nil) throws -> SidecarChoice? {
+    package func unlock(holding keys: SidecarKeys, _ copies: SidecarCopies? = nil) throws -> AuthenticatedSidecar? {
         try files.choose(copies ?? read(), unlock: { _ in keys })
     }
 
@@ -148,7 +148,7 @@ package final class Vault: Sendable {
     /// Takes what was unlocked as what counts.
     ///
     /// - Parameter mends: Whether copies that are not the same are to be made so, when page 1 has proved the keys.
-    package func accept(_ store: SidecarChoice, mends: Bool) {
+    package func accept(_ store: AuthenticatedSidecar, mends: Bool) {
         state.withLock { state in
             state.sidecar = store.sidecar
             state.keys = store.keys
@@ -233,7 +233,7 @@ package final class Vault: Sendable {
 
 extension SidecarKeys {
     /// The same keys, as a slot gives them.
-    fileprivate func opened(by slot: KeySlot?) -> SidecarKeys {
+    fileprivate func opened(by slot: Keyslot?) -> SidecarKeys {
         switch self {
         case .direct: self
         case .slots(let master, _): .slots(master, openedBy: slot)
@@ -247,8 +247,8 @@ struct DerivedKeys {
 
     private var dataKeys: [DirectKeys] = []
     /// While a slot stands in a table unchanged, it gives the same master key.
-    private var opened: [(storeID: StoreID, slot: KeySlot, keys: SidecarKeys)] = []
-    private var refused: [(storeID: StoreID, slots: [KeySlot])] = []
+    private var opened: [(storeID: StoreID, slot: Keyslot, keys: SidecarKeys)] = []
+    private var refused: [(storeID: StoreID, slots: [Keyslot])] = []
 
     /// The keys of what a copy of a sidecar claims; nil when the secret opens no slot of it.
     ///

@@ -37,7 +37,7 @@ public struct StoreError: Error, Sendable {
         /// The requested cipher settings contradict those of the file.
         case settingsConflict
         /// The requested rotation does not fit the store, or the pending rotation.
-        case aimConflict
+        case modeConflict
         /// The file is not an encrypted store: plain SQLite, another SQLCipher format, or no database at all.
         case notEncrypted
         /// The plaintext header (bytes 0 to 31) holds values that SQLCipher never writes.
@@ -76,8 +76,6 @@ public struct StoreError: Error, Sendable {
         case storeClosed
         /// The schema was migrated by a newer program.
         case schemaAhead
-        /// The schema needs migrations that this opening may not run.
-        case schemaBehind
         /// No keyslot has this name.
         case slotNotFound
         /// The last keyslot cannot be removed.
@@ -126,7 +124,7 @@ extension StoreError {
     public static var sidecarAhead: Code { .sidecarAhead }
     public static var foreignSidecar: Code { .foreignSidecar }
     public static var settingsConflict: Code { .settingsConflict }
-    public static var aimConflict: Code { .aimConflict }
+    public static var modeConflict: Code { .modeConflict }
     public static var notEncrypted: Code { .notEncrypted }
     public static var headerDamaged: Code { .headerDamaged }
     public static func pageDamaged(_ page: UInt32) -> Code { .pageDamaged(page) }
@@ -146,7 +144,6 @@ extension StoreError {
     public static var hardLinked: Code { .hardLinked }
     public static var storeClosed: Code { .storeClosed }
     public static var schemaAhead: Code { .schemaAhead }
-    public static var schemaBehind: Code { .schemaBehind }
     public static var slotNotFound: Code { .slotNotFound }
     public static var lastSlot: Code { .lastSlot }
     public static var tooManySlots: Code { .tooManySlots }

@@ -45,7 +45,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     case commitDone
 
     /// The WAL is synced for a checkpoint that holds no lock yet.
-    case checkpointLogSynced
+    case checkpointWALSynced
     /// The write lock is held for a checkpoint that has not copied anything yet.
     case checkpointLocked
     /// The checkpoint has ended; the write lock is still held.
@@ -118,7 +118,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// The copy of a rotation that is undone is removed; the sidecar still records the rotation.
     case recoveryCopyRemoved
     /// An empty WAL has replaced the former one, durably; the copy has not replaced the database.
-    case recoveryLogEmptied
+    case recoveryWALReplaced
     /// The copy has the database's name; the folder is not yet synced.
     case recoveryRenamed
     /// The copy has replaced the database durably.
@@ -152,7 +152,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     /// The sidecar says that the switch has begun.
     case rotationSwitchingWritten
     /// An empty WAL has replaced the former one, durably.
-    case rotationLogEmptied
+    case rotationWALReplaced
     /// The copy has the database's name; the folder is not yet synced.
     case rotationRenamed
     /// The folder is synced; the sidecar still says that the switch is under way.
@@ -171,7 +171,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     package static let ofMigration: [CrashPoint] = [.migrationReady, .migrationCommitted]
     /// The points of each commit, checkpoint and close.
     package static let ofUse: [CrashPoint] = [
-        .commitBegun, .commitDone, .checkpointLogSynced, .checkpointLocked, .checkpointEnded,
+        .commitBegun, .commitDone, .checkpointWALSynced, .checkpointLocked, .checkpointEnded,
         .closingReadersClosed, .closingConnectionsClosed,
     ]
     /// The points that only a change of keys passes.

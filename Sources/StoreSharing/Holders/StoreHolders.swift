@@ -11,7 +11,7 @@ public struct StoreHolder: Sendable, Equatable {
         /// It opened the store for reading alone.
         case readOnly = "read-only"
         /// It holds the write slot: it is the current writer.
-        case turn
+        case writeSlot = "write slot"
         /// It waits in the writer queue.
         case waiting
         /// It is suspended.
@@ -42,11 +42,11 @@ public struct StoreHolder: Sendable, Equatable {
     /// How long it has waited for the write slot.
     public let waitingFor: Duration?
     /// How often it held the write slot.
-    public let turnCount: UInt64
+    public let writeCount: UInt64
     /// The total time for which it held the write slot.
-    public let turnTime: Duration
+    public let writeTime: Duration
     /// The longest time for which it held the write slot.
-    public let longestTurn: Duration
+    public let longestWrite: Duration
     /// The total time for which it waited for the write slot.
     public let waitTime: Duration
 }
@@ -71,9 +71,9 @@ extension StoreHolder {
         self.uses = uses
         writingFor = nil
         waitingFor = nil
-        turnCount = 0
-        turnTime = .zero
-        longestTurn = .zero
+        writeCount = 0
+        writeTime = .zero
+        longestWrite = .zero
         waitTime = .zero
     }
 
@@ -104,9 +104,9 @@ extension StoreHolder {
         let since = number(TableLayout.Row.writingSince, UInt64.self)
         writingFor = isOwner && since != 0 ? elapsed(since: TableLayout.Row.writingSince) : nil
         waitingFor = isWaiting ? elapsed(since: TableLayout.Row.waitingSince) : nil
-        turnCount = number(TableLayout.Row.writeCount)
-        turnTime = total(TableLayout.Row.writeTotal)
-        longestTurn = total(TableLayout.Row.longestWrite)
+        writeCount = number(TableLayout.Row.writeCount)
+        writeTime = total(TableLayout.Row.writeTotal)
+        longestWrite = total(TableLayout.Row.longestWrite)
         waitTime = total(TableLayout.Row.waitTotal)
     }
 
@@ -115,7 +115,7 @@ extension StoreHolder {
         if roles.contains(.lease) { uses.append(.lease) }
         if roles.contains(.writer) { uses.append(.writer) }
         if roles.contains(.readOnly) { uses.append(.readOnly) }
-        if isOwner { uses.append(.turn) }
+        if isOwner { uses.append(.writeSlot) }
         if isWaiting { uses.append(.waiting) }
         if roles.contains(.suspended) { uses.append(.suspended) }
         return uses
@@ -187,7 +187,7 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
 
     /// The holder of the write slot, or of SQLite's write lock without it.
     public var writer: StoreHolder? {
-        first { $0.uses.contains(.turn) } ?? first { $0.uses.contains(.writeLock) }
+        first { $0.uses.contains(.writeSlot) } ?? first { $0.uses.contains(.writeLock) }
     }
 
     /// The processes that hold SQLite's locks, each with what the locks are for.

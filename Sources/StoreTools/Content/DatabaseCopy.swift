@@ -202,7 +202,7 @@ struct SchemaEntry {
         try Row.fetchAll(
             db, sql: "SELECT type, name, tbl_name, ifnull(rootpage, 0), sql FROM main.sqlite_schema ORDER BY rowid"
         ).map { SchemaEntry(type: $0[0], name: $0[1], table: $0[2], hasPages: ($0[3] as Int) > 0, sql: $0[4]) }
-            .filter { !CustodyTable.isNamed($0.table) }
+            .filter { !RollbackTable.isNamed($0.table) }
     }
 
     /// Whether it is a table whose rows are stored in pages of the database: shadow tables too, virtual ones not.

@@ -135,7 +135,8 @@ private struct StoreCheckup {
         if let sidecar = status.sidecar, sidecar.state == .creating, case .opaque = status.verdict {
             return [
                 Finding(
-                    .problem, "adoptionCut", "the adoption of this database was interrupted before it became a store",
+                    .problem, "adoptionInterrupted",
+                    "the adoption of this database was interrupted before it became a store",
                     remedy: "run `cipherctl adopt` again; until then it opens as before")
             ]
         }

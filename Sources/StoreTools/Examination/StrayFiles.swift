@@ -45,7 +45,7 @@ struct StrayFiles {
         }
         if ending == "-restoring" {
             return Finding(
-                .risk, "restorationCut", "\"\(name)\" was left by a restoration that is running or was killed",
+                .risk, "restorationLeftover", "\"\(name)\" was left by a restoration that is running or was killed",
                 remedy: "run cipherctl restore again, or remove it: nothing refers to it")
         }
         if ending.hasPrefix("-replaced-") {

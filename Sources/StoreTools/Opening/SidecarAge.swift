@@ -20,7 +20,7 @@ package enum SidecarAge: Sendable {
     case unknown(String)
 
     /// - Parameter choice: The sidecar, authenticated by a key.
-    package init(_ path: String, _ choice: SidecarChoice) {
+    package init(_ path: String, _ choice: AuthenticatedSidecar) {
         // The key of a direct store does not depend on a secret of its sidecar.
         guard choice.sidecar.slotted != nil else {
             self = .newest
@@ -63,11 +63,11 @@ package enum SidecarAge: Sendable {
 
     // MARK: Reading the row
 
-    private static func remembered(_ path: String, _ choice: SidecarChoice) throws -> UInt64? {
+    private static func remembered(_ path: String, _ choice: AuthenticatedSidecar) throws -> UInt64? {
         let deadline = ContinuousClock.now + Limits.recheckTime
         while true {
             do {
-                return try CustodyTable.generation(of: choice.sidecar.storeID, in: StorePages(path, choice).tables)
+                return try RollbackTable.generation(of: choice.sidecar.storeID, in: StorePages(path, choice).tables)
             } catch  where ContinuousClock.now < deadline {
                 Pause.sleep(for: Limits.recheckPause)
             }
@@ -84,7 +84,7 @@ final class StorePages {
     private var codec: PageCodec
 
     /// - Throws: `SystemError`, `PageFormatError`.
-    init(_ path: String, _ choice: SidecarChoice) throws {
+    init(_ path: String, _ choice: AuthenticatedSidecar) throws {
         let settings = choice.sidecar.settings
         self.settings = settings
         file = try RawFile(path)

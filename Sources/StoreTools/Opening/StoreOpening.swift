@@ -13,7 +13,7 @@ package enum StoreOpening {
     /// - Throws: `StoreError` `noSuchStore` where there is none, and what else opening the store would throw.
     package static func sidecar(
         _ path: String, _ key: UnlockedKey, onNotice: (String) -> Void
-    ) throws -> SidecarChoice {
+    ) throws -> AuthenticatedSidecar {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
         guard let kind = try Files.kind(path) else { throw noSuchStore(path) }
         let isPlausible = try kind == .regular && Files.byteCount(path) ?? 0 > 0
@@ -94,7 +94,7 @@ package enum StoreOpening {
     package static func noSuchStore(_ path: String) -> StoreError {
         let paths = StorePaths(path)
         if let reason = (try? MissingDatabase.reason(paths)) ?? nil { return reason }
-        if let interrupted = CutRestoration.error(.saltMissing, paths) { return interrupted }
+        if let interrupted = InterruptedRestoration.error(.saltMissing, paths) { return interrupted }
         if let emptied = (try? MissingDatabase.emptied(paths)) ?? nil { return emptied }
         let why =
             switch try? Files.kind(path) {

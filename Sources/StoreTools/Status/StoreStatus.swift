@@ -88,7 +88,7 @@ public struct StoreStatus: StoreTool {
         /// Frames of the WAL that are already in the database file; nil when no process has the WAL open.
         public let copiedFrames: Int?
         /// The processes that read an old snapshot, and so keep the WAL from being reset.
-        public let logReaders: [LogReader]
+        public let logReaders: [WALReader]
         /// Pages at the last commit, according to header and WAL.
         public let pages: Int
         /// Pages that header and WAL count and that are in neither; 0 for a whole database.
@@ -169,10 +169,10 @@ extension StoreStatus.Report {
         isWALWithoutContent = try log.hasNothing && WALContent.recheck { try WALContent(of: path).hasNothing }
         let pageBytes = sidecar?.settings.pageBytes
         missingPages = try WALContent.missingPages(of: path, pageBytes: pageBytes)
-        interruptedRestoration = (try? CutRestoration.folder(of: StorePaths(path))) ?? nil
+        interruptedRestoration = (try? InterruptedRestoration.folder(of: StorePaths(path))) ?? nil
         let index = Self.index(path)
         copiedFrames = index.map { Int($0.checkpointedFrames) }
-        logReaders = index.map { LogReader.blocking($0, sharedMemory: StorePaths(path).sharedMemory) } ?? []
+        logReaders = index.map { WALReader.blocking($0, sharedMemory: StorePaths(path).sharedMemory) } ?? []
         isLeased = try? Self.isLeased(path)
         holders = try? StoreHolders(of: path)
         keyHealth = KeyHealth(StorePaths(path), sidecar)
@@ -198,7 +198,7 @@ extension StoreStatus.Report {
     // MARK: With the key
 
     /// Adds what the key proves.
-    mutating func authenticate(_ choice: SidecarChoice) throws {
+    mutating func authenticate(_ choice: AuthenticatedSidecar) throws {
         sidecar = choice.sidecar
         isAuthenticated = true
         keyHealth = KeyHealth(StorePaths(path), sidecar)
@@ -214,7 +214,7 @@ extension StoreStatus.Report {
         }
     }
 
-    private func firstPageIsAuthentic(_ choice: SidecarChoice) throws -> Bool {
+    private func firstPageIsAuthentic(_ choice: AuthenticatedSidecar) throws -> Bool {
         var codec = try choice.dataKey.withSecret { secret in
             try PageCodec(dataKey: secret, salt: choice.sidecar.salt.bytes, settings: choice.sidecar.settings)
         }
@@ -268,7 +268,7 @@ extension StoreStatus.Report {
                 return nil
             }
             let uses = holders.filter { $0.process == holder.process }.flatMap(\.uses)
-            if uses.contains(.turn) || uses.contains(.writeLock) {
+            if uses.contains(.writeSlot) || uses.contains(.writeLock) {
                 return "\(holder) holds the write lock: nobody can write until it resumes or ends"
             }
             if uses.contains(.readLock) {

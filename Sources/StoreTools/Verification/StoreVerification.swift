@@ -89,7 +89,7 @@ private struct VerificationRun {
     typealias Report = StoreVerification.Report
 
     let path: String
-    let choice: SidecarChoice
+    let choice: AuthenticatedSidecar
     let run: ToolRun
 
     func report() throws -> Report {

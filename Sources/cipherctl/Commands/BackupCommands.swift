@@ -66,7 +66,7 @@ struct BackupCommand: Command {
     /// Announces what opening the store does about an interrupted rotation. What cannot be read is left to the opening,
     /// which reports the precise error.
     private func announceSettlement(_ console: Console) {
-        guard let status = try? KeyRotation.status(of: storePath), status.wasCut else { return }
+        guard let status = try? KeyRotation.status(of: storePath), status.isInterrupted else { return }
         let next = status.epoch + 1
         console.note(
             "a rotation of \"\(storePath)\" from epoch \(status.epoch) to \(next) was interrupted; the backup needs a settled "
@@ -213,7 +213,7 @@ struct RestoreCommand: Command {
     }
 
     /// The folder with the files of a store whose restoration was interrupted.
-    private var formerFiles: String? { (try? CutRestoration.folder(of: StorePaths(storePath))) ?? nil }
+    private var formerFiles: String? { (try? InterruptedRestoration.folder(of: StorePaths(storePath))) ?? nil }
 
     private func confirm(_ console: Console) throws {
         guard replaces, !arguments.has("--yes") else { return }

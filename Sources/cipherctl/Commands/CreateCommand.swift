@@ -224,7 +224,7 @@ struct UnfinishedCreation {
 
     /// Whether the database has no byte, or one page that this key authenticates. A program that uses an empty file for
     /// its own database may have written to it after the sidecar was created.
-    private func holdsFirstPageAtMost(_ choice: SidecarChoice) throws -> Bool {
+    private func holdsFirstPageAtMost(_ choice: AuthenticatedSidecar) throws -> Bool {
         let settings = choice.sidecar.settings
         guard let bytes = try Files.byteCount(paths.database), bytes > 0 else {
             return try Files.byteCount(paths.wal) ?? 0 == 0

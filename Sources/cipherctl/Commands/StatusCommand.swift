@@ -141,7 +141,7 @@ struct StatusCommand: Command {
         return lines + notes(found).map { "note         \($0)" } + found.attention.map { "attention    \($0)" }
     }
 
-    private func line(_ slot: KeySlot) -> String {
+    private func line(_ slot: Keyslot) -> String {
         "slot         \(slot.id) \(slot.kind.rawValue)" + (slot.label == .none ? "" : " \"\(slot.label)\"")
             + ", \(slot.derivation)"
     }

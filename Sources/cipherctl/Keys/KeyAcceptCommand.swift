@@ -41,7 +41,7 @@ struct KeyAcceptCommand: Command {
         return .ok
     }
 
-    private func lines(_ accepted: StoreKeys.Acceptance, _ sidecar: Sidecar, openedBy: KeySlot?) -> [String] {
+    private func lines(_ accepted: StoreKeys.Acceptance, _ sidecar: Sidecar, openedBy: Keyslot?) -> [String] {
         guard accepted.wasRolledBack else {
             return ["the sidecar is the newest one; the store remembers its generation \(accepted.generation)"]
         }

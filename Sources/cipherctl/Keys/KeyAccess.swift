@@ -16,7 +16,7 @@ struct KeyAccess {
     let keys: SidecarKeys
     let administration: KeyAdministration
     private let key: UnlockedKey
-    private let choice: SidecarChoice
+    private let choice: AuthenticatedSidecar
 
     /// - Throws: What opening the store with this key would throw; ``UsageError``.
     init(_ path: String, _ arguments: ParsedArguments, _ console: Console) throws {
@@ -46,10 +46,10 @@ struct KeyAccess {
     var age: SidecarAge { SidecarAge(path, choice) }
 
     /// The keyslot that the key opened; nil in a direct store.
-    var openedBy: KeySlot? { keys.openedBy }
+    var openedBy: Keyslot? { keys.openedBy }
 
     /// The keyslot that another key opens; nothing is derived when it is the same key.
-    func slot(openedBy other: UnlockedKey) throws -> KeySlot? {
+    func slot(openedBy other: UnlockedKey) throws -> Keyslot? {
         try other.secret.openedSlot(of: sidecar, knowing: key.secret, opened: openedBy)
     }
 
@@ -85,7 +85,7 @@ struct KeyAccess {
         // Before signals are caught: until now there is nothing to undo.
         let store = try openToRemember()
         defer { try? store?.get().close() }
-        administration.memory = store.map { StoreMemory($0) { Console(isJSON: false).note($0) } }
+        administration.memory = store.map { RollbackGuard($0) { Console(isJSON: false).note($0) } }
         _ = Interruption.shared
         administration.decidedOn = sidecar.slotted?.table.slots
         while true {

@@ -54,7 +54,7 @@ struct KeyListCommand: Command {
 
     /// - Parameter proved: What a key has proved; nil without one.
     private func report(
-        _ sidecar: Sidecar, _ proved: (openedBy: KeySlot?, age: SidecarAge)?, _ console: Console
+        _ sidecar: Sidecar, _ proved: (openedBy: Keyslot?, age: SidecarAge)?, _ console: Console
     ) throws {
         let openedBy = proved?.openedBy
         var lines = SlotReport.lines(sidecar.slots, openedBy: openedBy)

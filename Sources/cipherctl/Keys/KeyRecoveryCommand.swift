@@ -50,7 +50,7 @@ struct KeyRecoveryCommand: Command {
         if !console.isJSON, !output.isFile { sheet.announce(at: console) }
         try output.print(json: json(sheet, access), lines: sheet.lines, at: console)
         if output.isTerminal, !console.isJSON, KeyOptions.canPrompt, !arguments.has("--yes") { try sheet.askBack() }
-        let slot: KeySlot
+        let slot: Keyslot
         do {
             slot = try access.change { try $0.add(recovery, label: label) }
         } catch {
@@ -85,8 +85,8 @@ struct KeyRecoveryCommand: Command {
     }
 
     /// Opens the store with the printed key, from the files.
-    private func prove(_ recovery: RecoveryKey, _ slot: KeySlot) throws {
-        let found: KeySlot?
+    private func prove(_ recovery: RecoveryKey, _ slot: Keyslot) throws {
+        let found: Keyslot?
         do {
             found = try NewKey(UnlockedKey(recovery), .recovery, arguments).test(path)
         } catch {

@@ -7,7 +7,7 @@ import StoreTools
 /// A new key of a store, according to the options, read once.
 struct NewKey {
     private let key: UnlockedKey
-    private let kind: KeySlot.Kind
+    private let kind: Keyslot.Kind
     private let label: SlotLabel
     private let derivation: SlotDerivation?
 
@@ -18,7 +18,7 @@ struct NewKey {
     }
 
     /// A keyslot for a known key.
-    init(_ key: UnlockedKey, _ kind: KeySlot.Kind, _ arguments: ParsedArguments) throws {
+    init(_ key: UnlockedKey, _ kind: Keyslot.Kind, _ arguments: ParsedArguments) throws {
         self.key = key
         self.kind = kind
         label = try Self.label(arguments)
@@ -31,7 +31,7 @@ struct NewKey {
     /// Proves by the files that the key opens the store.
     ///
     /// - Returns: The keyslot that it opens.
-    func test(_ path: String) throws -> KeySlot? {
+    func test(_ path: String) throws -> Keyslot? {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
         return try files.choose(files.read(), unlock: key.unlock)?.keys.openedBy
     }
@@ -44,12 +44,12 @@ struct NewKey {
     }
 
     /// The same for keyslots that were added meanwhile.
-    func requireUnused(of sidecar: Sidecar, among slots: [KeySlot]) throws {
+    func requireUnused(of sidecar: Sidecar, among slots: [Keyslot]) throws {
         let opened = try key.secret.openedSlot(of: sidecar, among: slots)
         if let slot = opened { throw Self.known(slot) }
     }
 
-    private static func known(_ slot: KeySlot) -> CommandFailure {
+    private static func known(_ slot: Keyslot) -> CommandFailure {
         CommandFailure(
             .usage, "sameKey", what: "The new key opens the store already.",
             why: "It is that of slot \(slot.id) (\(slot.kind.rawValue)).",

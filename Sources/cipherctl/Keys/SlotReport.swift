@@ -4,7 +4,7 @@ import KeyCustody
 /// Keyslots for people and for programs; never a secret.
 enum SlotReport {
     /// A table, one line for each keyslot under a heading.
-    static func lines(_ slots: [KeySlot], openedBy: KeySlot?) -> [String] {
+    static func lines(_ slots: [Keyslot], openedBy: Keyslot?) -> [String] {
         let heading = ["slot", "kind", "set", "derivation", "label"]
         let rows =
             [heading]
@@ -22,7 +22,7 @@ enum SlotReport {
         }
     }
 
-    static func json(_ slot: KeySlot) -> JSON {
+    static func json(_ slot: Keyslot) -> JSON {
         var members: [JSON.Member] = [
             .init(name: "slot", value: .int(slot.id)), .init(name: "kind", value: .string(slot.kind.rawValue)),
             .init(name: "label", value: .string(slot.label.text)), .init(name: "created", value: .int(slot.created)),
@@ -45,7 +45,7 @@ enum SlotReport {
     }
 
     /// A keyslot in a sentence: `slot 2 (key-file "server")`.
-    static func name(_ slot: KeySlot) -> String {
+    static func name(_ slot: Keyslot) -> String {
         "slot \(slot.id) (\(slot.kind.rawValue)" + (slot.label == .none ? ")" : " \"\(slot.label)\")")
     }
 

@@ -13,8 +13,8 @@ enum HolderReport {
         parts += holder.uses.map(\.rawValue)
         if let time = holder.writingFor { parts.append("writes for \(seconds(time)) s") }
         if let time = holder.waitingFor { parts.append("waits for \(seconds(time)) s") }
-        if holder.turnCount > 0 {
-            parts.append("\(holder.turnCount) writes, the longest \(seconds(holder.longestTurn)) s")
+        if holder.writeCount > 0 {
+            parts.append("\(holder.writeCount) writes, the longest \(seconds(holder.longestWrite)) s")
         }
         return parts.joined(separator: ", ")
     }
@@ -29,8 +29,8 @@ enum HolderReport {
                     "uses": .array(holder.uses.map { .string($0.rawValue) }),
                     "writing_seconds": .optional(holder.writingFor) { .real($0 / .seconds(1)) },
                     "waiting_seconds": .optional(holder.waitingFor) { .real($0 / .seconds(1)) },
-                    "writes": .int(holder.turnCount), "write_seconds": .real(holder.turnTime / .seconds(1)),
-                    "longest_write_seconds": .real(holder.longestTurn / .seconds(1)),
+                    "writes": .int(holder.writeCount), "write_seconds": .real(holder.writeTime / .seconds(1)),
+                    "longest_write_seconds": .real(holder.longestWrite / .seconds(1)),
                     "wait_seconds": .real(holder.waitTime / .seconds(1)),
                 ])
             })

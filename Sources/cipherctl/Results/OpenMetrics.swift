@@ -98,16 +98,16 @@ extension OpenMetrics {
         }
         add(
             "cipherstore_writes", .counter, help: "Writes that a connection has completed.",
-            values { $0.uses.contains(.writer) ? .int($0.turnCount) : nil })
+            values { $0.uses.contains(.writer) ? .int($0.writeCount) : nil })
         add(
             "cipherstore_write_seconds", .counter, help: "How long a connection kept others from writing.",
-            seconds(\.turnTime))
+            seconds(\.writeTime))
         add(
             "cipherstore_write_wait_seconds", .counter, help: "How long a connection waited in the writer queue.",
             seconds(\.waitTime))
         add(
             "cipherstore_longest_write_seconds", .gauge, help: "The longest write of a connection.",
-            seconds(\.longestTurn))
+            seconds(\.longestWrite))
         add(
             "cipherstore_writing_seconds", .gauge, help: "How long the current write has taken.",
             seconds(\.writingFor))

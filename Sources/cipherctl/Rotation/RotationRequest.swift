@@ -22,7 +22,7 @@ struct RotationRequest {
     let youngestAge: UInt64?
     /// The directory in which a backup gets a folder; nil for none.
     let backupDirectory: String?
-    /// Without aim, backup and proof of the new key, which differ for each store.
+    /// Without mode, backup and proof of the new key, which differ for each store.
     private(set) var options = KeyRotation.Options()
 
     var paths: [String] { arguments.operands }

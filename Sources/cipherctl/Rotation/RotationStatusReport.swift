@@ -33,7 +33,7 @@ struct RotationStatusReport {
     }
 
     /// One that runs needs no attention.
-    static func exitCode(_ status: RotationStatus) -> ExitCode { status.wasCut ? .needsAttention : .ok }
+    static func exitCode(_ status: RotationStatus) -> ExitCode { status.isInterrupted ? .needsAttention : .ok }
 
     // MARK: For people
 
@@ -73,7 +73,8 @@ struct RotationStatusReport {
     static func members(_ status: RotationStatus) -> [JSON.Member] {
         [
             .init(name: "state", value: .string(status.state.rawValue)),
-            .init(name: "running", value: .bool(status.isRunning)), .init(name: "cut", value: .bool(status.wasCut)),
+            .init(name: "running", value: .bool(status.isRunning)),
+            .init(name: "interrupted", value: .bool(status.isInterrupted)),
             .init(name: "pid", value: .optional(status.process) { .int($0.process) }),
             .init(name: "epoch", value: .int(status.epoch)),
             .init(name: "database_bytes", value: .int(status.databaseBytes)),

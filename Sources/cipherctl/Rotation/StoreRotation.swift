@@ -89,7 +89,7 @@ struct StoreRotation {
     private func options() throws -> KeyRotation.Options {
         var options = request.options
         let sidecar = try claimed()
-        options.aim = try aim(sidecar)
+        options.mode = try mode(sidecar)
         options.provesNewKey = secrets.proof
         options.onLongWait = Console.longWait(for: path)
         options.onLongOpeningWait = Console.longWait(for: path, "the lock for openings")
@@ -104,8 +104,8 @@ struct StoreRotation {
         return try StoreOpening.sidecar(path, key, onNotice: console.note).sidecar
     }
 
-    private func aim(_ sidecar: Sidecar) throws -> KeyRotation.Aim {
-        guard sidecar.slotted != nil else { return try directAim(sidecar) }
+    private func mode(_ sidecar: Sidecar) throws -> KeyRotation.Mode {
+        guard sidecar.slotted != nil else { return try directMode(sidecar) }
         guard secrets.new == nil else {
             throw UsageError(
                 "\"\(path)\" has keyslots, and a new key was given.",
@@ -115,7 +115,7 @@ struct StoreRotation {
         return .compromised(dropsOtherSlots: request.dropsOtherSlots, alsoKeeping: secrets.also.map(\.source))
     }
 
-    private func directAim(_ sidecar: Sidecar) throws -> KeyRotation.Aim {
+    private func directMode(_ sidecar: Sidecar) throws -> KeyRotation.Mode {
         if let new = secrets.new { return .newKey(new.source) }
         let forms = KeyOptions.new.map(\.form).joined(separator: ", ")
         guard work == .resume else {

@@ -30,7 +30,7 @@ extension Actor {
             defer { for lock in locks { lock.release() } }
             let journal = try JournalCase.journal(words[0], key: 0)
             switch words[2] {
-            case "begin": try journal.begin(kind.aim())
+            case "begin": try journal.begin(kind.mode())
             case "switch": try journal.announceSwitch(pages: 9)
             case "complete": try journal.complete()
             case "abandon": try journal.abandon()

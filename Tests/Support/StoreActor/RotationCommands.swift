@@ -31,12 +31,12 @@ extension Actor {
         },
         "load-write": { actor, words in
             guard let store = actor.store else { throw ActorError.nothingIsOpen }
-            actor.load = RotationLoad(store, acknowledging: try Acknowledgements(words[0]))
+            actor.load = BankLoad(store, acknowledging: try Acknowledgements(words[0]))
             return ""
         },
         "load-read": { actor, _ in
             guard let store = actor.store else { throw ActorError.nothingIsOpen }
-            actor.load = RotationLoad(store, acknowledging: nil)
+            actor.load = BankLoad(store, acknowledging: nil)
             return ""
         },
         "load-end": { actor, _ in actor.load?.end() ?? "" },
@@ -95,9 +95,9 @@ extension Actor {
             let parts = word.split(separator: ":").map(String.init)
             let number = parts.count > 1 ? Double(parts[1]) : nil
             switch parts[0] {
-            case "data-key": options.aim = .newDataKey
-            case "compromised": options.aim = .compromised(dropsOtherSlots: words.contains("drop"), alsoKeeping: [])
-            case "key": options.aim = .newKey(TestKeys.source(parts[1]))
+            case "data-key": options.mode = .newDataKey
+            case "compromised": options.mode = .compromised(dropsOtherSlots: words.contains("drop"), alsoKeeping: [])
+            case "key": options.mode = .newKey(TestKeys.source(parts[1]))
             case "give-up": options.longReads = .giveUp(after: .seconds(number ?? 0))
             case "end": options.longReads = .end(after: .seconds(number ?? 0))
             case "log": options.logLimitBytes = Int(number ?? 0)
@@ -125,7 +125,7 @@ extension Actor {
 ///
 /// A writer moves money between accounts, as the bank does, and inserts a numbered row with each transfer; a reader asks
 /// for sums.
-final class RotationLoad: Sendable {
+final class BankLoad: Sendable {
     private struct Outcome {
         var accesses = 0
         var failures = 0

@@ -88,7 +88,7 @@ final class Actor {
     var requestedLease: HeldLock?
     var stock: StockConnection?
     var stockKeyspec: [UInt8] = []
-    var load: RotationLoad?
+    var load: BankLoad?
     private let suspension = SuspensionCommands()
 
     /// All commands by their names. A theme adds its own here, with one line.

@@ -38,7 +38,7 @@ public enum FoldedFiles {
     }
 
     /// All pages of a frozen view, read in pieces of odd sizes.
-    package static func pages(of view: FrozenView) throws -> [[UInt8]] {
+    package static func pages(of view: PageSnapshot) throws -> [[UInt8]] {
         var pages: [[UInt8]] = []
         var next: UInt32 = 1
         while next <= view.databasePages {
@@ -53,7 +53,7 @@ public enum FoldedFiles {
 
     /// The pages that a delta makes of earlier ones.
     package static func apply(
-        _ delta: LogDelta, of view: FrozenView, to pages: [[UInt8]]
+        _ delta: WALDelta, of view: PageSnapshot, to pages: [[UInt8]]
     ) throws -> [[UInt8]] {
         var pages = Array(pages.prefix(Int(delta.databasePages)))
         let empty = [UInt8](repeating: 0, count: view.pageBytes)

@@ -1,7 +1,7 @@
 import KeyCustody
 import StoreCrypto
 
-/// A sidecar to rotate, one of each aim. It opens with raw keys of 32 times one byte, so that nothing is derived.
+/// A sidecar to rotate, one of each mode. It opens with raw keys of 32 times one byte, so that nothing is derived.
 package enum JournalCase: String, CaseIterable, Sendable {
     /// Slots 1 and 2 have the raw keys 0 and 1.
     case newDataKey
@@ -29,7 +29,7 @@ package enum JournalCase: String, CaseIterable, Sendable {
         return RotationJournal(databasePath: path) { try secret.unlock($0) }
     }
 
-    package func aim() throws -> RotationAim {
+    package func mode() throws -> RotationMode {
         switch self {
         case .newDataKey: .newDataKey
         case .compromised: .compromised(kept: [try Self.material(0)])

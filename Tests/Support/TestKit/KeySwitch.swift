@@ -46,7 +46,7 @@ package struct KeySwitch {
     }
 
     /// The same for a store with slots, whose sidecar tells of each step.
-    private func exchangeBySidecar(_ choice: SidecarChoice, _ pause: () throws -> Void) throws {
+    private func exchangeBySidecar(_ choice: AuthenticatedSidecar, _ pause: () throws -> Void) throws {
         let lockFile = try LockFile(path: path + "-lock", likeFile: path)
         let locks = try [LockByte.opening, .admin].map {
             try lockFile.lock($0, .exclusive, deadline: .now + .seconds(20))
@@ -81,7 +81,7 @@ package struct KeySwitch {
     }
 
     /// The pages of file and log as one file under the new key.
-    private func reencrypted(_ choice: SidecarChoice, _ newKey: DataKey, _ salt: Salt) throws -> Data {
+    private func reencrypted(_ choice: AuthenticatedSidecar, _ newKey: DataKey, _ salt: Salt) throws -> Data {
         let settings = choice.sidecar.settings
         var old = try choice.dataKey.withSecret {
             try PageCodec(dataKey: $0, salt: choice.sidecar.salt.bytes, settings: settings)

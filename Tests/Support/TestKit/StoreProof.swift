@@ -14,7 +14,7 @@ public enum StoreProof {
     public static func problems(_ path: String, _ body: (Database) throws -> [String] = { _ in [] }) -> [String] {
         do {
             let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
-            var problems = store.notices.filter { !isTraceOfCut($0) }
+            var problems = store.notices.filter { !isTraceOfInterruption($0) }
             problems += try store.read { db in
                 try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" } + body(db)
             }
@@ -28,7 +28,7 @@ public enum StoreProof {
     }
 
     /// A second copy of the sidecar that is missing or a version behind, and was made anew, is what a cut leaves.
-    private static func isTraceOfCut(_ notice: String) -> Bool {
+    private static func isTraceOfInterruption(_ notice: String) -> Bool {
         notice.contains("backup copy of the sidecar is missing")
             || notice.contains("backup copy of the sidecar is an older version")
     }

@@ -129,7 +129,7 @@ import Testing
 
     @Test("a hook may try one key and then another")
     func otherKeyAfterFailure() throws {
-        try StoreBench.fill(folder.path("app.db"), .raw(9))
+        try StoreFixture.fill(folder.path("app.db"), .raw(9))
         var config = Configuration()
         config.prepareDatabase { db in
             do {
@@ -140,7 +140,7 @@ import Testing
             }
         }
         let pool = try DatabasePool(path: folder.path("app.db"), configuration: config)
-        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM note") } == StoreBench.rowCount)
+        #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM note") } == StoreFixture.rowCount)
         // A key that works is not exchanged for another one.
         config.prepareDatabase { try TestKey.raw(1).use(on: $0) }
         let error = #expect(throws: DatabaseError.self) {
@@ -159,7 +159,7 @@ import Testing
         }
         let path = folder.path("app.db")
         #expect(storeError { try DatabasePool(path: path, configuration: config) } == .settingsConflict)
-        try StoreBench.fill(path, .raw(9))
+        try StoreFixture.fill(path, .raw(9))
         #expect(throws: Never.self) { try DatabasePool(path: path, configuration: config) }
     }
 

@@ -7,44 +7,44 @@ import Testing
 @Suite struct KeyRefusalTests {
     @Test("a wrong raw key is told as such in every way of opening, and changes nothing")
     func wrongRawKey() throws {
-        let bench = try StoreBench()
-        bench.expectRefusal(.wrongKey, with: .raw(0x2b), mentions: ["Check the key"])
-        bench.expectWhole()
+        let fixture = try StoreFixture()
+        fixture.expectRefusal(.wrongKey, with: .raw(0x2b), mentions: ["Check the key"])
+        fixture.expectWhole()
     }
 
     @Test("a wrong passphrase is told as such, and the right one opens afterwards")
     func wrongPassphrase() throws {
-        let bench = try StoreBench(key: .passphrase("sesame street"))
-        bench.expectRefusal(.wrongKey, with: .passphrase("sesame stret"), ways: [.sharedStore, .pool])
+        let fixture = try StoreFixture(key: .passphrase("sesame street"))
+        fixture.expectRefusal(.wrongKey, with: .passphrase("sesame stret"), ways: [.sharedStore, .pool])
         // A passphrase where a raw key belongs is wrong too.
-        bench.expectRefusal(.wrongKey, with: .raw(1), ways: [.sharedStore, .queue])
-        bench.expectWhole(ways: [.sharedStore, .queueAssigned])
+        fixture.expectRefusal(.wrongKey, with: .raw(1), ways: [.sharedStore, .queue])
+        fixture.expectWhole(ways: [.sharedStore, .queueAssigned])
     }
 
     @Test("a salt changed in both copies makes the right passphrase wrong, and the error says where to look")
     func wrongSaltByPassphrase() throws {
-        let bench = try StoreBench(key: .passphrase("sesame street"))
-        let whole = try bench.bytes(bench.sidecar)
+        let fixture = try StoreFixture(key: .passphrase("sesame street"))
+        let whole = try fixture.bytes(fixture.sidecar)
         let changed = try changingSalt(whole)
-        try bench.write(changed, to: bench.sidecar)
-        try bench.write(changed, to: bench.backup)
-        bench.expectRefusal(.wrongKey, mentions: ["salt in the sidecar was changed"], ways: [.sharedStore, .pool])
-        try bench.write(whole, to: bench.sidecar)
-        try bench.write(whole, to: bench.backup)
-        bench.expectWhole(ways: [.sharedStore, .pool])
+        try fixture.write(changed, to: fixture.sidecar)
+        try fixture.write(changed, to: fixture.backup)
+        fixture.expectRefusal(.wrongKey, mentions: ["salt in the sidecar was changed"], ways: [.sharedStore, .pool])
+        try fixture.write(whole, to: fixture.sidecar)
+        try fixture.write(whole, to: fixture.backup)
+        fixture.expectWhole(ways: [.sharedStore, .pool])
     }
 
     @Test("a salt changed in both copies is a forgery to the holder of a raw key")
     func wrongSaltByRawKey() throws {
-        let bench = try StoreBench()
-        let whole = try bench.bytes(bench.sidecar)
+        let fixture = try StoreFixture()
+        let whole = try fixture.bytes(fixture.sidecar)
         let changed = try changingSalt(whole)
-        try bench.write(changed, to: bench.sidecar)
-        try bench.write(changed, to: bench.backup)
-        bench.expectRefusal(.sidecarForged)
-        try bench.write(whole, to: bench.sidecar)
-        try bench.write(whole, to: bench.backup)
-        bench.expectWhole()
+        try fixture.write(changed, to: fixture.sidecar)
+        try fixture.write(changed, to: fixture.backup)
+        fixture.expectRefusal(.sidecarForged)
+        try fixture.write(whole, to: fixture.sidecar)
+        try fixture.write(whole, to: fixture.backup)
+        fixture.expectWhole()
     }
 
     @Test(
@@ -65,7 +65,7 @@ import Testing
                 FileManager.default.contents(atPath: folder.path($0)) == Data()
             })
         // Whatever was begun does not stand in the way.
-        #expect(throws: Never.self) { try StoreBench.fill(path, .raw(1)) }
+        #expect(throws: Never.self) { try StoreFixture.fill(path, .raw(1)) }
     }
 
     @Test("raw keys of another length than 32 bytes are refused", arguments: [0, 16, 31, 33, 64])
@@ -83,8 +83,8 @@ import Testing
 
     @Test("a file database without any key is refused, a database in memory is not")
     func noKey() throws {
-        let bench = try StoreBench()
-        for path in [bench.path, bench.folder.path("new.db")] {
+        let fixture = try StoreFixture()
+        for path in [fixture.path, fixture.folder.path("new.db")] {
             #expect(storeError { try DatabasePool(path: path) } == .keyMissing)
             #expect(storeError { try DatabaseQueue(path: path) } == .keyMissing)
             var config = Configuration()
@@ -94,7 +94,7 @@ import Testing
             #expect(storeError { try DatabaseQueue(path: path, configuration: config) } == .keyMissing)
         }
         #expect(try DatabaseQueue().read { try Int.fetchOne($0, sql: "SELECT 1") } == 1)
-        bench.expectWhole()
+        fixture.expectWhole()
     }
 
     /// Turns the first digit of the salt in a sidecar into another one.

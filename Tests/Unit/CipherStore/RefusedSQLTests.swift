@@ -8,9 +8,9 @@ import Testing
 /// SQL that would show a key, change encryption or break sharing.
 @Suite struct RefusedSQLTests {
     private static let secret = "correct horse battery"
-    let bench: StoreBench
+    let fixture: StoreFixture
 
-    init() throws { bench = try StoreBench() }
+    init() throws { fixture = try StoreFixture() }
 
     /// Runs SQL in every place where a program can, and expects a refusal that leaves the store whole.
     private func expectRefusal(
@@ -19,7 +19,7 @@ import Testing
     ) throws {
         let texts = Notices()
         for way in [Opening.sharedStore, .pool, .queue] {
-            try way.open(bench.path, bench.key) { writer in
+            try way.open(fixture.path, fixture.key) { writer in
                 let accesses: [((Database) throws -> Void) throws -> Void] = [
                     { body in try writer.writeWithoutTransaction(body) }, { body in try writer.write(body) },
                     { body in try writer.unsafeRead(body) },
@@ -38,7 +38,7 @@ import Testing
             }
         }
         if let secret { #expect(!texts.all.joined().contains(secret), "\(sql)", sourceLocation: location) }
-        bench.expectWhole(ways: [.sharedStore], at: location)
+        fixture.expectWhole(ways: [.sharedStore], at: location)
     }
 
     // The other processes of a shared store rely on WAL mode; it was left by a statement.
@@ -47,7 +47,7 @@ import Testing
         arguments: ["DELETE", "truncate", "Persist", "memory", "OFF", "'delete'"])
     func journalMode(mode: String) throws {
         let sql = "PRAGMA main.journal_mode = \(mode)"
-        try Opening.sharedStore.open(bench.path, bench.key) { writer in
+        try Opening.sharedStore.open(fixture.path, fixture.key) { writer in
             let accesses: [((Database) throws -> Void) throws -> Void] = [
                 { body in try writer.writeWithoutTransaction(body) }, { body in try writer.unsafeRead(body) },
             ]
@@ -60,11 +60,11 @@ import Testing
                 #expect(mode == "wal")
             }
         }
-        try Opening.queue.open(bench.path, bench.key) { queue in
+        try Opening.queue.open(fixture.path, fixture.key) { queue in
             try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = DELETE") }
             #expect(try queue.read { try String.fetchOne($0, sql: "PRAGMA journal_mode") } == "delete")
         }
-        bench.expectWhole(ways: [.sharedStore])
+        fixture.expectWhole(ways: [.sharedStore])
     }
 
     @Test(
@@ -84,11 +84,13 @@ import Testing
                 if isKeyed { try TestKey.raw(0x2a).use(on: db) }
                 try db.execute(sql: sql)
             }
-            let error = #expect(throws: (any Error).self) { try DatabasePool(path: bench.path, configuration: config) }
+            let error = #expect(throws: (any Error).self) {
+                try DatabasePool(path: fixture.path, configuration: config)
+            }
             let text = "\(String(describing: error)) \((error as? DatabaseError)?.expandedDescription ?? "")"
             #expect(!text.contains(Self.secret), "\(text)")
         }
-        bench.expectWhole(ways: [.pool])
+        fixture.expectWhole(ways: [.pool])
     }
 
     @Test(
@@ -115,7 +117,7 @@ import Testing
 
     @Test("forms that only read are allowed")
     func readingForms() throws {
-        try Opening.sharedStore.open(bench.path, bench.key) { writer in
+        try Opening.sharedStore.open(fixture.path, fixture.key) { writer in
             try writer.writeWithoutTransaction { db in
                 let header = try String.fetchOne(db, sql: "PRAGMA cipher_plaintext_header_size")
                 #expect(header == "32")
@@ -131,7 +133,7 @@ import Testing
 
     @Test("other files are not attached, however they are named; VACUUM and databases in memory work")
     func attaching() throws {
-        let other = bench.folder.path("other.db")
+        let other = fixture.folder.path("other.db")
         try expectRefusal(of: "ATTACH '\(other)' AS other")
         try expectRefusal(of: "ATTACH '\(other)' AS other KEY ''")
         try expectRefusal(of: "ATTACH DATABASE '\(other.dropLast())' || 'b' AS other")
@@ -139,7 +141,7 @@ import Testing
         try expectRefusal(of: "ATTACH 'file:\(other)?mode=rwc' AS other")
         #expect(!FileManager.default.fileExists(atPath: other))
         for way in Opening.allCases {
-            try way.open(bench.path, bench.key) { writer in
+            try way.open(fixture.path, fixture.key) { writer in
                 try writer.writeWithoutTransaction { db in
                     try db.execute(sql: "ATTACH ':memory:' AS scratch; CREATE TABLE scratch.t (a); DETACH scratch")
                     try db.execute(sql: "CREATE TABLE gone AS SELECT * FROM note; DROP TABLE gone; VACUUM")
@@ -147,7 +149,7 @@ import Testing
                     #expect(error?.resultCode == .SQLITE_AUTH)
                 }
             }
-            bench.expectWhole(ways: [way])
+            fixture.expectWhole(ways: [way])
         }
         #expect(!FileManager.default.fileExists(atPath: other))
     }
@@ -155,7 +157,7 @@ import Testing
     @Test("a passphrase is never changed in place")
     func changePassphrase() throws {
         for way in Opening.allCases {
-            try way.open(bench.path, bench.key) { writer in
+            try way.open(fixture.path, fixture.key) { writer in
                 writer.writeWithoutTransaction { db in
                     let error = #expect(throws: DatabaseError.self) { try db.changePassphrase(Self.secret) }
                     #expect(error?.message?.contains("store.keys.change") == true)
@@ -164,12 +166,12 @@ import Testing
                 }
             }
         }
-        bench.expectWhole()
+        fixture.expectWhole()
     }
 
     @Test("a key given outside of a preparing function is refused, the store stays whole")
     func keyTooLate() throws {
-        try Opening.pool.open(bench.path, bench.key) { writer in
+        try Opening.pool.open(fixture.path, fixture.key) { writer in
             try writer.writeWithoutTransaction { db in
                 let error = #expect(throws: DatabaseError.self) { try db.usePassphrase(Self.secret) }
                 #expect(error?.resultCode == .SQLITE_MISUSE)
@@ -177,13 +179,13 @@ import Testing
                 try db.execute(sql: "UPDATE note SET text = text")
             }
         }
-        bench.expectWhole()
+        fixture.expectWhole()
     }
 
     @Test("a trace that begins before the key shows neither key nor salt")
     func traceOfPreparing() throws {
         let texts = Notices()
-        let path = bench.folder.path("traced.db")
+        let path = fixture.folder.path("traced.db")
         var config = Configuration()
         config.prepareDatabase { db in
             db.trace(options: [.statement, .profile]) { texts.add("\($0) \($0.expandedDescription)") }
@@ -206,10 +208,11 @@ import Testing
     func plainDatabase() throws {
         var config = Configuration()
         config.allowsUnencrypted = true
-        let queue = try DatabaseQueue(path: bench.folder.path("plain.db"), configuration: config)
+        let queue = try DatabaseQueue(path: fixture.folder.path("plain.db"), configuration: config)
         try queue.inDatabase { db in
-            try db.execute(sql: "ATTACH '\(bench.folder.path("plain2.db"))' AS two; CREATE TABLE two.t (a); DETACH two")
+            try db.execute(
+                sql: "ATTACH '\(fixture.folder.path("plain2.db"))' AS two; CREATE TABLE two.t (a); DETACH two")
         }
-        #expect(FileManager.default.fileExists(atPath: bench.folder.path("plain2.db")))
+        #expect(FileManager.default.fileExists(atPath: fixture.folder.path("plain2.db")))
     }
 }

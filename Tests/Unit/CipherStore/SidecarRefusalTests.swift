@@ -11,24 +11,24 @@ import Testing
         arguments: [true, false], ["missing", "damaged", "empty", "of a megabyte"])
     func oneCopy(isMain: Bool, harm: String) throws {
         for way in Opening.allCases {
-            let bench = try StoreBench()
-            let copy = isMain ? bench.sidecar : bench.backup
-            let whole = try bench.bytes(copy)
+            let fixture = try StoreFixture()
+            let copy = isMain ? fixture.sidecar : fixture.backup
+            let whole = try fixture.bytes(copy)
             switch harm {
             case "missing": try FileManager.default.removeItem(atPath: copy)
-            case "damaged": try bench.write(whole.dropLast(9), to: copy)
-            case "empty": try bench.write(Data(), to: copy)
-            default: try bench.write(Data(count: 1 << 20), to: copy)
+            case "damaged": try fixture.write(whole.dropLast(9), to: copy)
+            case "empty": try fixture.write(Data(), to: copy)
+            default: try fixture.write(Data(count: 1 << 20), to: copy)
             }
             let notices = Notices()
             var config = Configuration()
             config.onNotice = { notices.add($0) }
-            try way.open(bench.path, bench.key, config) { writer in
+            try way.open(fixture.path, fixture.key, config) { writer in
                 let rows = try writer.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM note") }
-                #expect(rows == StoreBench.rowCount)
+                #expect(rows == StoreFixture.rowCount)
                 if let store = writer as? SharedStore { #expect(store.notices == notices.all) }
             }
-            #expect(try bench.bytes(copy) == whole, "\(way) did not mend the \(harm) copy")
+            #expect(try fixture.bytes(copy) == whole, "\(way) did not mend the \(harm) copy")
             let said = notices.all.joined(separator: "\n")
             #expect(said.contains(isMain ? "main copy" : "backup copy"), "\(way) said \(said)")
             #expect(said.contains("opened with the backup") == isMain, "\(way) said \(said)")
@@ -39,13 +39,13 @@ import Testing
 
     @Test("without both copies the salt is missing, and nothing is written in their place")
     func bothMissing() throws {
-        let bench = try StoreBench()
-        let whole = try bench.bytes(bench.sidecar)
-        try FileManager.default.removeItem(atPath: bench.sidecar)
-        try FileManager.default.removeItem(atPath: bench.backup)
-        bench.expectRefusal(.saltMissing, mentions: ["Restore the sidecar"])
-        try bench.write(whole, to: bench.sidecar)
-        bench.expectWhole()
+        let fixture = try StoreFixture()
+        let whole = try fixture.bytes(fixture.sidecar)
+        try FileManager.default.removeItem(atPath: fixture.sidecar)
+        try FileManager.default.removeItem(atPath: fixture.backup)
+        fixture.expectRefusal(.saltMissing, mentions: ["Restore the sidecar"])
+        try fixture.write(whole, to: fixture.sidecar)
+        fixture.expectWhole()
     }
 
     @Test(
@@ -55,45 +55,45 @@ import Testing
             Data((0..<700).map { UInt8(truncatingIfNeeded: $0 &* 7) }),
         ])
     func bothDamaged(content: Data) throws {
-        let bench = try StoreBench()
-        let whole = try bench.bytes(bench.sidecar)
-        try bench.write(content, to: bench.sidecar)
-        try bench.write(content, to: bench.backup)
-        bench.expectRefusal(.sidecarDamaged, mentions: ["main copy", "backup copy"])
-        try bench.write(whole, to: bench.backup)
-        bench.expectWhole()
+        let fixture = try StoreFixture()
+        let whole = try fixture.bytes(fixture.sidecar)
+        try fixture.write(content, to: fixture.sidecar)
+        try fixture.write(content, to: fixture.backup)
+        fixture.expectRefusal(.sidecarDamaged, mentions: ["main copy", "backup copy"])
+        try fixture.write(whole, to: fixture.backup)
+        fixture.expectWhole()
     }
 
     @Test("the sidecar of another store with the same raw key is foreign")
     func foreignSameKey() throws {
-        let bench = try StoreBench()
-        let other = try StoreBench()
-        let whole = try bench.bytes(bench.sidecar)
-        let foreign = try bench.bytes(other.sidecar)
-        try bench.write(foreign, to: bench.sidecar)
-        try bench.write(foreign, to: bench.backup)
-        bench.expectRefusal(.foreignSidecar, mentions: ["app.db-sidecar"])
+        let fixture = try StoreFixture()
+        let other = try StoreFixture()
+        let whole = try fixture.bytes(fixture.sidecar)
+        let foreign = try fixture.bytes(other.sidecar)
+        try fixture.write(foreign, to: fixture.sidecar)
+        try fixture.write(foreign, to: fixture.backup)
+        fixture.expectRefusal(.foreignSidecar, mentions: ["app.db-sidecar"])
         // One copy of each: nobody can know which is right without the file, so it is left to the owner.
-        try bench.write(whole, to: bench.backup)
-        bench.expectRefusal(.foreignSidecar)
-        try bench.write(whole, to: bench.sidecar)
-        bench.expectWhole()
+        try fixture.write(whole, to: fixture.backup)
+        fixture.expectRefusal(.foreignSidecar)
+        try fixture.write(whole, to: fixture.sidecar)
+        fixture.expectWhole()
     }
 
     @Test("the sidecar of another store with the same passphrase is foreign, with another one the key is wrong")
     func foreignByPassphrase() throws {
-        let bench = try StoreBench(key: .passphrase("one"))
-        let whole = try bench.bytes(bench.sidecar)
+        let fixture = try StoreFixture(key: .passphrase("one"))
+        let whole = try fixture.bytes(fixture.sidecar)
         for (passphrase, code) in [("one", StoreError.Code.foreignSidecar), ("two", .wrongKey)] {
-            let other = try StoreBench(key: .passphrase(passphrase))
-            let foreign = try bench.bytes(other.sidecar)
-            try bench.write(foreign, to: bench.sidecar)
-            try bench.write(foreign, to: bench.backup)
-            bench.expectRefusal(code, ways: [.sharedStore, .pool])
+            let other = try StoreFixture(key: .passphrase(passphrase))
+            let foreign = try fixture.bytes(other.sidecar)
+            try fixture.write(foreign, to: fixture.sidecar)
+            try fixture.write(foreign, to: fixture.backup)
+            fixture.expectRefusal(code, ways: [.sharedStore, .pool])
         }
-        try bench.write(whole, to: bench.sidecar)
-        try bench.write(whole, to: bench.backup)
-        bench.expectWhole(ways: [.sharedStore, .pool])
+        try fixture.write(whole, to: fixture.sidecar)
+        try fixture.write(whole, to: fixture.backup)
+        fixture.expectWhole(ways: [.sharedStore, .pool])
     }
 
     @Test(
@@ -107,47 +107,49 @@ import Testing
             ("\"kdf_hash\":\"sha512\"", "\"kdf_hash\":\"sha1\""),
         ])
     func forged(original: String, forged: String) throws {
-        let bench = try StoreBench()
-        let whole = try bench.bytes(bench.sidecar)
+        let fixture = try StoreFixture()
+        let whole = try fixture.bytes(fixture.sidecar)
         let text = String(decoding: whole, as: UTF8.self)
         #expect(text.contains(original))
         let changed = Data(text.replacingOccurrences(of: original, with: forged).utf8)
-        try bench.write(changed, to: bench.sidecar)
-        try bench.write(changed, to: bench.backup)
-        bench.expectRefusal(.sidecarForged, mentions: ["backup of the store"])
+        try fixture.write(changed, to: fixture.sidecar)
+        try fixture.write(changed, to: fixture.backup)
+        fixture.expectRefusal(.sidecarForged, mentions: ["backup of the store"])
         // A genuine copy beside it wins, and what was forged is kept for whoever looks into it.
-        try bench.write(whole, to: bench.backup)
-        bench.expectWhole()
-        #expect(try bench.bytes(bench.sidecar) == whole)
-        #expect(try bench.bytes(bench.sidecar + ".damaged") == changed)
+        try fixture.write(whole, to: fixture.backup)
+        fixture.expectWhole()
+        #expect(try fixture.bytes(fixture.sidecar) == whole)
+        #expect(try fixture.bytes(fixture.sidecar + ".damaged") == changed)
     }
 
     @Test("a sidecar of a later version is refused, and neither copy is touched")
     func ahead() throws {
-        let bench = try StoreBench()
-        let whole = try bench.bytes(bench.sidecar)
+        let fixture = try StoreFixture()
+        let whole = try fixture.bytes(fixture.sidecar)
         let text = "{\"format\":\"cipherstore-sidecar\",\"version\":3}\n{\"record\":\"news\"}\n{\"mac\":\"00\"}\n"
-        try bench.write(Data(text.utf8), to: bench.sidecar)
-        bench.expectRefusal(.sidecarAhead, mentions: ["newer version"])
-        try bench.write(whole, to: bench.sidecar)
-        bench.expectWhole()
+        try fixture.write(Data(text.utf8), to: fixture.sidecar)
+        fixture.expectRefusal(.sidecarAhead, mentions: ["newer version"])
+        try fixture.write(whole, to: fixture.sidecar)
+        fixture.expectWhole()
     }
 
     @Test("a directory in the place of a copy is no reason to lose the other")
     func directoryAsSidecar() throws {
-        let bench = try StoreBench()
-        let whole = try bench.bytes(bench.backup)
-        try FileManager.default.removeItem(atPath: bench.sidecar)
-        try FileManager.default.createDirectory(atPath: bench.sidecar, withIntermediateDirectories: false)
-        bench.expectWhole()
-        #expect(try bench.bytes(bench.backup) == whole)
+        let fixture = try StoreFixture()
+        let whole = try fixture.bytes(fixture.backup)
+        try FileManager.default.removeItem(atPath: fixture.sidecar)
+        try FileManager.default.createDirectory(atPath: fixture.sidecar, withIntermediateDirectories: false)
+        fixture.expectWhole()
+        #expect(try fixture.bytes(fixture.backup) == whole)
     }
 
     @Test("stray temporary files beside a sidecar change nothing")
     func strayFiles() throws {
-        let bench = try StoreBench()
-        for name in [".tmp", ".damaged", ".bak.tmp", "~"] { try bench.write(Data("x".utf8), to: bench.sidecar + name) }
-        bench.expectWhole()
+        let fixture = try StoreFixture()
+        for name in [".tmp", ".damaged", ".bak.tmp", "~"] {
+            try fixture.write(Data("x".utf8), to: fixture.sidecar + name)
+        }
+        fixture.expectWhole()
     }
 }
 

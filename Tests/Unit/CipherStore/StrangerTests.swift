@@ -8,7 +8,7 @@ import Testing
     private static let fixtures = URL(fileURLWithPath: #filePath)
         .deletingLastPathComponent().appendingPathComponent("../../../Keys/fixtures")
 
-    private func fixture(_ name: String) throws -> Data {
+    private func fixtureFile(_ name: String) throws -> Data {
         try Data(contentsOf: Self.fixtures.appendingPathComponent(name))
     }
 
@@ -17,33 +17,33 @@ import Testing
         of content: Data, _ code: StoreError.Code, with key: TestKey = .raw(0x2a), mentions: [String] = [],
         ways: [Opening] = Opening.allCases, at location: SourceLocation = #_sourceLocation
     ) throws {
-        let bench = try StoreBench()
-        let whole = try bench.bytes()
-        let sidecar = try bench.bytes(bench.sidecar)
-        try FileManager.default.removeItem(atPath: bench.sidecar)
-        try FileManager.default.removeItem(atPath: bench.backup)
-        try bench.write(content)
-        bench.expectRefusal(code, with: key, mentions: mentions, ways: ways, at: location)
+        let fixture = try StoreFixture()
+        let whole = try fixture.bytes()
+        let sidecar = try fixture.bytes(fixture.sidecar)
+        try FileManager.default.removeItem(atPath: fixture.sidecar)
+        try FileManager.default.removeItem(atPath: fixture.backup)
+        try fixture.write(content)
+        fixture.expectRefusal(code, with: key, mentions: mentions, ways: ways, at: location)
         // Files that are put back open again: nothing beside them was spoilt.
-        try bench.write(whole)
-        try bench.write(sidecar, to: bench.sidecar)
-        bench.expectWhole(at: location)
+        try fixture.write(whole)
+        try fixture.write(sidecar, to: fixture.sidecar)
+        fixture.expectWhole(at: location)
     }
 
     @Test("a plain SQLite file is told as such, with the way to encrypt it")
     func plain() throws {
-        try expectRefusal(of: fixture("plain.db"), .notEncrypted, mentions: ["plain SQLite", "cipherctl import"])
+        try expectRefusal(of: fixtureFile("plain.db"), .notEncrypted, mentions: ["plain SQLite", "cipherctl import"])
     }
 
     @Test("a standard SQLCipher 4 file is not taken for a store; its owner is shown the way")
     func standard() throws {
         try expectRefusal(
-            of: fixture("v4-standard.db"), .settingsConflict, mentions: ["standard SQLCipher", "cipherctl adopt"])
+            of: fixtureFile("v4-standard.db"), .settingsConflict, mentions: ["standard SQLCipher", "cipherctl adopt"])
     }
 
     @Test("an SQLCipher 3 file is not taken for a store; its owner is shown the way")
     func version3() throws {
-        try expectRefusal(of: fixture("v3-standard.db"), .settingsConflict, mentions: ["cipherctl adopt"])
+        try expectRefusal(of: fixtureFile("v3-standard.db"), .settingsConflict, mentions: ["cipherctl adopt"])
     }
 
     @Test("a text file is no database")
@@ -60,28 +60,28 @@ import Testing
 
     @Test("a file that is no store is refused the same beside the sidecar of a store")
     func besideSidecar() throws {
-        let bench = try StoreBench()
-        let whole = try bench.bytes()
+        let fixture = try StoreFixture()
+        let whole = try fixture.bytes()
         for name in ["plain.db", "v4-standard.db", "v3-standard.db"] {
-            try bench.write(fixture(name))
-            bench.expectRefusal(name == "plain.db" ? .notEncrypted : .foreignSidecar)
+            try fixture.write(fixtureFile(name))
+            fixture.expectRefusal(name == "plain.db" ? .notEncrypted : .foreignSidecar)
         }
-        try bench.write(Data(String(repeating: "no store ", count: 2000).utf8))
-        bench.expectRefusal(.notEncrypted)
-        try bench.write(Data(count: 8192))
-        bench.expectRefusal(.notEncrypted)
-        try bench.write(whole)
-        bench.expectWhole()
+        try fixture.write(Data(String(repeating: "no store ", count: 2000).utf8))
+        fixture.expectRefusal(.notEncrypted)
+        try fixture.write(Data(count: 8192))
+        fixture.expectRefusal(.notEncrypted)
+        try fixture.write(whole)
+        fixture.expectWhole()
     }
 
     @Test("a file without bytes is lost content beside a sidecar that says ready, and a new store without one")
     func empty() throws {
-        let bench = try StoreBench()
-        let whole = try bench.bytes()
-        try bench.write(Data())
-        bench.expectRefusal(.emptyFile, mentions: ["Restore the file from a backup"])
-        try bench.write(whole)
-        bench.expectWhole()
+        let fixture = try StoreFixture()
+        let whole = try fixture.bytes()
+        try fixture.write(Data())
+        fixture.expectRefusal(.emptyFile, mentions: ["Restore the file from a backup"])
+        try fixture.write(whole)
+        fixture.expectWhole()
 
         let folder = TemporaryFolder()
         for way in Opening.allCases {

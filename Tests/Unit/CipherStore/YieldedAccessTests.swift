@@ -178,7 +178,7 @@ import Testing
     }
 
     @Test("statistics, label and notices go through a pause")
-    func heritage() throws {
+    func carryOver() throws {
         var configuration = Configuration()
         configuration.label = "importer"
         let store = try open(configuration)
@@ -190,7 +190,7 @@ import Testing
         end(try takeOver())
         try store.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
         try store.checkpoint()
-        #expect(store.writeStatistics.count > writes && store.writeStatistics.takesTurns)
+        #expect(store.writeStatistics.count > writes && store.writeStatistics.usesWriterQueue)
         #expect(store.checkpointStatistics.count == checkpoints + 1)
         #expect(store.notices == notices)
         let holders = Array(try StoreHolders(of: path))

@@ -27,6 +27,35 @@ enum Fixture {
     }
 }
 
+extension Sidecar {
+    /// The bytes of the file of a direct store, sealed with its data key.
+    func encoded(dataKey: DataKey) throws -> [UInt8] { try encoded(keys: .direct(dataKey)) }
+}
+
+extension UnauthenticatedSidecar {
+    /// Authenticates the file of a direct store with its data key.
+    func authenticate(dataKey: DataKey) throws -> Verdict { try authenticate(.direct(dataKey)) }
+}
+
+extension SidecarKeys {
+    /// The data key of the next epoch; nil where ``successor(of:)`` is.
+    func pendingDataKey(of sidecar: Sidecar) throws -> DataKey? {
+        guard let next = sidecar.successor else { return nil }
+        return try successor(of: sidecar)?.dataKey(of: next)
+    }
+}
+
+extension SidecarNote {
+    /// Whether it may be the trace of an attack or of a mistake, and not of a crash.
+    var isSuspicious: Bool {
+        switch self {
+        case .forged, .otherKey, .differing: true
+        case .stale(let copy, _, _): copy == .main
+        case .restoredFromBackup, .missing, .unreadable, .damaged: false
+        }
+    }
+}
+
 /// Random numbers that a seed repeats (SplitMix64).
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64

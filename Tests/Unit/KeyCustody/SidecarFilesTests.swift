@@ -17,7 +17,7 @@ struct SidecarFilesTests {
         key = try Fixture.dataKey()
     }
 
-    private func choose(_ key: DataKey? = nil) throws -> SidecarChoice? {
+    private func choose(_ key: DataKey? = nil) throws -> AuthenticatedSidecar? {
         try files.choose(files.read()) { _, _ in key ?? self.key }
     }
 
@@ -304,7 +304,7 @@ extension SidecarFiles {
     /// Finds the version of a direct store that counts, by what a salt and settings derive.
     fileprivate func choose(
         _ copies: SidecarCopies, deriveKey: (Salt, CipherSettings) throws -> DataKey
-    ) throws -> SidecarChoice? {
+    ) throws -> AuthenticatedSidecar? {
         try choose(copies) { claimed in
             guard case .direct = claimed.scheme else { return nil }
             return .direct(try deriveKey(claimed.salt, claimed.settings))

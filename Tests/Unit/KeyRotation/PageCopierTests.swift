@@ -20,7 +20,7 @@ import Testing
             try db.execute(sql: "CREATE TABLE t (a)")
             for _ in 0..<1000 { try db.execute(sql: "INSERT INTO t VALUES (hex(randomblob(2000)))") }
         }
-        let view = try store.makeFrozenView()
+        let view = try store.makePageSnapshot()
         let file = try LockFile(path: path + "-lock", likeFile: path)
         let locks = try [LockByte.admin, .opening].map { try #require(try file.tryLock($0, .exclusive)) }
         defer { for lock in locks { lock.release() } }

@@ -31,11 +31,11 @@ import Testing
     private func cutDirect(isSwitching: Bool = false) throws {
         try make(.direct)
         let next = Secret.rawKey(try RawKey(bytes: Self.newBytes))
-        try CutRotation.leave(path, aim: .direct(next), isSwitching: isSwitching)
+        try InterruptedRotationFixture.leave(path, mode: .direct(next), isSwitching: isSwitching)
     }
 
-    private func options(_ aim: KeyRotation.Aim = .newDataKey) -> KeyRotation.Options {
-        var options = KeyRotation.Options(aim: aim)
+    private func options(_ mode: KeyRotation.Mode = .newDataKey) -> KeyRotation.Options {
+        var options = KeyRotation.Options(mode: mode)
         options.checksIntegrity = false
         return options
     }
@@ -76,10 +76,10 @@ import Testing
     @Test("a rotation that was cut is told by its status, and abandoned")
     func abandons() throws {
         try make()
-        try CutRotation.leave(path)
+        try InterruptedRotationFixture.leave(path)
         let status = try KeyRotation.status(of: path)
-        #expect(status.state == .copying && status.wasCut && status.epoch == 1)
-        #expect(status.copyBytes == CutRotation.copyBytes)
+        #expect(status.state == .copying && status.isInterrupted && status.epoch == 1)
+        #expect(status.copyBytes == InterruptedRotationFixture.copyBytes)
         #expect(storeError { try KeyRotation.abandon(path: path, unlockedBy: newKey) } == .wrongKey)
         #expect(try KeyRotation.abandon(path: path, unlockedBy: raw))
         #expect(try KeyRotation.status(of: path).state == .none)
@@ -91,7 +91,7 @@ import Testing
     @Test("a rotation that was cut is gone on with, to the key that was pending")
     func resumes() throws {
         try make()
-        let salt = try CutRotation.leave(path).nextSalt
+        let salt = try InterruptedRotationFixture.leave(path).nextSalt
         #expect(try resume(options())?.toEpoch == 2)
         #expect(try sidecar().salt == salt)
         #expect(StoreProof.problems(path).isEmpty)
@@ -124,13 +124,13 @@ import Testing
     @Test("a store with slots is gone on with only when that does what is asked for")
     func slots() throws {
         try make()
-        try CutRotation.leave(path)
-        try expectRefusal(.aimConflict, options(.newKey(newKey)))
+        try InterruptedRotationFixture.leave(path)
+        try expectRefusal(.modeConflict, options(.newKey(newKey)))
         // The master key would have stayed, and whoever it was renewed for would still open the store.
-        try expectRefusal(.aimConflict, options(.compromised(dropsOtherSlots: true, alsoKeeping: [])))
+        try expectRefusal(.modeConflict, options(.compromised(dropsOtherSlots: true, alsoKeeping: [])))
         #expect(try KeyRotation.abandon(path: path, unlockedBy: raw))
         let own = try TestKeys.material("raw")
-        try CutRotation.leave(path, aim: .compromised(kept: [own]))
+        try InterruptedRotationFixture.leave(path, mode: .compromised(kept: [own]))
         #expect(try resume(options(.compromised(dropsOtherSlots: false, alsoKeeping: [])))?.toEpoch == 2)
         #expect(StoreProof.problems(path).isEmpty)
     }
@@ -141,7 +141,7 @@ import Testing
             try cutDirect()
         } else {
             try make()
-            try CutRotation.leave(path)
+            try InterruptedRotationFixture.leave(path)
         }
         var options = options(scheme == .direct ? .newKey(newKey) : .newDataKey)
         options.backupFolder = folder.path("backup")
@@ -156,7 +156,7 @@ import Testing
     @Test("the copy that was begun is gone before room for another one is asked for")
     func leftover() throws {
         try make()
-        try CutRotation.leave(path)
+        try InterruptedRotationFixture.leave(path)
         let copy = path + "-rotating"
         let isThere = Mutex<Bool?>(nil)
         _ = try resume(options()) { progress in
@@ -176,7 +176,7 @@ import Testing
             let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
             _ = try store.keys.add(TestKeys.source("words"), derivation: TestKeys.cheap)
             try store.close()
-            try CutRotation.leave(path)
+            try InterruptedRotationFixture.leave(path)
             let atPause = Mutex<Int?>(nil)
             let report = try KeyRotation.resume(
                 path: path, unlockedBy: TestKeys.source("words"),

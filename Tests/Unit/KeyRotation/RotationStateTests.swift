@@ -24,7 +24,7 @@ struct RotationStateTests {
 
     private static var events: [State.Event] {
         [
-            .examined("aim"), .announced("keys"), .frozen("view"), .copied("copy"), .verified, .caughtUp(left: .zero),
+            .examined("mode"), .announced("keys"), .frozen("view"), .copied("copy"), .verified, .caughtUp(left: .zero),
             .caughtUp(left: .seconds(1)), .paused("pause"), .carried, .proved("switch"),
             .withheld(isPatienceOver: false),
             .withheld(isPatienceOver: true), .foreignHolder, .withdrawn("view 2"), .walLost("keys", "view 2"),
@@ -36,7 +36,7 @@ struct RotationStateTests {
     private static var ways: [Place: [State.Event]] {
         var ways: [Place: [State.Event]] = [.examining: []]
         let steps: [(Place, Place, State.Event)] = [
-            (.examining, .announcing, .examined("aim")), (.announcing, .freezing, .announced("keys")),
+            (.examining, .announcing, .examined("mode")), (.announcing, .freezing, .announced("keys")),
             (.freezing, .copying, .frozen("view")), (.copying, .verifying, .copied("copy")),
             (.verifying, .catchingUp, .verified), (.catchingUp, .pausing, .caughtUp(left: .zero)),
             (.pausing, .carryingRest, .paused("pause")), (.carryingRest, .proving, .carried),
@@ -94,8 +94,8 @@ struct RotationStateTests {
 
     private static var answersOfCopy: Answers {
         [
-            .examining: ("examine", [(.examined("aim"), "announce aim"), (.failed, "undo: nothing")]),
-            .announcing: ("announce aim", [(.announced("keys"), "freeze keys"), (.failed, "undo: nothing")]),
+            .examining: ("examine", [(.examined("mode"), "announce mode"), (.failed, "undo: nothing")]),
+            .announcing: ("announce mode", [(.announced("keys"), "freeze keys"), (.failed, "undo: nothing")]),
             .freezing: ("freeze keys", [(.frozen("view"), "copy keys, view"), (.failed, "undo: announced")]),
             .copying: (
                 "copy keys, view", [(.copied("copy"), "verify copy, view"), (.failed, "undo: announced, view")]

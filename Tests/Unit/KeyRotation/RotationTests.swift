@@ -104,12 +104,12 @@ import Testing
     func directStore() throws {
         let store = try filled(.direct)
         var options = quick
-        options.aim = .newKey(TestKeys.source("raw"))
+        options.mode = .newKey(TestKeys.source("raw"))
         #expect(storeError { try KeyRotation(store, options: options).run() } == .invalidKey)
-        options.aim = .newDataKey
-        #expect(storeError { try KeyRotation(store, options: options).run() } == .aimConflict)
+        options.mode = .newDataKey
+        #expect(storeError { try KeyRotation(store, options: options).run() } == .modeConflict)
         let newKey = KeySource.rawKey([UInt8](repeating: 0x77, count: 32))
-        options.aim = .newKey(newKey)
+        options.mode = .newKey(newKey)
         options.provesNewKey = TestKeys.source("raw")
         #expect(storeError { try KeyRotation(store, options: options).run() } == .invalidKey)
         #expect(try content(store).count == 200)
@@ -287,8 +287,8 @@ import Testing
         Thread.detachNewThread {
             if (try? content(store).count) == 200 { isRead.set() }
         }
-        let (view, isWALLost) = try run.reopenView(after: stranger.cut, pause)
-        #expect(pause.length > .zero && !isWALLost && view.cut == stranger.cut)
+        let (view, isWALLost) = try run.reopenView(after: stranger.position, pause)
+        #expect(pause.length > .zero && !isWALLost && view.position == stranger.position)
         #expect(await eventually { outcome.withLock { $0 } == true })
         try view.close()
         try stranger.close()
@@ -303,12 +303,12 @@ import Testing
         try store.write { try $0.execute(sql: "INSERT INTO t (a) VALUES (0)") }
         try former.close()
         let pause = try pause()
-        guard case .withheld = try run.prove(at: former.cut) else {
+        guard case .withheld = try run.prove(at: former.position) else {
             Issue.record("the WAL does not end there any more")
             return
         }
-        let (view, isWALLost) = try run.reopenView(after: former.cut, pause)
-        #expect(isWALLost && view.cut != former.cut)
+        let (view, isWALLost) = try run.reopenView(after: former.position, pause)
+        #expect(isWALLost && view.position != former.position)
         pause.end()
         #expect(try content(store).count == 201)
         try view.close()

@@ -11,52 +11,52 @@ import Testing
 @Suite("The switch of a database to its copy", .serialized)
 struct DatabaseSwitchTests {
     /// A rotation whose copy is complete, and whose switch is to be announced.
-    private func switching(_ bench: RecoveryBench) throws -> (DatabaseSwitch, pages: UInt32) {
-        try bench.begin()
-        let pages = try bench.copy()
-        try bench.write(pages)
-        try bench.lock()
-        let database = try #require(try LockedDatabase.lock(bench.path))
+    private func switching(_ fixture: RecoveryFixture) throws -> (DatabaseSwitch, pages: UInt32) {
+        try fixture.begin()
+        let pages = try fixture.copy()
+        try fixture.write(pages)
+        try fixture.lock()
+        let database = try #require(try LockedDatabase.lock(fixture.path))
         return (
-            DatabaseSwitch(StorePaths(bench.path), try bench.journal(), replacing: database), UInt32(pages.count)
+            DatabaseSwitch(StorePaths(fixture.path), try fixture.journal(), replacing: database), UInt32(pages.count)
         )
     }
 
     @Test("the announcement is the commit point, and every step after it is done once", arguments: Rotated.allCases)
     func steps(kind: Rotated) throws {
-        let bench = try RecoveryBench(kind)
-        let (exchange, pages) = try switching(bench)
-        #expect(exchange.step == .proved && exchange.status == .notAnnounced && bench.state() == .rotating)
+        let fixture = try RecoveryFixture(kind)
+        let (exchange, pages) = try switching(fixture)
+        #expect(exchange.step == .proved && exchange.status == .notAnnounced && fixture.state() == .rotating)
         try exchange.announce(pages: pages)
-        #expect(exchange.step == .announced && exchange.status == .announced && bench.state() == .switching)
+        #expect(exchange.step == .announced && exchange.status == .announced && fixture.state() == .switching)
         try exchange.run()
-        #expect(exchange.step == .completed && exchange.status == .replaced && bench.state() == .ready)
+        #expect(exchange.step == .completed && exchange.status == .replaced && fixture.state() == .ready)
         #expect(exchange.notices == [])
-        #expect(try Files.byteCount(bench.path + "-wal") == 0)
+        #expect(try Files.byteCount(fixture.path + "-wal") == 0)
         exchange.end()
-        bench.die()
-        try bench.checkRotated()
+        fixture.die()
+        try fixture.checkRotated()
     }
 
     @Test("a switch that cannot be announced is told from one that is")
     func notAnnounced() throws {
-        let bench = try RecoveryBench(.newDataKey)
-        let (exchange, pages) = try switching(bench)
+        let fixture = try RecoveryFixture(.newDataKey)
+        let (exchange, pages) = try switching(fixture)
         // Somebody else has ended the rotation.
-        try bench.journal().abandon()
-        #expect(bench.code { try exchange.announce(pages: pages) } == .rotationPending)
+        try fixture.journal().abandon()
+        #expect(fixture.code { try exchange.announce(pages: pages) } == .rotationPending)
         #expect(exchange.status == .notAnnounced && exchange.step == .proved)
         exchange.end()
-        bench.die()
-        try bench.checkUndone()
+        fixture.die()
+        try fixture.checkUndone()
     }
 
     @Test("a second call resumes at the step that failed, and the status says what a failure leaves")
     func resumes() throws {
-        let bench = try RecoveryBench(.newDataKey)
-        let (exchange, pages) = try switching(bench)
+        let fixture = try RecoveryFixture(.newDataKey)
+        let (exchange, pages) = try switching(fixture)
         try exchange.announce(pages: pages)
-        let (wal, elsewhere) = (bench.path + "-wal", bench.folder.path("elsewhere"))
+        let (wal, elsewhere) = (fixture.path + "-wal", fixture.folder.path("elsewhere"))
         // What is no file is neither replaced nor followed.
         try FileManager.default.moveItem(atPath: wal, toPath: elsewhere)
         try FileManager.default.createSymbolicLink(atPath: wal, withDestinationPath: elsewhere)
@@ -66,31 +66,31 @@ struct DatabaseSwitchTests {
         try FileManager.default.removeItem(atPath: wal)
         try FileManager.default.moveItem(atPath: elsewhere, toPath: wal)
         // The copy is gone.
-        try FileManager.default.moveItem(atPath: bench.copyPath, toPath: elsewhere)
+        try FileManager.default.moveItem(atPath: fixture.copyPath, toPath: elsewhere)
         #expect(throws: (any Error).self) { try exchange.run() }
         #expect(exchange.step == .walReplaced && exchange.status == .announced)
-        try FileManager.default.moveItem(atPath: elsewhere, toPath: bench.copyPath)
+        try FileManager.default.moveItem(atPath: elsewhere, toPath: fixture.copyPath)
         // A rename that was reported as failed may have happened.
-        #expect(rename(bench.copyPath, bench.path) == 0)
+        #expect(rename(fixture.copyPath, fixture.path) == 0)
         #expect(exchange.step == .walReplaced && exchange.status == .replaced)
         try exchange.run()
         #expect(exchange.step == .completed)
         exchange.end()
-        bench.die()
-        try bench.checkRotated()
+        fixture.die()
+        try fixture.checkRotated()
     }
 
     @Test("a switch whose copy has the database's place needs nothing but its record")
     func resumedBehindRename() throws {
-        let bench = try RecoveryBench(.newDataKey).announce()
-        try bench.rename()
-        try bench.lock()
-        let exchange = DatabaseSwitch(resuming: StorePaths(bench.path), try bench.journal(), replacing: nil)
+        let fixture = try RecoveryFixture(.newDataKey).announce()
+        try fixture.rename()
+        try fixture.lock()
+        let exchange = DatabaseSwitch(resuming: StorePaths(fixture.path), try fixture.journal(), replacing: nil)
         #expect(exchange.step == .renamed && exchange.status == .replaced)
         try exchange.run()
-        #expect(exchange.step == .completed && bench.state() == .ready)
-        bench.die()
-        try bench.checkRotated()
+        #expect(exchange.step == .completed && fixture.state() == .ready)
+        fixture.die()
+        try fixture.checkRotated()
     }
 
     @Test("a database is locked against every connection until it is released or replaced")

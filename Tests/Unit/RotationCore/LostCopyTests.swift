@@ -13,51 +13,52 @@ import Testing
 struct LostCopyTests {
     @Test(
         "a copy that is not the complete one never gets the database's name; where the log is gone nothing is changed",
-        arguments: Rotated.allCases, RecoveryBench.BadCopy.allCases)
-    func badCopy(kind: Rotated, bad: RecoveryBench.BadCopy) throws {
-        let bench = try RecoveryBench(kind).announce()
-        let pages = try bench.copy()
-        try bench.spoil(bad, pages)
-        try Data().write(to: URL(filePath: bench.path + "-wal"))
-        let before = FolderSnapshot(of: bench.folder)
-        for _ in 0..<2 { #expect(bench.code { _ = try bench.open(kind.next) } == .rotationPending) }
+        arguments: Rotated.allCases, RecoveryFixture.BadCopy.allCases)
+    func badCopy(kind: Rotated, bad: RecoveryFixture.BadCopy) throws {
+        let fixture = try RecoveryFixture(kind).announce()
+        let pages = try fixture.copy()
+        try fixture.spoil(bad, pages)
+        try Data().write(to: URL(filePath: fixture.path + "-wal"))
+        let before = FolderSnapshot(of: fixture.folder)
+        for _ in 0..<2 { #expect(fixture.code { _ = try fixture.open(kind.next) } == .rotationPending) }
         if kind != .compromised {
-            let text = bench.text { _ = try bench.open(0) }
+            let text = fixture.text { _ = try fixture.open(0) }
             #expect(text.contains("the WAL was emptied for the switch"), "\(text)")
         }
-        #expect(before.changes(until: FolderSnapshot(of: bench.folder)).filter { !$0.hasSuffix("-lock") } == [])
+        #expect(before.changes(until: FolderSnapshot(of: fixture.folder)).filter { !$0.hasSuffix("-lock") } == [])
         // What is missing is put back, and everything is there.
-        try? FileManager.default.removeItem(atPath: bench.copyPath)
-        try bench.write(pages)
-        try bench.checkRotated()
+        try? FileManager.default.removeItem(atPath: fixture.copyPath)
+        try fixture.write(pages)
+        try fixture.checkRotated()
     }
 
     // A store whose copy somebody had removed, or the disk had damaged, was lost for good: though the former database, its
     // log and its key were as they had been.
     @Test(
         "a rotation whose copy is lost before the log was emptied is undone, which is said, and no commit is lost",
-        arguments: Rotated.allCases, RecoveryBench.BadCopy.allCases)
-    func lostCopy(kind: Rotated, bad: RecoveryBench.BadCopy) throws {
+        arguments: Rotated.allCases, RecoveryFixture.BadCopy.allCases)
+    func lostCopy(kind: Rotated, bad: RecoveryFixture.BadCopy) throws {
         for hasIndex in [false, true] {
-            let bench = try RecoveryBench(kind, hasIndex: hasIndex).announce()
-            try bench.spoil(bad, bench.copy())
+            let fixture = try RecoveryFixture(kind, hasIndex: hasIndex).announce()
+            try fixture.spoil(bad, fixture.copy())
             if kind == .direct {
-                let before = FolderSnapshot(of: bench.folder)
-                #expect(bench.code { _ = try bench.open(7) } == .rotationPending)
-                #expect(before.changes(until: FolderSnapshot(of: bench.folder)).filter { !$0.hasSuffix("-lock") } == [])
+                let before = FolderSnapshot(of: fixture.folder)
+                #expect(fixture.code { _ = try fixture.open(7) } == .rotationPending)
+                #expect(
+                    before.changes(until: FolderSnapshot(of: fixture.folder)).filter { !$0.hasSuffix("-lock") } == [])
             }
-            let (epoch, notices) = try bench.check(0)
+            let (epoch, notices) = try fixture.check(0)
             #expect(epoch == 1)
             #expect(
                 notices.contains {
                     $0.contains("An interrupted rotation to epoch 2 was undone")
                         && $0.contains("the database and its WAL have everything that was committed")
                 }, "\(notices)")
-            if bad == .link || bad == .folder { try FileManager.default.removeItem(atPath: bench.copyPath) }
-            try bench.checkUndone()
+            if bad == .link || bad == .folder { try FileManager.default.removeItem(atPath: fixture.copyPath) }
+            try fixture.checkUndone()
             // And it can be rotated again.
-            try bench.announce()
-            try bench.checkRotated()
+            try fixture.announce()
+            try fixture.checkRotated()
         }
     }
 
@@ -65,10 +66,10 @@ struct LostCopyTests {
         "a log that may lack commits is no reason to undo a switch whose copy is lost: cut, damaged, or an older one",
         arguments: [false, true], ["cut", "damaged", "garbage", "absent", "folder"])
     func unfitLog(hasIndex: Bool, how: String) throws {
-        let bench = try RecoveryBench(.newDataKey, hasIndex: hasIndex).announce()
-        let (pages, wal) = (try bench.copy(), bench.path + "-wal")
+        let fixture = try RecoveryFixture(.newDataKey, hasIndex: hasIndex).announce()
+        let (pages, wal) = (try fixture.copy(), fixture.path + "-wal")
         let log = try #require(FileManager.default.contents(atPath: wal))
-        try FileManager.default.removeItem(atPath: bench.copyPath)
+        try FileManager.default.removeItem(atPath: fixture.copyPath)
         try FileManager.default.removeItem(atPath: wal)
         let scan = try #require(
             try WALScan.scan(fileBytes: log.count) { offset, buffer in
@@ -88,61 +89,61 @@ struct LostCopyTests {
         case "folder": try FileManager.default.createDirectory(atPath: wal, withIntermediateDirectories: false)
         default: break
         }
-        let before = FolderSnapshot(of: bench.folder)
-        let text = bench.text { _ = try bench.open(0) }
+        let before = FolderSnapshot(of: fixture.folder)
+        let text = fixture.text { _ = try fixture.open(0) }
         #expect(text.contains(how == "absent" ? "was emptied" : "nothing proves that the WAL"), "\(text)")
-        #expect(before.changes(until: FolderSnapshot(of: bench.folder)).filter { !$0.hasSuffix("-lock") } == [])
+        #expect(before.changes(until: FolderSnapshot(of: fixture.folder)).filter { !$0.hasSuffix("-lock") } == [])
         if how == "folder" { try FileManager.default.removeItem(atPath: wal) }
-        try bench.write(pages)
-        try bench.checkRotated()
+        try fixture.write(pages)
+        try fixture.checkRotated()
     }
 
     @Test(
         "giving up what was cut at the switch does what an opening would: undoes it when its copy is lost, or says why not",
         arguments: ["whole", "lost", "lost with the log"])
     func abandonAtSwitch(how: String) throws {
-        let bench = try RecoveryBench(.newDataKey).announce()
-        if how != "whole" { try FileManager.default.removeItem(atPath: bench.copyPath) }
-        if how == "lost with the log" { try Data().write(to: URL(filePath: bench.path + "-wal")) }
+        let fixture = try RecoveryFixture(.newDataKey).announce()
+        if how != "whole" { try FileManager.default.removeItem(atPath: fixture.copyPath) }
+        if how == "lost with the log" { try Data().write(to: URL(filePath: fixture.path + "-wal")) }
         let secret = try Rotated.secret(0)
-        let journal = RotationJournal(databasePath: bench.path) { try secret.unlock($0) }
-        let before = FolderSnapshot(of: bench.folder)
-        try bench.lock()
-        defer { bench.die() }
-        func undo() throws -> Bool { try RotationRecovery.undoSwitch(StorePaths(bench.path), journal) }
+        let journal = RotationJournal(databasePath: fixture.path) { try secret.unlock($0) }
+        let before = FolderSnapshot(of: fixture.folder)
+        try fixture.lock()
+        defer { fixture.die() }
+        func undo() throws -> Bool { try RotationRecovery.undoSwitch(StorePaths(fixture.path), journal) }
         if how == "lost" {
             #expect(try undo())
-            bench.die()
-            try bench.checkUndone()
+            fixture.die()
+            try fixture.checkUndone()
         } else {
             if how == "whole" {
                 #expect(try !undo())
             } else {
-                #expect(bench.text { _ = try undo() }.contains("emptied"))
+                #expect(fixture.text { _ = try undo() }.contains("emptied"))
             }
-            #expect(before.changes(until: FolderSnapshot(of: bench.folder)).filter { !$0.hasSuffix("-lock") } == [])
+            #expect(before.changes(until: FolderSnapshot(of: fixture.folder)).filter { !$0.hasSuffix("-lock") } == [])
         }
     }
 
     @Test("a store that gave its file up for a switch whose copy is lost undoes it itself and goes on")
     func peerOfLostCopy() throws {
         for kind in Rotated.allCases {
-            let bench = try RecoveryBench(kind)
-            let peer = try bench.open(0)
-            let paths = StorePaths(bench.path)
+            let fixture = try RecoveryFixture(kind)
+            let peer = try fixture.open(0)
+            let paths = StorePaths(fixture.path)
             // So that the log has frames, as a rotation sees to it.
             try peer.write { try $0.execute(sql: "UPDATE t SET a = a WHERE id = 1") }
             let request = try #require(try YieldRequest.ask(paths, insists: false))
             let lease = try #require(try request.exclusiveLease(until: .now + .seconds(20), isCancelled: { false }))
-            try bench.announce()
-            try FileManager.default.removeItem(atPath: bench.copyPath)
+            try fixture.announce()
+            try FileManager.default.removeItem(atPath: fixture.copyPath)
             lease.release()
             request.end()
-            #expect(try peer.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == RecoveryBench.rows)
+            #expect(try peer.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") } == RecoveryFixture.rows)
             try peer.write { try $0.execute(sql: "CREATE TABLE mine (a); DROP TABLE mine") }
             #expect(peer.notices.contains { $0.contains("was undone") }, "\(peer.notices)")
             try peer.close()
-            try bench.checkUndone()
+            try fixture.checkUndone()
         }
     }
 }

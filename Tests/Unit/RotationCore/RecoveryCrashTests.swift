@@ -14,13 +14,13 @@ struct RecoveryCrashTests {
     ]
     /// Those of one that is completed.
     static let completingPlaces = [
-        "recoveryBegun", "temporaryFileWritten", "fileRenamed", "recoveryLogEmptied", "recoveryRenamed",
+        "recoveryBegun", "temporaryFileWritten", "fileRenamed", "recoveryWALReplaced", "recoveryRenamed",
         "recoveryMoved", "recoveryDurable", "temporaryFileWritten:2", "fileRenamed:2", "sidecarMainWritten",
         "temporaryFileWritten:3", "fileRenamed:3", "sidecarWritten",
     ]
 
-    private func kill(_ bench: RecoveryBench, at place: String) async {
-        await #expect(processExitsWith: .signal(SIGKILL)) { [path = bench.path as String, place = place as String] in
+    private func kill(_ fixture: RecoveryFixture, at place: String) async {
+        await #expect(processExitsWith: .signal(SIGKILL)) { [path = fixture.path as String, place = place as String] in
             setenv("CIPHERSTORE_CRASH_AT", place, 1)
             _ = try? SharedStore.open(at: path, unlockedBy: Rotated.source(Rotated.present))
         }
@@ -30,29 +30,29 @@ struct RecoveryCrashTests {
         "an undoing that is killed at any place is undone by the next opening", arguments: Rotated.allCases,
         undoingPlaces)
     func undoing(kind: Rotated, place: String) async throws {
-        let bench = try RecoveryBench(kind).begin()
-        try bench.write(bench.copy())
-        await kill(bench, at: place)
-        try bench.checkUndone()
+        let fixture = try RecoveryFixture(kind).begin()
+        try fixture.write(fixture.copy())
+        await kill(fixture, at: place)
+        try fixture.checkUndone()
     }
 
     @Test(
         "a completing that is killed at any place is completed by the next opening", arguments: Rotated.allCases,
         completingPlaces)
     func completing(kind: Rotated, place: String) async throws {
-        let bench = try RecoveryBench(kind).announce()
-        await kill(bench, at: place)
-        try bench.checkRotated()
+        let fixture = try RecoveryFixture(kind).announce()
+        await kill(fixture, at: place)
+        try fixture.checkRotated()
     }
 
     @Test(
         "an undoing of a switch whose copy is lost that is killed at any place is undone by the next opening",
-        arguments: RecoveryBench.BadCopy.allCases.filter { ![.link, .folder].contains($0) }, undoingPlaces)
-    func undoingSwitch(bad: RecoveryBench.BadCopy, place: String) async throws {
-        let bench = try RecoveryBench(.compromised).announce()
-        try bench.spoil(bad, bench.copy())
-        await kill(bench, at: place)
-        try bench.checkUndone()
+        arguments: RecoveryFixture.BadCopy.allCases.filter { ![.link, .folder].contains($0) }, undoingPlaces)
+    func undoingSwitch(bad: RecoveryFixture.BadCopy, place: String) async throws {
+        let fixture = try RecoveryFixture(.compromised).announce()
+        try fixture.spoil(bad, fixture.copy())
+        await kill(fixture, at: place)
+        try fixture.checkUndone()
     }
 
     @Test("every place of a recovery is killed at")

@@ -86,7 +86,7 @@ struct HolderSlotTests {
         gate.showBegin(at: MonotonicTime.now)
         let found = try holders()
         #expect(found.map(\.process) == [getpid(), getpid()])
-        #expect(found.map(\.uses) == [[.lease, .writer, .turn], [.readOnly]])
+        #expect(found.map(\.uses) == [[.lease, .writer, .writeSlot], [.readOnly]])
         #expect(found[0].label == "importer" && found[0].state == .running && found[0].writingFor != nil)
         #expect(found[1].label == "näher?[2Jbetrachtet und länger" && found[1].writingFor == nil)
         #expect(found[0].command == ProcessInspector.commandName(of: getpid()))

@@ -8,15 +8,15 @@ import Testing
 
 @Suite("The state of a store from a program")
 struct StoreStatusTests {
-    private let bench = ToolBench()
+    private let fixture = ToolFixture()
 
-    init() throws { try bench.makeStore() }
+    init() throws { try fixture.makeStore() }
 
     @Test("without a key the report is what the sidecar claims, with one it is proved")
     func key() throws {
-        let claimed = try StoreStatus(bench.store).run()
+        let claimed = try StoreStatus(fixture.store).run()
         #expect(!claimed.isAuthenticated && claimed.state == .ready && claimed.isRolledBack == nil)
-        let proved = try StoreStatus(bench.store, unlockedBy: bench.source).run()
+        let proved = try StoreStatus(fixture.store, unlockedBy: fixture.source).run()
         #expect(proved.isAuthenticated && proved.isRolledBack == false && proved.storeID == claimed.storeID)
         #expect(proved.keys?.epoch == 1 && proved.keys?.slots.count == 1 && proved.keys?.scheme == .slots)
         #expect(proved.attention == [] && proved.isInUse == false && proved.fileBytes == proved.pages * 4096)
@@ -25,19 +25,20 @@ struct StoreStatusTests {
 
     @Test("a bound for the age of backups is told of, and a copy of the sidecar that is missing")
     func attention() throws {
-        var status = StoreStatus(bench.store)
+        var status = StoreStatus(fixture.store)
         status.policy.backupSeconds = 86_400
         #expect(try status.run().attention.contains { $0.contains("no verified backup") })
-        try FileManager.default.removeItem(atPath: bench.store + "-sidecar.bak")
-        #expect(try StoreStatus(bench.store).run().attention.contains { $0.contains("copy of the sidecar is missing") })
+        try FileManager.default.removeItem(atPath: fixture.store + "-sidecar.bak")
+        #expect(
+            try StoreStatus(fixture.store).run().attention.contains { $0.contains("copy of the sidecar is missing") })
     }
 
     @Test("an examination finds what was left behind, and a key that does not fit, and goes on")
     func examination() throws {
-        #expect(try !StoreExamination(bench.store, unlockedBy: bench.source).run().needsAttention)
-        try Data("left".utf8).write(to: URL(fileURLWithPath: bench.store + "-journal"))
+        #expect(try !StoreExamination(fixture.store, unlockedBy: fixture.source).run().needsAttention)
+        try Data("left".utf8).write(to: URL(fileURLWithPath: fixture.store + "-journal"))
         let wrong = KeySource.rawKey([UInt8](repeating: 1, count: 32))
-        let report = try StoreExamination(bench.store, unlockedBy: wrong).run()
+        let report = try StoreExamination(fixture.store, unlockedBy: wrong).run()
         #expect(report.needsAttention && !report.status.isAuthenticated)
         #expect(report.findings.map(\.name).contains("journal"))
         #expect(report.findings.first?.name == "wrongKey" && report.findings.first?.severity == .problem)
@@ -45,10 +46,10 @@ struct StoreStatusTests {
 
     @Test("a key file that others may read is a problem")
     func keyFile() throws {
-        let path = bench.path("app.key")
+        let path = fixture.path("app.key")
         try Data(TestKeys.rawKey).write(to: URL(fileURLWithPath: path))
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: path)
-        var examination = StoreExamination(bench.store, unlockedBy: .rawKeyFile(path: path))
+        var examination = StoreExamination(fixture.store, unlockedBy: .rawKeyFile(path: path))
         examination.keyFile = path
         #expect(try examination.run().findings.map(\.name).contains("keyFileShared"))
     }

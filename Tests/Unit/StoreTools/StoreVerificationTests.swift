@@ -8,32 +8,32 @@ import Testing
 
 @Suite("Verifying a store from a program")
 struct StoreVerificationTests {
-    private let bench = ToolBench()
+    private let fixture = ToolFixture()
 
-    init() throws { try bench.makeStore() }
+    init() throws { try fixture.makeStore() }
 
     private func verify(_ record: ProgressRecord = ProgressRecord()) throws -> StoreVerification.Report {
-        try StoreVerification(bench.store, unlockedBy: bench.source)
+        try StoreVerification(fixture.store, unlockedBy: fixture.source)
             .run(isCancelled: record.isCancelled, progress: record.add)
     }
 
     @Test("a sound store is sound, and progress never goes back")
     func sound() throws {
         let record = ProgressRecord()
-        let before = FolderSnapshot(of: bench.folder)
+        let before = FolderSnapshot(of: fixture.folder)
         let report = try verify(record)
         #expect(report.isSound && report.integrity == ["ok"] && report.foreignKeyViolations == 0)
-        #expect(try report.pagesChecked * report.pageBytes == Files.byteCount(bench.store))
-        #expect(report.checkedBytes == report.pagesChecked * report.pageBytes && report.path == bench.store)
+        #expect(try report.pagesChecked * report.pageBytes == Files.byteCount(fixture.store))
+        #expect(report.checkedBytes == report.pagesChecked * report.pageBytes && report.path == fixture.store)
         record.expectMonotone()
         #expect(record.phases == [.authenticatingPages, .checkingContent])
         #expect(record.all.last { $0.phase == .authenticatingPages }?.done == report.pagesChecked)
-        #expect(bench.changes(since: before) == [])
+        #expect(fixture.changes(since: before) == [])
     }
 
     @Test("damage is in the report, page by page")
     func damaged() throws {
-        for page in [3, 30, 31] { try bench.damage(page: page) }
+        for page in [3, 30, 31] { try fixture.damage(page: page) }
         let report = try verify()
         #expect(!report.isSound && report.integrity == nil)
         #expect(report.damagedPages.ranges == [3...3, 30...31] && report.damagedPages.count == 3)
@@ -42,16 +42,16 @@ struct StoreVerificationTests {
 
     @Test("a store that SQLite cannot open is verified all the same")
     func unopenable() throws {
-        try bench.damage(page: 1)
+        try fixture.damage(page: 1)
         let report = try verify()
         #expect(report.damagedPages.ranges == [1...1] && report.problems.count == 1)
     }
 
     @Test("a key that does not fit, and a store that is not there, are errors")
     func refused() throws {
-        let other = StoreVerification(bench.store, unlockedBy: .rawKey([UInt8](repeating: 1, count: 32)))
+        let other = StoreVerification(fixture.store, unlockedBy: .rawKey([UInt8](repeating: 1, count: 32)))
         #expect(storeError { try other.run() } == .wrongKey)
-        let nothing = StoreVerification(bench.path("nothing.db"), unlockedBy: bench.source)
+        let nothing = StoreVerification(fixture.path("nothing.db"), unlockedBy: fixture.source)
         #expect(storeError { try nothing.run() } == .noSuchStore)
     }
 
@@ -66,26 +66,26 @@ struct StoreVerificationTests {
     // the next closing of another process deletes the WAL below its connections.
     @Test("a program may look at a store that it has open: its locks stay")
     func ownStore() throws {
-        let store = try bench.openStore()
+        let store = try fixture.openStore()
         defer { try? store.close() }
         func locks() throws -> [Int] {
             try ["", "-shm"].map { ending in
-                try SystemLocks.posixLocks(on: bench.store + ending)?
+                try SystemLocks.posixLocks(on: fixture.store + ending)?
                     .filter { $0.process == ProcessInspector.currentProcess }.count ?? 0
             }
         }
         let before = try locks()
         #expect(before.allSatisfy { $0 > 0 })
-        #expect(try StoreVerification(bench.store, unlockedBy: bench.source).run().isSound)
-        #expect(try StoreStatus(bench.store, unlockedBy: bench.source).run().isInUse == true)
-        #expect(try !StoreExamination(bench.store).run().findings.contains { $0.severity == .problem })
+        #expect(try StoreVerification(fixture.store, unlockedBy: fixture.source).run().isSound)
+        #expect(try StoreStatus(fixture.store, unlockedBy: fixture.source).run().isInUse == true)
+        #expect(try !StoreExamination(fixture.store).run().findings.contains { $0.severity == .problem })
         #expect(try locks() == before)
-        #expect(try store.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") } == ToolBench.rows)
+        #expect(try store.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM note") } == ToolFixture.rows)
     }
 
     @Test("a task that is cancelled ends its verification")
     func task() async throws {
-        let verification = StoreVerification(bench.store, unlockedBy: bench.source)
+        let verification = StoreVerification(fixture.store, unlockedBy: fixture.source)
         #expect(try await verification.run().isSound)
         let task = Task {
             withUnsafeCurrentTask { $0?.cancel() }

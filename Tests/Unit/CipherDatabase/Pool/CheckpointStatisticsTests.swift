@@ -34,7 +34,7 @@ import Testing
 
     @Test("a reader that keeps the log from shrinking is named with its age, and reported once it is old")
     func oldReader() throws {
-        let reports = Mutex<[LogBlockage]>([])
+        let reports = Mutex<[WALBlockage]>([])
         let pool = try Databases.poolWithTable(folder) {
             $0.checkpointFrames = 50
             $0.readerAgeLimit = .zero

@@ -12,7 +12,7 @@ import Testing
     private var path: String { folder.path("app.db") }
 
     private func holders() throws -> StoreHolders { try StoreHolders(of: path) }
-    private func hasTurn() throws -> Bool { try holders().contains { $0.uses.contains(.turn) } }
+    private func hasWriteSlot() throws -> Bool { try holders().contains { $0.uses.contains(.writeSlot) } }
 
     /// Waits until a connection stands in the line.
     private func waitForWaiter() throws -> Bool {
@@ -24,51 +24,51 @@ import Testing
         let pool = try Databases.poolWithTable(folder)
         try pool.writeWithoutTransaction { db in
             _ = try db.rowCount()
-            #expect(try !hasTurn())
+            #expect(try !hasWriteSlot())
             try db.execute(sql: "BEGIN")
             _ = try db.rowCount()
-            #expect(try !hasTurn())
+            #expect(try !hasWriteSlot())
             try db.insert(1)
-            #expect(try hasTurn())
+            #expect(try hasWriteSlot())
             try db.execute(sql: "SAVEPOINT s; INSERT INTO t VALUES (2); ROLLBACK TO s")
-            #expect(try hasTurn())
+            #expect(try hasWriteSlot())
             try db.execute(sql: "COMMIT")
-            #expect(try !hasTurn())
+            #expect(try !hasWriteSlot())
             try db.insert(3)
-            #expect(try !hasTurn())
+            #expect(try !hasWriteSlot())
             try db.beginTransaction(.immediate)
-            #expect(try hasTurn())
+            #expect(try hasWriteSlot())
             try db.rollback()
-            #expect(try !hasTurn())
+            #expect(try !hasWriteSlot())
         }
-        #expect(try pool.write { _ in try hasTurn() })
-        #expect(try !hasTurn())
+        #expect(try pool.write { _ in try hasWriteSlot() })
+        #expect(try !hasWriteSlot())
     }
 
     @Test("an error, a statement that failed and a cursor that is left alone give the turn back too")
     func endings() throws {
         let pool = try Databases.poolWithTable(folder)
         #expect(throws: CancellationError.self) { try pool.write { _ in throw CancellationError() } }
-        #expect(try !hasTurn())
+        #expect(try !hasWriteSlot())
         try pool.writeWithoutTransaction { db in
             try db.execute(sql: "CREATE UNIQUE INDEX i ON t(a); INSERT INTO t VALUES (1)")
             #expect(throws: DatabaseError.self) { try db.insert(1) }
-            #expect(try !hasTurn())
+            #expect(try !hasWriteSlot())
             do {
                 let rows = try Row.fetchCursor(db, sql: "INSERT INTO t VALUES (2), (3) RETURNING a")
                 #expect(try rows.next() != nil)
-                #expect(try hasTurn())
+                #expect(try hasWriteSlot())
             }
-            #expect(try !hasTurn())
+            #expect(try !hasWriteSlot())
             try db.execute(sql: "BEGIN")
             #expect(throws: DatabaseError.self) { try db.execute(sql: "INSERT INTO t VALUES (4) ON CONFLICT NONE") }
             #expect(throws: DatabaseError.self) { try db.execute(sql: "INSERT OR ROLLBACK INTO t VALUES (1)") }
-            #expect(try !hasTurn())
+            #expect(try !hasWriteSlot())
         }
     }
 
     @Test("temporary tables, questions and databases in memory need no turn")
-    func withoutTurn() throws {
+    func withoutWriteSlot() throws {
         let pool = try Databases.poolWithTable(folder)
         let other = try Databases.pool(folder)
         try pool.write { db in
@@ -114,10 +114,10 @@ import Testing
             #expect(error?.resultCode == .SQLITE_BUSY)
             #expect(error?.message?.contains("process \(ProcessInspector.currentProcess) ") == true)
             #expect(error?.message?.hasSuffix("holds the write lock") == true, "\(error?.message ?? "")")
-            #expect(try !hasTurn())
+            #expect(try !hasWriteSlot())
         }
-        #expect(stock.writeStatistics.count == 1 && !stock.writeStatistics.takesTurns)
-        #expect(pool.writeStatistics.takesTurns)
+        #expect(stock.writeStatistics.count == 1 && !stock.writeStatistics.usesWriterQueue)
+        #expect(pool.writeStatistics.usesWriterQueue)
     }
 
     @Test("a write that waited for its turn in vain takes nothing from the wait of the next one")
@@ -139,7 +139,7 @@ import Testing
                 defer { hasEnded.change { $0 = true } }
                 try pool.write { try $0.insert(4) }
             }
-            #expect(waitUntil { (try? hasTurn()) == true || hasEnded.value })
+            #expect(waitUntil { (try? hasWriteSlot()) == true || hasEnded.value })
         }
         threads.join()
         #expect(try pool.read { try $0.rowCount() } == 3)
@@ -161,7 +161,7 @@ import Testing
                     }
                 }
                 #expect(error?.resultCode == .SQLITE_READONLY)
-                #expect((try? hasTurn()) == false)
+                #expect((try? hasWriteSlot()) == false)
             }
         }
         pool.writeWithoutTransaction { db in db.readOnly { expectRefused(db) } }
@@ -170,7 +170,7 @@ import Testing
         try pool.unsafeRead { db throws in
             // A connection that cannot write begins a transaction that reads.
             try db.inTransaction(.immediate) { () throws in
-                #expect(try !hasTurn())
+                #expect(try !hasWriteSlot())
                 return .commit
             }
         }
@@ -238,7 +238,7 @@ import Testing
         }
         try other.write { try $0.insert(3) }
         #expect(notices.value.count == 1 && notices.value[0].contains("does not use the writer queue"))
-        #expect(holder.writeStatistics.count == 1 && !holder.writeStatistics.takesTurns)
+        #expect(holder.writeStatistics.count == 1 && !holder.writeStatistics.usesWriterQueue)
     }
 
     @Test("a deferred transaction that has read gets the lock at its first write, or an error at once")
@@ -343,7 +343,7 @@ import Testing
         let copy = try DatabasePool(path: path, configuration: Databases.configuration())
         try source.backup(to: copy) { progress in
             let writer = try StoreHolders(of: path).writer
-            #expect(writer?.uses.contains(.turn) == true)
+            #expect(writer?.uses.contains(.writeSlot) == true)
         }
         #expect(try StoreHolders(of: path).writer == nil)
         #expect(try copy.read { try $0.rowCount() } == 1)

@@ -28,7 +28,7 @@ import Testing
         let found = pool.writeStatistics
         #expect(found.longestLabel == "import" && found.longest > longest && found.count == 12)
         #expect(found.p50 <= found.p99 && found.p99 <= found.longest && found.p50 > .zero)
-        #expect(found.waitCount == 0 && found.timeWaited == .zero && found.timeoutCount == 0 && found.takesTurns)
+        #expect(found.waitCount == 0 && found.timeWaited == .zero && found.timeoutCount == 0 && found.usesWriterQueue)
         // A label is for one write, even should that one take longer still.
         try pool.write { try $0.insert(1) }
         let last = pool.writeStatistics
@@ -54,8 +54,8 @@ import Testing
         #expect(found.waitCount == 1 && found.timeWaited > .milliseconds(2) && found.longestWait == found.timeWaited)
         #expect(found.waitP99 == found.longestWait)
         let row = try #require(try StoreHolders(of: path).first { $0.label == "late" })
-        #expect(row.turnCount == 1 && row.waitTime == found.timeWaited && row.longestTurn == found.longest)
-        #expect(row.turnTime == found.longest)
+        #expect(row.writeCount == 1 && row.waitTime == found.timeWaited && row.longestWrite == found.longest)
+        #expect(row.writeTime == found.longest)
     }
 
     @Test("long writes and all writes are told to those who asked, when others may write again")

@@ -7,14 +7,14 @@ import Testing
 
 /// What a suspension does to accesses that are under way or wait.
 @Suite(.serialized, .exclusive(.suspension)) struct InterruptedAccessTests {
-    private typealias Bench = SuspensionBench
-    private let bench = SuspensionBench()
+    private typealias Fixture = SuspensionFixture
+    private let fixture = SuspensionFixture()
 
     @Test(
         "a statement that runs throws SQLITE_INTERRUPT, and its transaction is gone",
-        arguments: SuspensionBench.Kind.allCases)
-    func running(kind: SuspensionBench.Kind) throws {
-        let writer = try bench.open(kind)
+        arguments: SuspensionFixture.Kind.allCases)
+    func running(kind: SuspensionFixture.Kind) throws {
+        let writer = try fixture.open(kind)
         let started = Gate()
         let threads = Threads()
         threads.start {
@@ -35,9 +35,9 @@ import Testing
             #expect(error?.isInterruptionError == true)
         }
         #expect(started.wait())
-        try Bench.whileSuspended {
+        try Fixture.whileSuspended {
             threads.join()
-            try bench.expectWritable(kind)
+            try fixture.expectWritable(kind)
         }
         #expect(try writer.read { try $0.rowCount() } == 1)
     }
@@ -45,9 +45,9 @@ import Testing
     // An idle open transaction kept its lock through a suspension.
     @Test(
         "an open transaction is rolled back while its program is in code of its own",
-        arguments: SuspensionBench.Kind.allCases)
-    func idle(kind: SuspensionBench.Kind) throws {
-        let writer = try bench.open(kind)
+        arguments: SuspensionFixture.Kind.allCases)
+    func idle(kind: SuspensionFixture.Kind) throws {
+        let writer = try fixture.open(kind)
         let (isOpen, isOver) = (Gate(), Gate())
         let endings = Shared<[String]>([])
         let threads = Threads()
@@ -69,7 +69,7 @@ import Testing
             #expect(error?.message == "Transaction was aborted")
         }
         #expect(isOpen.wait())
-        try Bench.whileSuspended { try bench.expectWritable(kind) }
+        try Fixture.whileSuspended { try fixture.expectWritable(kind) }
         isOver.open()
         threads.join()
         #expect(try writer.read { try $0.rowCount() } == 1)
@@ -79,7 +79,7 @@ import Testing
     // thread took the connection for one that the program uses by C code of its own.
     @Test("an open transaction is rolled back also after values of several types were bound")
     func idleAfterValues() throws {
-        let writer = try bench.open(.pool)
+        let writer = try fixture.open(.pool)
         let (isOpen, isOver) = (Gate(), Gate())
         let threads = Threads()
         threads.start {
@@ -96,26 +96,26 @@ import Testing
             #expect(error?.resultCode == .SQLITE_ABORT)
         }
         #expect(isOpen.wait())
-        try Bench.whileSuspended { try bench.expectWritable(.pool) }
+        try Fixture.whileSuspended { try fixture.expectWritable(.pool) }
         isOver.open()
         threads.join()
     }
 
     @Test("an open transaction is rolled back when its own thread posts, and its commit throws")
     func ownThread() throws {
-        let pool = try bench.open(.pool)
+        let pool = try fixture.open(.pool)
         expectSuspended {
             try pool.write { db in
                 try db.insert(1)
-                Bench.suspend()
-                try bench.expectWritable(.pool)
-                Bench.resume()
+                Fixture.suspend()
+                try fixture.expectWritable(.pool)
+                Fixture.resume()
             }
         }
         try pool.writeWithoutTransaction { db in
             try db.beginTransaction()
             try db.insert(1)
-            Bench.whileSuspended {}
+            Fixture.whileSuspended {}
             expectSuspended { try db.insert(2) }
             #expect(!db.isInsideTransaction)
             try db.rollback()
@@ -126,14 +126,14 @@ import Testing
 
     @Test("a cursor that shows rows when its transaction is rolled back ends with an error")
     func cursor() throws {
-        let pool = try bench.open(.pool)
+        let pool = try fixture.open(.pool)
         try pool.write { db in for value in 0..<10 { try db.insert(value) } }
         expectSuspended {
             try pool.write { db in
                 try db.insert(10)
                 let rows = try Int.fetchCursor(db, sql: "SELECT a FROM t ORDER BY rowid")
                 #expect(try rows.next() == 0)
-                Bench.whileSuspended {}
+                Fixture.whileSuspended {}
                 _ = try rows.next()
             }
         }
@@ -144,9 +144,9 @@ import Testing
     // transaction, some of them twice.
     @Test(
         "a cursor whose transaction was rolled back throws at each further step, and shows no row",
-        arguments: SuspensionBench.Kind.allCases)
-    func endedCursor(kind: SuspensionBench.Kind) throws {
-        let writer = try bench.open(kind)
+        arguments: SuspensionFixture.Kind.allCases)
+    func endedCursor(kind: SuspensionFixture.Kind) throws {
+        let writer = try fixture.open(kind)
         try writer.write { db in for value in 0..<10 { try db.insert(value) } }
         let error = databaseError {
             try writer.write { db in
@@ -155,7 +155,7 @@ import Testing
                 let rows = try Row.fetchCursor(db, sql: "SELECT a FROM t ORDER BY rowid")
                 #expect(try values.next() == 0)
                 #expect(try rows.next() != nil)
-                Bench.whileSuspended {}
+                Fixture.whileSuspended {}
                 for _ in 0..<3 { expectSuspended { try values.next() } }
                 for _ in 0..<3 { expectSuspended { try rows.next() } }
                 // It is in order for its next use.
@@ -168,10 +168,10 @@ import Testing
 
     // A write that waited in the busy handler took the lock 1.2 seconds later, and committed.
     @Test(
-        "a write that waits for another connection's lock is woken", arguments: SuspensionBench.Kind.allCases, [0, 1])
-    func busy(kind: SuspensionBench.Kind, way: Int) throws {
+        "a write that waits for another connection's lock is woken", arguments: SuspensionFixture.Kind.allCases, [0, 1])
+    func busy(kind: SuspensionFixture.Kind, way: Int) throws {
         let called = Gate()
-        let writer = try bench.open(kind) { config in
+        let writer = try fixture.open(kind) { config in
             config.busyMode =
                 way == 0
                 ? .timeout(60)
@@ -179,7 +179,7 @@ import Testing
                     called.open(); return true
                 }
         }
-        let other = try bench.plain(kind)
+        let other = try fixture.plain(kind)
         let (isWriting, isOver) = (Gate(), Gate())
         let threads = Threads()
         threads.start {
@@ -205,7 +205,7 @@ import Testing
         }
         #expect(isThere.wait())
         if way == 1 { #expect(called.wait()) }
-        Bench.whileSuspended { waiting.join() }
+        Fixture.whileSuspended { waiting.join() }
         isOver.open()
         threads.join()
         #expect(try writer.read { try $0.rowCount() } == 1)
@@ -214,7 +214,7 @@ import Testing
     // It waited until the last read had ended, and its BEGIN was refused only then.
     @Test("a barrier that waits for reads is woken")
     func barrier() throws {
-        let pool = try bench.open(.pool)
+        let pool = try fixture.open(.pool)
         let (isReading, isOver) = (Gate(), Gate())
         let (reading, waiting) = (Threads(), Threads())
         reading.start {
@@ -229,7 +229,7 @@ import Testing
         }
         let readers = (pool as? DatabasePool)?.readers
         #expect(waitUntil { readers?.hasBarrier == true })
-        Bench.whileSuspended { waiting.join() }
+        Fixture.whileSuspended { waiting.join() }
         #expect(try pool.read { try $0.rowCount() } == 0)
         isOver.open()
         reading.join()
@@ -240,7 +240,7 @@ import Testing
     // The barrier had the connection by then, and waited until the read ended.
     @Test("a barrier that waits for what the write before it has spawned is woken")
     func barrierAfterWrite() throws {
-        let pool = try #require(try bench.open(.pool) as? DatabasePool)
+        let pool = try #require(try fixture.open(.pool) as? DatabasePool)
         let (isWriting, maySpawn, isOver) = (Gate(), Gate(), Gate())
         let (writing, waiting) = (Threads(), Threads())
         writing.start {
@@ -257,16 +257,16 @@ import Testing
         writing.join()
         #expect(waitUntil { pool.writer.connection.isBusy || waiting.haveEnded })
         // Before the read gives up waiting by itself.
-        Bench.whileSuspended { waiting.join(within: 10) }
+        Fixture.whileSuspended { waiting.join(within: 10) }
         isOver.open()
         #expect(try pool.read { try $0.rowCount() } == 0)
     }
 
     @Test(
         "a write that waits for the connection is woken, of a thread and of a task",
-        arguments: SuspensionBench.Kind.allCases)
-    func queue(kind: SuspensionBench.Kind) async throws {
-        let writer = try bench.open(kind)
+        arguments: SuspensionFixture.Kind.allCases)
+    func queue(kind: SuspensionFixture.Kind) async throws {
+        let writer = try fixture.open(kind)
         let (isHeld, isOver) = (Gate(), Gate())
         let threads = Threads()
         threads.start {
@@ -286,14 +286,14 @@ import Testing
             ended.change { $0 += 1 }
         }
         let taskEnds = await eventually {
-            Bench.whileSuspended {}
+            Fixture.whileSuspended {}
             return ended.value == 1
         }
         #expect(taskEnds)
         let error = await #expect(throws: DatabaseError.self) { try await task.value }
         #expect(error?.message == "Database is suspended")
         let threadEnds = await eventually {
-            Bench.whileSuspended {}
+            Fixture.whileSuspended {}
             return waiting.haveEnded
         }
         #expect(threadEnds)
@@ -304,7 +304,7 @@ import Testing
 
     @Test("a read of a queue that waits for the connection is not ended where reads go on")
     func queuedRead() throws {
-        let queue = try bench.open(.walQueue)
+        let queue = try fixture.open(.walQueue)
         let (isHeld, isOver) = (Gate(), Gate())
         let threads = Threads()
         threads.start {
@@ -318,30 +318,30 @@ import Testing
             let count = try queue.read { try $0.rowCount() }
             #expect(count == 0)
         }
-        Bench.whileSuspended { isOver.open() }
+        Fixture.whileSuspended { isOver.open() }
         threads.join()
     }
 
     @Test("a backup into a suspended database is refused, one under way is taken back; from one it goes on")
     func backup() throws {
-        let pool = try bench.open(.pool)
+        let pool = try fixture.open(.pool)
         try pool.write { db in
             try db.execute(sql: "INSERT INTO t SELECT randomblob(4000) FROM (\(Self.thousandRows))")
         }
         let other = TemporaryFolder()
         let target = try Databases.pool(other) { $0.observesSuspensionNotifications = true }
         let plain = try DatabasePool(path: other.path("plain.db"), configuration: Databases.configuration())
-        try Bench.whileSuspended {
+        try Fixture.whileSuspended {
             expectSuspended { try pool.backup(to: target) }
             try pool.backup(to: plain)
         }
         #expect(try plain.read { try $0.rowCount() } == 1000)
         expectSuspended {
             try pool.backup(to: target, pagesPerStep: 5) { progress in
-                if progress.completedPageCount == 5 { Bench.suspend() }
+                if progress.completedPageCount == 5 { Fixture.suspend() }
             }
         }
-        Bench.resume()
+        Fixture.resume()
         #expect(try target.read { try $0.tableExists("t") } == false)
         try pool.backup(to: target)
         #expect(try target.read { try $0.rowCount() } == 1000)
@@ -352,12 +352,12 @@ import Testing
 
     @Test("a write transaction that SQLite's own functions began is rolled back at the library's next call")
     func rawTransaction() throws {
-        let pool = try bench.open(.pool)
+        let pool = try fixture.open(.pool)
         try pool.writeWithoutTransaction { db in
             #expect(sqlite3_exec(db.sqliteConnection, "BEGIN IMMEDIATE; INSERT INTO t VALUES (1)", nil, nil, nil) == 0)
-            try Bench.whileSuspended {
+            try Fixture.whileSuspended {
                 expectSuspended { try db.insert(2) }
-                try bench.expectWritable(.pool)
+                try fixture.expectWritable(.pool)
             }
         }
         #expect(try pool.read { try $0.rowCount() } == 1)

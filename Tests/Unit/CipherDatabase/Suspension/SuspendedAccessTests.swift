@@ -7,15 +7,16 @@ import Testing
 
 /// What a database that is suspended does, and what it refuses.
 @Suite(.serialized, .exclusive(.suspension)) struct SuspendedAccessTests {
-    private typealias Bench = SuspensionBench
-    private let bench = SuspensionBench()
+    private typealias Fixture = SuspensionFixture
+    private let fixture = SuspensionFixture()
 
     @Test(
-        "writes are refused with SQLITE_ABORT, and go on after the resumption", arguments: SuspensionBench.Kind.allCases
+        "writes are refused with SQLITE_ABORT, and go on after the resumption",
+        arguments: SuspensionFixture.Kind.allCases
     )
-    func writes(kind: SuspensionBench.Kind) throws {
-        let writer = try bench.open(kind)
-        try Bench.whileSuspended {
+    func writes(kind: SuspensionFixture.Kind) throws {
+        let writer = try fixture.open(kind)
+        try Fixture.whileSuspended {
             expectSuspended { try writer.write { try $0.insert(1) } }
             expectSuspended { try writer.writeWithoutTransaction { try $0.insert(1) } }
             expectSuspended { try writer.writeWithoutTransaction { try $0.execute(sql: "BEGIN IMMEDIATE") } }
@@ -25,7 +26,7 @@ import Testing
             var migrator = DatabaseMigrator()
             migrator.registerMigration("one") { try $0.execute(sql: "CREATE TABLE one (a)") }
             expectSuspended { try migrator.migrate(writer) }
-            try bench.expectWritable(kind)
+            try fixture.expectWritable(kind)
         }
         try writer.write { try $0.insert(1) }
         #expect(try writer.read { try $0.rowCount() } == 2)
@@ -33,10 +34,10 @@ import Testing
 
     @Test(
         "reads, BEGIN DEFERRED, SAVEPOINT, COMMIT and ROLLBACK go on in WAL mode",
-        arguments: [SuspensionBench.Kind.pool, .walQueue])
-    func reads(kind: SuspensionBench.Kind) throws {
-        let writer = try bench.open(kind)
-        try Bench.whileSuspended {
+        arguments: [SuspensionFixture.Kind.pool, .walQueue])
+    func reads(kind: SuspensionFixture.Kind) throws {
+        let writer = try fixture.open(kind)
+        try Fixture.whileSuspended {
             #expect(try writer.read { try $0.rowCount() } == 0)
             #expect(try writer.unsafeRead { try $0.rowCount() } == 0)
             try writer.writeWithoutTransaction { db in
@@ -58,10 +59,10 @@ import Testing
 
     @Test("without WAL reads are refused too, in files and in memory")
     func readsWithoutWAL() throws {
-        let queue = try bench.open(.rollbackQueue)
+        let queue = try fixture.open(.rollbackQueue)
         let memory = try Databases.queueWithTable { $0.observesSuspensionNotifications = true }
         for queue in [queue, memory] {
-            Bench.whileSuspended {
+            Fixture.whileSuspended {
                 expectSuspended { try queue.read { try $0.rowCount() } }
                 expectSuspended { try queue.unsafeRead { try $0.rowCount() } }
             }
@@ -71,17 +72,17 @@ import Testing
 
     @Test("a queue that switches to WAL reads while it is suspended")
     func switchedToWAL() throws {
-        let queue = try bench.open(.rollbackQueue)
+        let queue = try fixture.open(.rollbackQueue)
         try queue.writeWithoutTransaction { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
-        let count = try Bench.whileSuspended { try queue.read { try $0.rowCount() } }
+        let count = try Fixture.whileSuspended { try queue.read { try $0.rowCount() } }
         #expect(count == 0)
     }
 
     @Test("the first refused statement of a block rolls back, and the later ones are of an aborted transaction")
     func blockInDeferredTransaction() throws {
-        let pool = try bench.open(.pool)
+        let pool = try fixture.open(.pool)
         try pool.writeWithoutTransaction { db in
-            try Bench.whileSuspended {
+            try Fixture.whileSuspended {
                 try db.inTransaction(.deferred) {
                     let count = try db.rowCount()
                     #expect(count == 0)
@@ -94,7 +95,7 @@ import Testing
         let error = databaseError {
             try pool.write { db in
                 try db.insert(1)
-                Bench.whileSuspended { expectSuspended { try db.insert(2) } }
+                Fixture.whileSuspended { expectSuspended { try db.insert(2) } }
                 let later = databaseError { try db.insert(3) }
                 #expect(later?.resultCode == .SQLITE_ABORT)
                 #expect(later?.message == "Transaction was aborted")
@@ -107,14 +108,14 @@ import Testing
 
     @Test(
         "a statement on a table that a suspension rolled back is of an aborted transaction",
-        arguments: SuspensionBench.Kind.allCases)
-    func rolledBackTable(kind: SuspensionBench.Kind) throws {
+        arguments: SuspensionFixture.Kind.allCases)
+    func rolledBackTable(kind: SuspensionFixture.Kind) throws {
         // Story: the table was gone with the transaction, so that compiling failed with "no such table".
-        let writer = try bench.open(kind)
+        let writer = try fixture.open(kind)
         let error = databaseError {
             try writer.write { db in
                 try db.execute(sql: "CREATE TABLE made (a)")
-                Bench.whileSuspended {
+                Fixture.whileSuspended {
                     let first = databaseError { try db.execute(sql: "INSERT INTO made DEFAULT VALUES") }
                     #expect(first?.resultCode == .SQLITE_ABORT)
                     #expect(first?.message == "Database is suspended")
@@ -135,10 +136,10 @@ import Testing
 
     @Test("writes that the program sends past the library are refused too")
     func rawWrites() throws {
-        let pool = try bench.open(.pool)
+        let pool = try fixture.open(.pool)
         pool.writeWithoutTransaction { db in
             let connection = db.sqliteConnection
-            Bench.whileSuspended {
+            Fixture.whileSuspended {
                 for sql in [
                     "INSERT INTO t VALUES (1)", "BEGIN IMMEDIATE", "CREATE TABLE u (a)", "PRAGMA user_version = 9",
                     "VACUUM",
@@ -156,37 +157,37 @@ import Testing
     // A pool that was opened while the process was suspended wrote.
     @Test(
         "a database that is opened while the process is suspended is suspended",
-        arguments: SuspensionBench.Kind.allCases)
-    func openedWhileSuspended(kind: SuspensionBench.Kind) throws {
-        try bench.open(kind).close()
-        try Bench.whileSuspended {
-            let writer = try bench.plain(kind) { $0.observesSuspensionNotifications = true }
+        arguments: SuspensionFixture.Kind.allCases)
+    func openedWhileSuspended(kind: SuspensionFixture.Kind) throws {
+        try fixture.open(kind).close()
+        try Fixture.whileSuspended {
+            let writer = try fixture.plain(kind) { $0.observesSuspensionNotifications = true }
             expectSuspended { try writer.write { try $0.insert(1) } }
-            try bench.expectWritable(kind)
-            Bench.resume()
+            try fixture.expectWritable(kind)
+            Fixture.resume()
             try writer.write { try $0.insert(1) }
         }
         // One that would have to be created is refused, and leaves the file to the next one.
-        Bench.whileSuspended {
+        Fixture.whileSuspended {
             expectSuspended {
                 try DatabasePool(
-                    path: bench.folder.path("new.db"),
+                    path: fixture.folder.path("new.db"),
                     configuration: Databases.configuration {
                         $0.observesSuspensionNotifications = true
                     })
             }
         }
-        let new = try DatabasePool(path: bench.folder.path("new.db"), configuration: Databases.configuration())
+        let new = try DatabasePool(path: fixture.folder.path("new.db"), configuration: Databases.configuration())
         try new.write { try $0.execute(sql: "CREATE TABLE t(a)") }
     }
 
     @Test("databases that do not observe the notifications go on; the old name of the setting is the same setting")
     func observing() throws {
-        try bench.open(.pool).close()
-        let plain = try bench.plain(.pool)
-        let old = try bench.plain(.pool) { $0.suspendsOnBackgroundTimeExpiration = true }
+        try fixture.open(.pool).close()
+        let plain = try fixture.plain(.pool)
+        let old = try fixture.plain(.pool) { $0.suspendsOnBackgroundTimeExpiration = true }
         #expect(old.configuration.observesSuspensionNotifications)
-        try Bench.whileSuspended {
+        try Fixture.whileSuspended {
             try plain.write { try $0.insert(1) }
             expectSuspended { try old.write { try $0.insert(1) } }
         }
@@ -194,8 +195,8 @@ import Testing
 
     @Test("posts from any object and repeated ones count as one; posts from many threads end as the last one says")
     func posts() throws {
-        let pool = try bench.open(.pool) { $0.busyMode = .timeout(5) }
-        for object in [nil, bench.folder, "text" as NSString] as [Any?] {
+        let pool = try fixture.open(.pool) { $0.busyMode = .timeout(5) }
+        for object in [nil, fixture.folder, "text" as NSString] as [Any?] {
             for _ in 0..<3 { NotificationCenter.default.post(name: Database.suspendNotification, object: object) }
             expectSuspended { try pool.write { try $0.insert(1) } }
             for _ in 0..<2 { NotificationCenter.default.post(name: Database.resumeNotification, object: object) }
@@ -205,15 +206,15 @@ import Testing
         for thread in 0..<8 {
             threads.start {
                 for round in 0..<100 {
-                    if (round + thread).isMultiple(of: 2) { Bench.suspend() } else { Bench.resume() }
+                    if (round + thread).isMultiple(of: 2) { Fixture.suspend() } else { Fixture.resume() }
                     _ = try? pool.write { try $0.insert(thread) }
                 }
             }
         }
         threads.join()
-        Bench.suspend()
+        Fixture.suspend()
         expectSuspended { try pool.write { try $0.insert(1) } }
-        Bench.resume()
+        Fixture.resume()
         try pool.write { try $0.insert(1) }
     }
 }

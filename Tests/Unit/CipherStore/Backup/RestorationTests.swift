@@ -8,98 +8,98 @@ import Testing
 /// Stores made from backups, beside others and in their place.
 @Suite("Restorations")
 struct RestorationTests {
-    private func former(_ bench: BackupBench) throws -> String? {
-        try bench.names().first { $0.hasPrefix("app.db-replaced-") }.map { bench.folder.path($0) }
+    private func former(_ fixture: BackupFixture) throws -> String? {
+        try fixture.names().first { $0.hasPrefix("app.db-replaced-") }.map { fixture.folder.path($0) }
     }
 
     @Test(
         "any file of a store at the place is a reason to refuse",
         arguments: ["", "-wal", "-shm", "-journal", "-sidecar", "-sidecar.bak", "-rotating"])
     func occupied(ending: String) throws {
-        let bench = try BackupBench()
-        try bench.backUp()
-        try bench.write(Array("mine".utf8), to: bench.restored + ending)
-        try bench.expect(.alreadyExists) { try bench.restore() }
+        let fixture = try BackupFixture()
+        try fixture.backUp()
+        try fixture.write(Array("mine".utf8), to: fixture.restored + ending)
+        try fixture.expect(.alreadyExists) { try fixture.restore() }
     }
 
     @Test(
         "a store is replaced, and its former files are a store in the folder beside it", arguments: KeyScheme.allCases)
     func replaced(scheme: KeyScheme) throws {
-        let bench = try BackupBench(scheme)
-        try bench.backUp()
-        let expected = try bench.content(bench.path)
-        let store = try bench.open()
+        let fixture = try BackupFixture(scheme)
+        try fixture.backUp()
+        let expected = try fixture.content(fixture.path)
+        let store = try fixture.open()
         try store.write { try $0.execute(sql: "DELETE FROM note WHERE id > 10") }
         try store.close()
-        let report = try bench.restore(to: bench.path, replacing: true)
-        #expect(try bench.content(bench.path) == expected)
+        let report = try fixture.restore(to: fixture.path, replacing: true)
+        #expect(try fixture.content(fixture.path) == expected)
         let folder = try #require(report.formerFiles)
-        #expect(try former(bench).map { StorePaths($0).database } == StorePaths(folder).database)
-        #expect(try bench.content(folder + "/app.db").count == 10)
-        #expect(try !bench.names().contains("app.db-restoring"))
+        #expect(try former(fixture).map { StorePaths($0).database } == StorePaths(folder).database)
+        #expect(try fixture.content(folder + "/app.db").count == 10)
+        #expect(try !fixture.names().contains("app.db-restoring"))
     }
 
     @Test("a log that was not folded in is kept with its database")
     func formerLog() throws {
-        let bench = try BackupBench()
-        try bench.backUp()
+        let fixture = try BackupFixture()
+        try fixture.backUp()
         let actor = try ActorProcess()
-        #expect(actor.ask("open \(bench.path) raw")?.hasPrefix("ok") == true)
+        #expect(actor.ask("open \(fixture.path) raw")?.hasPrefix("ok") == true)
         #expect(actor.ask("run DELETE FROM note WHERE id > 7") == "ok")
         actor.kill()
-        #expect(try Files.byteCount(bench.path + "-wal") ?? 0 > 0)
-        let report = try bench.restore(to: bench.path, replacing: true)
-        #expect(try bench.content(bench.path).count == BackupBench.rows)
-        #expect(try bench.content(#require(report.formerFiles) + "/app.db").count == 7)
+        #expect(try Files.byteCount(fixture.path + "-wal") ?? 0 > 0)
+        let report = try fixture.restore(to: fixture.path, replacing: true)
+        #expect(try fixture.content(fixture.path).count == BackupFixture.rows)
+        #expect(try fixture.content(#require(report.formerFiles) + "/app.db").count == 7)
     }
 
     @Test("a store that is open, here or by a stock connection, is not replaced", arguments: ["store", "stock"])
     func open(who: String) throws {
-        let bench = try BackupBench()
-        try bench.backUp()
+        let fixture = try BackupFixture()
+        try fixture.backUp()
         var store: SharedStore?
         var pool: DatabasePool?
         if who == "store" {
-            store = try bench.open()
+            store = try fixture.open()
         } else {
             // A pool takes no lease: only SQLite's own bytes tell of it.
             var configuration = Configuration()
             configuration.prepareDatabase { try $0.useRawKey(Data(TestKeys.rawKey)) }
-            pool = try DatabasePool(path: bench.path, configuration: configuration)
+            pool = try DatabasePool(path: fixture.path, configuration: configuration)
             _ = try pool?.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM note") }
         }
-        let error = #expect(throws: StoreError.self) { try bench.restore(to: bench.path, replacing: true) }
+        let error = #expect(throws: StoreError.self) { try fixture.restore(to: fixture.path, replacing: true) }
         #expect(error?.code == .storeInUse)
-        #expect(try former(bench) == nil)
-        #expect(try !bench.names().contains("app.db-restoring"))
+        #expect(try former(fixture) == nil)
+        #expect(try !fixture.names().contains("app.db-restoring"))
         try store?.close()
         try pool?.close()
-        try bench.restore(to: bench.path, replacing: true)
+        try fixture.restore(to: fixture.path, replacing: true)
     }
 
     @Test("a drill: written, backed up, destroyed, restored, the same")
     func drill() throws {
         let start = ContinuousClock.now
-        let bench = try BackupBench()
-        let expected = try bench.content(bench.path)
-        try bench.backUp()
-        try bench.write([UInt8](repeating: 0x55, count: 100_000), to: bench.path)
-        try bench.write([1, 2, 3], to: bench.path + "-sidecar")
-        try FileManager.default.removeItem(atPath: bench.path + "-sidecar.bak")
-        #expect(throws: (any Error).self) { try bench.open() }
-        try bench.restore(to: bench.path, replacing: true)
-        #expect(try bench.content(bench.path) == expected)
+        let fixture = try BackupFixture()
+        let expected = try fixture.content(fixture.path)
+        try fixture.backUp()
+        try fixture.write([UInt8](repeating: 0x55, count: 100_000), to: fixture.path)
+        try fixture.write([1, 2, 3], to: fixture.path + "-sidecar")
+        try FileManager.default.removeItem(atPath: fixture.path + "-sidecar.bak")
+        #expect(throws: (any Error).self) { try fixture.open() }
+        try fixture.restore(to: fixture.path, replacing: true)
+        #expect(try fixture.content(fixture.path) == expected)
         print("restoration drill: \(ContinuousClock.now - start)")
     }
 
     @Test("a store whose files are all gone but one is replaced as well")
     func remains() throws {
-        let bench = try BackupBench()
-        try bench.backUp()
-        try FileManager.default.removeItem(atPath: bench.path)
-        try bench.expect(.alreadyExists) { try bench.restore(to: bench.path) }
-        let report = try bench.restore(to: bench.path, replacing: true)
-        #expect(try bench.content(bench.path).count == BackupBench.rows)
+        let fixture = try BackupFixture()
+        try fixture.backUp()
+        try FileManager.default.removeItem(atPath: fixture.path)
+        try fixture.expect(.alreadyExists) { try fixture.restore(to: fixture.path) }
+        let report = try fixture.restore(to: fixture.path, replacing: true)
+        #expect(try fixture.content(fixture.path).count == BackupFixture.rows)
         let folder = try #require(report.formerFiles)
         #expect(FileManager.default.fileExists(atPath: folder + "/app.db-sidecar"))
     }
@@ -109,42 +109,42 @@ struct RestorationTests {
         "what is planted under the name of the copy is not written over, and not removed",
         arguments: ["folder", "pipe", "letter", "link", "second name"])
     func planted(kind: String) throws {
-        let bench = try BackupBench()
-        try bench.backUp()
-        let name = bench.restored + "-restoring"
+        let fixture = try BackupFixture()
+        try fixture.backUp()
+        let name = fixture.restored + "-restoring"
         switch kind {
         case "folder": try FileManager.default.createDirectory(atPath: name, withIntermediateDirectories: false)
         case "pipe": #expect(mkfifo(name, 0o600) == 0)
-        case "letter": try bench.write(Array("a letter that is mine".utf8), to: name)
-        case "link": try FileManager.default.createSymbolicLink(atPath: name, withDestinationPath: bench.path)
-        default: try FileManager.default.linkItem(atPath: bench.bundle + "/store.db", toPath: name)
+        case "letter": try fixture.write(Array("a letter that is mine".utf8), to: name)
+        case "link": try FileManager.default.createSymbolicLink(atPath: name, withDestinationPath: fixture.path)
+        default: try FileManager.default.linkItem(atPath: fixture.bundle + "/store.db", toPath: name)
         }
         let status = try Files.ownStatus(of: name)
-        let error = #expect(throws: StoreError.self) { try bench.restore() }
+        let error = #expect(throws: StoreError.self) { try fixture.restore() }
         #expect(error?.code == .alreadyExists && error?.what.contains("in the way") == true)
         #expect(try Files.ownStatus(of: name)?.identity == status?.identity)
     }
 
     @Test("what a restoration that was cut left under the name of its copy is removed", arguments: [0, 100, 4096])
     func leftover(bytes: Int) throws {
-        let bench = try BackupBench()
-        try bench.backUp()
-        let start = try Array(bench.bytes(bench.bundle + "/store.db").prefix(bytes))
-        try bench.write(start, to: bench.restored + "-restoring")
-        try bench.restore()
-        #expect(try bench.content(bench.restored).count == BackupBench.rows)
+        let fixture = try BackupFixture()
+        try fixture.backUp()
+        let start = try Array(fixture.bytes(fixture.bundle + "/store.db").prefix(bytes))
+        try fixture.write(start, to: fixture.restored + "-restoring")
+        try fixture.restore()
+        #expect(try fixture.content(fixture.restored).count == BackupFixture.rows)
     }
 
     @Test(
         "all files of a store restored by root to a free place have the owner and mode of the backup's database",
         .enabled(if: geteuid() == 0, "needs root"))
     func owner() throws {
-        let bench = try BackupBench()
-        try bench.backUp()
-        #expect(chown(bench.bundle + "/store.db", 1234, 1235) == 0 && chmod(bench.bundle + "/store.db", 0o640) == 0)
-        try bench.restore()
+        let fixture = try BackupFixture()
+        try fixture.backUp()
+        #expect(chown(fixture.bundle + "/store.db", 1234, 1235) == 0 && chmod(fixture.bundle + "/store.db", 0o640) == 0)
+        try fixture.restore()
         for ending in ["", "-sidecar", "-sidecar.bak", "-lock", "-wal", "-keylog"] {
-            let status = try #require(try Files.ownStatus(of: bench.restored + ending), "\(ending)")
+            let status = try #require(try Files.ownStatus(of: fixture.restored + ending), "\(ending)")
             #expect(status.owner == 1234 && status.group == 1235, "\(ending)")
             #expect(status.permissions == 0o640, "\(ending): \(String(status.permissions, radix: 8))")
         }
@@ -152,21 +152,21 @@ struct RestorationTests {
 
     @Test("that the store which is replaced is another one is told")
     func otherStore() throws {
-        let (bench, other) = (try BackupBench(), try BackupBench())
-        try bench.backUp()
-        #expect(try bench.restore(to: bench.path, replacing: true).notices == [])
-        let notices = try bench.restore(to: other.path, replacing: true).notices
+        let (fixture, other) = (try BackupFixture(), try BackupFixture())
+        try fixture.backUp()
+        #expect(try fixture.restore(to: fixture.path, replacing: true).notices == [])
+        let notices = try fixture.restore(to: other.path, replacing: true).notices
         #expect(notices.count == 1 && notices[0].contains("was another store"), "\(notices)")
     }
 
     @Test("a restored store has the mode of the store it replaces")
     func mode() throws {
-        let bench = try BackupBench()
-        try bench.backUp()
-        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: bench.path)
-        try bench.restore(to: bench.path, replacing: true)
+        let fixture = try BackupFixture()
+        try fixture.backUp()
+        try FileManager.default.setAttributes([.posixPermissions: 0o640], ofItemAtPath: fixture.path)
+        try fixture.restore(to: fixture.path, replacing: true)
         for ending in ["", "-sidecar", "-sidecar.bak"] {
-            let attributes = try FileManager.default.attributesOfItem(atPath: bench.path + ending)
+            let attributes = try FileManager.default.attributesOfItem(atPath: fixture.path + ending)
             #expect(attributes[.posixPermissions] as? Int == 0o640, "\(ending)")
         }
     }

@@ -8,7 +8,7 @@ import Testing
 
 /// Keyrings that follow one another: reopening a store whose file was exchanged.
 @Suite struct KeyringTests {
-    private func pool(_ path: String, _ keyring: Keyring, _ key: KeyProvision) throws -> DatabasePool {
+    private func pool(_ path: String, _ keyring: Keyring, _ key: KeyOrigin) throws -> DatabasePool {
         try DatabasePool(path: path, configuration: Configuration(), keyring: keyring, key: key)
     }
 
@@ -26,38 +26,38 @@ import Testing
 
     @Test("a successor opens with the keys in memory, whatever became of the slots, and derives nothing")
     func slots() throws {
-        let bench = try SlotBench()
-        try bench.add("passphrase")
-        let keyring = try opened(bench.path, .passphrase("passphrase"))
+        let fixture = try KeyslotFixture()
+        try fixture.add("passphrase")
+        let keyring = try opened(fixture.path, .passphrase("passphrase"))
         #expect(keyring.keys?.openedBy?.id == 2 && keyring.pageKey != nil)
-        try bench.withStore { try $0.keys.remove(2) }
+        try fixture.withStore { try $0.keys.remove(2) }
         let derivations = KeyWork.derivations
         let successor = keyring.successor()
         #expect(successor.opening.suspension === keyring.opening.suspension && successor.keys == nil)
-        #expect(try count(bench.path, successor) == 1)
+        #expect(try count(fixture.path, successor) == 1)
         #expect(KeyWork.derivations == derivations)
         #expect(successor.sidecar?.slots.count == 1)
         // And so on, also when one was never opened.
-        #expect(try count(bench.path, successor.successor().successor()) == 1)
+        #expect(try count(fixture.path, successor.successor().successor()) == 1)
     }
 
     @Test("a successor takes the data key of the epoch that the sidecar has")
     func otherEpoch() throws {
-        let bench = try SlotBench()
-        let keyring = try opened(bench.path, SlotBench.first.source)
-        let files = SidecarFiles(databasePath: bench.path)
+        let fixture = try KeyslotFixture()
+        let keyring = try opened(fixture.path, KeyslotFixture.first.source)
+        let files = SidecarFiles(databasePath: fixture.path)
         let keys = try #require(keyring.keys)
         let former = try #require(keyring.sidecar)
         let next = try former.rotating(to: DataKey(.random(count: 32)), salt: .random(), keys: keys, next: keys)
         var switching = try next.announcingSwitch(pages: 1)
         try files.write(switching, keys: keys)
         // Between announcement and exchange nobody can tell which file it is.
-        #expect(storeError { try count(bench.path, keyring.successor()) } == .rotationPending)
-        #expect(storeError { try Opening.pool.open(bench.path, SlotBench.first) { _ in } } == .rotationPending)
-        switching = try switching.completingRotation()
+        #expect(storeError { try count(fixture.path, keyring.successor()) } == .rotationPending)
+        #expect(storeError { try Opening.pool.open(fixture.path, KeyslotFixture.first) { _ in } } == .rotationPending)
+        switching = try #require(switching.successor)
         try files.write(switching, keys: keys)
         // The sidecar's data key is another one now, the file is not: it belongs to the former one.
-        #expect(storeError { try count(bench.path, keyring.successor()) } == .foreignSidecar)
+        #expect(storeError { try count(fixture.path, keyring.successor()) } == .foreignSidecar)
     }
 
     @Test("a successor whose keys do not fit any more says keyRotated")
@@ -106,9 +106,9 @@ import Testing
 
     @Test("notices are told once, and a successor keeps them")
     func notices() throws {
-        let bench = try SlotBench()
-        try FileManager.default.removeItem(atPath: bench.path + "-sidecar")
-        let keyring = try opened(bench.path, SlotBench.first.source)
+        let fixture = try KeyslotFixture()
+        try FileManager.default.removeItem(atPath: fixture.path + "-sidecar")
+        let keyring = try opened(fixture.path, KeyslotFixture.first.source)
         #expect(!keyring.opening.notices.isEmpty && Set(keyring.opening.notices).count == keyring.opening.notices.count)
         #expect(keyring.successor().opening.notices == keyring.opening.notices)
     }

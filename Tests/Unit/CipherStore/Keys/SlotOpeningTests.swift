@@ -59,27 +59,27 @@ import Testing
 
     @Test("each way of opening takes every key that opens a slot, and no other", arguments: Opening.allCases)
     func everyWay(_ opening: Opening) throws {
-        let bench = try SlotBench()
-        try bench.add("first passphrase")
-        try bench.add("second passphrase")
-        let keys = [SlotBench.first, .passphrase("first passphrase"), .passphrase("second passphrase")]
-        for key in keys { #expect(try bench.read(opening, key) == "kept", "\(key)") }
-        let before = FolderSnapshot(of: bench.folder)
+        let fixture = try KeyslotFixture()
+        try fixture.add("first passphrase")
+        try fixture.add("second passphrase")
+        let keys = [KeyslotFixture.first, .passphrase("first passphrase"), .passphrase("second passphrase")]
+        for key in keys { #expect(try fixture.read(opening, key) == "kept", "\(key)") }
+        let before = FolderSnapshot(of: fixture.folder)
         for key in [TestKey.passphrase("third passphrase"), .raw(0x2b)] {
-            #expect(storeError { try bench.read(opening, key) } == .wrongKey, "\(key)")
+            #expect(storeError { try fixture.read(opening, key) } == .wrongKey, "\(key)")
         }
-        #expect(Set(before.changes(until: FolderSnapshot(of: bench.folder))).subtracting(["app.db-lock"]).isEmpty)
+        #expect(Set(before.changes(until: FolderSnapshot(of: fixture.folder))).subtracting(["app.db-lock"]).isEmpty)
     }
 
     @Test("commands, credentials, key files and a printed recovery key open their slots, also for reading alone")
     func everyKind() throws {
-        let bench = try SlotBench()
-        try bench.write(Self.hexadecimal, to: "text")
-        let command = KeySource.command(["cat", bench.folder.path("text")])
-        try bench.write(String(decoding: [UInt8](repeating: 0x41, count: 32), as: UTF8.self), to: "raw")
-        let keyFile = KeySource.rawKeyFile(path: bench.folder.path("raw"))
+        let fixture = try KeyslotFixture()
+        try fixture.write(Self.hexadecimal, to: "text")
+        let command = KeySource.command(["cat", fixture.folder.path("text")])
+        try fixture.write(String(decoding: [UInt8](repeating: 0x41, count: 32), as: UTF8.self), to: "raw")
+        let keyFile = KeySource.rawKeyFile(path: fixture.folder.path("raw"))
         var printed = ""
-        try bench.withStore { store in
+        try fixture.withStore { store in
             try store.keys.add(command, label: "vault")
             try store.keys.add(keyFile)
             let recovery = try store.keys.addRecoveryKey(label: "safe")
@@ -89,8 +89,8 @@ import Testing
         #expect(printed.split(separator: "\n").count == 4)
         let typed = printed.lowercased().replacingOccurrences(of: "\n", with: " ")
         for (number, source) in [(2, command), (3, keyFile), (4, KeySource.passphrase(typed))] {
-            #expect(try bench.read(source) == "kept")
-            let reader = try #require(try SharedStore.openReadOnly(at: bench.path, unlockedBy: source))
+            #expect(try fixture.read(source) == "kept")
+            let reader = try #require(try SharedStore.openReadOnly(at: fixture.path, unlockedBy: source))
             #expect(try reader.read { try String.fetchOne($0, sql: "SELECT text FROM note") } == "kept")
             #expect(try reader.keys.test(source)?.number == UInt64(number))
             #expect(throws: DatabaseError.self) { try reader.keys.remove(UInt64(number)) }
@@ -100,9 +100,9 @@ import Testing
 
     @Test("by hand the data key that is revealed opens a store with slots, and no other raw key does")
     func dataKeyByHand() throws {
-        let bench = try SlotBench()
-        let key = try bench.withStore { try $0.keys.reveal().withKey { Data($0) } }
-        let before = FolderSnapshot(of: bench.folder)
+        let fixture = try KeyslotFixture()
+        let key = try fixture.withStore { try $0.keys.reveal().withKey { Data($0) } }
+        let before = FolderSnapshot(of: fixture.folder)
         for opening in [Opening.pool, .queue] {
             var config = Configuration()
             config.maximumReaderCount = 3
@@ -110,83 +110,83 @@ import Testing
             let found: String?
             switch opening {
             case .pool:
-                let pool = try DatabasePool(path: bench.path, configuration: config)
+                let pool = try DatabasePool(path: fixture.path, configuration: config)
                 found = try pool.read { try String.fetchOne($0, sql: "SELECT text FROM note") }
                 try pool.write { try $0.execute(sql: "UPDATE note SET text = 'kept'") }
                 try pool.close()
             default:
-                let queue = try DatabaseQueue(path: bench.path, configuration: config)
+                let queue = try DatabaseQueue(path: fixture.path, configuration: config)
                 found = try queue.read { try String.fetchOne($0, sql: "SELECT text FROM note") }
                 try queue.close()
             }
             #expect(found == "kept")
         }
-        let changed = before.changes(until: FolderSnapshot(of: bench.folder))
+        let changed = before.changes(until: FolderSnapshot(of: fixture.folder))
         #expect(changed.filter { $0.contains("sidecar") }.isEmpty)
         // A shared store needs the master key.
-        #expect(storeError { try bench.read(.rawKey(Array(key))) } == .wrongKey)
-        var damaged = try Data(contentsOf: URL(fileURLWithPath: bench.path))
+        #expect(storeError { try fixture.read(.rawKey(Array(key))) } == .wrongKey)
+        var damaged = try Data(contentsOf: URL(fileURLWithPath: fixture.path))
         damaged[2000] ^= 1
-        try damaged.write(to: URL(fileURLWithPath: bench.path))
+        try damaged.write(to: URL(fileURLWithPath: fixture.path))
         var config = Configuration()
         config.prepareDatabase { try $0.useRawKey(key) }
-        #expect(storeError { try DatabaseQueue(path: bench.path, configuration: config) } == .wrongKey)
+        #expect(storeError { try DatabaseQueue(path: fixture.path, configuration: config) } == .wrongKey)
     }
 
     @Test("settings asked for by hand that are not those of the store are refused")
     func otherSettings() throws {
-        let bench = try SlotBench()
+        let fixture = try KeyslotFixture()
         var config = Configuration()
         config.prepareDatabase { db in
             try db.useRawKey(Data(repeating: 0x2a, count: 32))
             try db.execute(sql: "PRAGMA cipher_page_size = 8192")
         }
-        #expect(storeError { try DatabasePool(path: bench.path, configuration: config) } == .settingsConflict)
+        #expect(storeError { try DatabasePool(path: fixture.path, configuration: config) } == .settingsConflict)
     }
 
     @Test("a slot that cannot be derived on this machine ends an opening that needs it, and no other")
     func unavailableDerivation() throws {
-        let bench = try SlotBench()
-        try bench.add("passphrase")
+        let fixture = try KeyslotFixture()
+        try fixture.add("passphrase")
         // Nobody can authenticate it then; but what a slot costs is looked at before.
         for ending in ["-sidecar", "-sidecar.bak"] {
-            let text = try #require(bench.contents(ending).map { String(decoding: $0, as: UTF8.self) })
+            let text = try #require(fixture.contents(ending).map { String(decoding: $0, as: UTF8.self) })
             let changed = text.replacing(
                 #""scrypt","log2_n":14,"r":8,"p":1"#, with: #""argon2id","memory_kib":16384,"iterations":1,"lanes":1"#)
             try #require(changed != text)
-            try Data(changed.utf8).write(to: URL(fileURLWithPath: bench.path + ending))
+            try Data(changed.utf8).write(to: URL(fileURLWithPath: fixture.path + ending))
         }
-        let code = storeError { try bench.read(.sharedStore, .passphrase("passphrase")) }
+        let code = storeError { try fixture.read(.sharedStore, .passphrase("passphrase")) }
         #expect(code == .unsupportedLibrary || code == .wrongKey)
-        #expect(storeError { try bench.read(.sharedStore, SlotBench.first) } == .sidecarForged)
+        #expect(storeError { try fixture.read(.sharedStore, KeyslotFixture.first) } == .sidecarForged)
     }
 
     @Test("thirty-two slots open, and there is no thirty-third")
     func thirtyTwo() throws {
-        let bench = try SlotBench()
-        try bench.withStore { store in
+        let fixture = try KeyslotFixture()
+        try fixture.withStore { store in
             for index in 2...32 {
                 try store.keys.add(.rawKey([UInt8](repeating: UInt8(index), count: 32)))
             }
             #expect(storeError { try store.keys.add(.rawKey([UInt8](repeating: 99, count: 32))) } == .tooManySlots)
         }
-        for index in [2, 17, 32] { #expect(try bench.read(.sharedStore, .raw(UInt8(index))) == "kept") }
+        for index in [2, 17, 32] { #expect(try fixture.read(.sharedStore, .raw(UInt8(index))) == "kept") }
     }
 
     @Test("a copy by VACUUM INTO keeps the scheme, and opens with the key that opened the store")
     func vacuumInto() throws {
-        let bench = try SlotBench()
-        try bench.add("another")
-        try bench.withStore { try $0.vacuum(into: bench.folder.path("copy.db")) }
-        let copy = try SharedStore.open(at: bench.folder.path("copy.db"), unlockedBy: SlotBench.first.source)
+        let fixture = try KeyslotFixture()
+        try fixture.add("another")
+        try fixture.withStore { try $0.vacuum(into: fixture.folder.path("copy.db")) }
+        let copy = try SharedStore.open(at: fixture.folder.path("copy.db"), unlockedBy: KeyslotFixture.first.source)
         #expect(try copy.keys.list().count == 1 && copy.keys.summary().scheme == .slots)
-        #expect(try copy.storeID != bench.withStore { $0.storeID })
+        #expect(try copy.storeID != fixture.withStore { $0.storeID })
         #expect(try copy.read { try String.fetchOne($0, sql: "SELECT text FROM note") } == "kept")
         try copy.close()
     }
 }
 
-extension SlotBench {
+extension KeyslotFixture {
     /// Writes a file that only its owner may read.
     func write(_ text: String, to name: String) throws {
         try Data(text.utf8).write(to: URL(fileURLWithPath: folder.path(name)))

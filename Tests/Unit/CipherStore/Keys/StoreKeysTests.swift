@@ -7,14 +7,14 @@ import Testing
 
 /// `store.keys`, on an open store.
 @Suite struct StoreKeysTests {
-    let bench: SlotBench
+    let fixture: KeyslotFixture
 
-    init() throws { bench = try SlotBench() }
+    init() throws { fixture = try KeyslotFixture() }
 
     @Test("slots are listed with number, kind, label, date and derivation, and can be labelled anew")
     func listing() throws {
         let before = Date(timeIntervalSinceNow: -1)
-        try bench.withStore { store in
+        try fixture.withStore { store in
             let added = try store.keys.add(.passphrase("second"), label: "Anna, laptop", derivation: TestKeys.cheap)
             #expect(added.number == 2 && added.kind == .passphrase && added.label == "Anna, laptop")
             #expect(added.derivation == TestKeys.cheap && "\(added.derivation)" == "scrypt N=2^14 r=8 p=1")
@@ -30,31 +30,31 @@ import Testing
 
     @Test("a changed passphrase opens from then on, the former one nothing that is left beside the store")
     func changed() throws {
-        try bench.add("former")
-        let generation = try bench.sidecar().generation
-        try bench.withStore { store in
+        try fixture.add("former")
+        let generation = try fixture.sidecar().generation
+        try fixture.withStore { store in
             try store.keys.change(2, to: .passphrase("new"), derivation: TestKeys.cheap)
             #expect(try store.keys.test(.passphrase("new"))?.number == 2)
             #expect(storeError { try store.keys.test(.passphrase("former")) } == .wrongKey)
             // The store that made the change goes on.
             try store.write { try $0.execute(sql: "INSERT INTO note VALUES ('more')") }
-            #expect(try bench.filesOpened(by: .passphrase("former")) == [])
-            #expect(try bench.filesOpened(by: .passphrase("new")) == ["app.db-sidecar", "app.db-sidecar.bak"])
+            #expect(try fixture.filesOpened(by: .passphrase("former")) == [])
+            #expect(try fixture.filesOpened(by: .passphrase("new")) == ["app.db-sidecar", "app.db-sidecar.bak"])
         }
-        #expect(try bench.sidecar().generation == generation + 1)
-        #expect(bench.contents("-sidecar") == bench.contents("-sidecar.bak"))
-        #expect(try bench.read(.sharedStore, .passphrase("new")) == "kept")
+        #expect(try fixture.sidecar().generation == generation + 1)
+        #expect(fixture.contents("-sidecar") == fixture.contents("-sidecar.bak"))
+        #expect(try fixture.read(.sharedStore, .passphrase("new")) == "kept")
         for opening in Opening.allCases {
-            #expect(storeError { try bench.read(opening, .passphrase("former")) } == .wrongKey)
+            #expect(storeError { try fixture.read(opening, .passphrase("former")) } == .wrongKey)
         }
     }
 
     @Test("who comes with a key that was removed is told how to see which slots there are, and not to restore anything")
     func remedy() throws {
-        try bench.add("second")
-        try bench.withStore { try $0.keys.remove(2) }
+        try fixture.add("second")
+        try fixture.withStore { try $0.keys.remove(2) }
         do {
-            _ = try bench.read(.passphrase("second"))
+            _ = try fixture.read(.passphrase("second"))
             Issue.record("it opens")
         } catch let error as StoreError {
             #expect(error.code == .wrongKey)
@@ -65,20 +65,20 @@ import Testing
 
     @Test("a removed key opens nothing that is left beside the store; the last one is never removed")
     func removed() throws {
-        try bench.add("second")
+        try fixture.add("second")
         // What a former version left behind goes as well.
-        try FileManager.default.copyItem(atPath: bench.path + "-sidecar", toPath: bench.path + "-sidecar.damaged")
-        #expect(try bench.filesOpened(by: SlotBench.first).count == 3)
-        try bench.withStore { store in
+        try FileManager.default.copyItem(atPath: fixture.path + "-sidecar", toPath: fixture.path + "-sidecar.damaged")
+        #expect(try fixture.filesOpened(by: KeyslotFixture.first).count == 3)
+        try fixture.withStore { store in
             try store.keys.remove(1)
-            #expect(try bench.filesOpened(by: SlotBench.first) == [])
+            #expect(try fixture.filesOpened(by: KeyslotFixture.first) == [])
             #expect(storeError { try store.keys.remove(2) } == .lastSlot)
             #expect(storeError { try store.keys.remove(1) } == .slotNotFound)
         }
-        #expect(storeError { try bench.read(.sharedStore, SlotBench.first) } == .wrongKey)
-        #expect(try bench.read(.sharedStore, .passphrase("second")) == "kept")
+        #expect(storeError { try fixture.read(.sharedStore, KeyslotFixture.first) } == .wrongKey)
+        #expect(try fixture.read(.sharedStore, .passphrase("second")) == "kept")
         // Its number is not given again.
-        try bench.withStore(.passphrase("second")) { store in
+        try fixture.withStore(.passphrase("second")) { store in
             let added = try store.keys.add(.rawKey(TestKeys.rawKey))
             #expect(added.number == 3)
         }
@@ -89,30 +89,30 @@ import Testing
         func expectBackupOpens(_ key: TestKey, _ what: String) throws {
             let folder = TemporaryFolder()
             for ending in ["", "-sidecar.bak"] {
-                try FileManager.default.copyItem(atPath: bench.path + ending, toPath: folder.path("app.db" + ending))
+                try FileManager.default.copyItem(atPath: fixture.path + ending, toPath: folder.path("app.db" + ending))
             }
             let store = try SharedStore.open(at: folder.path("app.db"), unlockedBy: key.source)
             #expect(try store.read { try String.fetchOne($0, sql: "SELECT text FROM note") } == "kept", "\(what)")
             try store.close()
             #expect(FileManager.default.fileExists(atPath: folder.path("app.db-sidecar")))
         }
-        try expectBackupOpens(SlotBench.first, "created")
-        try bench.add("second")
+        try expectBackupOpens(KeyslotFixture.first, "created")
+        try fixture.add("second")
         try expectBackupOpens(.passphrase("second"), "added")
-        try bench.withStore { _ = try $0.keys.change(2, to: .passphrase("third"), derivation: TestKeys.cheap) }
+        try fixture.withStore { _ = try $0.keys.change(2, to: .passphrase("third"), derivation: TestKeys.cheap) }
         try expectBackupOpens(.passphrase("third"), "changed")
-        try bench.withStore(.passphrase("third")) { try $0.keys.remove(1) }
+        try fixture.withStore(.passphrase("third")) { try $0.keys.remove(1) }
         try expectBackupOpens(.passphrase("third"), "removed")
     }
 
     @Test("what is revealed is the key of the pages, and does not print itself")
     func revealed() throws {
-        try bench.withStore { store in
+        try fixture.withStore { store in
             let revealed = try store.keys.reveal()
             let key = revealed.withKey { Array($0) }
             let text = revealed.withKeyspec { String(decoding: $0, as: UTF8.self) }
             #expect(text == "x'\(TestKeys.hex(key))\(TestKeys.hex(revealed.salt.bytes))'")
-            #expect(revealed.salt == (try bench.sidecar().salt))
+            #expect(revealed.salt == (try fixture.sidecar().salt))
             #expect(revealed.pageBytes == 4096 && revealed.plaintextHeaderBytes == 32)
             #expect(revealed.hmacHash == .sha512 && revealed.kdfHash == .sha512)
             #expect(revealed.describe() == "RevealedKey(32 bytes)")
@@ -151,17 +151,17 @@ import Testing
 
     @Test("a new passphrase that is typed differently the second time changes nothing")
     func confirmation() throws {
-        let before = bench.contents("-sidecar")
-        try bench.withStore { store in
+        let before = fixture.contents("-sidecar")
+        try fixture.withStore { store in
             #expect(throws: StoreError.self) { try store.keys.add(.custom("closure") { try Passphrase("") }) }
             #expect(throws: StoreError.self) { try store.keys.add(.rawKey([1, 2, 3])) }
         }
-        #expect(bench.contents("-sidecar") == before)
+        #expect(fixture.contents("-sidecar") == before)
     }
 
     @Test("a closed store has no keys to change")
     func closed() throws {
-        let store = try SharedStore.open(at: bench.path, unlockedBy: SlotBench.first.source)
+        let store = try SharedStore.open(at: fixture.path, unlockedBy: KeyslotFixture.first.source)
         try store.close()
         #expect(storeError { try store.keys.list() } == .storeClosed)
         #expect(storeError { try store.keys.add(.rawKey(TestKeys.rawKey)) } == .storeClosed)
@@ -169,7 +169,7 @@ import Testing
 
     @Test("changing the passphrase of a connection is refused, naming what does it")
     func changePassphrase() throws {
-        try bench.withStore { store in
+        try fixture.withStore { store in
             let error = #expect(throws: DatabaseError.self) { try store.write { try $0.changePassphrase("new") } }
             #expect(error?.message?.contains("store.keys.change") == true)
         }

@@ -8,88 +8,88 @@ import Testing
 /// Every pair of files that a cut change, or somebody who puts old files back, can leave.
 @Suite("Copies of a sidecar with keyslots")
 struct KeyChangeReplayTests {
-    /// A bench, and its sidecar before and after a change.
+    /// A fixture, and its sidecar before and after a change.
     private func changed(
         _ change: (KeyAdministration) throws -> Void
-    ) throws -> (bench: KeyBench, old: [UInt8], new: [UInt8]) {
-        let bench = try KeyBench()
-        let old = try bench.content(.main)
-        try change(bench.administration)
-        return (bench, old, try bench.content(.main))
+    ) throws -> (fixture: KeyFixture, old: [UInt8], new: [UInt8]) {
+        let fixture = try KeyFixture()
+        let old = try fixture.content(.main)
+        try change(fixture.administration)
+        return (fixture, old, try fixture.content(.main))
     }
 
-    private func put(_ bench: KeyBench, main: [UInt8]?, backup: [UInt8]?) throws {
+    private func put(_ fixture: KeyFixture, main: [UInt8]?, backup: [UInt8]?) throws {
         for (copy, content) in [(SidecarCopy.main, main), (.backup, backup)] {
             if let content {
-                try bench.files.write(content, to: copy)
+                try fixture.files.write(content, to: copy)
             } else {
-                try Files.remove(bench.files.path(of: copy))
+                try Files.remove(fixture.files.path(of: copy))
             }
         }
     }
 
     @Test("once the main copy is without a slot, its secret opens nothing, though the backup still has it")
     func removed() throws {
-        let (bench, old, new) = try changed { try $0.remove(1) }
+        let (fixture, old, new) = try changed { try $0.remove(1) }
         for (main, backup, opens) in [(old, old, true), (new, old, false), (new, new, false)] {
-            try put(bench, main: main, backup: backup)
-            #expect(try (bench.opened("first") == 1) == opens)
+            try put(fixture, main: main, backup: backup)
+            #expect(try (fixture.opened("first") == 1) == opens)
             // The other slot opens in every state, by whichever copy, and mends what was cut.
-            #expect(try bench.opened(SlotFixture.rawKey(0)) == 2)
-            let choice = try bench.administration.choice()
+            #expect(try fixture.opened(SlotFixture.rawKey(0)) == 2)
+            let choice = try fixture.administration.choice()
             #expect(choice.standing.best.bytes == main && choice.copy == .main)
-            let rewritten = try bench.files.repair(choice, keyOpensDatabase: false)
+            let rewritten = try fixture.files.repair(choice, keyOpensDatabase: false)
             #expect(rewritten == (main == backup ? [] : [.backup]))
-            #expect(try bench.content(.backup) == main)
+            #expect(try fixture.content(.backup) == main)
         }
     }
 
     // An old main copy put back beside a newer backup cannot come from a crash.
     @Test("an old copy that was put back alone brings no slot back")
     func putBack() throws {
-        let (bench, old, new) = try changed { try $0.remove(1) }
-        try put(bench, main: old, backup: new)
-        #expect(try bench.opened("first") == nil)
-        #expect(try bench.opened(SlotFixture.rawKey(0)) == 2)
-        let choice = try bench.administration.choice()
+        let (fixture, old, new) = try changed { try $0.remove(1) }
+        try put(fixture, main: old, backup: new)
+        #expect(try fixture.opened("first") == nil)
+        #expect(try fixture.opened(SlotFixture.rawKey(0)) == 2)
+        let choice = try fixture.administration.choice()
         #expect(choice.copy == .backup && choice.notes.contains { $0.isSuspicious })
         // Both copies put back: that is the store's own memory of the generation to tell.
-        try put(bench, main: old, backup: old)
-        #expect(try bench.opened("first") == 1)
-        #expect(try bench.administration.sidecar().isRolledBack(storeRemembersGeneration: 3))
+        try put(fixture, main: old, backup: old)
+        #expect(try fixture.opened("first") == 1)
+        #expect(try fixture.administration.sidecar().isRolledBack(storeRemembersGeneration: 3))
     }
 
     @Test("a secret that was changed opens in exactly one of its forms, whichever file is the newer")
     func replaced() throws {
-        let (bench, old, new) = try changed { try $0.change(1, to: SlotFixture.passphrase("other")) }
+        let (fixture, old, new) = try changed { try $0.change(1, to: SlotFixture.passphrase("other")) }
         for (main, backup) in [(old, old), (new, old), (new, new), (old, new)] as [([UInt8], [UInt8])] {
-            try put(bench, main: main, backup: backup)
+            try put(fixture, main: main, backup: backup)
             let isNew = main == new || backup == new
-            #expect(try bench.opened("first") == (isNew ? nil : 1))
-            #expect(try bench.opened("other") == (isNew ? 1 : nil))
-            #expect(try bench.opened(SlotFixture.rawKey(0)) == 2)
+            #expect(try fixture.opened("first") == (isNew ? nil : 1))
+            #expect(try fixture.opened("other") == (isNew ? 1 : nil))
+            #expect(try fixture.opened(SlotFixture.rawKey(0)) == 2)
         }
     }
 
     @Test("either copy alone opens the store, and a damaged one never stands in the way")
     func single() throws {
-        let (bench, _, new) = try changed { try $0.add(SlotFixture.passphrase("second")) }
+        let (fixture, _, new) = try changed { try $0.add(SlotFixture.passphrase("second")) }
         for (main, backup) in [(new, nil), (nil, new), (new, "".bytes), (Array(new.dropLast()), new)]
             as [([UInt8]?, [UInt8]?)]
         {
-            try put(bench, main: main, backup: backup)
-            #expect(try bench.opened("second") == 3 && bench.opened("first") == 1)
+            try put(fixture, main: main, backup: backup)
+            #expect(try fixture.opened("second") == 3 && fixture.opened("first") == 1)
         }
-        try put(bench, main: Array(new.dropLast()), backup: Array(new.dropFirst()))
-        #expect(throws: StoreError.self) { _ = try bench.opened("second") }
+        try put(fixture, main: Array(new.dropLast()), backup: Array(new.dropFirst()))
+        #expect(throws: StoreError.self) { _ = try fixture.opened("second") }
     }
 
     @Test("slots of another store open nothing, alone or mixed into this one's lines")
     func swappedSlots() throws {
-        let mine = try KeyBench()
-        let other = try KeyBench([SlotFixture.passphrase("stranger"), SlotFixture.keyFile(0x50)])
-        func lines(_ bench: KeyBench) throws -> [String] {
-            try bench.content(.main).text.split(separator: "\n").map { String($0) + "\n" }
+        let mine = try KeyFixture()
+        let other = try KeyFixture([SlotFixture.passphrase("stranger"), SlotFixture.keyFile(0x50)])
+        func lines(_ fixture: KeyFixture) throws -> [String] {
+            try fixture.content(.main).text.split(separator: "\n").map { String($0) + "\n" }
         }
         let own = try lines(mine)
         let foreign = try lines(other)
@@ -149,9 +149,9 @@ struct KeyChangeReplayTests {
 }
 
 extension KeyAdministration {
-    /// The identifier of a bench's store once its own lines are back.
-    fileprivate func sidecar(restoring lines: [String], _ bench: KeyBench) throws -> StoreID {
-        try bench.files.write(lines.joined().bytes, to: .main)
+    /// The identifier of a fixture's store once its own lines are back.
+    fileprivate func sidecar(restoring lines: [String], _ fixture: KeyFixture) throws -> StoreID {
+        try fixture.files.write(lines.joined().bytes, to: .main)
         return try sidecar().storeID
     }
 }

@@ -58,12 +58,12 @@ struct SchemeConversionTests {
 
     @Test("a store with a random data key becomes a direct one by that key as a raw key")
     func rawKey() throws {
-        let bench = try KeyBench()
-        let dataKey = try bench.administration.choice().dataKey
+        let fixture = try KeyFixture()
+        let dataKey = try fixture.administration.choice().dataKey
         let raw = Secret.rawKey(dataKey)
-        let direct = try bench.administration.convertToDirect(provedBy: raw)
+        let direct = try fixture.administration.convertToDirect(provedBy: raw)
         #expect(try direct.choice().dataKey.isEqual(to: dataKey))
-        #expect(try bench.openedFromAnyFile("first") == [])
+        #expect(try fixture.openedFromAnyFile("first") == [])
     }
 
     // Both directions, cut after the first file.

@@ -238,9 +238,9 @@ struct KeyLogTests {
 
     @Test("changes of keys are logged, and a change that cannot be logged happens all the same")
     func administration() throws {
-        let bench = try KeyBench()
-        let log = KeyLog(databasePath: bench.path)
-        let administration = bench.administration
+        let fixture = try KeyFixture()
+        let log = KeyLog(databasePath: fixture.path)
+        let administration = fixture.administration
         try administration.add(SlotFixture.keyFile(3))
         try administration.change(3, to: SlotFixture.keyFile(4))
         try administration.label(3, SlotLabel("server"))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import KeyCustody
 
-/// The pending part of a sidecar, of every aim: everything that may be done to its lines.
+/// The pending part of a sidecar, of every mode: everything that may be done to its lines.
 @Suite("Pending parts of a sidecar")
 struct PendingFormatTests {
     /// A sidecar during a rotation, with the keys of both sides.
@@ -15,10 +15,10 @@ struct PendingFormatTests {
         let next: SidecarKeys
 
         init(_ kind: RotationCase, switching: Bool = false) throws {
-            let bench = try RotationBench(kind)
-            let keys = try bench.journal.begin(kind.aim())
-            if switching { try bench.journal.announceSwitch(pages: 4_294_967_294) }
-            sidecar = try #require(bench.files.read().main.parsed?.claimed)
+            let fixture = try RotationFixture(kind)
+            let keys = try fixture.journal.begin(kind.mode())
+            if switching { try fixture.journal.announceSwitch(pages: 4_294_967_294) }
+            sidecar = try #require(fixture.files.read().main.parsed?.claimed)
             present = keys.current
             next = keys.next
         }

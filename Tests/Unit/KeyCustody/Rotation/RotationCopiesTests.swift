@@ -10,23 +10,23 @@ import Testing
 struct RotationCopiesTests {
     /// The versions that a rotation passes, in their order.
     private struct Versions {
-        let bench: RotationBench
+        let fixture: RotationFixture
         let ready, rotating, switching, rotated, abandoned: [UInt8]
 
         init(_ kind: RotationCase) throws {
-            bench = try RotationBench(kind)
-            ready = try bench.content(.main)
-            try bench.journal.begin(kind.aim())
-            rotating = try bench.content(.main)
-            let begun = try #require(try bench.journal.pending())
-            try bench.journal.abandon()
-            abandoned = try bench.content(.main)
-            try bench.put(main: rotating, backup: rotating)
-            let again = RotationJournal(databasePath: bench.files.databasePath) { begun.keys(of: $0) }
+            fixture = try RotationFixture(kind)
+            ready = try fixture.content(.main)
+            try fixture.journal.begin(kind.mode())
+            rotating = try fixture.content(.main)
+            let begun = try #require(try fixture.journal.pending())
+            try fixture.journal.abandon()
+            abandoned = try fixture.content(.main)
+            try fixture.put(main: rotating, backup: rotating)
+            let again = RotationJournal(databasePath: fixture.files.databasePath) { begun.keys(of: $0) }
             try again.announceSwitch(pages: 3)
-            switching = try bench.content(.main)
+            switching = try fixture.content(.main)
             try again.complete()
-            rotated = try bench.content(.main)
+            rotated = try fixture.content(.main)
         }
 
         /// Main copy, backup, and the epoch that the store has once it is recovered.
@@ -49,33 +49,33 @@ struct RotationCopiesTests {
         arguments: RotationCase.allCases)
     func recovered(kind: RotationCase) throws {
         let versions = try Versions(kind)
-        let bench = versions.bench
+        let fixture = versions.fixture
         for (number, cut) in versions.cuts.enumerated() {
-            try bench.put(main: cut.main, backup: cut.backup)
+            try fixture.put(main: cut.main, backup: cut.backup)
             // A direct store that has its new key is opened by that one; else the present key sees everything.
             let isRotated = cut.main == versions.rotated || cut.backup == versions.rotated
             // Of a compromised store put back to before the rotation the kept key still opens both.
             let key: UInt8 = kind == .direct && isRotated ? 7 : RotationCase.keeper
             do {
-                try bench.recover(with: key)
+                try fixture.recover(with: key)
             } catch {
                 Issue.record("cut \(number): \(error)")
                 continue
             }
-            if let choice = try bench.files.choose(
-                bench.files.read(),
+            if let choice = try fixture.files.choose(
+                fixture.files.read(),
                 unlock: { claimed in
                     try SlotFixture.rawKey(key == 0 && cut.epoch == 2 && kind == .direct ? 7 : key).unlock(claimed)
                 })
             {
-                try bench.files.repair(choice, keyOpensDatabase: true)
+                try fixture.files.repair(choice, keyOpensDatabase: true)
             }
-            #expect(try bench.content(.main) == bench.content(.backup), "cut \(number)")
-            #expect(try bench.state() == .ready, "cut \(number)")
+            #expect(try fixture.content(.main) == fixture.content(.backup), "cut \(number)")
+            #expect(try fixture.state() == .ready, "cut \(number)")
             let opening = cut.epoch == 1 ? kind.before : kind.after
             for key: UInt8 in 0...8 {
                 let expected = opening.contains(key) ? cut.epoch : nil
-                #expect(try bench.epoch(openedBy: key) == expected, "cut \(number), raw key \(key)")
+                #expect(try fixture.epoch(openedBy: key) == expected, "cut \(number), raw key \(key)")
             }
         }
     }
@@ -84,52 +84,52 @@ struct RotationCopiesTests {
     func backupAlone(kind: RotationCase) throws {
         let versions = try Versions(kind)
         for cut in versions.cuts where cut.backup != nil {
-            try versions.bench.put(main: nil, backup: cut.backup)
+            try versions.fixture.put(main: nil, backup: cut.backup)
             let key: UInt8 = kind == .direct && cut.backup == versions.rotated ? 7 : RotationCase.keeper
             let expected: UInt64 = cut.backup == versions.rotated ? 2 : 1
-            #expect(try versions.bench.epoch(openedBy: key) == expected)
+            #expect(try versions.fixture.epoch(openedBy: key) == expected)
         }
     }
 
     @Test("the holder of a dropped slot undoes a rotation, and cannot complete one")
     func droppedSlot() throws {
         let versions = try Versions(.compromised)
-        let bench = versions.bench
-        try bench.put(main: versions.rotating, backup: versions.ready)
-        let rotation = try #require(try bench.journal(1).rotation())
+        let fixture = versions.fixture
+        try fixture.put(main: versions.rotating, backup: versions.ready)
+        let rotation = try #require(try fixture.journal(1).rotation())
         #expect(rotation.present != nil && rotation.next == nil)
-        try bench.recover(with: 1)
-        #expect(try bench.state() == .ready && bench.epoch(openedBy: 1) == 1)
-        try bench.put(main: versions.switching, backup: versions.switching)
-        #expect(storeErrorCode { try bench.recover(with: 1) } == .rotationPending)
-        #expect(try bench.content(.main) == versions.switching)
+        try fixture.recover(with: 1)
+        #expect(try fixture.state() == .ready && fixture.epoch(openedBy: 1) == 1)
+        try fixture.put(main: versions.switching, backup: versions.switching)
+        #expect(storeErrorCode { try fixture.recover(with: 1) } == .rotationPending)
+        #expect(try fixture.content(.main) == versions.switching)
         // The main copy is rotated, and the dropped slot cannot tell: it does not bring the old one back.
-        try bench.put(main: versions.rotated, backup: versions.switching)
-        #expect(storeErrorCode { try bench.recover(with: 1) } == .rotationPending)
+        try fixture.put(main: versions.rotated, backup: versions.switching)
+        #expect(storeErrorCode { try fixture.recover(with: 1) } == .rotationPending)
         let material = try SlotFixture.rawKey(1)
         let choice = try #require(
-            try bench.files.choose(bench.files.read(), allowsSwitching: true) { try material.unlock($0) })
-        try bench.files.repair(choice, keyOpensDatabase: true)
-        #expect(try bench.content(.main) == versions.rotated)
+            try fixture.files.choose(fixture.files.read(), allowsSwitching: true) { try material.unlock($0) })
+        try fixture.files.repair(choice, keyOpensDatabase: true)
+        #expect(try fixture.content(.main) == versions.rotated)
     }
 
     @Test("the holder of only the new key of a direct store completes a switch, and undoes nothing")
     func onlyNewKey() throws {
         let versions = try Versions(.direct)
-        let bench = versions.bench
-        try bench.put(main: versions.rotating, backup: versions.rotating)
-        let rotation = try #require(try bench.journal(7).rotation())
+        let fixture = versions.fixture
+        try fixture.put(main: versions.rotating, backup: versions.rotating)
+        let rotation = try #require(try fixture.journal(7).rotation())
         #expect(rotation.present == nil && rotation.next != nil)
-        #expect(storeErrorCode { try bench.recover(with: 7) } == .rotationPending)
+        #expect(storeErrorCode { try fixture.recover(with: 7) } == .rotationPending)
         let material = try SlotFixture.rawKey(7)
         for state in [versions.rotating, versions.switching] {
-            try bench.put(main: state, backup: state)
+            try fixture.put(main: state, backup: state)
             #expect(
-                storeErrorCode { _ = try bench.files.choose(bench.files.read()) { try material.unlock($0) } }
+                storeErrorCode { _ = try fixture.files.choose(fixture.files.read()) { try material.unlock($0) } }
                     == .rotationPending)
         }
-        try bench.recover(with: 7)
-        #expect(try bench.epoch(openedBy: 7) == 2 && bench.epoch(openedBy: 0) == nil)
+        try fixture.recover(with: 7)
+        #expect(try fixture.epoch(openedBy: 7) == 2 && fixture.epoch(openedBy: 0) == nil)
     }
 
     @Test(
@@ -137,15 +137,15 @@ struct RotationCopiesTests {
         arguments: RotationCase.allCases)
     func byHand(kind: RotationCase) throws {
         let versions = try Versions(kind)
-        let bench = versions.bench
+        let fixture = versions.fixture
         let material = try SlotFixture.rawKey(0)
         func choose() throws -> Sidecar? {
-            try bench.files.choose(bench.files.read()) { try material.unlock($0) }?.sidecar
+            try fixture.files.choose(fixture.files.read()) { try material.unlock($0) }?.sidecar
         }
-        try bench.put(main: versions.rotating, backup: versions.rotating)
+        try fixture.put(main: versions.rotating, backup: versions.rotating)
         #expect(try choose()?.epoch == 1)
         for (main, backup) in [(versions.switching, versions.rotating), (versions.switching, versions.switching)] {
-            try bench.put(main: main, backup: backup)
+            try fixture.put(main: main, backup: backup)
             #expect(storeErrorCode { _ = try choose() } == .rotationPending)
         }
     }
@@ -155,10 +155,10 @@ struct RotationCopiesTests {
         arguments: RotationCase.allCases)
     func rolledBack(kind: RotationCase) throws {
         let versions = try Versions(kind)
-        let bench = versions.bench
+        let fixture = versions.fixture
         let next = try #require(try UnauthenticatedSidecar.parse(versions.rotated).claimed as Sidecar?)
-        try bench.put(main: versions.ready, backup: versions.ready)
-        let choice = try #require(try bench.files.choose(bench.files.read()) { _ in bench.keys })
+        try fixture.put(main: versions.ready, backup: versions.ready)
+        let choice = try #require(try fixture.files.choose(fixture.files.read()) { _ in fixture.keys })
         #expect(choice.sidecar.salt != next.salt && choice.sidecar.epoch == 1)
         #expect(choice.sidecar.isRolledBack(storeRemembersGeneration: next.generation))
     }

@@ -11,27 +11,27 @@ struct RotationJournalTests {
         "a rotation that is completed gives new keys and a new salt, and exactly the keys that go on open it",
         arguments: RotationCase.allCases)
     func completed(kind: RotationCase) throws {
-        let bench = try RotationBench(kind)
-        let before = try #require(bench.files.read().main.parsed?.claimed)
-        let keys = try bench.journal.begin(kind.aim())
+        let fixture = try RotationFixture(kind)
+        let before = try #require(fixture.files.read().main.parsed?.claimed)
+        let keys = try fixture.journal.begin(kind.mode())
         #expect(keys.nextEpoch == 2 && keys.currentSalt == before.salt && keys.nextSalt != before.salt)
         #expect(!keys.currentDataKey.isEqual(to: keys.nextDataKey))
-        #expect(try bench.state() == .rotating && bench.content(.main) == bench.content(.backup))
-        for key in kind.before { #expect(try bench.epoch(openedBy: key) == 1, "raw key \(key)") }
-        let pending = try #require(try bench.journal.pending())
+        #expect(try fixture.state() == .rotating && fixture.content(.main) == fixture.content(.backup))
+        for key in kind.before { #expect(try fixture.epoch(openedBy: key) == 1, "raw key \(key)") }
+        let pending = try #require(try fixture.journal.pending())
         #expect(pending.nextDataKey.isEqual(to: keys.nextDataKey))
 
-        try bench.journal.announceSwitch(pages: 12)
-        let switching = try #require(bench.files.read().backup.parsed?.claimed)
+        try fixture.journal.announceSwitch(pages: 12)
+        let switching = try #require(fixture.files.read().backup.parsed?.claimed)
         #expect(switching.state == .switching && switching.pending?.pages == 12)
-        try bench.journal.complete()
+        try fixture.journal.complete()
 
-        let after = try #require(bench.files.read().main.parsed?.claimed)
+        let after = try #require(fixture.files.read().main.parsed?.claimed)
         #expect(after.state == .ready && after.epoch == 2 && after.salt == keys.nextSalt && after.pending == nil)
         #expect(after.generation == before.generation + 3 && after.storeID == before.storeID)
-        #expect(try bench.content(.main) == bench.content(.backup))
+        #expect(try fixture.content(.main) == fixture.content(.backup))
         for key: UInt8 in 0...8 {
-            #expect(try bench.epoch(openedBy: key) == (kind.after.contains(key) ? 2 : nil), "raw key \(key)")
+            #expect(try fixture.epoch(openedBy: key) == (kind.after.contains(key) ? 2 : nil), "raw key \(key)")
         }
         #expect(try keys.next.dataKey(of: after)?.isEqual(to: keys.nextDataKey) == true)
         if kind == .newDataKey { #expect(after.slots == before.slots) }
@@ -41,7 +41,7 @@ struct RotationJournalTests {
             #expect(try keys.current.dataKey(of: after) == nil, "the former master key opens the new data key")
         }
         // The next rotation begins where this one ended.
-        let again = RotationJournal(databasePath: bench.files.databasePath, keys: keys.next)
+        let again = RotationJournal(databasePath: fixture.files.databasePath, keys: keys.next)
         if kind != .direct { #expect(try again.begin(.newDataKey).nextEpoch == 3) }
     }
 
@@ -49,77 +49,77 @@ struct RotationJournalTests {
         "a rotation that is given up leaves what was before, and nothing of the key to come",
         arguments: RotationCase.allCases)
     func abandoned(kind: RotationCase) throws {
-        let bench = try RotationBench(kind)
-        let before = try #require(bench.files.read().main.parsed?.claimed)
-        let keys = try bench.journal.begin(kind.aim())
-        try bench.files.write(bench.content(.main), to: .main)
-        try Files.contents(of: bench.files.mainPath, limitBytes: 1 << 20).write(bench.files.setAsidePath(of: .main))
-        try bench.content(.main).write(bench.files.mainPath + ".tmp-4711-0000abcd")
-        try bench.journal.abandon()
+        let fixture = try RotationFixture(kind)
+        let before = try #require(fixture.files.read().main.parsed?.claimed)
+        let keys = try fixture.journal.begin(kind.mode())
+        try fixture.files.write(fixture.content(.main), to: .main)
+        try Files.contents(of: fixture.files.mainPath, limitBytes: 1 << 20).write(fixture.files.setAsidePath(of: .main))
+        try fixture.content(.main).write(fixture.files.mainPath + ".tmp-4711-0000abcd")
+        try fixture.journal.abandon()
         var expected = before
         expected.generation += 2
-        #expect(bench.files.read().main.parsed?.claimed == expected)
-        #expect(try bench.folder.names() == ["app.db-lock", "app.db-sidecar", "app.db-sidecar.bak"])
-        for key in kind.before { #expect(try bench.epoch(openedBy: key) == 1) }
-        #expect(try bench.journal.rotation()?.sidecar == nil)
+        #expect(fixture.files.read().main.parsed?.claimed == expected)
+        #expect(try fixture.folder.names() == ["app.db-lock", "app.db-sidecar", "app.db-sidecar.bak"])
+        for key in kind.before { #expect(try fixture.epoch(openedBy: key) == 1) }
+        #expect(try fixture.journal.rotation()?.sidecar == nil)
         let salt = Data(keys.nextSalt.hex.utf8)
-        #expect(try Data(bench.content(.backup)).range(of: salt) == nil)
+        #expect(try Data(fixture.content(.backup)).range(of: salt) == nil)
     }
 
     @Test(
         "a rotation that is completed leaves no file beside the store that the former key opens",
         arguments: RotationCase.allCases)
     func leftovers(kind: RotationCase) throws {
-        let bench = try RotationBench(kind)
-        let old = try bench.content(.main)
-        try bench.journal.begin(kind.aim())
-        for copy in SidecarCopy.allCases { try old.write(bench.files.setAsidePath(of: copy)) }
-        try old.write(bench.files.backupPath + ".tmp-4711-0000abcd")
-        try bench.journal.announceSwitch(pages: 1)
-        try bench.journal.complete()
-        #expect(try bench.folder.names() == ["app.db-lock", "app.db-sidecar", "app.db-sidecar.bak"])
+        let fixture = try RotationFixture(kind)
+        let old = try fixture.content(.main)
+        try fixture.journal.begin(kind.mode())
+        for copy in SidecarCopy.allCases { try old.write(fixture.files.setAsidePath(of: copy)) }
+        try old.write(fixture.files.backupPath + ".tmp-4711-0000abcd")
+        try fixture.journal.announceSwitch(pages: 1)
+        try fixture.journal.complete()
+        #expect(try fixture.folder.names() == ["app.db-lock", "app.db-sidecar", "app.db-sidecar.bak"])
     }
 
     @Test("the present key is refused as the new one, raw or as a passphrase")
     func sameKey() throws {
-        let bench = try RotationBench(.direct)
-        let same = RotationAim.direct(try SlotFixture.rawKey(0))
-        #expect(storeErrorCode { _ = try bench.journal.prepare(same) } == .invalidKey)
+        let fixture = try RotationFixture(.direct)
+        let same = RotationMode.direct(try SlotFixture.rawKey(0))
+        #expect(storeErrorCode { _ = try fixture.journal.prepare(same) } == .invalidKey)
         var sidecar = try Fixture.sidecar()
         sidecar.settings.kdfRounds = 1
         let key = try SlotFixture.material("old").dataKey(salt: sidecar.salt, settings: sidecar.settings)
-        try bench.files.write(sidecar, dataKey: key)
-        let journal = RotationJournal(databasePath: bench.files.databasePath, keys: .direct(key))
+        try fixture.files.write(sidecar, dataKey: key)
+        let journal = RotationJournal(databasePath: fixture.files.databasePath, keys: .direct(key))
         func begin(_ text: String) throws {
             _ = try journal.prepare(.direct(SlotFixture.material(text)))
         }
         #expect(storeErrorCode { try begin("old") } == .invalidKey)
         try begin("new")
-        #expect(bench.files.read().main.parsed?.claimed == sidecar)
+        #expect(fixture.files.read().main.parsed?.claimed == sidecar)
     }
 
-    @Test("an aim that does not fit the scheme is refused, and so is one that would keep no slot or a strange key")
+    @Test("an mode that does not fit the scheme is refused, and so is one that would keep no slot or a strange key")
     func conflicts() throws {
-        let direct = try RotationBench(.direct)
-        let slots = try RotationBench(.newDataKey)
-        for aim in [RotationAim.newDataKey, .compromised(kept: [])] {
-            #expect(storeErrorCode { _ = try direct.journal.prepare(aim) } == .aimConflict)
+        let direct = try RotationFixture(.direct)
+        let slots = try RotationFixture(.newDataKey)
+        for mode in [RotationMode.newDataKey, .compromised(kept: [])] {
+            #expect(storeErrorCode { _ = try direct.journal.prepare(mode) } == .modeConflict)
         }
-        #expect(storeErrorCode { _ = try slots.journal.prepare(RotationCase.direct.aim()) } == .aimConflict)
+        #expect(storeErrorCode { _ = try slots.journal.prepare(RotationCase.direct.mode()) } == .modeConflict)
         #expect(storeErrorCode { _ = try slots.journal.prepare(.compromised(kept: [])) } == .lastSlot)
-        let strange = RotationAim.compromised(kept: try [0, 9].map { try SlotFixture.rawKey($0) })
+        let strange = RotationMode.compromised(kept: try [0, 9].map { try SlotFixture.rawKey($0) })
         #expect(storeErrorCode { _ = try slots.journal.prepare(strange) } == .wrongKey)
     }
 
     @Test("a proposal names the slots that are kept and dropped, every slot of a kept secret among the former")
     func proposal() throws {
-        let bench = try KeyBench([
+        let fixture = try KeyFixture([
             SlotFixture.passphrase("first", label: "a"), SlotFixture.keyFile(0), SlotFixture.passphrase("first"),
             SlotFixture.keyFile(1),
         ])
         let recovery = try RecoveryKey.random()
-        try bench.administration.add(recovery)
-        let journal = RotationJournal(databasePath: bench.path, keys: bench.administration.keys)
+        try fixture.administration.add(recovery)
+        let journal = RotationJournal(databasePath: fixture.path, keys: fixture.administration.keys)
         let typed = recovery.text().withBytes { Array($0) }
         let proposal = try journal.prepare(
             .compromised(kept: [
@@ -133,53 +133,53 @@ struct RotationJournalTests {
 
     @Test("keys that were changed since a proposal was made end it, and nothing is written")
     func outdatedProposal() throws {
-        let bench = try RotationBench(.newDataKey)
-        let proposal = try bench.journal.prepare(.newDataKey)
-        let other = try bench.journal.prepare(.newDataKey)
-        try bench.journal.begin(proposal)
-        #expect(storeErrorCode { try bench.journal.begin(other) } == .rotationPending)
-        try bench.journal.abandon()
+        let fixture = try RotationFixture(.newDataKey)
+        let proposal = try fixture.journal.prepare(.newDataKey)
+        let other = try fixture.journal.prepare(.newDataKey)
+        try fixture.journal.begin(proposal)
+        #expect(storeErrorCode { try fixture.journal.begin(other) } == .rotationPending)
+        try fixture.journal.abandon()
         // As it was but for its generation: a proposal stays good.
-        try bench.journal.begin(other)
-        try bench.journal.announceSwitch(pages: 1)
-        try bench.journal.complete()
-        #expect(storeErrorCode { try bench.journal.begin(proposal) } == .storeInUse)
-        #expect(try bench.state() == .ready)
+        try fixture.journal.begin(other)
+        try fixture.journal.announceSwitch(pages: 1)
+        try fixture.journal.complete()
+        #expect(storeErrorCode { try fixture.journal.begin(proposal) } == .storeInUse)
+        #expect(try fixture.state() == .ready)
     }
 
     @Test("what is out of its order is refused, and changes nothing")
     func order() throws {
-        let bench = try RotationBench(.newDataKey)
+        let fixture = try RotationFixture(.newDataKey)
         func refuses(_ body: () throws -> Void) throws {
-            let before = try bench.content(.main)
+            let before = try fixture.content(.main)
             #expect(storeErrorCode(body) == .rotationPending)
-            #expect(try bench.content(.main) == before)
+            #expect(try fixture.content(.main) == before)
         }
-        try refuses { try bench.journal.abandon() }
-        try refuses { try bench.journal.complete() }
-        try refuses { try bench.journal.announceSwitch(pages: 1) }
-        try bench.journal.begin(.newDataKey)
-        try refuses { try bench.journal.begin(.newDataKey) }
-        try refuses { try bench.journal.complete() }
-        try refuses { try bench.journal.announceSwitch(pages: 0) }
-        try bench.journal.announceSwitch(pages: 1)
-        try refuses { try bench.journal.abandon() }
-        try refuses { try bench.journal.announceSwitch(pages: 1) }
+        try refuses { try fixture.journal.abandon() }
+        try refuses { try fixture.journal.complete() }
+        try refuses { try fixture.journal.announceSwitch(pages: 1) }
+        try fixture.journal.begin(.newDataKey)
+        try refuses { try fixture.journal.begin(.newDataKey) }
+        try refuses { try fixture.journal.complete() }
+        try refuses { try fixture.journal.announceSwitch(pages: 0) }
+        try fixture.journal.announceSwitch(pages: 1)
+        try refuses { try fixture.journal.abandon() }
+        try refuses { try fixture.journal.announceSwitch(pages: 1) }
     }
 
     @Test("a switch that can be announced in one copy only is taken back")
     func halfAnnounced() throws {
-        let bench = try RotationBench(.compromised)
-        try bench.journal.begin(bench.kind.aim())
+        let fixture = try RotationFixture(.compromised)
+        try fixture.journal.begin(fixture.kind.mode())
         // A folder in the backup's place: no file can take it.
-        try Files.remove(bench.files.backupPath)
+        try Files.remove(fixture.files.backupPath)
         try FileManager.default.createDirectory(
-            atPath: bench.files.backupPath + "/full", withIntermediateDirectories: true)
-        #expect(throws: SystemError.self) { try bench.journal.announceSwitch(pages: 1) }
-        #expect(try bench.state() == .rotating)
-        try FileManager.default.removeItem(atPath: bench.files.backupPath)
-        try bench.journal.abandon()
-        #expect(try bench.state() == .ready && bench.content(.main) == bench.content(.backup))
+            atPath: fixture.files.backupPath + "/full", withIntermediateDirectories: true)
+        #expect(throws: SystemError.self) { try fixture.journal.announceSwitch(pages: 1) }
+        #expect(try fixture.state() == .rotating)
+        try FileManager.default.removeItem(atPath: fixture.files.backupPath)
+        try fixture.journal.abandon()
+        #expect(try fixture.state() == .ready && fixture.content(.main) == fixture.content(.backup))
     }
 
     @Test("a source that gives no key, or a huge one, gives none to a rotation")

@@ -37,13 +37,13 @@ struct SlotSidecarTests {
         var all = made.sidecar
         var slotted = try #require(all.slotted)
         let wrapped = slotted.table.slots[0].wrapped
-        let derivations: [(KeySlot.Kind, SlotDerivation)] = [
+        let derivations: [(Keyslot.Kind, SlotDerivation)] = [
             (.passphrase, .scrypt(log2Rounds: 20, blockSize: 8, lanes: 1)), (.command, SlotFixture.cheap),
             (.credential, .hkdf), (.recovery, .hkdf), (.passphrase, .standardArgon2id), (.command, .hkdf),
         ]
         for (kind, derivation) in derivations {
             try slotted.table.add(
-                KeySlot(
+                Keyslot(
                     id: slotted.table.nextID, kind: kind, created: 0, label: SlotLabel("~ {},:[]'"),
                     derivation: derivation, salt: Fixture.salt(), wrapped: wrapped))
         }

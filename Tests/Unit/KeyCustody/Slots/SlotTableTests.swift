@@ -8,7 +8,7 @@ import Testing
 struct SlotTableTests {
     private let master = try! MasterKey.random()
 
-    private func slot(_ id: UInt64, _ new: NewSlot? = nil) throws -> KeySlot {
+    private func slot(_ id: UInt64, _ new: NewSlot? = nil) throws -> Keyslot {
         try PreparedSlot(new ?? SlotFixture.keyFile()).slot(id, of: Fixture.storeID(), holding: master)
     }
 
@@ -53,7 +53,7 @@ struct SlotTableTests {
         #expect(code { try table.remove(2) } == .lastSlot)
         #expect(table.slots.map(\.id) == [2])
         guard !KeyDerivation.hasArgon2id else { return }
-        let unusable = KeySlot(
+        let unusable = Keyslot(
             id: 3, kind: .passphrase, created: 0, label: .none, derivation: .standardArgon2id, salt: try Fixture.salt(),
             wrapped: table.slots[0].wrapped)
         try table.add(unusable)
@@ -79,8 +79,8 @@ struct SlotTableTests {
         #expect(dear.workBytes == Limits.slotWorkBytes)
         #expect(SlotDerivation.standard.workBytes * Limits.keySlots == Limits.slotWorkBytes)
         var table = try table(1)
-        func dearSlot(_ id: UInt64) throws -> KeySlot {
-            KeySlot(
+        func dearSlot(_ id: UInt64) throws -> Keyslot {
+            Keyslot(
                 id: id, kind: .passphrase, created: 0, label: .none, derivation: dear, salt: try Fixture.salt(),
                 wrapped: table.slots[0].wrapped)
         }
@@ -118,7 +118,7 @@ struct SlotTableTests {
         let sentence = "four score and seven years ago our fathers brought forth"
         #expect(try NewSlot(SlotFixture.material(sentence), kind: .command).derivation == .standard)
 
-        func refuses(_ material: Secret, _ kind: KeySlot.Kind, _ derivation: SlotDerivation?) -> Bool {
+        func refuses(_ material: Secret, _ kind: Keyslot.Kind, _ derivation: SlotDerivation?) -> Bool {
             do throws(StoreError) {
                 _ = try NewSlot(material, kind: kind, derivation: derivation)
                 return false

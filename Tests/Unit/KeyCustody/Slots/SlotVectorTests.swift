@@ -35,7 +35,7 @@ struct SlotVectorTests {
     }
 
     private func check(
-        _ slots: [KeySlot], _ expected: [SlotVectors.Slot], of sidecar: Sidecar, open masterKey: String
+        _ slots: [Keyslot], _ expected: [SlotVectors.Slot], of sidecar: Sidecar, open masterKey: String
     ) throws {
         #expect(slots.map(\.id) == expected.map(\.id))
         for (slot, expected) in zip(slots, expected) {
@@ -168,7 +168,7 @@ struct SlotVectorTests {
             SidecarSeal.pendingMacLabel, SidecarSeal.directPendingMacLabel, SidecarSeal.pendingSlotsMacLabel,
             DataKey.nextKeyWrappingLabel,
         ] { #expect(page.contains("\"\(label)\"")) }
-        for kind in KeySlot.Kind.allCases { #expect(page.contains("`\"\(kind.rawValue)\"`")) }
+        for kind in Keyslot.Kind.allCases { #expect(page.contains("`\"\(kind.rawValue)\"`")) }
         for origin in SlottedKeys.Origin.allCases { #expect(page.contains("`\"\(origin.rawValue)\"`")) }
         func bounds(_ range: ClosedRange<Int>) -> String { "\(range.lowerBound) to \(range.upperBound)" }
         for text in [

@@ -118,7 +118,7 @@ final class CoordinatedStore: Sendable {
 }
 
 /// Opens in turns, migrates, refuses what a newer program has migrated, and reads beside.
-func openInTurns(in folder: URL) throws {
+func openCoordinated(in folder: URL) throws {
     let store = CoordinatedStore(url: folder.appendingPathComponent("turns.db"))
     check(try store.openReadOnlyDatabase(migrator: store.migrator) == nil, "nothing is there yet")
     let pool = try store.openSharedDatabase(migrator: store.migrator)
@@ -199,6 +199,6 @@ func showEverything() throws {
     try setEveryProperty(in: folder)
     try nameConnections(in: folder)
     try giveKeys(in: folder)
-    try openInTurns(in: folder)
+    try openCoordinated(in: folder)
     try accessQueue()
 }

@@ -9,7 +9,7 @@ import Testing
 ///
 /// What a command says of a failure is one of two things, and nothing in between: that nothing was changed (which every error
 /// means that does not say otherwise), or that the change is made.
-struct FaultBench {
+struct FaultFixture {
     /// The place in which a run fails; a new one for each.
     let place: Workplace
     let run: FaultyRun
@@ -53,7 +53,7 @@ struct FaultBench {
     @discardableResult
     static func each(
         _ fault: CallFault, in template: Workplace, of pattern: String = "*",
-        _ arguments: (Workplace) -> [String], judge: (FaultBench) throws -> Void
+        _ arguments: (Workplace) -> [String], judge: (FaultFixture) throws -> Void
     ) throws -> Int {
         try Workplace.forEachCall(oneIn: step, offset: 3 * fault.ordinal) { number in
             let place = try Workplace()
@@ -61,7 +61,7 @@ struct FaultBench {
                 try FileManager.default.copyItem(atPath: template.path(name), toPath: place.path(name))
             }
             let run = try place.run(arguments(place), failing: fault, at: number, of: pattern)
-            if run.wasHit { try judge(FaultBench(place: place, run: run, fault: fault)) }
+            if run.wasHit { try judge(FaultFixture(place: place, run: run, fault: fault)) }
             return run
         }
     }

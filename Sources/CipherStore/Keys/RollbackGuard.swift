@@ -2,8 +2,8 @@ import CipherDatabase
 import KeyCustody
 import StorePlatform
 
-/// Keeps in the database of a store how far its sidecar has come, by changes of its keys (``CustodyTable``).
-package struct StoreMemory: SidecarMemory {
+/// Keeps in the database of a store how far its sidecar has come, by changes of its keys (``RollbackTable``).
+package struct RollbackGuard: SidecarRollbackGuard {
     /// The store, open for writing; or why it could not be opened.
     private let store: Result<SharedStore, any Error>
     private let onNotice: @Sendable (String) -> Void
@@ -56,7 +56,7 @@ package struct StoreMemory: SidecarMemory {
     static func catchUp(_ pool: DatabasePool, _ keyring: Keyring) {
         guard !keyring.opening.suspension.isSuspended, let sidecar = keyring.unremembered else { return }
         do {
-            try pool.write { try CustodyTable.raise(to: sidecar.generation, of: sidecar.storeID, in: $0) }
+            try pool.write { try RollbackTable.raise(to: sidecar.generation, of: sidecar.storeID, in: $0) }
         } catch {
             keyring.opening.notice(notice(of: sidecar, because: error, isBegun: true))
         }
@@ -76,7 +76,7 @@ package struct StoreMemory: SidecarMemory {
 extension SharedStore {
     /// How far the sidecar had come, as the store remembers it; nil where it remembers nothing.
     func rememberedGeneration() throws -> UInt64? {
-        try unsafeReentrantRead { try CustodyTable.generation(of: storeID, in: $0) }
+        try unsafeReentrantRead { try RollbackTable.generation(of: storeID, in: $0) }
     }
 
     /// Remembers a version of the sidecar that is durable in both copies.
@@ -84,7 +84,7 @@ extension SharedStore {
     /// Keys may be changed inside of a write access: then the row belongs to its transaction.
     func remember(_ sidecar: Sidecar) throws {
         try unsafeReentrantWrite { db in
-            func raise() throws { try CustodyTable.raise(to: sidecar.generation, of: sidecar.storeID, in: db) }
+            func raise() throws { try RollbackTable.raise(to: sidecar.generation, of: sidecar.storeID, in: db) }
             if db.isInsideTransaction { return try raise() }
             try db.inTransaction(.immediate) {
                 try raise()

@@ -1,5 +1,5 @@
 /// What a rotation renews.
-package enum RotationAim: Sendable {
+package enum RotationMode: Sendable {
     /// A store with slots: data key and salt, under the same master key. No slot changes.
     case newDataKey
     /// A store with slots: master key, data key and salt. The slots that these secrets open are kept, each under its number;

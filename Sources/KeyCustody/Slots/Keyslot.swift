@@ -3,7 +3,7 @@ import StorePlatform
 /// One way to open a store: the master key, wrapped by a key that a secret gives.
 ///
 /// It holds no secret. The bytes on disk are described in `Docs/Formats/Sidecar.md`.
-package struct KeySlot: Hashable, Sendable, Identifiable {
+package struct Keyslot: Hashable, Sendable, Identifiable {
     /// Where the secret of a slot comes from.
     package enum Kind: String, Hashable, Sendable, CaseIterable {
         /// Something that a person remembers, however it reaches the program.
@@ -44,7 +44,7 @@ package struct KeySlot: Hashable, Sendable, Identifiable {
     let wrapped: WrappedKey
 
     /// Whether it has the secret of another one, whatever it is called.
-    package func hasSecret(of other: KeySlot) -> Bool {
+    package func hasSecret(of other: Keyslot) -> Bool {
         id == other.id && salt == other.salt && wrapped == other.wrapped && derivation == other.derivation
     }
 }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import KeyCustody
 
-/// What is rotated in the tests, one of each aim. Everything opens with raw keys, so that nothing is derived.
+/// What is rotated in the tests, one of each mode. Everything opens with raw keys, so that nothing is derived.
 enum RotationCase: String, CaseIterable, Sendable, Codable {
     /// Slots 1, 2 and 3 have the raw keys 0, 1 and 2.
     case newDataKey
@@ -27,7 +27,7 @@ enum RotationCase: String, CaseIterable, Sendable, Codable {
     /// One that opens the store before and sees the whole rotation.
     static let keeper: UInt8 = 0
 
-    func aim() throws -> RotationAim {
+    func mode() throws -> RotationMode {
         switch self {
         case .newDataKey: .newDataKey
         case .compromised: .compromised(kept: try [0, 2].map { try SlotFixture.rawKey($0) })
@@ -42,7 +42,7 @@ enum RotationCase: String, CaseIterable, Sendable, Codable {
 }
 
 /// A store's sidecar in a folder of its own, with the locks of a rotation.
-final class RotationBench {
+final class RotationFixture {
     let folder: TemporaryFolder
     let files: SidecarFiles
     let kind: RotationCase

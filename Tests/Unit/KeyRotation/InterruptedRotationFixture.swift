@@ -6,7 +6,7 @@ import StoreSharing
 import TestKit
 
 /// Leaves a store that nobody has open as a rotation leaves it that is killed.
-enum CutRotation {
+enum InterruptedRotationFixture {
     /// Bytes of the copy that was begun.
     static let copyBytes = 5000
 
@@ -16,7 +16,7 @@ enum CutRotation {
     /// - Returns: The keys of both epochs.
     @discardableResult
     static func leave(
-        _ path: String, by key: String = "raw", aim: RotationAim = .newDataKey, isSwitching: Bool = false
+        _ path: String, by key: String = "raw", mode: RotationMode = .newDataKey, isSwitching: Bool = false
     ) throws -> RotationKeys {
         let file = try LockFile(path: path + "-lock", likeFile: path)
         let locks = try [LockByte.admin, .opening].map {
@@ -25,7 +25,7 @@ enum CutRotation {
         defer { for lock in locks { lock.release() } }
         let secret = try TestKeys.material(key)
         let journal = RotationJournal(databasePath: path) { try secret.unlock($0) }
-        let keys = try journal.begin(aim)
+        let keys = try journal.begin(mode)
         try Data(count: copyBytes).write(to: URL(fileURLWithPath: path + "-rotating"))
         if isSwitching { try journal.announceSwitch(pages: 10) }
         return keys

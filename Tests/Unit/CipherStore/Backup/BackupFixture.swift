@@ -5,7 +5,7 @@ import TestKit
 import Testing
 
 /// A store with known content, its backup, and what is expected of both. Raw keys cost no derivation.
-final class BackupBench: Sendable {
+final class BackupFixture: Sendable {
     let folder = TemporaryFolder()
     let scheme: KeyScheme
     var path: String { folder.path("app.db") }

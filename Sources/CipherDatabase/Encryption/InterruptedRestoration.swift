@@ -3,7 +3,7 @@ import StoreSharing
 
 /// What a restoration that was cut leaves in the place of the store that it replaces: the former files have second names in a
 /// folder `<database>-replaced-<time>` beside it, and nobody opens the store until the restoration is run again.
-package enum CutRestoration {
+package enum InterruptedRestoration {
     /// What stands between the name of the database and the time.
     package static let folderInfix = "-replaced-"
 

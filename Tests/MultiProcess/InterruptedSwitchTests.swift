@@ -9,7 +9,7 @@ import Testing
 ///
 /// An opener once waited for it with the lock `opening` in its hand: nobody else opened the store meanwhile, and whoever
 /// held the one and wanted the other, a restoration among them, waited for nothing.
-@Suite(.serialized) struct CutSwitchTests {
+@Suite(.serialized) struct InterruptedSwitchTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
     private var backup: String { folder.path("backup") }
@@ -96,7 +96,7 @@ import Testing
     @Test("a store that only a backup can save is restored although a program tries to open it all the time")
     func restoration() throws {
         // The log is empty by then, so that the copy alone has every commit.
-        try cutSwitch(at: .rotationLogEmptied)
+        try cutSwitch(at: .rotationWALReplaced)
         let copy = try FileDescriptor(opening: path + "-rotating", .readWrite)
         try copy.truncate(toByteCount: 4096)
         let (restorer, copied) = (try ActorProcess(), StandingPlace(folder.path("restorer")))

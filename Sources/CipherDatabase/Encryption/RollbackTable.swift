@@ -5,7 +5,7 @@ import KeyCustody
 ///
 /// Only stores from which a key was taken away have it; elsewhere a former sidecar opens nothing that the present one does
 /// not. The row tells of one store by its identifier: copied into another one it says nothing.
-package enum CustodyTable {
+package enum RollbackTable {
     package static let name = "cipherstore_custody"
     /// No sidecar comes so far. Whoever can write pages can write any number here; one that no sidecar could be above would
     /// keep the store from being opened for ever.

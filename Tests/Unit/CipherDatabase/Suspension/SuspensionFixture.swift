@@ -4,7 +4,7 @@ import TestKit
 import Testing
 
 /// Databases that observe suspension notifications, and the posts.
-struct SuspensionBench {
+struct SuspensionFixture {
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }
 
@@ -24,7 +24,7 @@ struct SuspensionBench {
         return try body()
     }
 
-    /// A database on the file of the bench, with a table `t` of one column `a`.
+    /// A database on the file of the fixture, with a table `t` of one column `a`.
     func open(_ kind: Kind, _ change: (inout Configuration) -> Void = { _ in }) throws -> any DatabaseWriter {
         let writer = try plain(kind) { config in
             config.observesSuspensionNotifications = true

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// Standard SQLCipher files, and the commands that make stores of them.
-struct AdoptionBench {
+struct AdoptionFixture {
     let place: Workplace
 
     init() throws { place = try Workplace() }

@@ -8,7 +8,7 @@ import Testing
 
 /// Rotations that were killed, and what the command line tells of them and does with them.
 @Suite("Rotations that were cut, and cipherctl")
-struct RotationCutTests {
+struct InterruptedRotationTests {
     private let place: Workplace
     private var store: String { place.path("s.db") }
 
@@ -67,7 +67,7 @@ struct RotationCutTests {
         #expect(outcome.status == 2 && outcome.output.contains("was interrupted: --resume"), "\(outcome.output)")
         #expect(outcome.output.contains("nothing was checked or changed"))
         let json = try place.ctl("rotate", store, "--dry-run", "--json")
-        #expect(first(json)["result"] as? String == "pending" && first(json)["cut"] as? Bool == true)
+        #expect(first(json)["result"] as? String == "pending" && first(json)["interrupted"] as? Bool == true)
         #expect(json.json["pending"] as? Int == 1)
         #expect(before.changes(until: FolderSnapshot(of: place.folder)).isEmpty)
         #expect(try status().status == 2)

@@ -6,7 +6,7 @@ import TestKit
 import Testing
 
 /// A folder with databases that tools work on. Raw keys cost no derivation.
-final class ToolBench: Sendable {
+final class ToolFixture: Sendable {
     let folder = TemporaryFolder()
     var source: KeySource { TestKeys.source("raw") }
     var plain: String { path("plain.db") }

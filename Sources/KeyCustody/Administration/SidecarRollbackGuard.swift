@@ -2,7 +2,7 @@
 ///
 /// **Never more than is durable.** A version is remembered behind both of its copies, so a crash between leaves too low a
 /// number, which refuses nobody.
-package protocol SidecarMemory: Sendable {
+package protocol SidecarRollbackGuard: Sendable {
     /// Makes a change of the keys, and remembers it.
     ///
     /// Nothing that cannot be remembered stops a change: taking a secret away comes first.

@@ -5,7 +5,7 @@ import TestKit
 import Testing
 
 /// Writing in turn among real processes: killed, stopped, in numbers.
-@Suite struct TurnTests {
+@Suite struct WriterQueueProcessTests {
     let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
 
@@ -91,7 +91,7 @@ import Testing
         let holders = try StoreHolders(of: path)
         #expect(Set(holders.map(\.process)) == Set(crowd.map(\.processIdentifier)))
         #expect(holders.allSatisfy { $0.uses.starts(with: [.lease, .writer]) && $0.command == "StoreActor" })
-        #expect(holders.map(\.turnCount).reduce(0, +) >= 1200)
+        #expect(holders.map(\.writeCount).reduce(0, +) >= 1200)
         for process in crowd.dropFirst() { process.kill() }
         #expect(try waitUntil { try StoreHolders(of: path).count == 1 })
     }

@@ -5,7 +5,7 @@ import StoreSharing
 /// The WAL of a database in use, read by a descriptor of its own: no process locks anything in that file.
 ///
 /// Any thread may read.
-final class LogFile: Sendable {
+final class WALFile: Sendable {
     private let file: FileDescriptor
     private let pageBytes: Int
     private let database: String
@@ -30,14 +30,14 @@ final class LogFile: Sendable {
     }
 
     /// The position that a wal-index describes, with the checksum of its last frame.
-    func cut(_ index: WALIndex) throws -> LogCut {
-        guard index.frames > 0 else { return LogCut(salts: index.salts, frame: 0, checksum: WALChecksum()) }
+    func position(_ index: WALIndex) throws -> WALPosition {
+        guard index.frames > 0 else { return WALPosition(salts: index.salts, frame: 0, checksum: WALChecksum()) }
         _ = try header(of: index.salts)
         let bytes = try file.read(at: offset(ofFrame: index.frames), byteCount: WALFrameHeader.headerBytes)
         guard let last = bytes.withUnsafeBytes({ WALFrameHeader($0) }), last.salts == index.salts,
             last.databasePages == index.databasePages
         else { throw exchanged("frame \(index.frames) does not commit a transaction of this WAL") }
-        return LogCut(salts: index.salts, frame: index.frames, checksum: last.checksum)
+        return WALPosition(salts: index.salts, frame: index.frames, checksum: last.checksum)
     }
 
     /// Walks the frames between two positions of a run, verifies salts and checksums, and returns the last frame of
@@ -47,11 +47,11 @@ final class LogFile: Sendable {
     ///   - start: The earlier position; one of another run stands for the beginning.
     ///   - index: The later position. Frames after its last frame were never committed.
     func frames(
-        after start: LogCut, through index: WALIndex
-    ) throws -> (lastFrames: [UInt32: UInt32], cut: LogCut) {
+        after start: WALPosition, through index: WALIndex
+    ) throws -> (lastFrames: [UInt32: UInt32], position: WALPosition) {
         let isSameRun = start.salts == index.salts
         guard index.frames > 0, !isSameRun || start.frame < index.frames else {
-            return ([:], isSameRun ? start : LogCut(salts: index.salts, frame: 0, checksum: WALChecksum()))
+            return ([:], isSameRun ? start : WALPosition(salts: index.salts, frame: 0, checksum: WALChecksum()))
         }
         let header = try header(of: index.salts)
         var next = isSameRun ? start.frame + 1 : 1
@@ -77,7 +77,7 @@ final class LogFile: Sendable {
             next += UInt32(count)
         }
         lastFrames = lastFrames.filter { $0.key <= index.databasePages }
-        return (lastFrames, LogCut(salts: index.salts, frame: index.frames, checksum: checksum))
+        return (lastFrames, WALPosition(salts: index.salts, frame: index.frames, checksum: checksum))
     }
 
     /// The bytes of one read.

@@ -11,12 +11,12 @@ import Testing
 
 /// The pages of one moment, while connections of the same process write and checkpoint.
 @Suite("A frozen view")
-struct FrozenViewTests {
+struct PageSnapshotTests {
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }
 
-    private func view(_ pool: DatabasePool) throws -> FrozenView {
-        try pool.makeFrozenView()
+    private func view(_ pool: DatabasePool) throws -> PageSnapshot {
+        try pool.makePageSnapshot()
     }
 
     private func fill(_ pool: DatabasePool, rows: Int = 30) throws {
@@ -58,12 +58,12 @@ struct FrozenViewTests {
         let begin = ContinuousClock.now
         try pool.write { db in
             try db.execute(sql: "INSERT INTO t VALUES (1)")
-            #expect(throws: CancellationError.self) { try pool.makeFrozenView(watch) }
+            #expect(throws: CancellationError.self) { try pool.makePageSnapshot(watch) }
         }
         #expect(ContinuousClock.now - begin >= .seconds(2) && ContinuousClock.now - begin < .seconds(20))
         let found = try #require(holder.withLock { $0 })
-        #expect(found.process == getpid() && found.uses.contains(.turn))
-        try pool.makeFrozenView(watch).close()
+        #expect(found.process == getpid() && found.uses.contains(.writeSlot))
+        try pool.makePageSnapshot(watch).close()
         try pool.close()
     }
 
@@ -74,19 +74,19 @@ struct FrozenViewTests {
         if checkpointed { #expect(try pool.checkpoint(.full).isComplete) }
         let view = try view(pool)
         var pages = try FoldedFiles.pages(of: view)
-        var cut = view.cut
-        #expect(try view.delta(since: cut).pages.isEmpty)
+        var position = view.position
+        #expect(try view.delta(since: position).pages.isEmpty)
         for round in 0..<4 {
             try fill(pool, rows: 3 + round)
             if round == 2 { try pool.write { try $0.execute(sql: "DELETE FROM t WHERE rowid % 2 = 0") } }
             try pool.checkpoint(.passive)
-            let delta = try view.delta(since: cut)
+            let delta = try view.delta(since: position)
             #expect(!delta.pages.isEmpty && delta.walBytes > 0)
             pages = try FoldedFiles.apply(delta, of: view, to: pages)
             #expect(try pages == FoldedFiles.fold(path))
-            cut = delta.cut
+            position = delta.position
         }
-        if checkpointed { #expect(cut.salts != view.cut.salts) }
+        if checkpointed { #expect(position.salts != view.position.salts) }
         try view.close()
         try pool.close()
     }
@@ -98,19 +98,19 @@ struct FrozenViewTests {
         try fill(pool)
         #expect(try pool.checkpoint(.full).isComplete)
         let view = try view(pool)
-        var cut = view.cut
+        var position = view.position
         for _ in 0..<3 {
             pool.writeWithoutTransaction { db in
                 let code = sqlite3_wal_checkpoint_v2(
                     db.sqliteConnection, "main", SQLITE_CHECKPOINT_TRUNCATE, nil, nil)
                 #expect(code == SQLITE_OK)
             }
-            let delta = try view.delta(since: cut)
-            #expect(delta.pages.isEmpty && delta.cut.salts != cut.salts)
-            cut = delta.cut
+            let delta = try view.delta(since: position)
+            #expect(delta.pages.isEmpty && delta.position.salts != position.salts)
+            position = delta.position
         }
         try fill(pool, rows: 2)
-        let delta = try view.delta(since: cut)
+        let delta = try view.delta(since: position)
         let pages = try FoldedFiles.apply(delta, of: view, to: FoldedFiles.pages(of: view))
         #expect(try pages == FoldedFiles.fold(path))
         try view.close()
@@ -125,7 +125,7 @@ struct FrozenViewTests {
         var pages = try FoldedFiles.pages(of: view)
         try pool.write { try $0.execute(sql: "DELETE FROM t") }
         try pool.writeWithoutTransaction { try $0.execute(sql: "VACUUM") }
-        let delta = try view.delta(since: view.cut)
+        let delta = try view.delta(since: view.position)
         #expect(delta.databasePages < view.databasePages)
         #expect(delta.pages.allSatisfy { $0.page <= delta.databasePages })
         pages = try FoldedFiles.apply(delta, of: view, to: pages)
@@ -140,7 +140,7 @@ struct FrozenViewTests {
         try fill(pool, rows: 2)
         let view = try view(pool)
         try fill(pool, rows: 1)
-        let before = try view.delta(since: view.cut)
+        let before = try view.delta(since: view.position)
         // What a writer leaves that is killed between writing a commit frame and the wal-index: a frame that is valid in
         // everything. Only the index tells that it was never committed.
         let log = try FileDescriptor(opening: path + "-wal", .readWrite)
@@ -157,8 +157,8 @@ struct FrozenViewTests {
             withUnsafeBytes(of: half.bigEndian) { frame.replaceSubrange(offset..<offset + 4, with: $0) }
         }
         try log.write(frame, at: size)
-        let after = try view.delta(since: view.cut)
-        #expect(after.cut == before.cut && after.pages.map(\.frame) == before.pages.map(\.frame))
+        let after = try view.delta(since: view.position)
+        #expect(after.position == before.position && after.pages.map(\.frame) == before.pages.map(\.frame))
         try view.close()
         try pool.close()
     }
@@ -173,7 +173,7 @@ struct FrozenViewTests {
         let byte = try log.read(at: size - 100, byteCount: 1)
         try log.write([byte[0] ^ 1], at: size - 100)
         #expect(throws: StoreError(.logDamaged, what: "", why: "", remedy: "")) {
-            try view.delta(since: view.cut)
+            try view.delta(since: view.position)
         }
         try view.close()
     }
@@ -197,10 +197,10 @@ struct FrozenViewTests {
         let view = try view(pool)
         try view.withWriteLock(until: .now + .seconds(5)) { () throws in
             #expect(throws: DatabaseError.self) { try pool.write { try $0.insert(1) } }
-            #expect(try view.delta(since: view.cut).pages.isEmpty)
+            #expect(try view.delta(since: view.position).pages.isEmpty)
         }
         try pool.write { try $0.insert(1) }
-        #expect(try view.delta(since: view.cut).pages.count >= 1)
+        #expect(try view.delta(since: view.position).pages.count >= 1)
         try view.close()
         try pool.close()
     }

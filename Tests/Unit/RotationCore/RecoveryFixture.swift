@@ -23,7 +23,7 @@ enum Rotated: String, CaseIterable, Sendable, Codable {
     /// One that opens it afterwards.
     var next: UInt8 { self == .direct ? 7 : 0 }
 
-    func aim() throws -> RotationAim {
+    func mode() throws -> RotationMode {
         switch self {
         case .newDataKey: .newDataKey
         case .compromised: .compromised(kept: [try Self.secret(0)])
@@ -36,7 +36,7 @@ enum Rotated: String, CaseIterable, Sendable, Codable {
 }
 
 /// A store with rows in file and log, and a rotation of it that goes as far as a test wants.
-final class RecoveryBench {
+final class RecoveryFixture {
     static let rows = 400
     let folder = TemporaryFolder()
     let kind: Rotated
@@ -106,7 +106,7 @@ final class RecoveryBench {
     func begin() throws -> Self {
         try lock()
         defer { die() }
-        keys = try journal().begin(kind.aim())
+        keys = try journal().begin(kind.mode())
         return self
     }
 

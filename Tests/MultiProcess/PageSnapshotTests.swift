@@ -6,7 +6,7 @@ import Testing
 
 /// The pages of one moment, while another process writes and checkpoints.
 @Suite("A frozen view among processes")
-struct FrozenViewTests {
+struct PageSnapshotTests {
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }
 
@@ -19,13 +19,13 @@ struct FrozenViewTests {
         }
         try store.checkpoint(.full)
         try store.write { try $0.execute(sql: "UPDATE t SET a = randomblob(2000) WHERE rowid < 20") }
-        let view = try store.makeFrozenView()
+        let view = try store.makePageSnapshot()
         let expected = try FoldedFiles.fold(path)
         #expect(try FoldedFiles.pages(of: view) == expected)
         let peer = try ActorProcess()
         #expect(peer.ask("open \(path) raw")?.hasPrefix("ok") == true)
         var pages = expected
-        var cut = view.cut
+        var position = view.position
         for sql in [
             "UPDATE t SET a = randomblob(2100)", "DELETE FROM t WHERE rowid > 30", "VACUUM",
             "INSERT INTO t SELECT randomblob(900) FROM t",
@@ -33,10 +33,10 @@ struct FrozenViewTests {
             #expect(peer.ask("run \(sql)")?.hasPrefix("ok") == true)
             #expect(peer.ask("checkpoint")?.hasPrefix("ok") == true)
             #expect(try FoldedFiles.pages(of: view) == expected)
-            let delta = try view.delta(since: cut)
+            let delta = try view.delta(since: position)
             pages = try FoldedFiles.apply(delta, of: view, to: pages)
             #expect(try pages == FoldedFiles.fold(path))
-            cut = delta.cut
+            position = delta.position
         }
         peer.kill()
         #expect(try FoldedFiles.pages(of: view) == expected)

@@ -19,21 +19,21 @@ import StoreSharing
 /// lives the WAL grows, as under any long read. Closing it never checkpoints.
 // Safe because: what changes belongs to the one thread that makes and closes the view; pages are read through
 // constants.
-package final class FrozenView: @unchecked Sendable {
+package final class PageSnapshot: @unchecked Sendable {
 
     /// The page size in bytes.
     package let pageBytes: Int
     /// The number of pages of the database at the moment.
     package let databasePages: UInt32
     /// The moment, as a position in the WAL.
-    package let cut: LogCut
+    package let position: WALPosition
     /// The keys of the pages.
     package let key: PageKey
 
     private let writer: WritingConnection
     private let reader: SerialConnection
     private let file: LiveFile
-    private let log: LogFile
+    private let log: WALFile
     private let path: String
     /// The last frame of each page that differs from the database file.
     private let lastFrames: [UInt32: UInt32]
@@ -52,11 +52,11 @@ package final class FrozenView: @unchecked Sendable {
     /// - Throws: As opening the database does; `SQLITE_BUSY` when the write lock is not available, `CancellationError`
     ///   when the watch ended the wait; ``StoreError`` `logDamaged`, `storeMoved`; ``SystemError``.
     package init(
-        path: String, configuration: Configuration, keyring: Keyring, key: KeyProvision,
+        path: String, configuration: Configuration, keyring: Keyring, key: KeyOrigin,
         until deadline: ContinuousClock.Instant? = nil, watch: LockWaitWatch? = nil
     ) throws {
         let paths = StorePaths(path)
-        let label = configuration.label ?? "CipherStore.FrozenView"
+        let label = configuration.label ?? "CipherStore.PageSnapshot"
         var writing = configuration
         writing.readonly = false
         writing.allowsUnsafeTransactions = false
@@ -75,11 +75,11 @@ package final class FrozenView: @unchecked Sendable {
         self.key = pageKey
         pageBytes = pageKey.settings.pageBytes
         file = try LiveFiles.descriptor(of: paths.database)
-        let log = try LogFile(paths, pageBytes: pageBytes)
+        let log = try WALFile(paths, pageBytes: pageBytes)
         let reader = reader
         // While the write lock is held nobody commits, so the reader sees exactly what the index describes.
         let (index, moment, pages) = try writer.sync { db in
-            try db.inTransaction(holdingTurn: deadline ?? .now + Limits.openingWait, watch) {
+            try db.inTransaction(holdingWriteSlot: deadline ?? .now + Limits.openingWait, watch) {
                 let pages = try reader.sync { reading in
                     try reading.run(.beginDeferred)
                     _ = try Int.fetchOne(reading, sql: "SELECT COUNT(*) FROM sqlite_schema")
@@ -87,15 +87,16 @@ package final class FrozenView: @unchecked Sendable {
                     return try Int.fetchOne(reading, sql: "PRAGMA page_count")
                 }
                 let index = try reader.sync { try $0.requireWALIndex() }
-                return (index, try log.cut(index), pages)
+                return (index, try log.position(index), pages)
             }
         }
         if try Files.identity(paths.database) != file.identity { throw StoreError.moved(paths.database) }
         self.log = log
-        cut = moment
+        position = moment
         databasePages = UInt32(clamping: pages ?? 0)
         allowsNewRun = index.checkpointedFrames >= index.frames
-        lastFrames = try allowsNewRun ? [:] : log.frames(after: LogCut.beginning(of: index), through: index).lastFrames
+        lastFrames =
+            try allowsNewRun ? [:] : log.frames(after: WALPosition.beginning(of: index), through: index).lastFrames
     }
 
     // MARK: The moment
@@ -130,17 +131,17 @@ package final class FrozenView: @unchecked Sendable {
     ///
     /// - Parameter start: The moment of the freeze, or of an earlier delta.
     /// - Throws: ``StoreError`` `logDamaged`; ``SystemError``.
-    package func delta(since start: LogCut) throws -> LogDelta {
+    package func delta(since start: WALPosition) throws -> WALDelta {
         let index = try reader.sync { try $0.requireWALIndex() }
         if start.salts != index.salts {
             // The WAL held nothing that the file lacks. A run without frames may be replaced by another one.
-            guard allowsNewRun, start == cut || start.frame == 0 else { throw begunAnew() }
+            guard allowsNewRun, start == position || start.frame == 0 else { throw begunAnew() }
         } else if index.frames < start.frame {
             throw begunAnew()
         }
         let (lastFrames, end) = try log.frames(after: start, through: index)
-        return LogDelta(
-            pages: lastFrames.sorted { $0.key < $1.key }.map { (page: $0.key, frame: $0.value) }, cut: end,
+        return WALDelta(
+            pages: lastFrames.sorted { $0.key < $1.key }.map { (page: $0.key, frame: $0.value) }, position: end,
             databasePages: index.databasePages > 0 ? index.databasePages : databasePages,
             walBytes: log.bytes(through: index.frames))
     }
@@ -156,7 +157,7 @@ package final class FrozenView: @unchecked Sendable {
     /// - Throws: `SQLITE_BUSY` when they are not available; `SQLITE_ABORT` when a suspension released them; what `body`
     ///   throws.
     package func withWriteLock<T>(until deadline: ContinuousClock.Instant, _ body: () throws -> T) throws -> T {
-        try writer.sync { try $0.inTransaction(holdingTurn: deadline) { try body() } }
+        try writer.sync { try $0.inTransaction(holdingWriteSlot: deadline) { try body() } }
     }
 
     /// Commits a frame that changes nothing: page 1 as it is.
@@ -206,16 +207,16 @@ package final class FrozenView: @unchecked Sendable {
 
 extension DatabasePool {
     /// Keeps the present moment of the database.
-    package func makeFrozenView(_ watch: LockWaitWatch? = nil) throws -> FrozenView {
-        try FrozenView(
+    package func makePageSnapshot(_ watch: LockWaitWatch? = nil) throws -> PageSnapshot {
+        try PageSnapshot(
             path: path, configuration: configuration, keyring: writer.keyring, key: writer.key, watch: watch)
     }
 }
 
-extension LogCut {
+extension WALPosition {
     /// The position before the first frame of the run that an index describes.
-    fileprivate static func beginning(of index: WALIndex) -> LogCut {
-        LogCut(salts: index.salts, frame: 0, checksum: WALChecksum())
+    fileprivate static func beginning(of index: WALIndex) -> WALPosition {
+        WALPosition(salts: index.salts, frame: 0, checksum: WALChecksum())
     }
 }
 
@@ -235,7 +236,7 @@ extension Database {
 
     /// Runs a block while this connection has the write slot and SQLite's write lock, and writes nothing.
     fileprivate func inTransaction<T>(
-        holdingTurn deadline: ContinuousClock.Instant, _ watch: LockWaitWatch? = nil, _ body: () throws -> T
+        holdingWriteSlot deadline: ContinuousClock.Instant, _ watch: LockWaitWatch? = nil, _ body: () throws -> T
     ) throws -> T {
         try watchingLockWaits(watch) { try waiting(upTo: deadline - .now) { try beginTransaction(.immediate) } }
         let result: T

@@ -7,7 +7,7 @@ import Testing
 
 /// A store with key slots. It is created with a raw key, which costs no derivation, and its passphrases get the cheapest
 /// scrypt.
-final class SlotBench {
+final class KeyslotFixture {
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }
     /// What created the store: slot 1.

@@ -16,15 +16,6 @@ package enum SidecarNote: Hashable, Sendable {
     case stale(SidecarCopy, generation: UInt64, current: UInt64)
     /// Both copies are genuine and of one generation, but differ; the main copy counts.
     case differing
-
-    /// Whether it may be the trace of an attack or of a mistake, and not of a crash.
-    package var isSuspicious: Bool {
-        switch self {
-        case .forged, .otherKey, .differing: true
-        case .stale(let copy, _, _): copy == .main
-        case .restoredFromBackup, .missing, .unreadable, .damaged: false
-        }
-    }
 }
 
 extension SidecarNote: CustomStringConvertible {
@@ -44,7 +35,7 @@ extension SidecarNote: CustomStringConvertible {
 }
 
 /// The sidecar that counts, and the keys that proved it.
-package struct SidecarChoice: Sendable {
+package struct AuthenticatedSidecar: Sendable {
     package let sidecar: Sidecar
     package let keys: SidecarKeys
     /// What its connections need.
@@ -52,13 +43,13 @@ package struct SidecarChoice: Sendable {
     /// Which file it came from.
     package let copy: SidecarCopy
     package let notes: [SidecarNote]
-    let standing: SidecarStanding
+    let standing: VerifiedCopies
 
     package var dataKey: DataKey { pageKey.dataKey }
 }
 
 /// What the two files of a sidecar were found to be.
-struct SidecarStanding: Sendable {
+struct VerifiedCopies: Sendable {
     /// The genuine copy that counts.
     let best: VerifiedCopy
     let notes: [SidecarNote]
@@ -84,7 +75,7 @@ extension SidecarFiles {
     ///   ``SystemError`` when the files that matter cannot be read; what `unlock` throws.
     package func choose(
         _ copies: SidecarCopies, allowsSwitching: Bool = false, unlock: (Sidecar) throws -> SidecarKeys?
-    ) throws -> SidecarChoice? {
+    ) throws -> AuthenticatedSidecar? {
         var derived = DerivedKeys()
         return try choose(copies, &derived, allowsSwitching: allowsSwitching, unlock: unlock)
     }
@@ -93,31 +84,31 @@ extension SidecarFiles {
     func choose(
         _ copies: SidecarCopies, _ derived: inout DerivedKeys, allowsSwitching: Bool = false,
         unlock: (Sidecar) throws -> SidecarKeys?
-    ) throws -> SidecarChoice? {
+    ) throws -> AuthenticatedSidecar? {
         try examine(copies, &derived, unlock: unlock).map { try choice($0, allowsSwitching: allowsSwitching) }
     }
 
     /// Verifies the copies; nil when there is none.
     func examine(
         _ copies: SidecarCopies, _ derived: inout DerivedKeys, unlock: (Sidecar) throws -> SidecarKeys?
-    ) throws -> SidecarStanding? {
+    ) throws -> VerifiedCopies? {
         if copies.areAbsent { return nil }
         try refuseLaterVersions(copies)
         let verified = try SidecarVerifier.verify(copies, &derived, unlock)
         guard let best = try best(of: verified) else { throw failure(copies, verified) }
-        return SidecarStanding(
+        return VerifiedCopies(
             best: best, notes: notes(copies, verified, best: best),
             unverified: verified.first { $0.mayReplace(best) }?.copy)
     }
 
-    func choice(_ standing: SidecarStanding, allowsSwitching: Bool) throws -> SidecarChoice {
+    func choice(_ standing: VerifiedCopies, allowsSwitching: Bool) throws -> AuthenticatedSidecar {
         let best = standing.best
         if best.isBySuccessor { throw keyToCome(best) }
         guard let keys = best.keys, best.isOpened, let dataKey = try keys.dataKey(of: best.sidecar) else {
             throw slotGone(best)
         }
         if best.sidecar.state == .switching, !allowsSwitching { throw switchPending(best) }
-        return SidecarChoice(
+        return AuthenticatedSidecar(
             sidecar: best.sidecar, keys: keys,
             pageKey: PageKey(dataKey, salt: best.sidecar.salt, settings: best.sidecar.settings), copy: best.copy,
             notes: standing.notes, standing: standing)

@@ -68,7 +68,7 @@ enum Opening: String, CaseIterable, Sendable {
 }
 
 /// A store with known content, which a test damages, and what it expects of every way to open it.
-final class StoreBench {
+final class StoreFixture {
     static let rowCount = 300
     /// What SQLite makes to read a store at all; neither holds content of it.
     static let sharingFiles: Set = ["app.db-wal", "app.db-shm"]

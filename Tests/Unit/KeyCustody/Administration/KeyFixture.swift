@@ -6,7 +6,7 @@ import Testing
 @testable import KeyCustody
 
 /// A store's sidecar in a folder of its own; the database is not needed to change keys.
-struct KeyBench {
+struct KeyFixture {
     let folder: TemporaryFolder
     let files: SidecarFiles
     let administration: KeyAdministration

@@ -1,7 +1,7 @@
 import KeyCustody
 import PageFormat
 
-extension CustodyTable {
+extension RollbackTable {
     /// The generation that the row has, found in the pages of a database without a connection to it; nil where there is none
     /// of this store.
     package static func generation(of store: StoreID, in tables: TableReader) throws -> UInt64? {
