@@ -110,7 +110,7 @@ struct AdoptRefusalTests {
         let handle = try FileHandle(forReadingFrom: URL(fileURLWithPath: place.path("s.db")))
         let outcome = try fixture.adopt("s.db")
         #expect(outcome.status == 69)
-        #expect(outcome.errors.contains("These processes have it open: \(ProcessInfo.processInfo.processIdentifier) ("))
+        #expect(outcome.errors.contains("Process \(ProcessInfo.processInfo.processIdentifier) ("))
         try handle.close()
         let queue = try fixture.openStandard("s.db")
         #expect(try queue.inDatabase { try String.fetchOne($0, sql: "PRAGMA journal_mode") } == "wal")

@@ -105,7 +105,7 @@ struct KeyAcceptTests {
                 #expect(!list.errors.contains(".: "), "\(list.errors)")
                 let status = try place.ctl("status", store, "--json", key: key)
                 #expect(status.status == 2 && status.json["rolled_back"] as? Bool == true)
-                #expect((status.json["attention"] as? [String])?.contains { $0.contains("older one") } == true)
+                #expect((status.json["attention"] as? [String])?.contains { $0.contains("older than the one") } == true)
                 let doctor = try place.ctl("doctor", store, "--json", key: key)
                 let codes = (doctor.json["findings"] as? [[String: Any]] ?? []).compactMap { $0["code"] as? String }
                 #expect(doctor.status == 2 && codes.contains("sidecarRolledBack"), "\(doctor)")

@@ -39,9 +39,9 @@ package struct KeyLogAudit: Hashable, Sendable {
         }
         if last?.event == KeyEvent.restored.name { return nil }
         if last == nil, let first = entries.first, first.number > 1 { return nil }
-        let told = last?.number("to") ?? last?.number("epoch") ?? 1
-        guard told < epoch else { return nil }
-        return "the key log records epoch \(told) at most, but the sidecar is at epoch \(epoch): lines were removed, "
+        let recorded = last?.number("to") ?? last?.number("epoch") ?? 1
+        guard recorded < epoch else { return nil }
+        return "the key log records epoch \(recorded) at most, but the sidecar is at epoch \(epoch): lines were removed, "
             + "or never written"
     }
 }

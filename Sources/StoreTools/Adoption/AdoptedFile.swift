@@ -12,9 +12,14 @@ final class AdoptedFile {
     let path: String
     private let descriptor: FileDescriptor
 
-    /// - Throws: `SystemError`, also when the file may not be written.
+    /// - Throws: `StoreError` `storeInUse` when a connection of this process has a lock on the file, which closing the
+    ///   descriptor would drop; `SystemError`, also when the file may not be written.
     init(_ path: String) throws {
         self.path = path
+        let locks = try SystemLocks.posixLocks(on: path) ?? []
+        guard !locks.contains(where: { $0.process == ProcessInspector.currentProcess }) else {
+            throw Self.inUse(path, "This program has it open.")
+        }
         descriptor = try FileDescriptor(opening: path, .readWrite)
     }
 
@@ -31,8 +36,9 @@ final class AdoptedFile {
         }
         let others = ProcessInspector.others(using: path)
         guard others.isEmpty else {
-            let names = others.map { "\($0) (\(ProcessInspector.commandName(of: $0) ?? "?"))" }
-            throw Self.inUse(path, "These processes have it open: \(names.joined(separator: ", ")).")
+            let names = others.map { "\($0) (\(ProcessInspector.commandName(of: $0) ?? "?"))" }.joined(separator: ", ")
+            throw Self.inUse(
+                path, others.count == 1 ? "Process \(names) has it open." : "Processes \(names) have it open.")
         }
         guard try Files.identity(path) == descriptor.status().identity else {
             throw Self.inUse(path, "Another file took its place a moment ago.")

@@ -288,7 +288,7 @@ extension StoreStatus.Report {
         for copy in copies where copy.state != "ok" && !(backup != nil && copy.copy == .backup) {
             attention.append(
                 "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " "))"
-                    + (isMendable ? ": an opening for writing makes it anew from the other one" : ""))
+                    + (isMendable ? ": the next opening for writing restores it from the other one" : ""))
         }
         switch sidecar?.state {
         case .creating: attention.append(interruptedCreation)
@@ -406,7 +406,7 @@ extension Finding {
         Finding(
             .problem, "restorationInterrupted",
             "a restoration was interrupted: nobody can open the store until it is run again",
-            remedy: "run it again, which goes on from there: `cipherctl restore DIR \(path) --replace`. Remove neither "
+            remedy: "run it again, which resumes it: `cipherctl restore DIR \(path) --replace`. Remove neither "
                 + "\"\(Files.name(of: path))-restoring\" nor \"\(Files.name(of: folder))\", which holds the files of the "
                 + "former store")
     }

@@ -8,7 +8,7 @@ struct RotationOutcome {
         case rotated(RotationReport)
         case skipped(ageSeconds: UInt64)
         /// Whether it is due is unknown: the time of its data key, in seconds since 1970, is in the future.
-        case notJudged(created: UInt64)
+        case notChecked(created: UInt64)
         case planned(RotationPlan)
         /// Instead of a plan: a rotation runs or was interrupted.
         case pending(RotationStatus)
@@ -32,7 +32,7 @@ struct RotationOutcome {
         case .failed(let error): ExitCode(error)
         case .planned(let plan): plan.canBegin ? .ok : .needsAttention
         case .pending(let status): RotationStatusReport.exitCode(status)
-        case .notJudged, .leftover: .needsAttention
+        case .notChecked, .leftover: .needsAttention
         case .rotated, .skipped, .abandoned, .nothingPending: .ok
         }
     }
@@ -42,7 +42,7 @@ struct RotationOutcome {
         switch result {
         case .rotated: "rotated"
         case .skipped: "skipped"
-        case .notJudged: "not-judged"
+        case .notChecked: "not-checked"
         case .planned: "planned"
         case .pending, .leftover: "pending"
         case .abandoned: "abandoned"
@@ -57,7 +57,7 @@ struct RotationOutcome {
         switch result {
         case .rotated(let report): rotated(report)
         case .skipped(let age): ["\(path): not due, its data key is \(AgeText.text(age)) old"]
-        case .notJudged(let created):
+        case .notChecked(let created):
             [
                 "\(path): it is not known whether it is due: its data key has a time in the future, "
                     + "\(SlotReport.moment(created))",
@@ -122,7 +122,7 @@ struct RotationOutcome {
         case .rotated(let report): members += Self.members(report)
         case .skipped(let age): members.append(.init(name: "data_key_age_seconds", value: .int(age)))
         case .planned(let plan): members += PlanReport.members(plan)
-        case .notJudged(let created): members.append(.init(name: "data_key_created", value: .int(created)))
+        case .notChecked(let created): members.append(.init(name: "data_key_created", value: .int(created)))
         case .pending(let status): members += RotationStatusReport.members(status)
         case .leftover(let copy): members.append(.init(name: "leftover", value: .string(copy)))
         case .abandoned, .nothingPending: break
@@ -186,7 +186,7 @@ struct FleetReport {
     /// - Parameter count: How many stores were named; the others were not begun.
     func report(of count: Int, _ console: Console) throws {
         let groups = [
-            "rotated", "skipped", "not-judged", "planned", "pending", "abandoned", "nothing-pending", "failed",
+            "rotated", "skipped", "not-checked", "planned", "pending", "abandoned", "nothing-pending", "failed",
         ].map { name in
             (name, outcomes.filter { $0.name == name }.count)
         }

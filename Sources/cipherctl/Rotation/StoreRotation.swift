@@ -189,6 +189,6 @@ enum RotationFirstLook {
         guard claimed.contains(where: { KeyHealth(paths, $0).isKeyToCome }) else { return nil }
         let health = KeyHealth(paths, try StoreOpening.sidecar(path, key, onNotice: console.note).sidecar)
         guard health.isKeyToCome, let created = health.keyCreated else { return nil }
-        return RotationOutcome(path: path, .notJudged(created: created))
+        return RotationOutcome(path: path, .notChecked(created: created))
     }
 }

@@ -167,4 +167,18 @@ struct StoreTransferTests {
         #expect(fixture.changes(since: before) == [])
         #expect(try !StoreAdoption(fixture.store, unlockedBy: fixture.source).run().completedEarlierAdoption)
     }
+
+    @Test("a program that has the database open may not adopt it, and its locks stay")
+    func ownDatabase() throws {
+        try fixture.makeStandard()
+        let pool = try fixture.openStandard()
+        defer { try? pool.close() }
+        try pool.write { try $0.execute(sql: "CREATE TABLE more (a)") }
+        func locks() throws -> Int? { try SystemLocks.posixLocks(on: fixture.store)?.count }
+        let before = try locks()
+        #expect(before != 0)
+        let adoption = StoreAdoption(fixture.store, unlockedBy: fixture.source)
+        #expect(throws: StoreError.self) { try adoption.run() }
+        #expect(try locks() == before)
+    }
 }

@@ -45,11 +45,18 @@ final class ToolFixture: Sendable {
         try store.close()
     }
 
-    /// A database of SQLCipher 4 as programs without this library make it.
-    func makeStandard() throws {
+    private static var standard: Configuration {
         var configuration = Configuration()
         configuration.prepareDatabase { try $0.useRawKey(Data(TestKeys.rawKey)) }
-        let queue = try DatabaseQueue(path: store, configuration: configuration)
+        return configuration
+    }
+
+    /// What ``makeStandard()`` made, open.
+    func openStandard() throws -> DatabasePool { try DatabasePool(path: store, configuration: Self.standard) }
+
+    /// A database of SQLCipher 4 as programs without this library make it.
+    func makeStandard() throws {
+        let queue = try DatabaseQueue(path: store, configuration: Self.standard)
         try queue.inDatabase { try $0.execute(sql: Self.content) }
         try queue.close()
     }
