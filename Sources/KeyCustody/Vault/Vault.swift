@@ -143,7 +143,7 @@ package final class Vault: Sendable {
         }
     }
 
-    // MARK: What counts
+    // MARK: The accepted sidecar
 
     /// Makes an unlocked sidecar the accepted one.
     ///
