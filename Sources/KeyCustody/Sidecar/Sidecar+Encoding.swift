@@ -5,7 +5,7 @@ extension Sidecar {
     static let formatName = "cipherstore-sidecar"
     /// The version of the format for direct stores.
     static let directVersion: UInt64 = 1
-    /// The version of the format for stores with key slots.
+    /// The version of the format for stores with keyslots.
     static let slotsVersion: UInt64 = 2
 
     var formatVersion: UInt64 {
