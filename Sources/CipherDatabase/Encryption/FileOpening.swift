@@ -54,7 +54,7 @@ package final class FileOpening: Sendable {
 
     // MARK: Notices
 
-    /// What was repaired or looked risky so far.
+    /// The notices so far: what was repaired, and what looked risky.
     package var notices: [String] { state.withLock { $0.notices } }
 
     /// Keeps a notice, and reports it once.
@@ -181,7 +181,7 @@ package final class FileOpening: Sendable {
     }
 
     /// Creates the file of a new database before SQLite does, which would let the umask determine its permissions.
-    /// Refuses to create one that would replace a missing database.
+    /// Refuses to create one where the database of a store is missing.
     ///
     /// - Returns: The permissions to set on the file that SQLite creates; nil when the file exists now.
     private func provideFile(readonly: Bool, hasOthers: Bool) throws -> UInt32? {

@@ -65,8 +65,9 @@ package final class Keyring: Sendable {
     /// a store whose file was replaced, without a derivation and without reading its key source.
     ///
     /// Its connections are opened with ``KeyOrigin/held``. They read the sidecar again. The master key of a store with
-    /// slots opens the data key of any later epoch, even if slots were added or removed. A direct store has only the
-    /// former data key. When the keys do not fit any more, opening throws `keyRotated`.
+    /// slots opens the data key of any later epoch, even if slots were added or removed, until a rotation renews the
+    /// master key. A direct store has only the former data key. When the keys do not fit any more, opening throws
+    /// `keyRotated`.
     package func successor() -> Keyring { Keyring(after: self) }
 
     /// Discards the results of verifying a file that lost its name.

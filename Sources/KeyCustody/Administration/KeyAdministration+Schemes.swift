@@ -28,8 +28,8 @@ extension KeyAdministration {
     ///
     /// - Parameter secret: That key; it is verified before the slots are removed.
     /// - Returns: The administration of the direct store.
-    /// - Throws: ``StoreError`` `wrongKey` when it does not give the data key, `settingsConflict` when the store is direct
-    ///   already; what changing throws.
+    /// - Throws: ``StoreError`` `wrongKey` when it does not give the data key, `settingsConflict` when the store is
+    ///   direct already; what changing throws.
     package func convertToDirect(provedBy secret: Secret) throws -> KeyAdministration {
         let present = try choice()
         guard present.sidecar.slotted != nil else {

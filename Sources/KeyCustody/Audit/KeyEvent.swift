@@ -22,7 +22,7 @@ package enum KeyEvent: Hashable, Sendable {
     case restored
     case recoveryKeyMade
     /// Bytes after the last complete line were not a line: a write was interrupted by a power failure, or the file was
-    /// changed.
+    /// damaged in another way.
     case logDamaged(bytes: Int)
     /// A user has examined what is wrong with the log, or missing from it, and accepts it.
     case logAcknowledged(KeyLogAcknowledgement)

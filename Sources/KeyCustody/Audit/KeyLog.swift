@@ -22,7 +22,8 @@ package struct KeyLog: Sendable {
     /// Appends an event and makes it durable.
     ///
     /// A line that a power failure left incomplete is terminated, and another line records that. When the file has
-    /// reached its bound, it is renamed to the former file, which it replaces, and the chain continues in a new file.
+    /// reached its bound, it is renamed to ``formerPath`` and replaces the file there. The chain continues in a new
+    /// file.
     /// - Throws: ``StoreError`` `storeInUse` when other processes append for too long; ``SystemError``;
     ///   ``CryptoError``.
     package func record(_ event: KeyEvent) throws {
@@ -35,8 +36,8 @@ package struct KeyLog: Sendable {
     /// again.
     ///
     /// - Parameter epoch: The epoch of the sidecar.
-    /// - Returns: The number of problems that were acknowledged. Nil when there was nothing to acknowledge; nothing was
-    ///   written.
+    /// - Returns: The number of problems that were acknowledged. Nil when there was nothing to acknowledge; then
+    ///   nothing is written.
     /// - Throws: As ``record(_:)``.
     package func acknowledge(epoch: UInt64) throws -> Int? {
         let lock = try lock()
@@ -76,7 +77,7 @@ package struct KeyLog: Sendable {
         try append(lines)
     }
 
-    /// Renames the file to the former file, which it replaces.
+    /// Renames the file to ``formerPath``, where it replaces the former one.
     private func beginFile() throws(SystemError) { try AtomicFile.move(path, to: formerPath) }
 
     /// Appends an event if that is possible: the change that it records has happened already.

@@ -68,8 +68,8 @@ package struct PageKey: Sendable {
 }
 
 extension SecretBytes {
-    /// A key of 32 bytes in SQLCipher's form of raw keys: `x'<64 digits>'`, or with its salt `x'<64 digits><32
-    /// digits>'`.
+    /// A key of 32 bytes in SQLCipher's form of raw keys: `x'<64 digits>'`, or `x'<64 digits><32 digits>'` with its
+    /// salt.
     ///
     /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
     package func keyspec(salt: Salt?) -> SecretBytes {

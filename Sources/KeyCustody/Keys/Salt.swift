@@ -1,7 +1,8 @@
 import StoreCrypto
 import StorePlatform
 
-/// The salt of one file, 16 bytes: with it the data key is derived from a passphrase, and the MAC key from the data key.
+/// The salt of one file, 16 bytes. With it the data key is derived from a passphrase, and the MAC key from the data
+/// key.
 ///
 /// A file with a plaintext header does not contain its salt, so the sidecar keeps it. A salt is not a secret, but
 /// without it a passphrase opens nothing. Descriptions do not contain it.
@@ -44,7 +45,7 @@ public struct Salt: Hashable, Sendable {
         try self.init(bytes: bytes)
     }
 
-    /// Makes a new salt from the system's generator.
+    /// Makes a new salt with the system's random generator.
     public static func random() throws -> Salt { try Salt(bytes: SystemRandom.bytes(byteCount)) }
 
     /// The bytes as 32 lower-case digits.

@@ -128,7 +128,7 @@ package struct Secret: Sendable {
     }
 }
 
-// Descriptions that may be printed: of a passphrase not even its length.
+// The descriptions contain no bytes of the secret, and of a passphrase not even its length.
 
 extension Passphrase: CustomStringConvertible, CustomReflectable {
     public var description: String { "Passphrase(hidden)" }

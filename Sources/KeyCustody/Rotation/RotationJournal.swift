@@ -52,9 +52,9 @@ package final class RotationJournal: Sendable {
 
     /// Makes the keys of the next epoch. It derives keys, so it is called before the locks are acquired.
     ///
-    /// - Throws: ``StoreError`` `modeConflict` when the mode does not fit the scheme of the store, `invalidKey` when the
-    ///   new key is the present one, `wrongKey` when a key that is to be kept opens no slot, `lastSlot` when none is kept,
-    ///   `rotationPending`; what choosing a sidecar throws.
+    /// - Throws: ``StoreError`` `modeConflict` when the mode does not fit the scheme of the store, `invalidKey` when
+    ///   the new key is the present one, `wrongKey` when a key that is to be kept opens no slot, `lastSlot` when none
+    ///   is kept, `rotationPending`; what choosing a sidecar throws.
     package func prepare(_ mode: RotationMode) throws -> RotationProposal {
         try RotationProposal(mode, for: requireReady(choice()), databasePath: databasePath)
     }
@@ -123,7 +123,8 @@ package final class RotationJournal: Sendable {
     /// that the library keeps beside the store contains the former keys any more, unless the result says so.
     ///
     /// - Parameter databaseHasNextKey: Whether the database was found to have the next key. A sidecar without an
-    ///   announced switch was then restored from an older copy, which must not lose that key.
+    ///   announced switch is then an older copy that was restored. It is completed as well, so that the key is not
+    ///   lost.
     /// - Returns: What failed after the main copy was written, as sentences. The completion is recorded all the same.
     /// - Throws: ``StoreError`` `rotationPending` when no switch was announced, or without the next key;
     ///   ``SystemError``: the next opening for writing completes it.

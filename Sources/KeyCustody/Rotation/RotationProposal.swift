@@ -17,8 +17,8 @@ package struct RotationProposal: Sendable {
     let salt: Salt
     let table: SlotTable?
 
-    /// The version of a sidecar that announces the rotation. The sidecar may differ from ``origin`` in its generation
-    /// only.
+    /// The version of a sidecar that announces the rotation. The sidecar may differ from `origin` only in its
+    /// generation.
     func rotating(_ sidecar: Sidecar) throws -> Sidecar {
         var expected = origin
         expected.generation = sidecar.generation

@@ -3,8 +3,8 @@ import StorePlatform
 
 /// The keys that authenticate a sidecar; its seal is derived from them.
 package enum SidecarKeys: Sendable {
-    // Slots stand first: the pointer of any later case is stored with its highest bit set, which a leak check does not
-    // recognize as a pointer, and nothing else refers to the master key.
+    // `slots` must be the first case: the pointer of any later case is stored with its highest bit set, which a leak
+    // check does not recognize as a pointer, and nothing else refers to the master key.
     /// The keys of a store with slots: the master key, and the slot that opened it; nil when it was known already.
     case slots(MasterKey, openedBy: Keyslot?)
     /// The key of a direct store: the data key alone.

@@ -58,8 +58,8 @@ package struct SlotLabel: Hashable, Sendable, CustomStringConvertible {
 
     private init(checked text: String) { self.text = text }
 
-    /// - Throws: ``StoreError`` `invalidKey` when it is too long, begins or ends with a blank, or has characters other than
-    ///   printable ASCII without `"` and `\`.
+    /// - Throws: ``StoreError`` `invalidKey` when it is too long, begins or ends with a blank, or has characters other
+    ///   than printable ASCII without `"` and `\`.
     package init(_ text: String) throws(StoreError) {
         guard Self.isAllowed(text.utf8) else {
             throw StoreError(

@@ -2,8 +2,8 @@ import StorePlatform
 
 /// A text that may be a recovery key: its symbols, in memory that is wiped, and the lengths of its lines.
 ///
-/// Skipped are blanks, hyphens and dashes of any kind, byte order marks, and a number with `.`, `)` or `:` at the start
-/// of a line. None of these can be meant as a symbol.
+/// Blanks, hyphens and dashes of any kind, byte order marks, and a number with `.`, `)` or `:` at the start of a line
+/// are skipped. None of these can be meant as a symbol.
 struct RecoveryKeyText: ~Copyable {
     /// The value of a character that is not a symbol.
     private static let stranger = UInt8.max

@@ -15,7 +15,6 @@ enum KeyFile {
     ///   - wait: The longest time until a pipe has delivered everything.
     /// - Throws: `StoreError` `invalidKey` for such a file or one longer than 64 KiB, `keyMissing` for a pipe without a
     ///   writer; ``SystemError``.
-    ///   writes to; ``SystemError``.
     static func contents(
         of path: String, checkingPermissions: Bool, wait: Duration = Limits.keyPipeWait
     ) throws -> WipedBuffer {

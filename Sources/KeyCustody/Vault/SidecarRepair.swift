@@ -1,7 +1,8 @@
 import StorePlatform
 
 extension SidecarFiles {
-    /// Rewrites both files as the chosen version. The caller holds the opening lock and may write to the folder.
+    /// Rewrites the copies that differ from the chosen one. The caller holds the opening lock and may write to the
+    /// folder.
     ///
     /// A damaged or forged file is kept under its name with `.damaged` appended. A file that belongs to another key may
     /// be the newer version of a rotation. It is replaced only after the database itself has authenticated the key. It

@@ -65,8 +65,8 @@ package final class Vault: Sendable {
 
     /// Whether the accepted sidecar was replaced by one of another store, epoch or salt.
     ///
-    /// What a copy claims is not verified here. A copy therefore counts only if it appeared after the last reading: one
-    /// that was beside the store already was verified then.
+    /// What a copy claims is not verified here. Copies are therefore considered only if they have changed since the
+    /// last reading: the former ones were verified then.
     package var isSuperseded: Bool {
         guard let sidecar, let newest = changedCopies?.newestClaimed else { return false }
         return newest.storeID != sidecar.storeID || newest.epoch != sidecar.epoch || newest.salt != sidecar.salt
