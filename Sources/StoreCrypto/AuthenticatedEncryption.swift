@@ -33,8 +33,8 @@ package enum AuthenticatedEncryption {
 
     /// Decrypts the result of ``seal(_:key:nonce:additionalData:)``.
     ///
-    /// - Returns: The secret, or nil when key, nonce, ciphertext or additional data are not those of the sealing. A
-    ///   secret that is not authentic is never returned, not even a part of it.
+    /// - Returns: The secret, or nil when key, nonce, ciphertext or additional data differ from those of the sealing. A
+    ///   secret that is not authentic is never returned, not even in part.
     package static func open(
         _ sealed: [UInt8], key: SecretBytes, nonce: [UInt8], additionalData: [UInt8]
     ) throws(CryptoError) -> SecretBytes? {

@@ -1,4 +1,4 @@
-/// The settings under which SQLCipher derives keys and lays out pages.
+/// The settings with which SQLCipher derives keys and lays out pages.
 ///
 /// With key and salt they determine whether a file can be read, so a store records them in its sidecar.
 /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/>
@@ -30,7 +30,7 @@ public struct CipherSettings: Hashable, Sendable {
 
     /// SQLCipher 4's defaults: the salt is in the first 16 bytes of the file.
     public static let sqlCipher4 = CipherSettings()
-    /// SQLCipher 4 with 32 readable header bytes: what CipherStore creates.
+    /// SQLCipher 4 with 32 readable header bytes: the settings of a new store.
     public static let plaintextHeader = CipherSettings(plaintextHeaderBytes: 32)
     /// SQLCipher 3's defaults.
     public static let sqlCipher3 = CipherSettings(

@@ -4,7 +4,7 @@ import COpenSSL
 ///
 /// It names the call and the library's reason, never keys, salts or messages.
 public struct CryptoError: Error, Hashable, Sendable {
-    /// The call that failed, as `PKCS5_PBKDF2_HMAC`.
+    /// The call that failed, for example `PKCS5_PBKDF2_HMAC`.
     public let operation: String
     /// The reason, from the library or from the check before the call.
     public let reason: String
@@ -14,7 +14,7 @@ public struct CryptoError: Error, Hashable, Sendable {
         self.reason = reason
     }
 
-    /// Takes the reason from the error queue of this thread, and empties the queue.
+    /// Reads the reason from the error queue of this thread, and empties the queue.
     static func last(_ operation: String) -> CryptoError {
         let code = ERR_peek_last_error()
         // Only the reason: the data that a call may attach to an error must not be printed.

@@ -4,8 +4,8 @@ import COpenSSL
 package enum CryptoLibrary {
     /// Keeps libcrypto initialised until the process ends; evaluated before any other use of it.
     ///
-    /// By default it frees its state when the process calls `exit`, while other threads still run: a store that opens
-    /// its connections again at that moment, after a rotation, would crash in it. Where the program has used libcrypto
+    /// By default libcrypto frees its state when the process calls `exit`, while other threads still run. A store that
+    /// reopens its connections at that moment, after a rotation, would crash in it. If the program has used libcrypto
     /// before, this has no effect.
     package static let livesUntilTheEnd = OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil) == 1
 }

@@ -1,6 +1,6 @@
 /// The free blocks of a heap: a pure value that allocates runs of adjacent blocks, lowest first.
 struct FreeBlocks: Equatable {
-    /// Runs of free blocks, ascending; two runs never touch.
+    /// Runs of free blocks, ascending; two runs are never adjacent.
     private(set) var runs: [Range<Int>]
     private let count: Int
 
@@ -45,7 +45,7 @@ struct FreeBlocks: Equatable {
         }
     }
 
-    /// The first run that does not begin before `block`, by bisection.
+    /// The first run that does not begin before `block`, found by binary search.
     private func firstRun(from block: Int) -> Int {
         var (low, high) = (0, runs.count)
         while low < high {

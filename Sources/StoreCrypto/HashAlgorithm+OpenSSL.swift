@@ -10,7 +10,7 @@ extension HashAlgorithm {
         }
     }
 
-    /// The name under which libcrypto's providers know the hash.
+    /// The name of the hash in libcrypto's providers.
     var providerName: String {
         switch self {
         case .sha1: "SHA1"

@@ -23,7 +23,7 @@ extension KeyDerivation {
         WorkCount.derivations.add()
         var status: Int32 = 0
         let key = SecretBytes(count: keyBytes) { output in
-            // libcrypto takes a nil password for "not given", which differs from an empty one.
+            // libcrypto treats a nil password as "not given", which differs from an empty one.
             let start = password.baseAddress ?? UnsafeRawPointer(output.baseAddress)
             status = EVP_PBE_scrypt(
                 start?.assumingMemoryBound(to: CChar.self), password.count, salt, salt.count, UInt64(1) << log2Rounds,
@@ -43,7 +43,7 @@ extension KeyDerivation {
 
     /// Derives a key from a passphrase with Argon2id.
     ///
-    /// libcrypto allocates the memory from the process's secure heap where another part of the program has set that up
+    /// libcrypto allocates the memory from the process's secure heap if another part of the program has set that up
     /// (`CRYPTO_secure_malloc_init`), and fails when the heap is too small. This library does not set it up.
     ///
     /// - Parameters:

@@ -19,11 +19,11 @@ package enum KeyDerivation {
         else {
             throw CryptoError(operation, reason: "rounds or lengths out of range")
         }
-        // SQLCipher's MAC key takes two rounds.
+        // The two rounds of SQLCipher's MAC key are not a slow derivation.
         if rounds > 2 { WorkCount.derivations.add() }
         var status: Int32 = 0
         let key = SecretBytes(count: keyBytes) { output in
-            // libcrypto takes a nil password for "not given", which differs from an empty one.
+            // libcrypto treats a nil password as "not given", which differs from an empty one.
             let start = password.baseAddress ?? UnsafeRawPointer(output.baseAddress)
             status = PKCS5_PBKDF2_HMAC(
                 start?.assumingMemoryBound(to: CChar.self), passwordCount, salt, saltCount, rounds,

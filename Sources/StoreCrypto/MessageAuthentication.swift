@@ -33,7 +33,7 @@ package enum MessageAuthentication {
         }
     }
 
-    /// Compares two authentication codes in a time that does not depend on their bytes.
+    /// Compares two authentication codes in constant time.
     package static func isEqual(_ a: [UInt8], _ b: [UInt8]) -> Bool {
         a.count == b.count && CRYPTO_memcmp(a, b, a.count) == 0
     }

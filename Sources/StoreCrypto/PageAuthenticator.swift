@@ -2,7 +2,7 @@ import COpenSSL
 
 /// An HMAC keyed once for many messages.
 ///
-/// A message costs a restart of the keyed context and no new key schedule.
+/// Each message restarts the keyed context, without a new key schedule.
 // Safe because: the context has one owner, and every use of it is mutating.
 package struct PageAuthenticator: ~Copyable, @unchecked Sendable {
     /// Bytes of an authentication code.

@@ -2,7 +2,7 @@ import COpenSSL
 
 /// AES-256-CBC without padding, keyed once for many pages.
 ///
-/// Both contexts are set up when the value is made; a page costs a new initialization vector and no allocation.
+/// Both contexts are set up when the value is made; a page needs a new initialization vector and no allocation.
 /// libcrypto keeps the expanded key in its contexts and wipes them when they are freed.
 // Safe because: the contexts have one owner, and every use of them is mutating.
 package struct PageCipher: ~Copyable, @unchecked Sendable {

@@ -36,7 +36,7 @@ package struct PageDigester: ~Copyable, @unchecked Sendable {
 
     deinit { EVP_CIPHER_CTX_free(context) }
 
-    /// The fingerprint of a page's content; costs no allocation.
+    /// The fingerprint of a page's content; needs no allocation.
     package mutating func digest(
         _ content: UnsafeRawBufferPointer, number: UInt32
     ) throws(CryptoError) -> Digest {

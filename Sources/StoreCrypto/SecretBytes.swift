@@ -2,12 +2,12 @@ import COpenSSL
 
 /// Secret bytes in locked memory: the one owner of every secret, shared by reference.
 ///
-/// They are wiped when nobody refers to them any more. They print nothing, not even how many they are, and compare in
-/// constant time.
+/// They are wiped when the last reference is released. Their description contains nothing, not even their number. They
+/// are compared in constant time.
 // Safe because: the memory is written only while the object is made.
 package final class SecretBytes: @unchecked Sendable {
     private let address: UnsafeMutableRawPointer
-    /// How many bytes the secret has.
+    /// The number of bytes.
     package let count: Int
 
     /// Makes a secret of `count` bytes, zero at first, that `body` fills in place.
@@ -25,7 +25,7 @@ package final class SecretBytes: @unchecked Sendable {
         self.count = count
     }
 
-    /// Copies a secret that lies in ordinary memory; wiping that memory stays with the caller.
+    /// Copies a secret from ordinary memory; the caller wipes that memory.
     package convenience init(copying bytes: UnsafeRawBufferPointer) {
         self.init(count: bytes.count) { $0.copyMemory(from: bytes) }
     }
@@ -47,19 +47,19 @@ package final class SecretBytes: @unchecked Sendable {
         return secret
     }
 
-    /// Whether secrets lie in memory that the kernel keeps off swap and out of core dumps.
+    /// Whether secrets are in memory that the kernel keeps off swap and out of core dumps.
     package static var memoryIsLocked: Bool { SecureHeap.isLocked }
 
-    /// Lends the bytes to `body`; the pointer must not outlive the call.
+    /// Passes the bytes to `body`; the pointer must not outlive the call.
     package func withBytes<R: ~Copyable, E: Error>(
         _ body: (UnsafeRawBufferPointer) throws(E) -> R
     ) throws(E) -> R {
-        // The last reference may end as soon as the address is read, and that would wipe what was lent.
+        // Without this the last reference could end as soon as the address is read, which would wipe the bytes in use.
         defer { withExtendedLifetime(self) {} }
         return try body(UnsafeRawBufferPointer(start: address, count: count))
     }
 
-    /// Compares in a time that does not depend on the bytes; lengths are not secret.
+    /// Compares in constant time; lengths are not secret.
     package func isEqual(to other: SecretBytes) -> Bool {
         withBytes { mine in
             other.withBytes { mine.count == $0.count && CRYPTO_memcmp(mine.baseAddress, $0.baseAddress, $0.count) == 0 }
@@ -73,11 +73,11 @@ extension SecretBytes: CustomStringConvertible, CustomReflectable {
 }
 
 extension UnsafeRawBufferPointer {
-    /// The buffer as C functions on octets take it.
+    /// The buffer in the form that C functions on octets expect.
     var bytes: UnsafePointer<UInt8>? { baseAddress?.assumingMemoryBound(to: UInt8.self) }
 }
 
 extension UnsafeMutableRawBufferPointer {
-    /// The buffer as C functions on octets take it.
+    /// The buffer in the form that C functions on octets expect.
     var bytes: UnsafeMutablePointer<UInt8>? { baseAddress?.assumingMemoryBound(to: UInt8.self) }
 }

@@ -4,7 +4,7 @@ import Synchronization
 
 /// The heap for secrets: locked in memory, kept out of core dumps, between guard pages; one for each process.
 ///
-/// Where the limit on locked memory (RLIMIT_MEMLOCK) is too low, secrets are in ordinary memory and are wiped all the
+/// If the limit on locked memory (RLIMIT_MEMLOCK) is too low, secrets are in ordinary memory and are wiped all the
 /// same.
 ///
 /// libcrypto has such a heap too, but a library cannot use it: there is one for the whole program, and once it is set

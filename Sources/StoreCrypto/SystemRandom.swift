@@ -4,7 +4,7 @@ import COpenSSL
 ///
 /// Secrets come from ``SecretBytes/random(count:)`` instead.
 package enum SystemRandom {
-    /// Draws `count` bytes from libcrypto's generator, which the kernel seeds.
+    /// Generates `count` bytes with libcrypto's generator, which the kernel seeds.
     package static func bytes(_ count: Int) throws(CryptoError) -> [UInt8] {
         var result = [UInt8](repeating: 0, count: count)
         let status = result.withUnsafeMutableBytes { RAND_bytes($0.bytes, Int32(clamping: $0.count)) }

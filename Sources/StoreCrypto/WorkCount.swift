@@ -1,8 +1,8 @@
 import Synchronization
 
-/// How often this process has done what makes an opening slow; tests count it.
+/// Counts the operations of this process that make an opening slow, for tests.
 ///
-/// Release builds have none of it.
+/// Release builds count nothing.
 package struct WorkCount: ~Copyable, Sendable {
     #if DEBUG
         private let count = Atomic<Int>(0)
@@ -16,7 +16,7 @@ package struct WorkCount: ~Copyable, Sendable {
 
     private init() {}
 
-    /// Slow derivations, from what people remember.
+    /// Slow derivations: PBKDF2, scrypt and Argon2id.
     package static let derivations = WorkCount()
     /// Readings of both copies of a sidecar.
     package static let sidecarReads = WorkCount()

@@ -1,17 +1,17 @@
-/// The pragmas that touch keys, page format or sharing, by what a connection does with them.
+/// The pragmas that affect keys, page format or sharing, by how a connection handles them.
 enum CipherPragma {
-    /// Hands over or changes a key as SQL text.
+    /// Gives or changes a key as SQL text.
     case key
-    /// Decides how the file is encrypted; kept and recorded while a connection is prepared, refused afterwards.
+    /// Determines how the file is encrypted. Applied and recorded while a connection is prepared, refused afterwards.
     case setting(Setting)
-    /// Changes the encryption of every connection of the process, or does what SQLCipher does not do safely.
+    /// Changes the encryption of every connection of the process, or an operation that SQLCipher does not do safely.
     case forbidden
-    /// Breaks what sharing rests on: checkpoints, locking mode, temporary files.
+    /// Breaks what sharing depends on: checkpoints, locking mode, temporary files.
     case engine
-    /// Any other, and every form that only reads.
+    /// Any other pragma, and every form that only reads.
     case other
 
-    /// The settings of a cipher that a store records.
+    /// The cipher settings that a store records.
     enum Setting: String {
         case plaintextHeader = "cipher_plaintext_header_size"
         case salt = "cipher_salt"
@@ -20,7 +20,7 @@ enum CipherPragma {
         case kdfHash = "cipher_kdf_algorithm"
         case hmacHash = "cipher_hmac_algorithm"
         case compatibility = "cipher_compatibility"
-        /// Settings of SQLCipher before version 4, which only its own derivation knows.
+        /// Settings of SQLCipher before version 4, which only SQLCipher's own derivation supports.
         case fastRounds = "fast_kdf_iter"
         case usesHMAC = "cipher_use_hmac"
         case saltMask = "cipher_hmac_salt_mask"
@@ -33,7 +33,7 @@ enum CipherPragma {
         if Self.keyNames.contains(name) {
             self = .key
         } else if name == "cipher_migrate" || name == "wal_checkpoint" {
-            // These act without a value.
+            // These have an effect without a value.
             self = name == "wal_checkpoint" ? .engine : .forbidden
         } else if value == nil {
             self = .other
@@ -56,14 +56,14 @@ enum CipherPragma {
 
     // MARK: SQL text
 
-    /// Whether a text could show a key, so that it must stay out of errors and traces.
+    /// Whether a text could contain a key, so that it must not be in errors and traces.
     static func mayHoldKey(_ sql: String) -> Bool {
         let words = Set(words(of: sql))
         if words.contains("pragma") { return words.contains("cipher_salt") || !words.isDisjoint(with: keyNames) }
         return words.contains("attach") && words.contains("key")
     }
 
-    /// The name of the pragma that a text begins with; nil when it begins with anything else.
+    /// The name of the pragma with which a text begins; nil when it begins with anything else.
     static func leadingPragma(of sql: String) -> String? {
         let words = words(of: sql.droppingLeadingComments().prefix(200)).prefix(3)
         guard words.first == "pragma", words.count > 1 else { return nil }
@@ -72,7 +72,7 @@ enum CipherPragma {
         return (name == "main" || name == "temp") && words.count > 2 ? words[words.startIndex + 2] : name
     }
 
-    /// Whether a text begins with a pragma that may run before the file is opened, or holds no statement at all.
+    /// Whether a text begins with a pragma that may run before the file is opened, or contains no statement at all.
     static func comesBeforeFileAccess(_ sql: String) -> Bool {
         if sql.droppingLeadingComments().isEmpty { return true }
         guard let name = leadingPragma(of: sql) else { return false }
@@ -85,7 +85,8 @@ enum CipherPragma {
 }
 
 extension String {
-    /// The text up to the end of its first statement, the semicolon included, if that is no trigger's definition.
+    /// The text up to the end of its first statement, including the semicolon. A trigger's definition is not
+    /// recognized.
     var firstStatement: Substring {
         var rest = droppingLeadingComments()
         while let character = rest.first {
@@ -104,7 +105,7 @@ extension String {
         return self[...]
     }
 
-    /// The text from its first statement on: without the blanks, semicolons and comments in front of it.
+    /// The text from its first statement on, without the blanks, semicolons and comments before it.
     func droppingLeadingComments() -> Substring {
         var rest = self[...]
         while true {

@@ -2,22 +2,22 @@ import KeyCustody
 import StoreCrypto
 import StorePlatform
 
-/// The keys of one connection, from its first pragma to the day it is closed.
+/// The keys of one connection, from its first pragma until it is closed.
 ///
-/// While a connection is prepared this gathers key and settings, supplies the salt and records it; afterwards it
-/// refuses whatever would change them. SQLCipher itself is keyed twice at most: with the passphrase as soon as it is
-/// given, so that C code in a preparing function finds a keyed connection too, and with the derived raw key before the
-/// file is first touched, so that no connection derives for itself.
+/// While a connection is prepared this type collects key and settings, supplies the salt and records it. Afterwards it
+/// refuses every change of them. SQLCipher itself is keyed twice at most. The first time is with the passphrase as soon
+/// as it is given, so that C code in a preparing function also has a keyed connection. The second time is with the
+/// derived raw key before the file is first accessed, so that no connection derives a key itself.
 final class ConnectionKeying {
     private enum Phase {
         /// No key was given yet.
         case unkeyed
         /// A key was given; settings may follow.
         case given(Secret, PendingKey)
-        /// The key has gone to SQLCipher for good; more pragmas may follow if they agree with it. The secret behind it is
-        /// nil when the keyring had the keys from a former opening.
+        /// SQLCipher has its final key; more pragmas may follow if they agree with it. The secret is nil when the
+        /// keyring had the keys from a former opening.
         case settled(Secret?, PageKey)
-        /// As before, but only SQLCipher knows the derived key.
+        /// As before, but only SQLCipher has the derived key.
         case leftToSQLCipher
     }
 
@@ -26,15 +26,16 @@ final class ConnectionKeying {
     private let configuration: Configuration
     private var phase = Phase.unkeyed
     private var isPrepared = false
-    /// Whether the key is a random one; those that preparing functions give are passed over.
+    /// Whether the key is a random one; keys that preparing functions give are then ignored.
     private var hasThrowawayKey = false
-    /// Whether a key was offered, also one that was refused: a refusal of a file that was replaced meanwhile is no verdict.
+    /// Whether a key was given, even if it was refused. Such a refusal does not apply to a file that was replaced
+    /// since.
     private(set) var wasGivenKey = false
     /// Whether the library's own statements are being compiled; they pass every check.
     private(set) var isInternal = false
-    /// Pragmas that came before the key or among its settings: run at once they would touch the file too early.
+    /// Pragmas that came before the key or among its settings. Run at once, they would access the file too early.
     private var postponed: [String] = []
-    /// What pragmas behind a settled key have asked for so far.
+    /// The settings that pragmas have requested since the key was settled.
     private var asked: PendingKey?
     private var refusal: (any Error)?
 
@@ -50,7 +51,7 @@ final class ConnectionKeying {
     /// Whether the connection encrypts what it writes.
     var isKeyed: Bool { if case .unkeyed = phase { false } else { true } }
 
-    /// The error behind the last refusal, once.
+    /// The error of the last refusal, returned once.
     func takeRefusal() -> (any Error)? {
         defer { refusal = nil }
         return refusal
@@ -58,10 +59,10 @@ final class ConnectionKeying {
 
     // MARK: Giving the key
 
-    /// Takes the key from where the whole pool has it.
+    /// Gives the connection the key that the whole pool uses.
     ///
-    /// - Throws: `StoreError` `keyRotated` when the keys of a former opening are not the store's any more; what giving a
-    ///   secret throws.
+    /// - Throws: `StoreError` `keyRotated` when the keys of a former opening no longer belong to the store; what giving
+    ///   a secret throws.
     func give(_ origin: KeyOrigin, on db: Database) throws {
         switch origin {
         case .byHand: break
@@ -79,7 +80,7 @@ final class ConnectionKeying {
         }
     }
 
-    /// Takes the key of the database.
+    /// Gives the connection the key of the database.
     ///
     /// - Parameter settings: Settings for a file that does not exist yet, to be recorded at once; nil leaves them to
     ///   the pragmas that follow.
@@ -102,7 +103,7 @@ final class ConnectionKeying {
         case .pending(let pending):
             try check(setPlainKey(secret))
             if let salt = pending.salt, pending.isNewFile {
-                // Set before any pragma can follow, so that nothing is ever written under a salt that is not known.
+                // Set before any pragma can follow, so that nothing is ever written under an unknown salt.
                 try check(runInternally("PRAGMA cipher_salt = \"x'\(salt.hex)'\""))
             }
             phase = .given(secret, pending)
@@ -110,13 +111,13 @@ final class ConnectionKeying {
         try runPostponed(on: db)
     }
 
-    /// Keys the connection raw, and checks page 1 before SQLite reads it.
+    /// Sets the raw key of the connection, and verifies page 1 before SQLite reads it.
     private func settle(_ secret: Secret?, _ key: PageKey) throws {
         isInternal = true
         defer { isInternal = false }
         try check(handle.setRawKey(key))
         if key.settings.plaintextHeaderBytes > 0 {
-            // SQLCipher 3 answers OK to the pragma and ignores it; only the row it returns proves that it is known.
+            // SQLCipher 3 answers OK to the pragma and ignores it; only the returned row proves that it is supported.
             let answer = handle.pragmaValue("PRAGMA cipher_plaintext_header_size")
             guard answer == String(key.settings.plaintextHeaderBytes) else {
                 throw SQLiteLibrary.unsupported(found: "a library that does not know plaintext headers")
@@ -129,14 +130,14 @@ final class ConnectionKeying {
     private func settlePending(_ secret: Secret, _ pending: PendingKey, on db: Database) throws {
         if pending.isNewFile, keyring.opening.isReadonly, let paths = keyring.paths {
             if pending.needsSidecar { throw FileDiagnosis.notYetCreated(paths.database) }
-            // SQLCipher derives from the salt of the file, once there is one.
+            // SQLCipher derives the key with the salt of the file, once the file exists.
             phase = .leftToSQLCipher
         } else if pending.isModelled {
             guard let salt = pending.salt else { throw keyring.saltMissing() }
             if pending.saltOrigin == .file && pending.needsSidecar { throw keyring.standardFile() }
             let key = try keyring.pageKey(of: secret, salt: salt, settings: pending.settings)
             try settle(secret, key)
-            // An existing file whose salt the user brought: proved by page 1, so it is worth keeping.
+            // An existing file whose salt the user has set: page 1 proves the salt, so it is recorded.
             if pending.needsSidecar && !pending.isNewFile { try keyring.recordFound(key) }
         } else {
             if pending.needsSidecar {
@@ -150,7 +151,7 @@ final class ConnectionKeying {
 
     // MARK: Around SQL text
 
-    /// Asked before SQL is compiled: settles the key when the SQL may touch the file.
+    /// Called before SQL is compiled: settles the key when the SQL may access the file.
     func willCompile(_ sql: @autoclosure () -> String, on db: Database) throws {
         if isPrepared || isInternal { return }
         switch phase {
@@ -163,9 +164,10 @@ final class ConnectionKeying {
         }
     }
 
-    /// Puts off the pragma with which a text begins, if it would use the file before its key and settings are known.
+    /// Postpones the pragma with which a text begins, if it would access the file before its key and settings are
+    /// known.
     ///
-    /// - Returns: The length of what was put off, in bytes of UTF-8; nil when the text is to be run now.
+    /// - Returns: The length of the postponed text, in bytes of UTF-8; nil when the text must be run now.
     func postpone(from sql: @autoclosure () -> String) -> Int? {
         if isPrepared || isInternal || keyring.isInMemory { return nil }
         let isKeyed: Bool
@@ -187,14 +189,15 @@ final class ConnectionKeying {
         return pragma.utf8.count
     }
 
-    /// Runs what was put off, in its order. While settings may still follow, all but settings are put off once more.
+    /// Runs the postponed pragmas in their order. While settings may still follow, all but settings are postponed
+    /// again.
     private func runPostponed(on db: Database) throws {
         let pragmas = postponed
         postponed = []
         for pragma in pragmas { try db.execute(sql: pragma) }
     }
 
-    /// Ends the preparation: the key is settled, and from here on nothing may change it.
+    /// Ends the preparation: the key is settled, and from then on it cannot be changed.
     func finish(on db: Database) throws {
         switch phase {
         case .unkeyed where !keyring.isInMemory && !configuration.allowsUnencrypted: throw keyring.keyMissing()
@@ -217,9 +220,9 @@ final class ConnectionKeying {
 
     // MARK: The authorizer
 
-    /// Decides on an action while a statement is compiled, and takes in the settings of the cipher.
+    /// Decides on an action while a statement is compiled, and records the settings of the cipher.
     ///
-    /// It runs inside SQLite, so it may read and write other files, but not use the connection.
+    /// It runs inside SQLite, so it may read and write other files but must not use the connection.
     func authorize(_ request: AuthorizerRequest) -> AuthorizerDecision {
         if isInternal { return .allow }
         do {
@@ -268,7 +271,7 @@ final class ConnectionKeying {
         guard !isPrepared else { throw refused("PRAGMA \(name) is only for prepareDatabase, before the first access") }
         switch phase {
         case .unkeyed:
-            // From C code: SQLCipher ignores it before the key, so it is kept and run behind the key.
+            // From C code: SQLCipher ignores it before the key, so it is kept and run after the key is given.
             postponed.append("PRAGMA \(name) = \"\(value)\"")
         case .leftToSQLCipher:
             break
@@ -276,17 +279,18 @@ final class ConnectionKeying {
             var known = asked ?? PendingKey(settled: key)
             if let reason = known.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
             asked = known
-            // One pragma sets several at once, and others may follow that put it right: `finish` compares those.
+            // One pragma sets several at once, and later ones may correct it: `finish` compares those.
             if setting != .compatibility && !known.agrees(with: key, on: setting) {
                 throw keyring.settingsConflict("PRAGMA \(name) asks for something else")
             }
-            // SQLCipher has its settings already; what compatibility sets in passing would make it misread the file.
+            // SQLCipher has its settings already. Other settings of `cipher_compatibility` would make it misread the
+            // file.
             return .ignore
         case .given(let secret, var pending):
             if let reason = pending.apply(setting, value: value) { throw refused("PRAGMA \(name): \(reason)") }
             phase = .given(secret, pending)
             if pending.needsSidecar, pending.isNewFile, pending.isModelled, let salt = pending.salt {
-                // The salt must be safe on disk before the first page can be written under it.
+                // The salt must be durable before the first page can be written under it.
                 try keyring.recordNew(secret, salt: salt, settings: pending.settings)
             }
         }
@@ -294,8 +298,8 @@ final class ConnectionKeying {
     }
 
     private func authorizeAttach(_ file: String?) throws {
-        // VACUUM attaches a database without a name. Any other file would be written without this database's key.
-        // A name that is no literal comes as nil, and may be any.
+        // VACUUM attaches a database without a name. Any other file would be written without the key of this database.
+        // A name that is not a literal is nil here, and may be any name.
         if file == "" || file == ":memory:" { return }
         if case .unkeyed = phase, configuration.allowsUnencrypted { return }
         throw refused(
@@ -320,7 +324,7 @@ final class ConnectionKeying {
     private func runInternally(_ sql: String) -> ResultCode { allowingInternalSQL { handle.runPragma(sql) } }
 
     private func setPlainKey(_ secret: Secret) -> ResultCode {
-        // A raw key goes over with its salt, when that is settled.
+        // A raw key is given with its salt later, when the salt is settled.
         guard secret.isPassphrase else { return handle.setRawKey(secret, salt: nil) }
         return secret.withBytes { handle.setKey($0) }
     }

@@ -9,10 +9,10 @@ extension Database {
     ///
     /// Call it first in ``Configuration/prepareDatabase(_:)``. A key is derived once for all connections of a pool.
     ///
-    /// - Parameter passphrase: Any text but the empty one, and but texts that begin with `x'`, which SQLCipher takes for
+    /// - Parameter passphrase: Any text except the empty one and texts that begin with `x'`, which SQLCipher reads as
     ///   raw keys.
-    /// - Throws: `StoreError` `.wrongKey` and the other errors of opening, ``DatabaseError`` `.SQLITE_MISUSE` outside of
-    ///   a preparing function.
+    /// - Throws: `StoreError` `.wrongKey` and the other errors of opening, ``DatabaseError`` `.SQLITE_MISUSE` outside a
+    ///   preparing function.
     /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
     public func usePassphrase(_ passphrase: String) throws {
         var passphrase = passphrase
@@ -45,7 +45,7 @@ extension Database {
     /// Refused: changing the key in place loses data.
     ///
     /// SQLCipher's rekey reports success when it failed, and the next write then mixes keys.
-    /// - Throws: Always, with the way to go.
+    /// - Throws: Always; the error says what to do instead.
     public func changePassphrase(_ passphrase: String) throws {
         throw DatabaseError(
             resultCode: .SQLITE_MISUSE,

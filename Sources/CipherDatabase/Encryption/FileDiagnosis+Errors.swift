@@ -3,10 +3,10 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-// What a diagnosis found, as errors: what, why, remedy.
+// The findings of a diagnosis as errors: what, why, remedy.
 
 extension FileDiagnosis {
-    /// What stands in the place of an encrypted file.
+    /// What the file is instead of an encrypted database.
     enum Stranger {
         case plainSQLite
         case noDatabase
@@ -96,7 +96,7 @@ extension FileDiagnosis {
                 + "program opens such a file with PRAGMA cipher_compatibility after the key.")
     }
 
-    /// Why a connection that only reads could not use the write-ahead log; nil when the reason is not to be seen.
+    /// Why a connection that only reads could not use the WAL; nil when the reason is unknown.
     func reasonLogNotOpened() -> (any Error)? {
         let paths = StorePaths(path)
         let parts = [paths.wal, paths.sharedMemory]
@@ -129,7 +129,7 @@ extension FileDiagnosis {
             remedy: "Open it once for writing.")
     }
 
-    /// Why SQLite was unable to open a file; nil when the reason is not to be seen.
+    /// Why SQLite was unable to open a file; nil when the reason is unknown.
     static func reasonNotOpened(_ path: String, readonly: Bool) -> (any Error)? {
         do {
             switch try Files.kind(path) {

@@ -4,10 +4,10 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// Tells from the bytes of a database file what it is and what is wrong with it.
+/// Determines from the bytes of a database file what it is and what is wrong with it.
 ///
-/// SQLite's codes cannot: a wrong key is an error of another number in each version of SQLCipher, and a damaged header
-/// lets reads pass and writes destroy. All bytes are read through the connection's own descriptor.
+/// SQLite's codes cannot say that: each version of SQLCipher reports a wrong key with another code, and a damaged
+/// header lets reads succeed and writes destroy pages. All bytes are read through the connection's own descriptor.
 struct FileDiagnosis {
     let file: ConnectionHandle
     let path: String
@@ -19,14 +19,14 @@ struct FileDiagnosis {
 
     // MARK: Without a sidecar
 
-    /// What a file without a sidecar can be.
+    /// The kinds of file without a sidecar.
     enum Kind {
         case new
         case standard(salt: Salt)
         case plaintextHeader
     }
 
-    /// Tells what a file without a sidecar is.
+    /// Determines the kind of a file without a sidecar.
     func kindWithoutSidecar() throws -> Kind {
         let (first, size) = try beginning()
         switch DatabaseHeader.examine(first, fileBytes: size, settings: nil) {
@@ -41,7 +41,7 @@ struct FileDiagnosis {
         }
     }
 
-    /// Whether the file looks like SQLCipher's standard form, with its salt in the first 16 bytes.
+    /// Whether the file resembles SQLCipher's standard form, with its salt in the first 16 bytes.
     func mayBeStandard() throws -> Bool {
         let (first, size) = try beginning()
         guard case .opaque(let traits) = DatabaseHeader.examine(first, fileBytes: size, settings: nil) else {
@@ -52,7 +52,8 @@ struct FileDiagnosis {
 
     // MARK: With a key
 
-    /// Refuses a file with a second name: SQLite would keep a second log beside that, and neither knows of the other.
+    /// Refuses a file with a second name. SQLite would keep another WAL beside that name, and neither WAL includes the
+    /// other's commits.
     /// - SeeAlso: <https://www.sqlite.org/howtocorrupt.html#_multiple_links_to_the_same_file>
     func requireOneName() throws {
         guard let status = try Files.status(of: path), status.linkCount > 1 else { return }
@@ -61,9 +62,9 @@ struct FileDiagnosis {
 
     /// Checks the fixed header bytes and the authentication of page 1.
     ///
-    /// A page that a checkpointer is writing at this moment can look damaged, so a check that fails is repeated for
-    /// 100 ms. A page 1 that a rollback journal will restore is left to SQLite, and where a checkpoint was cut in the
-    /// middle of page 1, the one in the write-ahead log counts.
+    /// A page that a checkpoint is writing at this moment can look damaged, so a failed check is repeated for 100 ms. A
+    /// page 1 that a rollback journal will restore is left to SQLite. If a checkpoint was interrupted in the middle of
+    /// page 1, the page 1 in the WAL is verified instead.
     func verifyFirstPage(_ key: PageKey, sidecar: Sidecar?) throws {
         let settings = key.settings
         var codec = try PageCodec(dataKey: key.dataKey.secret, salt: key.salt.bytes, settings: settings)
@@ -75,7 +76,8 @@ struct FileDiagnosis {
             if size == 0 { return }
             problem = judge(first, size: size, codec: &codec, settings: settings, sidecar: sidecar)
             if problem == nil { return }
-            // Nothing that is wrong with a file that was replaced concerns the store: its opener begins anew.
+            // An error in a file that was replaced does not apply to the store: its opener starts again with the new
+            // file.
         } while ContinuousClock.now < deadline && !file.hasMoved
         guard let problem else { return }
         if try Files.byteCount(StorePaths(path).journal) ?? 0 > 0 { return }
@@ -105,7 +107,7 @@ struct FileDiagnosis {
         let firstPage = first.prefix(settings.pageBytes)
         if firstPage.withUnsafeBytes({ codec.verify($0, number: 1) }) { return nil }
         guard sidecar != nil else { return wrongKey(first) }
-        // The sidecar proves the key, so the page is damaged, or it is the page of another store.
+        // The sidecar proves the key, so the page is damaged, or belongs to another store.
         return anyOtherPageVerifies(&codec, size: size, settings: settings) ? pageDamaged(1) : foreignSidecar()
     }
 
@@ -123,15 +125,16 @@ struct FileDiagnosis {
 
     // MARK: With a read transaction
 
-    /// Checks the length of the file against what the header or the log promises.
+    /// Checks the length of the file against the one that the header or the WAL states.
     ///
-    /// Must be called inside a read transaction, which keeps both as they are.
+    /// Must be called inside a read transaction, during which neither changes.
     /// - Parameter pages: The number of pages that SQLite sees.
     func verifyLength(pages: Int, pageBytes: Int) throws {
         guard let size = file.fileBytes, pages > 0, pages * pageBytes != size else { return }
         let logPages = try pagesInLog()
         if logPages == nil {
-            // Nothing but the header says how long the file is: a count that was lowered lets writes overwrite pages.
+            // Only the header states the length of the file: a page count that was lowered would let writes overwrite
+            // pages.
             if pages * pageBytes < size { throw pageCountLowered(pages: pages, bytes: size, pageBytes: pageBytes) }
         }
         let inFile = size / pageBytes
@@ -140,12 +143,12 @@ struct FileDiagnosis {
         if missing { throw truncated(expectedPages: pages, bytes: size, pageBytes: pageBytes) }
     }
 
-    /// The pages of the log's committed frames; nil when it has none.
+    /// The pages in the committed frames of the WAL; nil when there are none.
     private func pagesInLog() throws -> Set<UInt32>? {
         try scanLog(.saltsOnly) { scan, _ in Set(scan.lastFrames.keys) }
     }
 
-    /// Page 1 as the last commit in the log has it; nil when it is not there.
+    /// Page 1 of the last commit in the WAL; nil when the WAL does not contain it.
     private func firstPageInLog(pageBytes: Int) throws -> [UInt8]? {
         try scanLog(.checksums) { scan, log in
             guard scan.header.pageBytes == pageBytes, let frame = scan.lastFrames[1] else { return nil }
@@ -153,13 +156,13 @@ struct FileDiagnosis {
         }
     }
 
-    /// Looks at a log that holds commits; nil when it holds none.
+    /// Reads a WAL that contains commits; nil when it contains none.
     private func scanLog<T>(
         _ checking: WALScan.Checking, _ body: (WALScan, borrowing FileDescriptor) throws -> T?
     ) throws -> T? {
         let wal = StorePaths(path).wal
         guard let size = try Files.byteCount(wal), size > 0 else { return nil }
-        // The log holds no locks, so a descriptor of our own does no harm.
+        // The WAL has no locks, so opening and closing another descriptor of it releases none.
         let log = try FileDescriptor(opening: wal, .readOnly)
         let scan = try WALScan.scan(fileBytes: size, checking: checking) { offset, buffer in
             let bytes = try log.read(at: offset, byteCount: buffer.count)
@@ -172,9 +175,9 @@ struct FileDiagnosis {
 
     // MARK: After SQLite failed
 
-    /// What SQLite's failure to read a file means.
+    /// Explains why SQLite failed to read a file.
     ///
-    /// - Parameter settings: The settings of a key that was found to be right; nil when none is known.
+    /// - Parameter settings: The settings of a key that was verified; nil when none is known.
     func explain(_ error: DatabaseError, settings: CipherSettings?) -> any Error {
         let unopened: [ResultCode] = [.SQLITE_CANTOPEN, .SQLITE_READONLY]
         if unopened.contains(error.resultCode), let reason = reasonLogNotOpened() { return reason }
@@ -183,7 +186,7 @@ struct FileDiagnosis {
             return error
         }
         guard let settings else {
-            // SQLCipher's own derivation was at work, or no key at all.
+            // SQLCipher derived the key itself, or there was no key.
             let verdict = DatabaseHeader.examine(first, fileBytes: size, settings: nil)
             if case .plainSQLite = verdict { return notEncrypted(.plainSQLite) }
             return wrongKey(first)
@@ -192,9 +195,9 @@ struct FileDiagnosis {
         return wrongLength(header, size: size, pageBytes: settings.pageBytes) ?? error
     }
 
-    /// What is wrong with the length of a file whose schema cannot be read.
+    /// The error in the length of a file whose schema cannot be read.
     private func wrongLength(_ header: DatabaseHeader, size: Int, pageBytes: Int) -> StoreError? {
-        // What the log says of the length goes before what the header says.
+        // The length in the WAL has precedence over the one in the header.
         guard (try? pagesInLog()) == nil else { return nil }
         let pages = Int(header.pageCount)
         if pages * pageBytes > size { return truncated(expectedPages: pages, bytes: size, pageBytes: pageBytes) }
@@ -206,11 +209,11 @@ struct FileDiagnosis {
         guard let size = file.fileBytes, let bytes = file.readFile(max(4096, byteCount), at: 0) else {
             throw SystemError.inputOutput("read", path)
         }
-        // SQLite takes a file of one byte for a new database, and would write over it.
+        // SQLite treats a file of one byte as a new database, and would overwrite it.
         if size == 0, try Files.byteCount(path) == 1 { return ([0], 1) }
         return (bytes, size)
     }
 
-    /// Whether the file has no content at all, so that a database may be made in it.
+    /// Whether the file has no content at all, so that a database may be created in it.
     func isEmpty() throws -> Bool { try beginning().fileBytes == 0 }
 }

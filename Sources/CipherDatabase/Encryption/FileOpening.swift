@@ -3,19 +3,19 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The opening of one database file: its place, the lock that excludes other openers, what ends its waits, the suspension of
-/// its connections, and what its owner is notified of.
+/// The opening of one database file: its paths, the lock that excludes other openers, what ends its waits, the
+/// suspension of its connections, and the notices for its owner.
 package final class FileOpening: Sendable {
     /// nil for a database without a file.
     package let paths: StorePaths?
-    /// What the sidecar of the file keeps.
+    /// The sidecar of the file.
     package let vault: Vault?
     /// The suspension of every connection to the file.
     package let suspension: DatabaseSuspension
     let isReadonly: Bool
-    /// Whether the file cannot change while it is open: a backup, which has one copy of the sidecar, and no WAL.
+    /// Whether the file cannot change while it is open: a backup, which has one copy of the sidecar and no WAL.
     let isImmutable: Bool
-    /// The permissions of files that are created, as they were asked for.
+    /// The requested permissions of files that are created.
     private let fileMode: Int
     private let onNotice: (@Sendable (String) -> Void)?
     private let state: Mutex<State>
@@ -23,11 +23,11 @@ package final class FileOpening: Sendable {
     private struct State {
         var lock: HeldLock?
         var notices: [String] = []
-        /// Asked while the lock is waited for; true ends the wait.
+        /// Called while waiting for the lock; true ends the wait.
         var isOvertaken: (@Sendable () -> Bool)?
     }
 
-    /// - Parameter path: The database file, or what ``MemoryPath`` knows as a database without one.
+    /// - Parameter path: The database file, or a path that ``MemoryPath`` recognizes as a database without a file.
     init(path: String, configuration: Configuration) {
         paths = MemoryPath.names(path) ? nil : StorePaths(path)
         vault = paths.map { Vault(databasePath: $0.database) }
@@ -40,7 +40,7 @@ package final class FileOpening: Sendable {
         if configuration.observesSuspensionNotifications { SuspensionCenter.shared.add(suspension) }
     }
 
-    /// Another opening of the same file, with the same suspension and notices, that knows nothing of its keys.
+    /// Another opening of the same file, with the same suspension and notices, but without its keys.
     init(after former: FileOpening) {
         paths = former.paths
         vault = paths.map { Vault(databasePath: $0.database) }
@@ -54,7 +54,7 @@ package final class FileOpening: Sendable {
 
     // MARK: Notices
 
-    /// What was mended or looked risky so far.
+    /// The notices so far: what was repaired, and what looked risky.
     package var notices: [String] { state.withLock { $0.notices } }
 
     /// Keeps a notice, and reports it once.
@@ -67,7 +67,7 @@ package final class FileOpening: Sendable {
         if isNew { onNotice?(text) }
     }
 
-    /// Reports what was done about the file.
+    /// Reports notices about the file.
     package func report(_ texts: [String]) {
         for text in texts { notice("\"\(paths?.database ?? "")\": \(text)") }
     }
@@ -76,11 +76,11 @@ package final class FileOpening: Sendable {
 
     package var isLocked: Bool { state.withLock { $0.lock != nil } }
 
-    /// Acquires the opening lock, which excludes every other process that creates, migrates or opens; once is enough. An
-    /// opening for reading alone takes none.
+    /// Acquires the opening lock, which excludes every other process that creates, migrates or opens. It is acquired at
+    /// most once. An opening that only reads acquires none.
     ///
     /// - Throws: `StoreError` `storeInUse` at the deadline; `SQLITE_ABORT` when a suspension ended the wait,
-    ///   `CancellationError` when it was overtaken (``endingWaits(when:_:)``).
+    ///   `CancellationError` when the opening was overtaken (``endingWaits(when:_:)``).
     package func lock(deadline: ContinuousClock.Instant? = nil) throws {
         guard let paths, !isReadonly, !isLocked else { return }
         if suspension.isSuspended { throw DatabaseError.suspended() }
@@ -99,20 +99,20 @@ package final class FileOpening: Sendable {
         CrashPoint.reach(.openingLockTaken)
     }
 
-    /// Acquires the opening lock with the keys for the sidecar on record derived already.
+    /// Acquires the opening lock after the keys for the present sidecar are derived.
     ///
-    /// Processes that open a store at the same time derive side by side, and hold the lock only for what must be done
-    /// one after another. Where there is no store yet nothing is derived ahead: the one that comes first makes a slot with
-    /// a salt of its own, and the others derive the key of that one.
+    /// Processes that open a store at the same time derive in parallel, and hold the lock only for the steps that must
+    /// be done one after another. If no store exists yet, nothing is derived in advance: the first process makes a slot
+    /// with a new salt, and the others derive the key of that slot.
     package func lock(unlocking secret: Secret) throws {
         guard let vault, !isReadonly, !isLocked else { return }
         let deadline = ContinuousClock.now + Limits.openingWait
         while true {
             let copies = vault.read()
-            // What is wrong with the sidecar, or with a slot, is reported by the opening itself.
+            // An error in the sidecar or in a slot is reported by the opening itself.
             _ = try? vault.unlock(secret, copies)
             try lock(deadline: deadline)
-            // The store may have been created, or its keys changed, while this process waited.
+            // The store may have been created, or its keys changed, during the wait.
             let present = vault.read()
             if present == copies || !vault.needsDerivation(secret, present) { return }
             release()
@@ -122,12 +122,12 @@ package final class FileOpening: Sendable {
     package func release() {
         guard let paths, let lock = state.withLock({ $0.lock.take() }) else { return }
         vault?.setGuarded(false)
-        // The lock file may be older than the database, whose mode, owner and group it is to have.
+        // The lock file may be older than the database, whose mode, owner and group it must have.
         try? LockFile.matchAttributes(of: paths.lock, to: paths.database)
         lock.release()
     }
 
-    /// Runs a block under the opening lock, and leaves the lock as it was.
+    /// Runs a block under the opening lock, and restores the former state of the lock.
     func locked<Result>(_ body: () throws -> Result) throws -> Result {
         let wasLocked = isLocked
         try lock()
@@ -135,7 +135,8 @@ package final class FileOpening: Sendable {
         return try body()
     }
 
-    /// Runs an opening whose waits for the opening lock end with `CancellationError` when nobody wants it any more.
+    /// Runs an opening. Its waits for the opening lock end with `CancellationError` when the opening is no longer
+    /// needed.
     package func endingWaits<T>(when isOvertaken: @escaping @Sendable () -> Bool, _ open: () throws -> T) rethrows -> T
     {
         state.withLock { $0.isOvertaken = isOvertaken }
@@ -143,10 +144,10 @@ package final class FileOpening: Sendable {
         return try open()
     }
 
-    /// Whether a suspension, or whoever asked for the opening, has ended it.
+    /// Whether a suspension, or the caller of the opening, has ended it.
     var isEnded: Bool { suspension.isSuspended || state.withLock { $0.isOvertaken }?() == true }
 
-    /// Whether a process is alive that rotates the store or changes its keys.
+    /// Whether a running process rotates the store or changes its keys.
     var isRotating: Bool {
         guard let paths, Files.exists(paths.lock) else { return false }
         let file = try? LockFile(path: paths.lock, likeFile: paths.database, allowsReadOnly: true)
@@ -155,7 +156,7 @@ package final class FileOpening: Sendable {
 
     // MARK: The file
 
-    /// Refuses a path at which no store can be, before a lock file is made beside it.
+    /// Refuses a path at which no store can exist, before a lock file is created beside it.
     package func requirePossiblePlace() throws {
         guard let paths else { return }
         let directory = try Files.kind(Files.directory(of: paths.database))
@@ -163,14 +164,14 @@ package final class FileOpening: Sendable {
         if let reason = FileDiagnosis.reasonNotOpened(paths.database, readonly: isReadonly) { throw reason }
     }
 
-    /// Opens a connection to the file, telling apart what SQLite calls "unable to open".
+    /// Opens a connection to the file, and distinguishes the causes of SQLite's "unable to open".
     ///
-    /// - Parameter hasOthers: Whether other connections have the file open that is, or was, at the path.
+    /// - Parameter hasOthers: Whether other connections have a file open that is, or was, at the path.
     func connect(_ path: String, readonly: Bool, hasOthers: Bool) throws -> ConnectionHandle {
         let missing = try provideFile(readonly: readonly, hasOthers: hasOthers)
         do {
             let handle = try ConnectionHandle.open(path, readonly: readonly, immutable: isImmutable)
-            // SQLite made the file, by the umask.
+            // SQLite created the file with the permissions of the umask.
             if let paths, let missing { try? Files.setPermissions(of: paths.database, missing) }
             return handle
         } catch {
@@ -179,10 +180,10 @@ package final class FileOpening: Sendable {
         }
     }
 
-    /// Makes the file of a new database before SQLite does, which would let the umask decide who may use it; and refuses to
-    /// make one in the place of a database that is gone.
+    /// Creates the file of a new database before SQLite does, which would let the umask determine its permissions.
+    /// Refuses to create one where the database of a store is missing.
     ///
-    /// - Returns: The permissions to give to the file that SQLite makes; nil where there is one now.
+    /// - Returns: The permissions to set on the file that SQLite creates; nil when the file exists now.
     private func provideFile(readonly: Bool, hasOthers: Bool) throws -> UInt32? {
         guard let paths else { return nil }
         let permissions = try newFilePermissions()
@@ -191,12 +192,13 @@ package final class FileOpening: Sendable {
         }
         if hasOthers, try Files.kind(paths.database) == nil { throw StoreError.moved(paths.database) }
         if try MissingDatabase.reason(paths) != nil {
-            // Another process may be restoring or destroying the store: what counts is what it leaves behind.
+            // Another process may be restoring or destroying the store: the check is repeated after that process has
+            // ended.
             if !readonly { try lock() }
             if let reason = try MissingDatabase.reason(paths) { throw reason }
         }
         guard !readonly, try Files.kind(paths.database) == nil else { return nil }
-        // Where it cannot be made SQLite says why, or makes it.
+        // If it cannot be created, SQLite reports why, or creates it.
         return Files.makeEmptyUnopened(paths.database, permissions: permissions) ? nil : permissions
     }
 

@@ -1,10 +1,11 @@
 import StorePlatform
 import StoreSharing
 
-/// What a restoration that was cut leaves in the place of the store that it replaces: the former files have second names in a
-/// folder `<database>-replaced-<time>` beside it, and nobody opens the store until the restoration is run again.
+/// The state that an interrupted restoration leaves. The former files of the store that it replaces have second names
+/// in a folder `<database>-replaced-<time>` beside it, and the store cannot be opened until the restoration is run
+/// again.
 package enum InterruptedRestoration {
-    /// What stands between the name of the database and the time.
+    /// The part of the name between the name of the database and the time.
     package static let folderInfix = "-replaced-"
 
     /// The folder in which the present database has a second name; nil when there is none.
@@ -19,10 +20,10 @@ package enum InterruptedRestoration {
         return nil
     }
 
-    /// What to say to somebody who opens such a store.
+    /// The error for a program that opens such a store.
     ///
-    /// - Parameter code: How it showed.
-    /// - Returns: nil when there is no trace of a restoration.
+    /// - Parameter code: The code of the error by which it was noticed.
+    /// - Returns: nil when there is no sign of a restoration.
     package static func error(_ code: StoreError.Code, _ paths: StorePaths) -> StoreError? {
         guard let folder = (try? folder(of: paths)) ?? nil else { return nil }
         return StoreError(

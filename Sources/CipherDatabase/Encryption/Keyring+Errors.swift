@@ -1,7 +1,7 @@
 import KeyCustody
 import StorePlatform
 
-// What is missing or contradictory about a key, as errors.
+// Missing or contradictory keys and settings, as errors.
 
 extension Keyring {
     private var name: String { "\"\(paths?.database ?? ":memory:")\"" }
@@ -51,7 +51,7 @@ extension Keyring {
         )
     }
 
-    /// The store has another key than the one that this process holds.
+    /// The store has another key than this process.
     func keyRotated(from: UInt64, to: UInt64) -> StoreError {
         StoreError(
             .keyRotated(from: from, to: to),

@@ -5,45 +5,46 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The key of one database file, shared by all connections of a pool: the first of them finds and proves it, the others take
-/// it.
+/// The key of one database file, shared by all connections of a pool: the first of them finds and verifies it, the
+/// others use it.
 package final class Keyring: Sendable {
-    /// What opens the file, locks it and reports of it.
+    /// Opens and locks the file, and reports notices about it.
     package let opening: FileOpening
-    /// Whether a sidecar is taken that is older than what the store remembers.
+    /// Whether a sidecar is accepted that is older than the one that the store has recorded.
     private let acceptsFormerSidecar: Bool
-    /// How a store keeps its key that is created with a key source.
+    /// How a store that is created with a key source keeps its key.
     private let scheme: KeyScheme
     /// The keys of a former opening, used instead of a secret.
     private let held: HeldKeys?
     private let state = Mutex(State())
 
     private struct State {
-        /// The key that the first connection was given, with the secret behind it; that is nil where only the keys of the
-        /// sidecar were at hand.
+        /// The key that the first connection was given, and its secret; the secret is nil when only the keys of the
+        /// sidecar were known.
         var settled: (secret: Secret?, key: PageKey)?
         var isVerified = false
-        /// Whether the sidecar was compared with what the store remembers of it.
+        /// Whether the generation of the sidecar was compared with the one that the store has recorded.
         var isSidecarCurrent = false
-        /// The generation that the store remembers; nil where it remembers none, and before it was looked at.
+        /// The generation that the store has recorded; nil when it has recorded none, and before it was read.
         var remembered: UInt64?
-        /// Whether a store was created that the key log does not tell of yet.
+        /// Whether a store was created that is not in the key log yet.
         var hasCreated = false
     }
 
-    /// What a keyring takes over from another one of the same file.
+    /// The keys that a keyring inherits from another one of the same file.
     private struct HeldKeys {
         let keys: SidecarKeys
-        /// The secret that gave them; compared with what preparing functions give, and for copies of the database.
+        /// The secret that opened them. It is compared with keys from preparing functions, and used for copies of the
+        /// database.
         var secret: Secret?
-        /// The store as it was then.
+        /// The sidecar at that time.
         var sidecar: Sidecar?
     }
 
     /// - Parameters:
-    ///   - path: The database file, or what ``MemoryPath`` knows as a database without one.
-    ///   - keys: Keys of its sidecar that are at hand already; connections are given them by ``KeyOrigin/held``.
-    ///   - acceptsFormerSidecar: Whether a sidecar is taken that is older than what the store remembers.
+    ///   - path: The database file, or a path that ``MemoryPath`` recognizes as a database without a file.
+    ///   - keys: Keys of its sidecar that are known already; connections are given them by ``KeyOrigin/held``.
+    ///   - acceptsFormerSidecar: Whether a sidecar is accepted that is older than the one that the store has recorded.
     package init(
         path: String, configuration: Configuration, holding keys: SidecarKeys? = nil, acceptsFormerSidecar: Bool = false
     ) {
@@ -60,15 +61,16 @@ package final class Keyring: Sendable {
         held = former.keys.map { HeldKeys(keys: $0, secret: former.secret, sidecar: former.sidecar) } ?? former.held
     }
 
-    /// A new keyring of the same file with the same suspension, notices and the keys in memory, and nothing else: for
-    /// reopening a store whose file was exchanged, without a derivation and without asking its source.
+    /// A new keyring of the same file with the same suspension, notices and keys, and nothing else. It is for reopening
+    /// a store whose file was replaced, without a derivation and without reading its key source.
     ///
-    /// Its connections are opened with ``KeyOrigin/held``. They read the sidecar anew: the master key of a store with
-    /// slots opens the data key of whatever epoch it has then, and slots may have come and gone. In a direct store the
-    /// former data key is all there is. Where the keys do not fit any more, opening throws `keyRotated`.
+    /// Its connections are opened with ``KeyOrigin/held``. They read the sidecar again. The master key of a store with
+    /// slots opens the data key of any later epoch, even if slots were added or removed, until a rotation renews the
+    /// master key. A direct store has only the former data key. When the keys do not fit any more, opening throws
+    /// `keyRotated`.
     package func successor() -> Keyring { Keyring(after: self) }
 
-    /// Forgets what was found out about a file that lost its name.
+    /// Discards the results of verifying a file that lost its name.
     func forgetFile() {
         state.withLock { $0 = State(hasCreated: $0.hasCreated) }
         vault?.forget()
@@ -81,19 +83,19 @@ package final class Keyring: Sendable {
     /// The sidecar as it was last read or written.
     package var sidecar: Sidecar? { vault?.sidecar }
 
-    /// The keys that proved the sidecar; nil until a connection was opened, and where there is no sidecar.
+    /// The keys that authenticated the sidecar; nil until a connection was opened, and when there is no sidecar.
     package var keys: SidecarKeys? { vault?.keys }
 
-    /// Takes in what a change of the keys made of the sidecar.
+    /// Stores the keys and the sidecar after a change of the keys.
     package func changeKeys(_ keys: SidecarKeys, _ sidecar: Sidecar) { vault?.accept(sidecar, keys) }
 
-    /// The key that the first connection settled on; nil until then.
+    /// The settled key of the first connection; nil until then.
     package var pageKey: PageKey? { state.withLock { $0.settled?.key } }
 
-    /// The secret that opened the file, now or in a former opening; nil where only keys are at hand.
+    /// The secret that opened the file, now or in a former opening; nil when only keys are known.
     package var secret: Secret? { state.withLock { $0.settled?.secret } ?? held?.secret }
 
-    /// How a copy of the database gets its key: where the keyring holds keys, by the secret that gave them once.
+    /// The origin of the key of a copy of the database: when the keyring has only keys, the secret that opened them.
     func provisionOfCopies(_ key: KeyOrigin) -> KeyOrigin {
         guard case .held = key, let secret, let pageKey else { return key }
         return .material(secret, creatingWith: pageKey.settings)
@@ -101,8 +103,8 @@ package final class Keyring: Sendable {
 
     /// The keys for what a sidecar claims, before there is a connection; nil when the secret opens no slot of it.
     ///
-    /// Of a former opening there may be the secret as well: it may open what its keys do not, the slots of a new master key
-    /// among it.
+    /// The secret of a former opening is tried before its keys. It may open what those do not, such as the slots of a
+    /// new master key.
     package func keys(of claimed: Sidecar, given origin: KeyOrigin) throws -> SidecarKeys? {
         if case .material(let secret, _) = origin { return try vault?.keys(of: claimed, for: secret) }
         if let secret = held?.secret, let keys = try vault?.keys(of: claimed, for: secret) { return keys }
@@ -112,28 +114,28 @@ package final class Keyring: Sendable {
     // MARK: Finding the key
 
     enum Plan {
-        /// The sidecar tells everything.
+        /// The sidecar contains salt and settings.
         case known(PageKey)
-        /// Salt and settings are still to be gathered.
+        /// Salt and settings are still to be collected.
         case pending(PendingKey)
     }
 
-    /// Decides how a secret is used: by the sidecar, by the salt in the file, or with a new salt.
+    /// Decides how a secret is used: with the sidecar, with the salt in the file, or with a new salt.
     ///
-    /// - Parameter settings: For a store that is created when there is none; nil for a database by hand.
+    /// - Parameter settings: The settings of a store that is created if none exists; nil without SharedStore.
     func plan(for secret: Secret, file: ConnectionHandle, creatingWith settings: CipherSettings?) throws -> Plan {
         guard let paths, let vault else { throw keyMissing() }
         if let known = knownKey(of: secret) { return .known(known) }
         let diagnosis = FileDiagnosis(file, path: paths.database)
         var copies = vault.read()
         if try copies.isAnnouncement && diagnosis.mayBeStandard() {
-            // An adoption was cut before the store took this file's place. The file is what it was, and the sidecar is
-            // that of a store which never came.
+            // An adoption was interrupted before the store replaced this file. The file is unchanged, and the sidecar
+            // is that of a store that was never completed.
             return try planWithoutSidecar(secret, diagnosis, creatingWith: settings)
         }
         let isEmpty = try diagnosis.isEmpty()
         if !opening.isReadonly, copies.areAbsent ? isEmpty : copies.claimed.contains(where: { $0.state == .creating }) {
-            // Another process may be creating the store at this moment: what counts is what it leaves behind.
+            // Another process may be creating the store at this moment: its result is read after it has ended.
             try opening.lock()
             copies = vault.read()
         }
@@ -143,14 +145,14 @@ package final class Keyring: Sendable {
             }
             return .known(try accept(store, diagnosis))
         } catch let error as StoreError {
-            // By hand only: a shared store needs the master key.
+            // Only without SharedStore: a shared store needs the master key.
             guard error.code == .wrongKey, settings == nil, let key = try dataKeyItself(secret, copies, diagnosis)
             else { throw error }
             return .known(key)
         }
     }
 
-    /// What the first connection found out, for the others of the same pool.
+    /// The key that the first connection has verified, for the others of the same pool.
     private func knownKey(of secret: Secret) -> PageKey? {
         guard let sidecar, sidecar.state != .creating else { return nil }
         return state.withLock { state in
@@ -161,7 +163,7 @@ package final class Keyring: Sendable {
         }
     }
 
-    /// Takes the copy of the sidecar that counts.
+    /// Accepts the valid copy of the sidecar.
     private func accept(_ store: AuthenticatedSidecar, _ diagnosis: FileDiagnosis) throws -> PageKey {
         for note in store.notes where !(opening.isImmutable && note == .missing(.backup)) {
             opening.report(["\(note)."])
@@ -183,7 +185,7 @@ package final class Keyring: Sendable {
         case .new:
             guard !opening.isReadonly else {
                 if settings != nil { throw FileDiagnosis.notYetCreated(diagnosis.path) }
-                // Its salt is the affair of whoever writes the first page.
+                // The connection that writes the first page chooses its salt.
                 return .pending(PendingKey(isNewFile: true, salt: nil, saltOrigin: .unknown))
             }
             let salt = try Salt.random()
@@ -195,7 +197,8 @@ package final class Keyring: Sendable {
                 ? .known(try vault.create(secret, salt: salt, settings: settings))
                 : .known(try recordNew(secret, salt: salt, settings: settings))
         case .standard(let salt):
-            // A store always has a plaintext header; a file with its salt inside is for the by-hand form.
+            // A store always has a plaintext header; a file that contains its salt can only be opened without
+            // SharedStore.
             if settings != nil { throw standardFile() }
             return .pending(PendingKey(isNewFile: false, salt: salt, saltOrigin: .file))
         case .plaintextHeader:
@@ -204,15 +207,15 @@ package final class Keyring: Sendable {
         }
     }
 
-    /// The page key when the secret is no slot's, but the data key itself, as `cipherctl key reveal` prints it; nil when it
-    /// is not.
+    /// The page key when the secret belongs to no slot but is the data key itself, as `cipherctl key reveal` prints it;
+    /// nil otherwise.
     ///
-    /// Page 1 is the proof: only the right key under the right salt and settings authenticates it. Of the sidecar, which
-    /// nothing else proves here, no other value is used, and it is not written.
+    /// Page 1 proves it: only the right key with the right salt and settings authenticates that page. Nothing else
+    /// authenticates the sidecar here. Therefore no other value of it is used, and it is not written.
     private func dataKeyItself(
         _ secret: Secret, _ copies: SidecarCopies, _ diagnosis: FileDiagnosis
     ) throws -> PageKey? {
-        // Behind a rollback journal page 1 proves nothing.
+        // A page 1 that a rollback journal will restore proves nothing.
         guard let dataKey = secret.rawDataKey, let paths, try !diagnosis.isEmpty(),
             try Files.byteCount(paths.journal) ?? 0 == 0
         else { return nil }
@@ -229,7 +232,7 @@ package final class Keyring: Sendable {
         return nil
     }
 
-    /// The page key by the sidecar as it is now and the keys of a former opening.
+    /// The page key from the present sidecar and the keys of a former opening.
     ///
     /// - Throws: `StoreError` `keyRotated` when they do not fit it any more.
     func keyByHeldKeys(file: ConnectionHandle) throws -> PageKey {
@@ -247,7 +250,8 @@ package final class Keyring: Sendable {
         }
     }
 
-    /// The page key of a store that was direct and has got slots: its keys are others, its pages are not.
+    /// The page key of a store that was converted from direct to slots: its sidecar keys have changed, its page key has
+    /// not.
     private func keyAfterConversion(
         _ newest: Sidecar?, of former: Sidecar, _ vault: Vault, _ keys: SidecarKeys
     ) throws -> PageKey {
@@ -259,9 +263,9 @@ package final class Keyring: Sendable {
         return PageKey(dataKey, salt: newest.salt, settings: newest.settings)
     }
 
-    // MARK: Proving and recording it
+    // MARK: Verifying and recording the key
 
-    /// Takes the key that a connection was given for all others, once header and page 1 have proved it.
+    /// Makes the key of a connection the one of all connections, after the header and page 1 were verified.
     func settle(_ key: PageKey, of secret: Secret?, _ file: ConnectionHandle) throws {
         try verify(file, key)
         state.withLock { $0.settled = (secret, key) }
@@ -270,8 +274,8 @@ package final class Keyring: Sendable {
     private func verify(_ file: ConnectionHandle, _ key: PageKey) throws {
         guard let paths, let vault, !state.withLock({ $0.isVerified }) else { return }
         let diagnosis = FileDiagnosis(file, path: paths.database)
-        // A file without a sidecar is not ours yet; its adoption keeps it by a second name for a moment. A file that is never
-        // written, as a backup, has no WAL under any of its names.
+        // A file without a sidecar is not a store yet; during its adoption it has a second name for a moment. A file
+        // that is never written, such as a backup, has no WAL under any of its names.
         if sidecar != nil && !opening.isImmutable { try diagnosis.requireOneName() }
         try diagnosis.verifyFirstPage(key, sidecar: sidecar)
         state.withLock { $0.isVerified = true }
@@ -279,14 +283,14 @@ package final class Keyring: Sendable {
         do {
             try opening.locked { try vault.mend(keyOpensDatabase: file.fileBytes != 0) }
         } catch is CancellationError {
-            // The opening is not wanted any more; the next one tries again.
+            // The opening is no longer needed; the next one tries again.
         } catch {
             // The store opens all the same; the next opening tries again.
             opening.report(["the copies of the sidecar could not be made identical: \(error)"])
         }
     }
 
-    /// The page key of a database whose salt and settings were gathered.
+    /// The page key of a database whose salt and settings were collected.
     func pageKey(of secret: Secret, salt: Salt, settings: CipherSettings) throws -> PageKey {
         guard let vault else { throw keyMissing() }
         return try vault.pageKey(secret, salt: salt, settings: settings)
@@ -300,22 +304,22 @@ package final class Keyring: Sendable {
         return key
     }
 
-    /// Keeps the salt of an existing file that had no sidecar. Two processes that find the same file must not write two
-    /// sidecars with two store identifiers.
+    /// Records the salt of an existing file that had no sidecar. Two processes that find the same file must not write
+    /// two sidecars with two store identifiers.
     func recordFound(_ key: PageKey) throws {
         guard !opening.isReadonly else { return }
         try opening.locked { try vault?.recordFound(key) }
     }
 
-    /// Marks the store as created, once page 1 is on disk.
+    /// Records that the store is created, once page 1 is on disk.
     func recordCreated() throws {
         guard sidecar?.state == .creating else { return }
         try vault?.recordCreated()
         state.withLock { $0.hasCreated = true }
     }
 
-    /// Tells the key log of a creation that a connection of this keyring has completed, once. Where that fails the store
-    /// opens all the same, with a notice.
+    /// Records in the key log, once, a creation that a connection of this keyring has completed. If that fails, the
+    /// store opens all the same, with a notice.
     package func logCreation() {
         let hasCreated = state.withLock { state in
             defer { state.hasCreated = false }
@@ -327,25 +331,25 @@ package final class Keyring: Sendable {
         if let text { opening.notice(text) }
     }
 
-    // MARK: What the store remembers of its sidecar
+    // MARK: The recorded generation of the sidecar
 
-    /// Refuses a sidecar with slots that is older than the one the store remembers; once for all connections.
+    /// Refuses a sidecar with slots that is older than the one that the store has recorded; once for all connections.
     ///
     /// - Throws: `StoreError` `sidecarRolledBack`.
     func requireCurrentSidecar(_ db: Database) throws {
         guard let paths, let vault, let sidecar, let keys, !state.withLock({ $0.isSidecarCurrent }) else { return }
-        // The data key of a store that was direct proves its pages, and no slots.
+        // The data key of a store that was direct proves its pages, but not its slots.
         if case .direct = keys, sidecar.slotted != nil { return }
-        // The schema is parsed by now, so a store without the table pays for one look into it.
+        // The schema is parsed by now, so a store without the table only costs a look-up in it.
         let remembered =
             db.handle.hasTable(RollbackTable.name, column: "store")
             ? try RollbackTable.rowOfExistingTable(of: sidecar.storeID, in: db) : nil
-        // A direct sidecar that is put back opens nothing that its key does not open anyway.
+        // A direct sidecar that was restored opens nothing that its key does not open anyway.
         if let remembered, !acceptsFormerSidecar, sidecar.slotted != nil,
             sidecar.isRolledBack(storeRemembersGeneration: remembered)
         {
-            // Another process may have changed the keys since the sidecar was read. The row comes behind both copies of a
-            // change, so what is read behind the row is new enough.
+            // Another process may have changed the keys since the sidecar was read. A change writes the row after both
+            // copies, so copies that are read after the row are new enough.
             vault.reread()
             let newest = try vault.unlock(holding: keys)?.sidecar ?? sidecar
             try newest.requireCurrent(storeRemembersGeneration: remembered, of: paths.database)
@@ -357,7 +361,7 @@ package final class Keyring: Sendable {
         }
     }
 
-    /// The sidecar, where the store remembers an older one and both copies are this one; nil otherwise.
+    /// The sidecar, if the store has recorded an older one and both copies contain this one; nil otherwise.
     package var unremembered: Sidecar? {
         guard let sidecar, let vault, let remembered = state.withLock({ $0.remembered }),
             remembered < sidecar.generation
@@ -365,10 +369,10 @@ package final class Keyring: Sendable {
         return vault.bothCopies(are: sidecar) ? sidecar : nil
     }
 
-    // MARK: Verdicts on a file that was replaced
+    // MARK: Errors of a file that was replaced
 
-    /// Whether an error judges a file together with a sidecar that is not the store's any more: another store, another
-    /// epoch or another salt took its place since it was read.
+    /// Whether an error was found with a sidecar that no longer belongs to the store: a sidecar of another store, epoch
+    /// or salt has replaced it since it was read.
     func isSuperseded(_ error: any Error) -> Bool {
         guard let error = error as? StoreError else { return false }
         return switch error.code {

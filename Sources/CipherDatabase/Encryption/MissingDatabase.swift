@@ -2,19 +2,19 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// What the files beside the name of a database say when no database has that name.
+/// The state of the files beside a path at which no database exists.
 package enum MissingDatabase {
-    /// Why a database must not be created there; nil where nothing speaks against it.
+    /// Why a database must not be created there; nil when it may be created.
     ///
-    /// An empty file counts as none where a destruction was interrupted: another program may have made it since. One that
-    /// is not empty came whole to the place of the destroyed store, and is a database like any other.
+    /// After an interrupted destruction an empty file is treated as missing: another program may have created it since.
+    /// A file that is not empty was put complete in place of the destroyed store, and is a database like any other.
     package static func reason(_ paths: StorePaths) throws(SystemError) -> StoreError? {
         if let error = try interruptedDestruction(paths) { return error }
         guard try Files.kind(paths.database) == nil else { return nil }
         return isAnnouncedComplete(paths) ? gone(paths) : nil
     }
 
-    /// What to say of a database that has lost its content; nil where it has a byte, or was never completed.
+    /// The error for a database that has lost its content; nil when it has a byte, or was never completed.
     package static func emptied(_ paths: StorePaths) throws(SystemError) -> StoreError? {
         guard try Files.byteCount(paths.database) == 0, isAnnouncedComplete(paths) else { return nil }
         return FileDiagnosis.emptyFile(paths.database)
@@ -25,7 +25,7 @@ package enum MissingDatabase {
         SidecarFiles(databasePath: paths.database).read().claimed.contains { $0.state != .creating }
     }
 
-    /// What to say of a store whose destruction has begun and was not completed; nil where none has.
+    /// The error for a store whose destruction was started and not completed; nil when none was.
     package static func interruptedDestruction(_ paths: StorePaths) throws(SystemError) -> StoreError? {
         guard try Files.entryExists(paths.destroying), try !isTaken(paths) else { return nil }
         return StoreError(
@@ -35,10 +35,10 @@ package enum MissingDatabase {
                 + "created there.")
     }
 
-    /// Refuses a place at which the database of an interrupted destruction lies, whatever else does: for who is about to
-    /// put a database there, or to remove the one that is there.
+    /// Refuses a path at which the database of an interrupted destruction exists, even if another database has been put
+    /// there. For callers that are about to put a database there, or to remove the one that exists.
     ///
-    /// - Throws: ``StoreError`` `noSuchStore` where there is no database but that one, `alreadyExists` where there are two.
+    /// - Throws: ``StoreError`` `noSuchStore` when only that database exists, `alreadyExists` when there are two.
     package static func requireNoDestruction(_ paths: StorePaths) throws {
         if let interrupted = try interruptedDestruction(paths) { throw interrupted }
         guard try Files.entryExists(paths.destroying) else { return }
@@ -50,7 +50,7 @@ package enum MissingDatabase {
                 + "changed.")
     }
 
-    /// Whether there is something of that name that is no empty file.
+    /// Whether the path has an entry that is not an empty file.
     private static func isTaken(_ paths: StorePaths) throws(SystemError) -> Bool {
         guard let status = try Files.status(of: paths.database) else { return false }
         return status.kind != .regular || status.byteCount > 0

@@ -1,20 +1,20 @@
 import KeyCustody
 import StoreCrypto
 
-/// The salt and the cipher settings gathered so far for a key that was given to a connection: a value without any I/O.
+/// The salt and the cipher settings collected so far for a key that was given to a connection: a value without I/O.
 ///
-/// It grows by the pragmas that follow the key and ends when the file is first touched. SQLCipher honours those pragmas
-/// in any order, so nothing is derived before.
+/// Each pragma after the key may change it, until the file is first accessed. SQLCipher accepts those pragmas in any
+/// order, so nothing is derived before.
 struct PendingKey {
-    /// Where the salt comes from.
+    /// The origin of the salt.
     enum SaltOrigin {
         /// The first 16 bytes of an existing file.
         case file
-        /// Made for a new file.
+        /// Generated for a new file.
         case generated
         /// The preparing function set it.
         case user
-        /// An existing file with a plaintext header and no sidecar: nobody knows it, unless the user sets it.
+        /// An existing file with a plaintext header and no sidecar: the salt is unknown unless the user sets it.
         case unknown
     }
 
@@ -23,7 +23,7 @@ struct PendingKey {
     private(set) var salt: Salt?
     private(set) var saltOrigin: SaltOrigin
     private(set) var settings: CipherSettings
-    /// Whether all settings are among those that a store records; others are left to SQLCipher's own derivation.
+    /// Whether all settings are among those that a store records; with others SQLCipher derives the key itself.
     private(set) var isModelled = true
 
     init(
@@ -35,12 +35,12 @@ struct PendingKey {
         self.settings = settings
     }
 
-    /// Whether the salt must be kept outside of the file.
+    /// Whether the salt must be kept outside the file.
     var needsSidecar: Bool { settings.plaintextHeaderBytes > 0 }
 
-    /// Takes in a setting.
+    /// Applies a setting.
     ///
-    /// - Returns: Why it is refused; nil when it is taken.
+    /// - Returns: Why it is refused; nil when it was applied.
     mutating func apply(_ setting: CipherPragma.Setting, value: String) -> String? {
         switch setting {
         case .plaintextHeader:
@@ -100,12 +100,12 @@ struct PendingKey {
 }
 
 extension PendingKey {
-    /// What is asked for behind a key that has its settings already: at first, the same.
+    /// The settings requested after a key that has its settings already: initially the same.
     init(settled key: PageKey) {
         self.init(isNewFile: false, salt: key.salt, saltOrigin: .user, settings: key.settings)
     }
 
-    /// Whether one setting is as it is on record.
+    /// Whether one setting is equal to the recorded one.
     func agrees(with key: PageKey, on setting: CipherPragma.Setting) -> Bool {
         let recorded = key.settings
         return switch setting {

@@ -2,9 +2,10 @@ import KeyCustody
 import StoreCrypto
 
 extension ConnectionHandle {
-    /// Hands the key of its pages to SQLCipher as a raw keyspec, with the cipher settings behind it.
+    /// Sets the key of its pages in SQLCipher as a raw keyspec, and after it the cipher settings.
     ///
-    /// The keyspec `x'<64 hex digits><32 hex digits>'` costs no derivation and wins over any salt set otherwise.
+    /// The keyspec `x'<64 hex digits><32 hex digits>'` needs no derivation and overrides any salt that is set
+    /// otherwise.
     /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
     func setRawKey(_ key: PageKey) -> ResultCode {
         let code = key.keyspec.withBytes { setKey($0) }
@@ -16,12 +17,12 @@ extension ConnectionHandle {
         return .SQLITE_OK
     }
 
-    /// Hands a raw key to SQLCipher that has no salt yet: SQLCipher takes one from the file, or from a pragma.
+    /// Sets a raw key in SQLCipher that has no salt yet: SQLCipher reads the salt from the file, or from a pragma.
     func setRawKey(_ secret: Secret, salt: Salt?) -> ResultCode {
         secret.keyspec(salt: salt).withBytes { setKey($0) }
     }
 
-    /// Runs a pragma of the library's own, to its end.
+    /// Runs a pragma of the library to its end.
     func runPragma(_ sql: String) -> ResultCode {
         let (code, compiled, _) = prepare(sql, persistent: false)
         guard code == .SQLITE_OK, let compiled else { return code }
@@ -43,8 +44,8 @@ extension ConnectionHandle {
 }
 
 extension CipherSettings {
-    /// The pragmas that differ from SQLCipher 4's defaults. The KDF's rounds have no part in a raw key; they are set so
-    /// that `PRAGMA kdf_iter` returns those of the passphrase.
+    /// The pragmas that differ from SQLCipher 4's defaults. A raw key does not depend on the rounds of the KDF. They
+    /// are set so that `PRAGMA kdf_iter` returns those of the passphrase.
     var pragmas: [(CipherPragma.Setting, String)] {
         var pragmas: [(CipherPragma.Setting, String)] = []
         if pageBytes != CipherSettings.sqlCipher4.pageBytes { pragmas.append((.pageBytes, String(pageBytes))) }

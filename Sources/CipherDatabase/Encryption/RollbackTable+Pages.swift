@@ -2,8 +2,8 @@ import KeyCustody
 import PageFormat
 
 extension RollbackTable {
-    /// The generation that the row has, found in the pages of a database without a connection to it; nil where there is none
-    /// of this store.
+    /// The generation in the row, read from the pages of a database without a connection to it; nil when there is no
+    /// row of this store.
     package static func generation(of store: StoreID, in tables: TableReader) throws -> UInt64? {
         guard let root = try tables.first(inTree: TableReader.schemaRoot, root) else { return nil }
         return try tables.first(inTree: root) { row in
@@ -14,7 +14,7 @@ extension RollbackTable {
         }
     }
 
-    /// The first page of the table, where a row of the schema is the table's.
+    /// The first page of the table, if a row of the schema describes it.
     private static func root(_ row: TableReader.Row) -> UInt32? {
         guard row.values.count >= 4, case .text(let type) = row.values[0], case .text(let table) = row.values[1],
             ascii(type) == "table", isNamed(ascii(table)), case .integer(let page) = row.values[3]
@@ -22,6 +22,6 @@ extension RollbackTable {
         return UInt32(exactly: page)
     }
 
-    /// A text of ASCII characters in any encoding that SQLite knows.
+    /// A text of ASCII characters in any encoding that SQLite supports.
     private static func ascii(_ text: [UInt8]) -> String { String(decoding: text.filter { $0 != 0 }, as: UTF8.self) }
 }

@@ -1,20 +1,21 @@
 import Foundation
 import KeyCustody
 
-/// The table in which a store remembers how far its sidecar has come: one row, with the store and the generation.
+/// The table in which a store records the newest generation of its sidecar: one row with the store identifier and the
+/// generation.
 ///
-/// Only stores from which a key was taken away have it; elsewhere a former sidecar opens nothing that the present one does
-/// not. The row tells of one store by its identifier: copied into another one it says nothing.
+/// Only stores from which a key was removed have it. In others a former sidecar opens nothing that the present one does
+/// not. The row contains the identifier of its store: copied into another store, it has no effect.
 package enum RollbackTable {
     package static let name = "cipherstore_custody"
-    /// No sidecar comes so far. Whoever can write pages can write any number here; one that no sidecar could be above would
-    /// keep the store from being opened for ever.
+    /// No sidecar reaches the upper bound. Pages may contain any number here. A number that no sidecar could exceed
+    /// would keep the store from ever being opened.
     package static let generations = 1...Int64(1) << 50
 
-    /// Whether a table is this one, which is no content of the store.
+    /// Whether a table is this one, which is not content of the store.
     package static func isNamed(_ table: String) -> Bool { table.lowercased() == name }
 
-    /// The generation that the row has; nil where there is none of this store, or no generation.
+    /// The generation in the row; nil when there is no row of this store, or no valid generation.
     package static func generation(of store: StoreID, in db: Database) throws -> UInt64? {
         try db.tableExists(name, in: "main") ? rowOfExistingTable(of: store, in: db) : nil
     }
@@ -30,7 +31,7 @@ package enum RollbackTable {
         ).map { UInt64($0) }
     }
 
-    /// Remembers a generation unless the row has a higher one of this store; inside a transaction.
+    /// Records a generation unless the row has a higher one of this store; inside a transaction.
     package static func raise(to generation: UInt64, of store: StoreID, in db: Database) throws {
         try db.execute(
             sql: """

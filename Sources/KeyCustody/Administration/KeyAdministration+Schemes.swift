@@ -2,11 +2,11 @@ import StoreCrypto
 import StorePlatform
 
 extension KeyAdministration {
-    /// Gives a direct store key slots. Its data key stays, so no page is encrypted anew.
+    /// Converts a direct store to one with keyslots. Its data key stays, so no page is encrypted again.
     ///
-    /// **The former passphrase still opens the database** with any SQLCipher, with the salt that the sidecar shows, until
-    /// the data key is rotated (``SlottedKeys/Origin/direct``).
-    /// - Parameter first: The slots to begin with, at least one.
+    /// **The former passphrase still opens the database** with any SQLCipher, with the salt that the sidecar shows,
+    /// until the data key is rotated (``SlottedKeys/Origin/direct``).
+    /// - Parameter first: The first slots, at least one.
     /// - Returns: The administration of the store with slots.
     /// - Throws: ``StoreError`` `settingsConflict` when it has slots already; what ``add(_:)-(NewSlot)`` throws.
     package func convertToSlots(_ first: [NewSlot]) throws -> KeyAdministration {
@@ -23,13 +23,13 @@ extension KeyAdministration {
         return holding(initial.keys)
     }
 
-    /// Turns a store with slots into a direct one. Its data key stays, so the key that opens it from now on is the data
-    /// key itself, or the passphrase from which it was once derived.
+    /// Converts a store with slots to a direct one. Its data key stays. From then on the key that opens the store is
+    /// the data key itself, or the passphrase from which it was once derived.
     ///
-    /// - Parameter secret: That key; it is proved before the slots go.
+    /// - Parameter secret: That key; it is verified before the slots are removed.
     /// - Returns: The administration of the direct store.
-    /// - Throws: ``StoreError`` `wrongKey` when it does not give the data key, `settingsConflict` when the store is direct
-    ///   already; what changing throws.
+    /// - Throws: ``StoreError`` `wrongKey` when it does not give the data key, `settingsConflict` when the store is
+    ///   direct already; what changing throws.
     package func convertToDirect(provedBy secret: Secret) throws -> KeyAdministration {
         let present = try choice()
         guard present.sidecar.slotted != nil else {
@@ -52,7 +52,7 @@ extension KeyAdministration {
         return holding(direct)
     }
 
-    /// The change of the scheme, and the slots that came with it.
+    /// The change of the scheme, and the slots that were added with it.
     private static func events(_ sidecar: Sidecar) -> [KeyEvent] {
         [.schemeChanged(to: sidecar.scheme.name)] + sidecar.slots.map { .slotAdded(id: $0.id, kind: $0.kind) }
     }
@@ -63,7 +63,7 @@ extension KeyAdministration {
     }
 }
 
-/// A new master key with the slots that open it, before there is a sidecar for them.
+/// A new master key with the slots that open it, prepared before a sidecar contains them.
 struct InitialKeyslots {
     let keys: SidecarKeys
     private let master: MasterKey
@@ -83,7 +83,7 @@ struct InitialKeyslots {
         prepared = try first.map { try PreparedSlot($0) }
     }
 
-    /// A sidecar with these slots around a data key.
+    /// A copy of the sidecar with these slots, whose master key wraps the data key.
     func sidecar(
         from sidecar: Sidecar, dataKey: DataKey, origin: SlottedKeys.Origin, now: UInt64 = WallClock.secondsSince1970
     ) throws -> Sidecar {
@@ -98,11 +98,12 @@ struct InitialKeyslots {
 }
 
 extension Sidecar {
-    /// The sidecar of a store with key slots that is about to be made, with a new identifier, master key and data key.
+    /// The sidecar of a store with keyslots that is about to be created, with a new identifier, master key and data
+    /// key.
     ///
     /// - Parameters:
     ///   - salt: The salt to use; a new one when it is nil.
-    ///   - slots: The slots to begin with, at least one; their keys are derived here.
+    ///   - slots: The first slots, at least one; their keys are derived here.
     /// - Returns: The sidecar in state `creating`, and the keys that seal it, which also give the data key.
     package static func creating(
         settings: CipherSettings, salt: Salt? = nil, slots: [NewSlot]

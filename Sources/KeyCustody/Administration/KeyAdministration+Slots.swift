@@ -9,7 +9,7 @@ extension KeyAdministration {
     ///   `storeInUse`, `unsupportedLibrary`; ``SystemError``.
     @discardableResult
     package func add(_ new: NewSlot) throws -> Keyslot {
-        // Told before a derivation that would be in vain.
+        // Thrown before a derivation whose result could not be used.
         _ = try slotted(sidecar())
         let prepared = try PreparedSlot(new)
         return try changeSlots(removesSecrets: false, recording: Self.added) { table, master, storeID in
@@ -24,16 +24,16 @@ extension KeyAdministration {
         return [.slotAdded(id: slot.id, kind: slot.kind)] + (slot.kind == .recovery ? [.recoveryKeyMade] : [])
     }
 
-    /// Adds a slot for a recovery key, which must have been shown by then: nobody can show it again.
+    /// Adds a slot for a recovery key. The key must have been shown before: it cannot be shown again.
     @discardableResult
     package func add(_ recovery: RecoveryKey, label: SlotLabel = .none) throws -> Keyslot {
-        // What is proved is what was printed.
+        // The slot is made from the text that was printed, so that this text is proved to open it.
         let printed = recovery.text()
         let read = try printed.withBytes { try RecoveryKey(reading: $0) }
         return try add(NewSlot(.rawKey(read.key), kind: .recovery, label: label))
     }
 
-    /// Gives a slot another secret; its number stays, and its label unless the new one has one.
+    /// Gives a slot another secret. Its number stays; its label stays unless the new slot has one.
     ///
     /// - Throws: ``StoreError`` `slotNotFound`, and what ``add(_:)-(NewSlot)`` throws.
     @discardableResult
@@ -59,10 +59,10 @@ extension KeyAdministration {
         }
     }
 
-    /// Removes a slot: when this returns, its secret opens nothing that the library keeps beside the store.
+    /// Removes a slot. When this returns, its secret opens no file that the library keeps beside the store.
     ///
-    /// Copies of sidecar and database that somebody has taken still open with it; and whoever opened the slot may know
-    /// the master key. Rotate the keys when a secret has leaked.
+    /// Copies of sidecar and database that were made before still open with it, and a process that opened the slot may
+    /// know the master key. Rotate the keys when a secret has leaked.
     /// - Throws: ``StoreError`` `lastSlot`, `slotNotFound`, and what changing throws.
     package func remove(_ id: UInt64) throws {
         try changeSlots(removesSecrets: true, recording: { _ in [.slotRemoved(id: id)] }) { table, _, _ in

@@ -1,31 +1,33 @@
 import StoreCrypto
 import StorePlatform
 
-/// The keys of a store, for whoever can open it: its slots are listed, added, changed and removed here.
+/// The keys of a store, for a program that can open it: it lists, adds, changes and removes slots here.
 ///
-/// Every change is one new version of the sidecar, made under ``KeyLocks`` from what both copies say at that moment,
-/// proved before it is written, and written as `SidecarFiles` writes: the main copy, then the backup. It has happened
-/// when the main copy is in its place; from then on the former secret opens nothing.
+/// A change makes one new version of the sidecar under ``KeyLocks``, from what both copies say at that moment. The
+/// version is verified before it is written. `SidecarFiles` then writes the main copy and after it the backup. The
+/// change has happened when the main copy is in place; from then on the former secret opens nothing.
 package struct KeyAdministration: Sendable {
     package let databasePath: String
-    /// What proves the sidecar.
+    /// The keys that authenticate the sidecar.
     package private(set) var keys: SidecarKeys
     /// The longest wait for other changes, rotations and openings.
     package var wait = Duration.seconds(60)
-    /// Asked while waiting; true ends the wait with `CancellationError`.
+    /// Called while waiting; true ends the wait with `CancellationError`.
     package var isCancelled: (@Sendable () -> Bool)?
-    /// Told once when somebody else changes the keys, or rotates them, and has to be waited for.
+    /// Called once when another process changes or rotates the keys and this one must wait for it.
     package var onWait: (@Sendable (String) -> Void)?
-    /// Told what did not stop a change and should be known: that the key log does not have it.
+    /// Called with a problem that did not stop a change but should be known, such as a change that is missing in the
+    /// key log.
     package var onNotice: (@Sendable (String) -> Void)?
-    /// The slots for which a change was decided on, and without which it is not made; nil to make it whatever they are.
+    /// The slots on which the decision for a change was based. If the store has others by then, the change is not made.
+    /// Nil makes it whatever they are.
     package var decidedOn: [Keyslot]?
-    /// What remembers the changes inside of the store; nil where only the sidecar is at hand.
+    /// Records the changes in the store itself; nil when only the sidecar is available.
     package var memory: (any SidecarRollbackGuard)?
 
     var files: SidecarFiles { SidecarFiles(databasePath: databasePath) }
 
-    /// - Parameter keys: Those of an opened store.
+    /// - Parameter keys: The keys of an opened store.
     package init(databasePath: String, keys: SidecarKeys) {
         self.databasePath = databasePath
         self.keys = keys
@@ -33,7 +35,7 @@ package struct KeyAdministration: Sendable {
 
     /// Opens the sidecar of a store with a key; the database itself is not touched.
     ///
-    /// The slot that opened is ``SidecarKeys/openedBy``: this is also how a key is tested.
+    /// The slot that the key opened is ``SidecarKeys/openedBy``. This is also how a key is tested.
     /// - Throws: ``StoreError`` `wrongKey`, `noSuchStore`, and what choosing a sidecar throws.
     package static func unlock(
         databasePath: String, with secret: Secret
@@ -48,7 +50,7 @@ package struct KeyAdministration: Sendable {
 
     /// The sidecar as it is now, authenticated.
     ///
-    /// - Throws: ``StoreError`` `wrongKey` when its master key is another one by now, and what choosing a sidecar throws.
+    /// - Throws: ``StoreError`` `wrongKey` when its master key has changed since; what choosing a sidecar throws.
     package func sidecar() throws -> Sidecar { try choice().sidecar }
 
     func choice() throws -> AuthenticatedSidecar {
@@ -58,7 +60,7 @@ package struct KeyAdministration: Sendable {
         return choice
     }
 
-    /// The same, with the keys that a change of the scheme made.
+    /// The same administration, with the keys that a change of the scheme made.
     func holding(_ keys: SidecarKeys) -> KeyAdministration {
         var other = self
         other.keys = keys
@@ -70,11 +72,12 @@ package struct KeyAdministration: Sendable {
     /// Makes a new version of the sidecar.
     ///
     /// - Parameters:
-    ///   - removesSecrets: Whether something that opened the store must not do so any more: then no file that the library
-    ///     left beside the store keeps it.
-    ///   - remembered: A generation that the new version's must be above, beside the present one's.
-    ///   - events: What the key log tells of the new version. Failing to log undoes nothing.
-    ///   - edit: Makes the new version, and the keys that prove it, from the present one. The generation is counted here.
+    ///   - removesSecrets: Whether a secret that opened the store must no longer open it. No file that the library left
+    ///     beside the store may then contain it.
+    ///   - remembered: The generation of the new version must be above this one as well as above the present one.
+    ///   - events: What to record of the new version in the key log. A failure to log undoes nothing.
+    ///   - edit: Makes the new version, and the keys that authenticate it, from the present one. Its generation is set
+    ///     here.
     func change(
         removesSecrets: Bool, above remembered: UInt64 = 0, recording events: (Sidecar) -> [KeyEvent] = { _ in [] },
         _ edit: (Sidecar) throws -> (Sidecar, SidecarKeys)
@@ -82,7 +85,8 @@ package struct KeyAdministration: Sendable {
         func change() throws -> Sidecar {
             try changeUnderLocks(removesSecrets, above: remembered, recording: events, edit)
         }
-        // Behind the locks: writing to the store may wait for other writers, and openers are not to wait for that.
+        // After the locks are released: writing to the store may wait for other writers, and openers must not wait for
+        // that.
         guard let memory else { return _ = try change() }
         try memory.remembering(removesSecrets: removesSecrets, present: sidecar, change)
     }
@@ -98,8 +102,8 @@ package struct KeyAdministration: Sendable {
         try requireChangeable(current)
         if let decidedOn, decidedOn != current.sidecar.slots { throw SlotsChanged(sidecar: current.sidecar) }
         try FileOwnership.requireKept(databasePath, what: "The keys of \"\(databasePath)\" were not changed.")
-        // As an opening does: a copy that an earlier change left behind is brought up to date, whatever becomes of this
-        // one, and what was damaged or forged is kept aside.
+        // As an opening does: a copy that an earlier change left stale is updated, whether this change succeeds or not,
+        // and a damaged or forged copy is kept under another name.
         try files.repair(current, keyOpensDatabase: false)
         var (next, nextKeys) = try edit(current.sidecar)
         next.generation = max(current.sidecar.generation, remembered) + 1
@@ -112,11 +116,11 @@ package struct KeyAdministration: Sendable {
         return next
     }
 
-    /// Writes a new version. It has happened when the main copy is in its place, whatever fails behind that: whoever is told
-    /// that nothing was changed would throw the new key away.
+    /// Writes a new version. The change has happened when the main copy is in place, whatever fails after that. It must
+    /// then not be reported as failed: a user would discard the new key.
     ///
-    /// - Returns: An error to be thrown when all else is done: a former secret is still there.
-    /// - Throws: What kept the version from being written; nothing was changed unless the error says otherwise.
+    /// - Returns: An error to be thrown after everything else is done: a former secret still exists in a file.
+    /// - Throws: Why the version could not be written; nothing was changed unless the error says otherwise.
     private func write(_ bytes: [UInt8], _ removesSecrets: Bool) throws -> StoreError? {
         var (isInPlace, isSynchronized) = (false, false)
         do {
@@ -125,9 +129,9 @@ package struct KeyAdministration: Sendable {
             return nil
         } catch {
             guard isInPlace else { throw error }
-            // What fails once may succeed the next time: then only the name of the main copy can be in doubt.
+            // A second attempt may succeed where the first failed. Then only the name of the main copy can be in doubt.
             if (try? complete(bytes, removesSecrets)) != nil, isSynchronized { return nil }
-            // What cannot be written can be removed, also on a full disk.
+            // A file that cannot be written can be removed, even on a full disk.
             if removesSecrets && files.content(of: .backup) != bytes { try? Files.remove(files.backupPath) }
             let formerCopies = removesSecrets ? files.copiesBesideMain(otherThan: bytes) : []
             guard formerCopies.isEmpty else { return leftBehind(formerCopies, error) }
@@ -136,13 +140,13 @@ package struct KeyAdministration: Sendable {
         }
     }
 
-    /// What follows the main copy.
+    /// Does the steps after the main copy.
     private func complete(_ bytes: [UInt8], _ removesSecrets: Bool) throws {
         try files.write(bytes, to: .backup)
         if removesSecrets { try files.removeFormerCopies() }
     }
 
-    /// What is not certain of a change whose main copy is in its place.
+    /// What is uncertain about a change whose main copy is in place.
     private func doubt(_ error: any Error, _ isSynchronized: Bool, _ bytes: [UInt8]) -> String {
         if !isSynchronized {
             return
@@ -162,7 +166,7 @@ package struct KeyAdministration: Sendable {
     /// Writes both copies.
     ///
     /// - Parameters:
-    ///   - didReplaceMain: Called when the main copy is in its place, once or twice.
+    ///   - didReplaceMain: Called when the main copy is in place, once or twice.
     ///   - didSynchronizeMain: Called when its name is on the disk.
     private func put(_ bytes: [UInt8], didReplaceMain: () -> Void, didSynchronizeMain: () -> Void) throws {
         var isInPlace = false
@@ -175,7 +179,7 @@ package struct KeyAdministration: Sendable {
                 }, didSynchronizeMain: didSynchronizeMain)
         } catch {
             if isInPlace { throw error }
-            // A rename may have been done although it failed: a network filesystem can lose the answer.
+            // A rename that was reported as failed may have taken effect: a network filesystem can lose the reply.
             try requireInPlace(bytes, after: error)
             didReplaceMain()
             try Files.synchronize(directory: Files.directory(of: databasePath))
@@ -184,10 +188,10 @@ package struct KeyAdministration: Sendable {
         }
     }
 
-    /// Looks whether a version is in place although writing it failed.
+    /// Checks whether a version is in place although writing it failed.
     ///
-    /// - Throws: The error, when it is not; ``StoreError`` `sidecarDamaged` when the file cannot be read either, and the rename
-    ///   may have been done.
+    /// - Throws: The error, when it is not; ``StoreError`` `sidecarDamaged` when the file cannot be read either and the
+    ///   rename may have taken effect.
     private func requireInPlace(_ bytes: [UInt8], after error: any Error) throws {
         let content = files.content(of: .main)
         if content == bytes { return }
@@ -210,7 +214,8 @@ package struct KeyAdministration: Sendable {
         )
     }
 
-    /// Makes the sidecar count again although the store remembers a newer one: a new version above that.
+    /// Accepts the sidecar although the store has recorded a newer one: writes it as a new version above the recorded
+    /// generation.
     ///
     /// - Returns: The new version.
     /// - Throws: What changing throws.
@@ -221,7 +226,7 @@ package struct KeyAdministration: Sendable {
         return try sidecar()
     }
 
-    /// Tells the key log what has happened.
+    /// Records events in the key log.
     package func record(_ events: [KeyEvent]) {
         for event in events {
             if let notice = KeyLog(databasePath: databasePath).note(event) { onNotice?(notice) }
@@ -255,19 +260,19 @@ package struct KeyAdministration: Sendable {
     }
 }
 
-/// The slots of a store are not those for which a change was decided on: nothing was changed.
+/// The slots of a store are not those on which the decision for a change was based. Nothing was changed.
 package struct SlotsChanged: Error {
     /// The sidecar as it is now.
     package let sidecar: Sidecar
 }
 
 extension SidecarFiles {
-    /// What a file has; nil when it cannot be read.
+    /// The content of a file; nil when it cannot be read.
     func content(of copy: SidecarCopy) -> [UInt8]? {
         try? Files.contents(of: path(of: copy), limitBytes: Limits.sidecarBytes)
     }
 
-    /// Files of the sidecar beside the main copy that are there and have something else, or cannot be read.
+    /// The files of the sidecar beside the main copy that exist and have other content, or cannot be read.
     fileprivate func copiesBesideMain(otherThan bytes: [UInt8]) -> [String] {
         [setAsidePath(of: .main), path(of: .backup), setAsidePath(of: .backup)].filter { path in
             Files.exists(path) && (try? Files.kind(path)) == .regular
@@ -275,8 +280,8 @@ extension SidecarFiles {
         }
     }
 
-    /// Removes what former versions of the sidecar left behind: copies that were set aside, and temporary files of
-    /// writers that were killed. The caller holds both key locks, so nobody else is writing.
+    /// Removes the files of former versions: copies that were set aside, and temporary files of writers that were
+    /// killed. The caller holds both key locks, so no other process is writing.
     func removeFormerCopies() throws(SystemError) {
         for copy in SidecarCopy.allCases {
             try Files.remove(setAsidePath(of: copy))

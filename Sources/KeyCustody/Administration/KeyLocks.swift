@@ -3,16 +3,18 @@ import StoreSharing
 
 /// The two locks under which the keys of a store change.
 ///
-/// `admin` excludes other changes and rotations. `opening` excludes openers, which may be writing a copy of the sidecar:
-/// to complete a creation, or to bring a copy up to date. Both are held for milliseconds; keys are derived before.
+/// `admin` excludes other changes and rotations. `opening` excludes openers, which may be writing a copy of the sidecar
+/// to complete a creation or to update a copy. Both are held for milliseconds; keys are derived before.
 struct KeyLocks {
     private let opening: HeldLock
     private let admin: HeldLock
 
     /// Waits until both are free, and never holds one while it waits for the other.
     ///
-    /// - Parameter onWait: Told once for whom, when somebody changes keys or rotates: that can take its time.
-    /// - Throws: ``StoreError`` `storeInUse` when that takes too long, `CancellationError`, ``SystemError``.
+    /// - Parameter onWait: Called once with the holder, when another process changes or rotates the keys: that can take
+    ///   long.
+    /// - Throws: ``StoreError`` `storeInUse` when the wait takes longer than `wait`; `CancellationError`;
+    ///   ``SystemError``.
     static func take(
         _ databasePath: String, wait: Duration, isCancelled: (() -> Bool)?, onWait: ((String) -> Void)?
     ) throws -> KeyLocks {

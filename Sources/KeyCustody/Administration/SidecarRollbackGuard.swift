@@ -1,13 +1,13 @@
-/// What remembers, inside of a store, how far its sidecar has come, so that former copies of it are noticed.
+/// Records the newest generation of the sidecar in the store itself, so that a former copy is detected.
 ///
-/// **Never more than is durable.** A version is remembered behind both of its copies, so a crash between leaves too low a
-/// number, which refuses nobody.
+/// **The recorded generation is never above the durable one.** It is recorded after both copies are durable. A crash in
+/// between leaves too low a number, which refuses no sidecar.
 package protocol SidecarRollbackGuard: Sendable {
-    /// Makes a change of the keys, and remembers it.
+    /// Makes a change of the keys, and records its generation.
     ///
-    /// Nothing that cannot be remembered stops a change: taking a secret away comes first.
+    /// A generation that cannot be recorded does not stop a change: the removal of a secret has priority.
     /// - Parameters:
-    ///   - removesSecrets: Whether the change takes a secret away. Before the first of these nothing is remembered.
+    ///   - removesSecrets: Whether the change removes a secret. Nothing is recorded before the first change that does.
     ///   - present: The sidecar as it is now.
     ///   - change: Makes the change, and returns the new version, durable in both copies.
     /// - Throws: `StoreError` `sidecarRolledBack` before anything is changed; what `change` throws.

@@ -1,4 +1,4 @@
-/// Something that happened to the keys of a store, as its key log tells it: ids and numbers, never a secret or a label.
+/// An event in the life of a store's keys, as its key log records it: ids and numbers, never a secret or a label.
 package enum KeyEvent: Hashable, Sendable {
     case storeCreated(scheme: String)
     case slotAdded(id: UInt64, kind: Keyslot.Kind)
@@ -7,26 +7,27 @@ package enum KeyEvent: Hashable, Sendable {
     case slotRemoved(id: UInt64)
     case slotLabelled(id: UInt64)
     case schemeChanged(to: String)
-    /// A sidecar of a former generation was put back, and was accepted though the store remembers a newer one.
+    /// A sidecar of a former generation was restored, and was accepted though the store has recorded a newer one.
     case sidecarAccepted(generation: UInt64, remembered: UInt64)
     /// The data key was printed.
     case keyRevealed
-    /// Numbers are epochs, here and below.
+    /// Numbers are epochs, here and in the next three events.
     case rotationBegun(from: UInt64, to: UInt64)
     case rotationAbandoned(from: UInt64)
     case rotationCompleted(to: UInt64)
-    /// A rotation that was cut was finished (`forward`) or undone by the next opener for writing.
+    /// An interrupted rotation was completed (`forward`) or undone by the next opener for writing.
     case rotationRecovered(to: UInt64, forward: Bool)
     case backupMade
     case backupVerified
     case restored
     case recoveryKeyMade
-    /// Bytes behind the last whole line were no line: a write that a power cut ended, or something else.
+    /// Bytes after the last complete line were not a line: a write was interrupted by a power failure, or the file was
+    /// damaged in another way.
     case logDamaged(bytes: Int)
-    /// Somebody has looked at what is wrong with the log, or missing from it, and takes it as it is.
+    /// A user has examined what is wrong with the log, or missing from it, and accepts it.
     case logAcknowledged(KeyLogAcknowledgement)
 
-    /// What the log calls it.
+    /// Its name in the log.
     package var name: String {
         switch self {
         case .storeCreated: "store-created"

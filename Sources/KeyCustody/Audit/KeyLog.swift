@@ -2,12 +2,12 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// The key log of a store, `<database>-keylog`: what happened to its keys, by whom and when, in lines that are only ever
-/// appended and each of which carries the hash of the one before.
+/// The key log of a store, `<database>-keylog`: what happened to its keys, when, and by which process and user. Lines
+/// are only appended, and each contains the hash of the one before.
 ///
-/// It is for people and monitoring: nothing is decided by it, and without it a store is as usable as with it. Whoever may
-/// write the file can write it anew from any line on, so a chain that is to prove something has to be copied elsewhere,
-/// the last hash at least.
+/// It is for people and monitoring: nothing is decided by it, and a store without it is just as usable. A program that
+/// may write the file can rewrite it from any line on. A chain that must prove something has to be copied elsewhere, or
+/// at least its last hash.
 package struct KeyLog: Sendable {
     package let databasePath: String
     /// The longest wait for another process that appends a line.
@@ -16,31 +16,35 @@ package struct KeyLog: Sendable {
     package init(databasePath: String) { self.databasePath = databasePath }
 
     package var path: String { databasePath + "-keylog" }
-    /// What came before, once the log has reached its bound (``Limits/keyLogBytes``).
+    /// The lines before those of the present file, once the log has reached its bound (``Limits/keyLogBytes``).
     package var formerPath: String { path + ".1" }
 
     /// Appends an event and makes it durable.
     ///
-    /// A line that a power cut left unfinished is ended, and a line of its own says so. When the file has reached its
-    /// bound it gets the name of the former one, which is dropped, and the chain goes on in a new file.
-    /// - Throws: ``StoreError`` `storeInUse` when others append for too long; ``SystemError``; ``CryptoError``.
+    /// A line that a power failure left incomplete is terminated, and another line records that. When the file has
+    /// reached its bound, it is renamed to ``formerPath`` and replaces the file there. The chain continues in a new
+    /// file.
+    /// - Throws: ``StoreError`` `storeInUse` when other processes append for too long; ``SystemError``;
+    ///   ``CryptoError``.
     package func record(_ event: KeyEvent) throws {
         let lock = try lock()
         defer { lock.release() }
         try append { _ in event }
     }
 
-    /// Takes the log as it is: what is wrong with it, or missing from it, is no problem any more unless it changes again.
+    /// Accepts the log as it is. What is wrong with it, or missing from it, is no longer a problem unless it changes
+    /// again.
     ///
-    /// - Parameter epoch: That of the sidecar.
-    /// - Returns: How many problems were acknowledged; nil when there was nothing to acknowledge, and nothing was written.
+    /// - Parameter epoch: The epoch of the sidecar.
+    /// - Returns: The number of problems that were acknowledged. Nil when there was nothing to acknowledge; then
+    ///   nothing is written.
     /// - Throws: As ``record(_:)``.
     package func acknowledge(epoch: UInt64) throws -> Int? {
         let lock = try lock()
         defer { lock.release() }
         let audit = try verify()
         guard !audit.problems.isEmpty || audit.entries.isEmpty || audit.note(onEpoch: epoch) != nil else { return nil }
-        // What is acknowledged and the line that says so must not come to stand in different files.
+        // The acknowledged lines and the acknowledgement must not be in different files.
         if try Files.byteCount(path) ?? 0 > Limits.keyLogBytes - 2 * Limits.keyLogLineBytes { try beginFile() }
         let former = try content(of: formerPath)
         try append { before in
@@ -56,7 +60,7 @@ package struct KeyLog: Sendable {
             .lock(.keyLog, .exclusive, deadline: .now + wait)
     }
 
-    /// - Parameter event: Made from the bytes that stand before its line in the file.
+    /// - Parameter event: Returns the event from the bytes before its line in the file.
     private func append(_ event: ([UInt8]) throws -> KeyEvent) throws {
         let end = try end()
         var number = end.last?.number ?? 0
@@ -73,12 +77,12 @@ package struct KeyLog: Sendable {
         try append(lines)
     }
 
-    /// Gives the file the name of the former one, which is dropped.
+    /// Renames the file to ``formerPath``, where it replaces the former one.
     private func beginFile() throws(SystemError) { try AtomicFile.move(path, to: formerPath) }
 
-    /// Appends an event if that is possible: the change that it tells of has happened already.
+    /// Appends an event if that is possible: the change that it records has happened already.
     ///
-    /// - Returns: What to tell the user when it was not possible.
+    /// - Returns: A message for the user when it was not possible.
     package func note(_ event: KeyEvent) -> String? {
         do {
             try record(event)
@@ -102,13 +106,13 @@ package struct KeyLog: Sendable {
         try file.synchronize()
     }
 
-    /// Where the chain ends now.
+    /// The present end of the chain.
     private struct End {
-        /// The last whole line; nil at the beginning.
+        /// The last complete line; nil at the beginning.
         var last: KeyLogEntry?
-        /// Bytes behind it that are no line.
+        /// The number of bytes after it that are not a line.
         var damagedBytes = 0
-        /// Whether the file does not end with the end of a line.
+        /// Whether the file ends without an end of line.
         var isLineOpen = false
     }
 
@@ -124,7 +128,7 @@ package struct KeyLog: Sendable {
             while !rest.isEmpty {
                 let line = rest.dropLast(rest.last == UInt8(ascii: "\n") ? 1 : 0)
                 let start = line.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? rest.startIndex
-                // A line of which only the end is missing is whole: its hash says so.
+                // A line without its end of line may be complete: its hash shows that.
                 if let entry = try KeyLogEntry(reading: Array(line[start...])) {
                     if path == self.path { end.damagedBytes = bytes.count - rest.count }
                     end.last = entry
@@ -139,7 +143,7 @@ package struct KeyLog: Sendable {
     /// The bytes of one of the two files; nil when it does not exist.
     func content(of path: String) throws(SystemError) -> [UInt8]? {
         do {
-            // Somebody else may have made it longer; what is beyond any bound is not read.
+            // Another program may have made it longer; a file beyond this bound is not read.
             return try Files.contents(of: path, limitBytes: 4 * Limits.keyLogBytes)
         } catch  where error.isNotFound {
             return nil

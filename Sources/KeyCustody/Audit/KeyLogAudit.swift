@@ -1,35 +1,35 @@
 import StoreCrypto
 import StorePlatform
 
-/// What a key log says, and whether its chain holds.
+/// The content of a key log, and whether its chain is intact.
 package struct KeyLogAudit: Hashable, Sendable {
-    /// A line that is not what was written there, or not where it was written.
+    /// A line that was changed, or is not where it was written.
     package struct Problem: Hashable, Sendable, CustomStringConvertible {
         /// The file, without its folder.
         package let file: String
-        /// From 1, in that file.
+        /// The number of the line in that file, from 1.
         package let line: Int
         package let reason: String
 
         package var description: String { "\(file), line \(line): \(reason)" }
     }
 
-    /// The lines that could be read, in their order.
+    /// The lines that could be read, in order.
     package fileprivate(set) var entries: [KeyLogEntry] = []
-    /// What a power cut or a full log explains; sentences.
+    /// Findings that a power failure or a full log explains, as sentences.
     package fileprivate(set) var notes: [String] = []
     package fileprivate(set) var problems: [Problem] = []
-    /// Problems that a line behind them acknowledges.
+    /// Problems that a later line acknowledges.
     package fileprivate(set) var acknowledged: [Problem] = []
 
     /// When an event of this name last happened, in seconds since 1970.
     package func lastTime(of event: KeyEvent) -> UInt64? { entries.last { $0.event == event.name }?.time }
 
-    /// What the chain cannot show: that lines are missing at its end, or all of them.
+    /// A finding that the chain cannot show: lines are missing at its end, or all of them.
     ///
-    /// A store that was restored begins a log of its own at whatever epoch, and a log that was full has lost its first
-    /// lines: both are no reason for a word.
-    /// - Parameter epoch: That of the sidecar.
+    /// A restored store starts a log of its own at any epoch, and a log that was full has lost its first lines. Neither
+    /// is reported.
+    /// - Parameter epoch: The epoch of the sidecar.
     /// - Returns: A sentence when rotations must have been logged, and were not.
     package func note(onEpoch epoch: UInt64) -> String? {
         let last = entries.last { entry in
@@ -49,12 +49,12 @@ package struct KeyLogAudit: Hashable, Sendable {
 extension KeyLog {
     /// Reads the whole log and checks its chain: every line's own hash, its number, and the hash of the line before.
     ///
-    /// A changed, removed, added or reordered line is found, except at the end: a log whose last lines are missing looks
-    /// like an earlier log. No lock is taken.
+    /// A changed, removed, added or reordered line is detected, except at the end: a log whose last lines are missing
+    /// is equal to an earlier log. No lock is acquired.
     /// - Throws: ``SystemError`` when a file cannot be read.
     package func verify() throws -> KeyLogAudit {
         let audit = try read()
-        // The file may have got its other name between the two readings.
+        // The file may have been renamed between the two readings.
         return audit.problems.isEmpty ? audit : try read()
     }
 
@@ -75,12 +75,12 @@ extension KeyLogEntry {
     }
 }
 
-/// Follows the chain from line to line.
+/// Verifies the chain line by line.
 private struct KeyLogReader {
     private(set) var audit = KeyLogAudit()
     private var last: KeyLogEntry?
     private var isFirst = true
-    /// Whether what comes before the next line was not readable, and so not its predecessor.
+    /// Whether the line before the next one could not be read, so that the predecessor is unknown.
     private var isBroken = false
 
     mutating func read(_ bytes: [UInt8], file: String, after former: KeyLogAcknowledgement.Former) throws {
@@ -104,7 +104,7 @@ private struct KeyLogReader {
         }
     }
 
-    /// A line that cannot be read is explained when the next one says so and follows the one before.
+    /// An unreadable line is explained when the next line records it and follows the last readable one.
     private mutating func takeDamage(
         _ line: ArraySlice<UInt8>, index: Int, next: ArraySlice<UInt8>, _ file: String
     ) throws {
@@ -135,7 +135,7 @@ private struct KeyLogReader {
         guard let last, !isFirst else {
             if isFirst, !isBroken, entry.number > 1 {
                 audit.notes.append("lines before number \(entry.number) were dropped when the log was full")
-                // A log that was never full has no second file, and begins with number 1.
+                // A log that was never full has no second file, and starts with number 1.
                 if !file.hasSuffix(".1") { problem("the lines before number \(entry.number) are missing") }
             } else if isFirst, entry.number == 1, entry.previous != KeyLogEntry.beginning {
                 problem("it claims to be the first line, but is not")
@@ -152,13 +152,13 @@ private struct KeyLogReader {
     }
 }
 
-/// What somebody who has looked at a key log that was changed says of it: that it is taken as it is, up to this line.
+/// The acknowledgement of a user who has examined a changed key log: it is accepted as it is, up to this line.
 ///
-/// The digests say which bytes were looked at. A later change of these is a problem again.
+/// The digests identify the bytes that were examined. A later change of these is a problem again.
 package struct KeyLogAcknowledgement: Hashable, Sendable {
     static let eventName = "log-acknowledged"
 
-    /// What the file before the one with the acknowledgement holds.
+    /// The content of the file before the one with the acknowledgement.
     enum Former {
         case nothing
         case bytes([UInt8])
@@ -166,9 +166,9 @@ package struct KeyLogAcknowledgement: Hashable, Sendable {
         case unknown
     }
 
-    /// How many problems there were.
+    /// The number of problems.
     let problems: Int
-    /// The epoch of the sidecar: rotations up to there need no line.
+    /// The epoch of the sidecar: rotations up to it need no line.
     let epoch: UInt64
     /// The digests of the former file, nil without one, and of the present file up to the acknowledgement.
     let former: String?
@@ -186,7 +186,7 @@ package struct KeyLogAcknowledgement: Hashable, Sendable {
             + [.word("present", present)]
     }
 
-    /// Whether a line is an acknowledgement of what comes before it.
+    /// Whether a line is an acknowledgement of the bytes before it.
     static func covers(_ entry: KeyLogEntry, _ former: Former, _ before: ArraySlice<UInt8>) throws(CryptoError) -> Bool
     {
         guard entry.event == eventName else { return false }
@@ -198,7 +198,7 @@ package struct KeyLogAcknowledgement: Hashable, Sendable {
         }
     }
 
-    /// The first half of a SHA-256, which is as long as a word of the log may be.
+    /// The first half of a SHA-256: 32 digits, the longest word that the log allows.
     private static func digest(_ bytes: ArraySlice<UInt8>) throws(CryptoError) -> String {
         var digest = try ContentDigest()
         bytes.withUnsafeBytes { digest.update($0) }

@@ -4,21 +4,21 @@ import StorePlatform
 /// One line of a key log. The bytes are described in `Docs/Formats/KeyLog.md`.
 package struct KeyLogEntry: Hashable, Sendable {
     static let digestBytes = 32
-    /// What the first line of all has in the place of the former line's hash.
+    /// The value that the very first line has instead of the hash of a line before.
     static let beginning = [UInt8](repeating: 0, count: digestBytes)
 
-    /// From 1, without gaps.
+    /// The number of the line, from 1, without gaps.
     package let number: UInt64
     /// Seconds since 1970.
     package let time: UInt64
-    /// What happened; a newer version may write events that this one does not know.
+    /// The name of the event; a newer version may write events that this one does not know.
     package let event: String
     package let details: [KeyLogField]
     package let process: Int32
     package let user: UInt32
     /// The hash of the line before.
     package let previous: [UInt8]
-    /// SHA-256 of this line up to it.
+    /// SHA-256 of this line up to the hash.
     package let hash: [UInt8]
 
     /// - Parameter now: Seconds since 1970.
@@ -74,11 +74,12 @@ package struct KeyLogEntry: Hashable, Sendable {
 extension KeyLogEntry {
     /// Reads a line, without its end.
     ///
-    /// - Returns: The entry, or nil when the bytes are not exactly what an entry gives, its hash included.
+    /// - Returns: The entry, or nil when the bytes are not exactly the line of an entry, including its hash.
     package init?(reading bytes: [UInt8]) throws(CryptoError) {
         guard bytes.count <= Limits.keyLogLineBytes, let read = Self.parse(bytes) else { return nil }
         self = read
-        // Whatever the scanner passed over leniently shows here: a value has one line, and a line one value.
+        // Anything that the scanner accepted too leniently is found here: a value has exactly one line, and a line one
+        // value.
         guard Array(line.utf8) == bytes else { return nil }
         let covered = Self.covered(number, time, event, details, process, user, previous)
         guard try Self.digest(Array(covered.utf8)) == hash else { return nil }

@@ -1,11 +1,11 @@
 import StoreCrypto
 import StorePlatform
 
-/// The 32-byte key of a store's pages, in locked memory that its copies share.
+/// The 32-byte key of a store's pages, in locked memory that all copies share.
 package struct DataKey: Sendable {
     package let secret: SecretBytes
 
-    /// Takes 32 bytes that are in locked memory already.
+    /// Uses 32 bytes that are in locked memory already.
     ///
     /// - Throws: `StoreError` `invalidKey` when there are more or fewer.
     package init(_ secret: SecretBytes) throws(StoreError) {
@@ -18,26 +18,25 @@ package struct DataKey: Sendable {
         self.secret = secret
     }
 
-    /// Makes a new data key.
     package static func random() throws -> DataKey {
         try DataKey(SecretBytes.random(count: CipherSettings.keyBytes))
     }
 
-    /// Lends the key.
+    /// Passes the key to `body`.
     package func withSecret<Result: ~Copyable, Failure: Error>(
         _ body: (SecretBytes) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try body(secret)
     }
 
-    /// Lends the key's bytes; the pointer must not outlive the call.
+    /// Passes the key's bytes to `body`; the pointer must not outlive the call.
     package func withBytes<Result: ~Copyable, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try secret.withBytes(body)
     }
 
-    /// Whether two keys are the same, in a time that does not depend on them.
+    /// Whether two keys are equal, in constant time.
     package func isEqual(to other: DataKey) -> Bool { secret.isEqual(to: other.secret) }
 }
 
@@ -46,7 +45,8 @@ extension DataKey: CustomStringConvertible, CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What a connection needs to read and write the pages of a database: nothing is derived or looked up from here on.
+/// The key, salt and settings with which a connection reads and writes the pages of a database. Nothing more is derived
+/// or looked up.
 package struct PageKey: Sendable {
     package let dataKey: DataKey
     package let salt: Salt
@@ -58,17 +58,18 @@ package struct PageKey: Sendable {
         self.settings = settings
     }
 
-    /// A random one that nobody keeps, for a temporary file.
+    /// A random key that is not kept, for a temporary file.
     package static func throwaway() throws -> PageKey {
         PageKey(try .random(), salt: try .random(), settings: .sqlCipher4)
     }
 
-    /// Key and salt as SQLCipher takes them.
+    /// Key and salt in the form that SQLCipher reads.
     package var keyspec: SecretBytes { dataKey.secret.keyspec(salt: salt) }
 }
 
 extension SecretBytes {
-    /// A key of 32 bytes as SQLCipher takes raw keys: `x'<64 digits>'`, or with its salt `x'<64 digits><32 digits>'`.
+    /// A key of 32 bytes in SQLCipher's form of raw keys: `x'<64 digits>'`, or `x'<64 digits><32 digits>'` with its
+    /// salt.
     ///
     /// - SeeAlso: <https://www.zetetic.net/sqlcipher/sqlcipher-api/#key>
     package func keyspec(salt: Salt?) -> SecretBytes {
@@ -83,7 +84,7 @@ extension SecretBytes {
         }
     }
 
-    // Written into locked memory byte by byte: a String of the digits would stay behind in ordinary memory.
+    // Written into locked memory byte by byte: a String of the digits would remain in ordinary memory.
     private static func writeHex(
         _ bytes: UnsafeRawBufferPointer, into text: UnsafeMutableRawBufferPointer, at start: Int
     ) {

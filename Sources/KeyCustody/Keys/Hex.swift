@@ -1,4 +1,4 @@
-/// Bytes as hexadecimal text.
+/// Converts bytes to hexadecimal text and back.
 package enum Hex {
     private static let digits = Array("0123456789abcdef".utf8)
 
@@ -13,7 +13,7 @@ package enum Hex {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes that hexadecimal text stands for, in digits of either case and nothing else; nil for other text.
+    /// The bytes of a hexadecimal text, in digits of either case and nothing else; nil for other text.
     package static func bytes(_ text: some Collection<UInt8>) -> [UInt8]? {
         guard text.count.isMultiple(of: 2) else { return nil }
         var bytes: [UInt8] = []

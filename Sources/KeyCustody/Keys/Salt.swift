@@ -1,10 +1,11 @@
 import StoreCrypto
 import StorePlatform
 
-/// The 16 bytes that together with a passphrase make the key of one file, and with the key its authentication codes.
+/// The salt of one file, 16 bytes. With it the data key is derived from a passphrase, and the MAC key from the data
+/// key.
 ///
-/// With a plaintext header the file itself does not hold them, so they are kept in the sidecar. A salt is not a
-/// secret, but without it a passphrase opens nothing; still, descriptions do not show it.
+/// A file with a plaintext header does not contain its salt, so the sidecar keeps it. A salt is not a secret, but
+/// without it a passphrase opens nothing. Descriptions do not contain it.
 public struct Salt: Hashable, Sendable {
     /// Number of bytes of every salt.
     public static let byteCount = 16
@@ -12,7 +13,7 @@ public struct Salt: Hashable, Sendable {
     /// The bytes.
     public let bytes: [UInt8]
 
-    /// Takes over 16 bytes.
+    /// Makes a salt of 16 bytes.
     ///
     /// - Throws: `StoreError` `invalidKey` when there are more or fewer. SQLCipher itself ignores such a salt.
     public init(bytes: [UInt8]) throws(StoreError) {
@@ -24,7 +25,7 @@ public struct Salt: Hashable, Sendable {
 
     /// Reads 32 hexadecimal digits.
     ///
-    /// - Throws: `StoreError` `invalidKey` for anything else. SQLCipher itself takes other characters for zeros.
+    /// - Throws: `StoreError` `invalidKey` for anything else. SQLCipher itself reads other characters as zeros.
     public init(hex: String) throws(StoreError) {
         guard let bytes = Hex.bytes(hex.utf8) else { throw Self.malformed("It is not hexadecimal text.") }
         try self.init(bytes: bytes)
@@ -44,7 +45,7 @@ public struct Salt: Hashable, Sendable {
         try self.init(bytes: bytes)
     }
 
-    /// Makes a new salt from the system's generator.
+    /// Makes a new salt with the system's random generator.
     public static func random() throws -> Salt { try Salt(bytes: SystemRandom.bytes(byteCount)) }
 
     /// The bytes as 32 lower-case digits.
@@ -63,6 +64,6 @@ extension Salt: CustomStringConvertible, CustomDebugStringConvertible {
 }
 
 extension Salt: CustomReflectable {
-    /// Shows nothing, so that `dump` and failing tests print no bytes.
+    /// Empty, so that `dump` and failing tests print no bytes.
     public var customMirror: Mirror { Mirror(self, children: []) }
 }

@@ -3,7 +3,7 @@ import StorePlatform
 
 /// A passphrase, stretched by a derivation before it is used.
 ///
-/// It lies in locked memory that its copies share, and is wiped when the last of them goes away.
+/// It is in locked memory that all copies share, and is wiped after the last of them is destroyed.
 public struct Passphrase: Sendable {
     package let bytes: SecretBytes
 
@@ -12,12 +12,12 @@ public struct Passphrase: Sendable {
     /// - Throws: `StoreError` `invalidKey` when it is empty, begins with `x'`, or is longer than 64 KiB.
     public init(_ text: String) throws(StoreError) { try self.init(SecretBytes(copying: text.utf8)) }
 
-    /// Copies bytes; wiping the array stays with the caller.
+    /// Copies bytes; the caller wipes the array.
     ///
     /// - Throws: `StoreError` `invalidKey` when there are none, when they begin with `x'`, or are more than 64 KiB.
     public init(bytes: [UInt8]) throws(StoreError) { try self.init(SecretBytes(copying: bytes)) }
 
-    /// Takes a secret that is in locked memory already.
+    /// Uses a secret that is in locked memory already.
     package init(_ bytes: SecretBytes) throws(StoreError) {
         if let reason = bytes.withBytes({ Self.objection(to: $0) }) {
             throw StoreError(
@@ -30,7 +30,7 @@ public struct Passphrase: Sendable {
     private static func objection(to bytes: UnsafeRawBufferPointer) -> String? {
         if bytes.isEmpty { return "It is empty." }
         if bytes.count > Limits.keySourceBytes { return "It is longer than 64 KiB." }
-        // SQLCipher would take it for a raw key in hexadecimal, or silently for a mixture of both.
+        // SQLCipher would read it as a raw key in hexadecimal, or silently as a mixture of both.
         let isKeyspec = bytes.count >= 2 && [0x78, 0x58].contains(bytes[0]) && bytes[1] == UInt8(ascii: "'")
         return isKeyspec ? "It begins with x', which SQLCipher takes for a raw key." : nil
     }
@@ -38,19 +38,19 @@ public struct Passphrase: Sendable {
 
 /// A full-strength key of 32 bytes, used as it is and never stretched.
 ///
-/// It lies in locked memory that its copies share, and is wiped when the last of them goes away.
+/// It is in locked memory that all copies share, and is wiped after the last of them is destroyed.
 public struct RawKey: Sendable {
     /// Number of bytes of every key.
     public static let byteCount = 32
 
     package let bytes: SecretBytes
 
-    /// Copies 32 bytes; wiping the array stays with the caller.
+    /// Copies 32 bytes; the caller wipes the array.
     ///
     /// - Throws: `StoreError` `invalidKey` when there are more or fewer.
     public init(bytes: [UInt8]) throws(StoreError) { try self.init(SecretBytes(copying: bytes)) }
 
-    /// Takes a secret of 32 bytes that is in locked memory already.
+    /// Uses a secret of 32 bytes that is in locked memory already.
     package init(_ bytes: SecretBytes) throws(StoreError) {
         guard bytes.count == Self.byteCount else {
             throw StoreError(
@@ -61,16 +61,16 @@ public struct RawKey: Sendable {
         self.bytes = bytes
     }
 
-    /// Makes a new key from the system's generator.
+    /// Makes a new key with the system's random generator.
     public static func random() throws -> RawKey { try RawKey(SecretBytes.random(count: byteCount)) }
 }
 
-/// What opens a store, as a key source gave it: a passphrase or a raw key.
+/// A secret that opens a store, as a key source returned it: a passphrase or a raw key.
 package struct Secret: Sendable {
     let bytes: SecretBytes
-    /// Whether it is a passphrase, which a derivation makes a key of; otherwise it is a raw key.
+    /// Whether it is a passphrase, from which a key is derived; otherwise it is a raw key.
     package let isPassphrase: Bool
-    /// The kind of keyslot that it gets; nil leaves that to its form.
+    /// The kind of keyslot that is made for it; nil derives the kind from its form.
     let slotKind: Keyslot.Kind?
 
     private init(_ bytes: SecretBytes, isPassphrase: Bool, slotKind: Keyslot.Kind?) {
@@ -85,7 +85,7 @@ package struct Secret: Sendable {
 
     package static func rawKey(_ key: RawKey) -> Secret { Secret(key.bytes, isPassphrase: false, slotKind: nil) }
 
-    /// A data key as the raw key that it is for SQLCipher.
+    /// A data key as a raw key of SQLCipher.
     package static func rawKey(_ key: DataKey) -> Secret { Secret(key.secret, isPassphrase: false, slotKind: nil) }
 
     /// The same secret for a keyslot of another kind.
@@ -93,8 +93,8 @@ package struct Secret: Sendable {
         Secret(bytes, isPassphrase: isPassphrase, slotKind: slotKind)
     }
 
-    /// Makes the data key of a direct store: derives it from a passphrase (about 100 ms with SQLCipher 4's settings), or
-    /// takes the raw key.
+    /// The data key of a direct store: derived from a passphrase (about 100 ms with SQLCipher 4's settings), or the raw
+    /// key itself.
     package func dataKey(salt: Salt, settings: CipherSettings) throws -> DataKey {
         guard isPassphrase else { return try DataKey(bytes) }
         return try DataKey(
@@ -103,32 +103,32 @@ package struct Secret: Sendable {
             })
     }
 
-    /// The raw key, as the data key that it may be; nil of a passphrase.
+    /// The raw key, as the data key that it may be; nil for a passphrase.
     package var rawDataKey: DataKey? { isPassphrase ? nil : try? DataKey(bytes) }
 
-    /// The key of a printed recovery key, where the secret reads as one.
+    /// The key of a printed recovery key, if the secret has that form.
     var recoveryKey: Secret? {
         guard isPassphrase, let key = withBytes({ try? RecoveryKey(reading: $0) })?.key else { return nil }
         return .rawKey(key)
     }
 
-    /// Lends the bytes of the passphrase or key; the pointer must not outlive the call.
+    /// Passes the bytes of the passphrase or key to `body`; the pointer must not outlive the call.
     package func withBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
     ) throws(Failure) -> Result {
         try bytes.withBytes(body)
     }
 
-    /// The bytes of a raw key as SQLCipher takes them, with its salt where one is known.
+    /// The bytes of a raw key in the form that SQLCipher reads, with its salt if one is known.
     package func keyspec(salt: Salt?) -> SecretBytes { bytes.keyspec(salt: salt) }
 
-    /// Whether both are the same, in a time that does not depend on them.
+    /// Whether both are equal, in constant time.
     package func isEqual(to other: Secret) -> Bool {
         isPassphrase == other.isPassphrase && (bytes === other.bytes || bytes.isEqual(to: other.bytes))
     }
 }
 
-// What may be printed of them: of a passphrase not even its length.
+// The descriptions contain no bytes of the secret, and of a passphrase not even its length.
 
 extension Passphrase: CustomStringConvertible, CustomReflectable {
     public var description: String { "Passphrase(hidden)" }

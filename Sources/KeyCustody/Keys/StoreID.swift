@@ -1,7 +1,7 @@
 import StoreCrypto
 import StorePlatform
 
-/// The name that a store has for life, whatever its file is called and however often its key changes.
+/// The identifier of a store. It never changes, whatever the name of its file and however often its key changes.
 public struct StoreID: Hashable, Sendable {
     /// Number of bytes of every identifier.
     public static let byteCount = 16
@@ -9,7 +9,7 @@ public struct StoreID: Hashable, Sendable {
     /// The bytes.
     public let bytes: [UInt8]
 
-    /// Takes over 16 bytes; nil when there are more or fewer.
+    /// Makes an identifier of 16 bytes; nil when there are more or fewer.
     public init?(bytes: [UInt8]) {
         guard bytes.count == Self.byteCount else { return nil }
         self.bytes = bytes
@@ -17,7 +17,7 @@ public struct StoreID: Hashable, Sendable {
 
     private init(random bytes: [UInt8]) { self.bytes = bytes }
 
-    /// Makes a new identifier from the system's generator.
+    /// Makes a new identifier with the system's random generator.
     package static func random() throws(CryptoError) -> StoreID {
         StoreID(random: try SystemRandom.bytes(byteCount))
     }

@@ -1,17 +1,17 @@
 import StoreCrypto
 import StorePlatform
 
-/// A rotation that the sidecar tells of, and how far the keys at hand reach.
+/// A rotation that is pending in the sidecar, and the keys that could be opened for it.
 ///
-/// At least one of the two keys is there: it proved the sidecar.
+/// At least one of the two keys is known: it authenticated the sidecar.
 package struct PendingRotation: Sendable {
     /// In state `rotating` or `switching`.
     package let sidecar: Sidecar
-    /// The keys of the present epoch; nil for the holder of a new key alone.
+    /// The keys of the present epoch; nil if only a new key was given.
     package let present: SidecarKeys?
-    /// The keys of the next epoch; nil for the holder of a slot that the rotation drops.
+    /// The keys of the next epoch; nil if the given key opens a slot that the rotation drops.
     package let next: SidecarKeys?
-    /// Which files disagree; empty when both copies of the sidecar say the same.
+    /// The findings about the two files; empty when both copies are equal.
     package let notes: [SidecarNote]
 
     let standing: VerifiedCopies
@@ -24,7 +24,7 @@ package struct PendingRotation: Sendable {
         }
     }
 
-    /// Everything for both epochs; nil when one of the keys is missing.
+    /// The keys of both epochs; nil when those of one are missing.
     package var keys: RotationKeys? {
         get throws {
             guard let present, let next else { return nil }
@@ -33,7 +33,7 @@ package struct PendingRotation: Sendable {
     }
 }
 
-/// Everything that a rotation needs to read pages of the present epoch and to write those of the next.
+/// The keys with which a rotation reads pages of the present epoch and writes those of the next.
 package struct RotationKeys: Sendable {
     package let storeID: StoreID
     package let current: SidecarKeys
@@ -45,7 +45,7 @@ package struct RotationKeys: Sendable {
     package let settings: CipherSettings
     package let nextEpoch: UInt64
 
-    /// nil when the keys do not open what the sidecar holds, or no rotation is pending.
+    /// nil when the keys do not open the data keys in the sidecar, or no rotation is pending.
     init?(_ sidecar: Sidecar, current: SidecarKeys, next: SidecarKeys) throws {
         guard let successor = sidecar.successor, let currentDataKey = try current.dataKey(of: sidecar),
             let nextDataKey = try next.dataKey(of: successor)
@@ -61,16 +61,16 @@ package struct RotationKeys: Sendable {
         nextEpoch = successor.epoch
     }
 
-    /// The keys of a sidecar of this store by its epoch: of the present one, or of the next.
+    /// The keys for a sidecar of this store by its epoch: those of the present one, or of the next.
     func keys(of sidecar: Sidecar) -> SidecarKeys { sidecar.epoch < nextEpoch ? current : next }
 }
 
 extension SidecarFiles {
-    /// Finds the rotation that is under way, as far as the key reaches.
+    /// Finds the pending rotation and the keys that the secret opens for it.
     ///
-    /// - Parameter unlock: As for ``choose(_:allowsSwitching:unlock:)``; also asked for what the rotation will leave
-    ///   (``Sidecar/successor``).
-    /// - Returns: nil when none is under way, or there is no sidecar.
+    /// - Parameter unlock: As for ``choose(_:allowsSwitching:unlock:)``; also called with the sidecar after the
+    ///   rotation (``Sidecar/successor``).
+    /// - Returns: nil when no rotation is pending, or neither file exists.
     /// - Throws: What choosing a sidecar throws.
     package func pendingRotation(
         _ copies: SidecarCopies, unlock: (Sidecar) throws -> SidecarKeys?
@@ -79,7 +79,7 @@ extension SidecarFiles {
         guard let standing = try examine(copies, &derived, unlock: unlock) else { return nil }
         let best = standing.best
         guard let successor = best.sidecar.successor else {
-            // Verified as every opening does, so that a key that is none of this store says so here as well.
+            // Verified as every opening does, so that a key of another store is reported here as well.
             _ = try choice(standing, allowsSwitching: true)
             return nil
         }

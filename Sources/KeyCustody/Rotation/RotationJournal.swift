@@ -3,26 +3,28 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// What a rotation writes down in the sidecar: that it has begun, that the copy takes the database's place, that it is
-/// complete or was given up.
+/// Records a rotation in the sidecar: that it was started, that the copy replaces the database, and that it was
+/// completed or abandoned.
 ///
 /// The caller holds the admin lock all the time, and the opening lock during each call: openers write copies too. Every
-/// entry is one version of the sidecar in both files, the main copy first. Until ``announceSwitch(pages:)`` has returned a
-/// rotation can be given up; from then on the way is forward, unless the copy is lost before it began.
+/// entry is one version of the sidecar in both files, the main copy first. Until ``announceSwitch(pages:)`` has
+/// returned, a rotation can be abandoned. From then on it can only be completed, unless the copy was lost before it
+/// replaced the database.
 package final class RotationJournal: Sendable {
     package let databasePath: String
     private let unlock: @Sendable (Sidecar) throws -> SidecarKeys?
-    /// The keys of the rotation that this journal began. The present keys of a `--compromised` one do not give the next.
+    /// The keys of the rotation that this journal started. The present keys of a `--compromised` rotation do not open
+    /// the next ones.
     private let begun = Mutex<RotationKeys?>(nil)
 
     private var files: SidecarFiles { SidecarFiles(databasePath: databasePath) }
 
-    /// - Parameter keys: Those of an opened store.
+    /// - Parameter keys: The keys of an opened store.
     package convenience init(databasePath: String, keys: SidecarKeys) {
         self.init(databasePath: databasePath) { _ in keys }
     }
 
-    /// - Parameter unlock: Makes the keys for what a sidecar claims, as for `SidecarFiles.choose`.
+    /// - Parameter unlock: Returns the keys for what a sidecar claims, as for `SidecarFiles.choose`.
     package init(databasePath: String, unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?) {
         self.databasePath = databasePath
         self.unlock = unlock
@@ -30,42 +32,43 @@ package final class RotationJournal: Sendable {
 
     // MARK: Reading
 
-    /// The rotation that the sidecar tells of, as far as the keys reach; nil when there is none. Needs no lock.
+    /// The rotation that is pending in the sidecar, with the keys that could be opened; nil when there is none. Needs
+    /// no lock.
     ///
     /// - Throws: What choosing a sidecar throws.
     package func rotation() throws -> PendingRotation? {
         try files.pendingRotation(files.read(), unlock: keys)
     }
 
-    /// The keys for what a sidecar claims; those of the rotation that this journal began reach both epochs.
+    /// The keys for what a sidecar claims. Those of the rotation that this journal started cover both epochs.
     private func keys(for claimed: Sidecar) throws -> SidecarKeys? {
         if let keys = begun.withLock({ $0 }) { return keys.keys(of: claimed) }
         return try unlock(claimed)
     }
 
-    /// The keys of the rotation that the sidecar tells of; nil when there is none, or when the keys at hand do not reach
-    /// both epochs. Needs no lock.
+    /// The keys of the rotation that is pending in the sidecar. Nil when there is none, or when the known keys do not
+    /// cover both epochs. Needs no lock.
     package func pending() throws -> RotationKeys? { try rotation()?.keys }
 
-    /// Makes the keys of the next epoch. Derives, so it is called before the locks are taken.
+    /// Makes the keys of the next epoch. It derives keys, so it is called before the locks are acquired.
     ///
-    /// - Throws: ``StoreError`` `modeConflict` when the mode does not fit the scheme of the store, `invalidKey` when the
-    ///   new key is the present one, `wrongKey` when a key that is to be kept opens no slot, `lastSlot` when none is kept,
-    ///   `rotationPending`; what choosing a sidecar throws.
+    /// - Throws: ``StoreError`` `modeConflict` when the mode does not fit the scheme of the store, `invalidKey` when
+    ///   the new key is the present one, `wrongKey` when a key that is to be kept opens no slot, `lastSlot` when none
+    ///   is kept, `rotationPending`; what choosing a sidecar throws.
     package func prepare(_ mode: RotationMode) throws -> RotationProposal {
         try RotationProposal(mode, for: requireReady(choice()), databasePath: databasePath)
     }
 
     // MARK: Writing
 
-    /// Prepares a rotation and announces it: a convenience where a derivation under the lock does no harm.
+    /// Prepares a rotation and announces it: a convenience for callers that may derive keys under the lock.
     @discardableResult
     package func begin(_ mode: RotationMode) throws -> RotationKeys { try begin(prepare(mode)) }
 
     /// Announces a rotation: state `rotating`, with the keys of the next epoch.
     ///
-    /// - Throws: ``StoreError`` `rotationPending` when one is under way, `storeInUse` when the keys of the store were
-    ///   changed since the proposal was made; ``SystemError``. Nothing is changed then.
+    /// - Throws: ``StoreError`` `rotationPending` when a rotation is pending, `storeInUse` when the keys of the store
+    ///   were changed since the proposal was made; ``SystemError``. Nothing is changed then.
     @discardableResult
     package func begin(_ proposal: RotationProposal) throws -> RotationKeys {
         assertLocked()
@@ -80,7 +83,7 @@ package final class RotationJournal: Sendable {
         do {
             try files.write(bytes)
         } catch {
-            // The main copy may tell of it already.
+            // The main copy may contain it already.
             _ = try? abandon()
             begun.withLock { $0 = nil }
             throw error
@@ -88,14 +91,15 @@ package final class RotationJournal: Sendable {
         return keys
     }
 
-    /// Announces that the complete and durable copy takes the database's place: state `switching`.
+    /// Announces that the complete and durable copy replaces the database: state `switching`.
     ///
-    /// When it returns, both copies of the sidecar say so durably, and there is only a way forward.
+    /// When it returns, both copies of the sidecar contain the announcement durably. The rotation can then only be
+    /// completed.
     ///
-    /// - Parameter pages: The length of the copy.
-    /// - Throws: ``UncertainAnnouncement`` when nobody can say which of the two the sidecar tells: the next opening for
-    ///   writing finds out, so the caller leaves every file as it is. After any other error the sidecar says `rotating` as
-    ///   before.
+    /// - Parameter pages: The number of pages of the copy.
+    /// - Throws: ``UncertainAnnouncement`` when it is unknown which of the two states the sidecar has. The next opening
+    ///   for writing finds out, so the caller must leave every file as it is. After any other error the sidecar says
+    ///   `rotating` as before.
     package func announceSwitch(pages: UInt32) throws {
         assertLocked()
         let (rotation, keys) = try requireRotation(.rotating)
@@ -115,14 +119,15 @@ package final class RotationJournal: Sendable {
         }
     }
 
-    /// Records that the copy has durably taken the database's place: state `ready` with the key of the next epoch. Nothing
-    /// that the library keeps beside the store holds the former keys any more, unless what it returns says so.
+    /// Records that the copy has durably replaced the database: state `ready` with the key of the next epoch. No file
+    /// that the library keeps beside the store contains the former keys any more, unless the result says so.
     ///
-    /// - Parameter databaseHasNextKey: Whether the database was seen to have the next key: then a sidecar that tells of no
-    ///   switch was put back, and is no reason to lose that key.
-    /// - Returns: What failed when the main copy said so already, in words: it is recorded all the same.
-    /// - Throws: ``StoreError`` `rotationPending` when no switch was announced, or without the next key; ``SystemError``:
-    ///   the next opening for writing completes it.
+    /// - Parameter databaseHasNextKey: Whether the database was found to have the next key. A sidecar without an
+    ///   announced switch is then an older copy that was restored. It is completed as well, so that the key is not
+    ///   lost.
+    /// - Returns: What failed after the main copy was written, as sentences. The completion is recorded all the same.
+    /// - Throws: ``StoreError`` `rotationPending` when no switch was announced, or without the next key;
+    ///   ``SystemError``: the next opening for writing completes it.
     @discardableResult
     package func complete(databaseHasNextKey: Bool = false) throws -> [String] {
         assertLocked()
@@ -132,14 +137,14 @@ package final class RotationJournal: Sendable {
         return try finish(successor, keys: next)
     }
 
-    /// Gives the rotation up before the switch: state `ready`, and nothing that the library keeps beside the store holds
-    /// the key that was to come.
+    /// Abandons the rotation before the switch: state `ready`. No file that the library keeps beside the store then
+    /// contains the next key.
     ///
-    /// - Parameter databaseIsWhole: Whether database and log were seen to have every commit under the present key: then a
-    ///   switch that was announced, and has lost its copy, is given up as well.
+    /// - Parameter databaseIsWhole: Whether database and WAL were found to have every commit under the present key. A
+    ///   switch that was announced and has lost its copy is then abandoned as well.
     /// - Returns: As ``complete(databaseHasNextKey:)``.
-    /// - Throws: ``StoreError`` `rotationPending` when the switch was announced, when there is no rotation, or without the
-    ///   present key; ``SystemError``: the next opening for writing gives it up.
+    /// - Throws: ``StoreError`` `rotationPending` when the switch was announced, when there is no rotation, or without
+    ///   the present key; ``SystemError``: the next opening for writing abandons it.
     @discardableResult
     package func abandon(databaseIsWhole: Bool = false) throws -> [String] {
         assertLocked()
@@ -154,20 +159,21 @@ package final class RotationJournal: Sendable {
         return try finish(rotating.abandoningRotation(), keys: present)
     }
 
-    /// Makes both copies say what the one that counts says, before anything is done that cannot be undone.
+    /// Writes the valid version to both copies, before anything is done that cannot be undone.
     package func settle(_ rotation: PendingRotation) throws {
         assertLocked()
         try files.repair(rotation.standing, keyOpensDatabase: false)
     }
 
-    /// Makes both copies say that the rotation has ended. That is so when the main copy says it, whatever fails after that.
+    /// Records the end of the rotation in both copies. It has ended when the main copy says so, whatever fails after
+    /// that.
     private func finish(_ ready: Sidecar, keys: SidecarKeys) throws -> [String] {
         let bytes = try ready.encoded(keys: keys)
         var notices: [String] = []
         do {
             try files.write(bytes, to: .main)
         } catch {
-            // What follows is written to the same directory, and synchronizes it once more.
+            // The backup is written to the same directory, which synchronizes it once more.
             guard files.content(of: .main) == bytes else { throw error }
             notices.append(
                 "\"\(files.mainPath)\" was written, but may be the former one after a power failure: \(error)")
@@ -219,7 +225,7 @@ package final class RotationJournal: Sendable {
             remedy: "Open the store once for writing: that completes or undoes the pending rotation.")
     }
 
-    /// A caller without its locks would lose somebody's change.
+    /// Without its locks a caller would overwrite the change of another process.
     private func assertLocked() {
         assert(
             isHeld(.admin) && isHeld(.opening),
@@ -227,24 +233,25 @@ package final class RotationJournal: Sendable {
     }
 
     private func isHeld(_ byte: LockByte) -> Bool {
-        // A disk that fails is no broken invariant: what cannot be looked at is taken for held.
+        // A failing disk is not a broken invariant: a lock that cannot be checked is assumed to be held.
         (try? LockFile(path: databasePath + "-lock", likeFile: databasePath).isHeld(byte)) ?? true
     }
 }
 
-/// A switch was announced or not: the sidecar could not be written for certain, and not be put back either.
+/// The switch may or may not be announced: writing the sidecar may have failed, and the former version could not be
+/// restored.
 package struct UncertainAnnouncement: Error {
-    /// What kept the announcement from being written.
+    /// Why the announcement could not be written.
     package let failure: SystemError
 }
 
 extension SidecarFiles {
-    /// Whether the main copy may be a version that could not be written, now or after a power failure.
+    /// Whether the main copy may be a version whose writing failed, now or after a power failure.
     ///
-    /// - Parameter failure: What writing it threw.
+    /// - Parameter failure: The error that writing it threw.
     fileprivate func mainCopyMayBe(_ bytes: [UInt8], after failure: SystemError) -> Bool {
         if failure.call == "rename" && failure.mayHaveHappened { return true }
-        // What cannot be read may be that version.
+        // A file that cannot be read may be that version.
         return content(of: .main) == bytes || content(of: .main) == nil
     }
 }

@@ -1,12 +1,12 @@
 import StoreCrypto
 import StorePlatform
 
-/// The next epoch of a store, made without any lock: keys are derived here. ``RotationJournal/begin(_:)-(RotationProposal)``
-/// records it.
+/// The next epoch of a store. It is made without a lock, because keys are derived for it.
+/// ``RotationJournal/begin(_:)-(RotationProposal)`` records it.
 package struct RotationProposal: Sendable {
-    /// The slots that go over to a new master key; all of them when it stays, none in a direct store.
+    /// The slots that are kept under a new master key; all of them when the master key stays, none in a direct store.
     package let keptSlots: [Keyslot]
-    /// The slots whose secrets open nothing any more when the rotation is complete.
+    /// The slots whose secrets open nothing after the rotation is complete.
     package let droppedSlots: [Keyslot]
 
     /// The sidecar from which it was made.
@@ -17,7 +17,8 @@ package struct RotationProposal: Sendable {
     let salt: Salt
     let table: SlotTable?
 
-    /// The version of a sidecar that announces it; of the one from which it was made in all but its generation.
+    /// The version of a sidecar that announces the rotation. The sidecar may differ from `origin` only in its
+    /// generation.
     func rotating(_ sidecar: Sidecar) throws -> Sidecar {
         var expected = origin
         expected.generation = sidecar.generation
@@ -74,8 +75,8 @@ extension RotationProposal {
         }
     }
 
-    /// The data key of a new passphrase, derived twice and compared: a bit that flips in between would make a database that
-    /// nobody opens.
+    /// The data key of a new passphrase, derived twice and compared: a bit flip during the derivation would make a
+    /// database that cannot be opened.
     private static func newKey(_ secret: Secret, _ salt: Salt, _ settings: CipherSettings) throws -> DataKey {
         let key = try secret.dataKey(salt: salt, settings: settings)
         let again = try secret.dataKey(salt: salt, settings: settings)

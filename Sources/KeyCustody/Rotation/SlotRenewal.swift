@@ -1,15 +1,15 @@
 import StoreCrypto
 import StorePlatform
 
-/// The slots of a new master key, for the secrets that go on.
+/// The slots of a new master key, for the secrets that are kept.
 struct SlotRenewal {
     let table: SlotTable
-    /// As they stand under the former master key.
+    /// The kept slots, as they are under the former master key.
     let kept: [Keyslot]
     let dropped: [Keyslot]
 
-    /// Finds every slot that the secrets open, and makes one for the new master key in its place: number, kind, label, time
-    /// and derivation stay, the salt is new.
+    /// Finds every slot that the secrets open, and makes one for the new master key to replace it. Number, kind, label,
+    /// time and derivation stay; the salt is new.
     ///
     /// - Throws: ``StoreError`` `wrongKey` when a secret opens no slot, `lastSlot` when there is none to keep; what
     ///   preparing a slot throws.
@@ -51,7 +51,7 @@ struct SlotRenewal {
 }
 
 extension Secret {
-    /// The ways to read the secret: as it is, and where it is a text that reads as a printed recovery key, as that too.
+    /// The ways to read the secret: as it is, and also as a printed recovery key if it has that form.
     fileprivate var forms: [Secret] { [self] + (recoveryKey.map { [$0] } ?? []) }
 
     fileprivate func mayOpen(_ slot: Keyslot) -> Bool {

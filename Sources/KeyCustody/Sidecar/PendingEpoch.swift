@@ -1,25 +1,26 @@
 import StoreCrypto
 import StorePlatform
 
-/// What a sidecar keeps of the next epoch, exactly while a rotation is under way.
+/// The part of a sidecar that describes the next epoch. It exists exactly while a rotation is pending.
 package struct PendingEpoch: Hashable, Sendable {
     /// When the next data key was made, in seconds since 1970.
     package let created: UInt64
-    /// The pages of the complete copy: what takes the database's place is proved by them. 0 in the state `rotating`.
+    /// The number of pages of the complete copy, which identifies it before it replaces the database. 0 in state
+    /// `rotating`.
     package internal(set) var pages: UInt32
     package let salt: Salt
-    /// The next data key: of a direct store under the present one, of a store with slots under its master key.
+    /// The next data key: wrapped under the present one in a direct store, under its master key in a store with slots.
     let wrapped: WrappedKey
-    /// The slots of a new master key, which wraps the next data key then; nil when the present one stays.
+    /// The slots of a new master key, which then wraps the next data key; nil when the master key stays.
     ///
-    /// Nothing wraps the new master key under the old one: whoever knew that must not come to know this.
+    /// Nothing wraps the new master key under the old one: the holder of the old one must not learn the new one.
     package let table: SlotTable?
 }
 
 extension Sidecar {
-    /// The sidecar that the pending rotation will leave; nil when none is pending.
+    /// The sidecar after the pending rotation; nil when none is pending.
     ///
-    /// Keys of the next epoch are made from it as those of any sidecar.
+    /// The keys of the next epoch are derived from it, as from any sidecar.
     package var successor: Sidecar? {
         guard let pending else { return nil }
         var next = next(.ready)
@@ -34,13 +35,14 @@ extension Sidecar {
         return next
     }
 
-    /// Whether the next epoch has keys that prove the sidecar by themselves: those of a direct store, or a new master key.
+    /// Whether the next epoch has keys that authenticate the sidecar by themselves: those of a direct store, or a new
+    /// master key.
     var successorHasOwnKeys: Bool {
         guard let pending else { return false }
         return slotted == nil || pending.table != nil
     }
 
-    /// What the next data key of a direct store is bound to.
+    /// The context to which the next data key of a direct store is bound.
     private func successorContext(_ salt: Salt) -> WrappingContext {
         .nextDataKey(epoch: epoch + 1, salt: salt, settings: settings, storeID: storeID)
     }
@@ -51,7 +53,7 @@ extension Sidecar {
         return try WrappedKey(next.secret, under: wrappingKey, successorContext(salt))
     }
 
-    /// The next data key of a direct store; nil when none is pending or the present one is not that of the wrapping.
+    /// The next data key of a direct store; nil when none is pending or `present` is not the key that wrapped it.
     func unwrapSuccessor(under present: DataKey) throws -> DataKey? {
         guard let pending, slotted == nil else { return nil }
         let wrappingKey = try present.nextKeyWrappingKey(storeID)

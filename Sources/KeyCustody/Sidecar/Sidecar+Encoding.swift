@@ -5,7 +5,7 @@ extension Sidecar {
     static let formatName = "cipherstore-sidecar"
     /// The version of the format for direct stores.
     static let directVersion: UInt64 = 1
-    /// The version of the format for stores with key slots.
+    /// The version of the format for stores with keyslots.
     static let slotsVersion: UInt64 = 2
 
     var formatVersion: UInt64 {
@@ -17,9 +17,9 @@ extension Sidecar {
 
     /// The bytes of the file, sealed with the keys.
     ///
-    /// - Parameter next: The keys of the next epoch, where a rotation is pending; nil leaves them to what the present ones
+    /// - Parameter next: The keys of the next epoch, if a rotation is pending; nil uses those that the present keys
     ///   open.
-    /// - Throws: `StoreError` `settingsConflict` when the value could not be read back; `CryptoError`.
+    /// - Throws: `StoreError` `settingsConflict` when the result could not be read back; `CryptoError`.
     package func encoded(keys: SidecarKeys, next: SidecarKeys? = nil) throws -> [UInt8] {
         let keyCheck = try SidecarSeal.keyCheck(storeID: storeID, keys: keys)
         let next = try pending == nil ? nil : next ?? keys.successor(of: self)
@@ -31,7 +31,7 @@ extension Sidecar {
             bytes += Self.pendingMacLine(mac)
         }
         bytes += Self.macLine(try SidecarSeal.mac(of: bytes, storeID: storeID, keys: keys))
-        // A sidecar that cannot be read back is a lost salt, or a lost key: rather no sidecar at all.
+        // A sidecar that cannot be read back loses the salt or the key, so it must not be written.
         do {
             let parsed = try UnauthenticatedSidecar.parse(bytes)
             var verdicts = [try parsed.authenticate(keys)]
@@ -74,7 +74,7 @@ extension Sidecar {
 }
 
 extension SlottedKeys {
-    /// The lines behind the cipher record.
+    /// The lines after the cipher record.
     fileprivate func lines(epoch: UInt64) -> [String] {
         var lines = ["{\"record\":\"slots\",\"next_id\":\(table.nextID)}"]
         lines += table.slots.map { $0.line("slot") }

@@ -1,10 +1,10 @@
 import StorePlatform
 
 extension Sidecar {
-    /// Whether this is an older version than the one the store itself remembers: the sidecar alone was put back.
+    /// Whether this version is older than the one that the store has recorded: an older sidecar was restored.
     package func isRolledBack(storeRemembersGeneration generation: UInt64) -> Bool { self.generation < generation }
 
-    /// Refuses an older version than the one the store itself remembers.
+    /// Refuses a version that is older than the one that the store has recorded.
     ///
     /// - Throws: ``StoreError`` `sidecarRolledBack`.
     package func requireCurrent(storeRemembersGeneration remembered: UInt64, of path: String) throws(StoreError) {

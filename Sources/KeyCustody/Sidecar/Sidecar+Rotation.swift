@@ -1,14 +1,14 @@
 import StoreCrypto
 import StorePlatform
 
-/// The versions of a sidecar that a rotation passes. Each counts one generation on.
+/// The versions of a sidecar during a rotation. Each has the generation of the one before plus one.
 extension Sidecar {
-    /// The version in state `rotating`, with the next data key and salt, and the slots of the next master key if there is
-    /// a new one.
+    /// The version in state `rotating`, with the next data key and salt, and the slots of the next master key if there
+    /// is a new one.
     ///
     /// - Parameters:
     ///   - next: The keys of the next epoch.
-    ///   - table: The slots of its master key; nil when that stays.
+    ///   - table: The slots of its master key; nil when the master key stays.
     package func rotating(
         to dataKey: DataKey, salt: Salt, keys: SidecarKeys, next: SidecarKeys, table: SlotTable? = nil,
         now: UInt64 = WallClock.secondsSince1970
@@ -26,7 +26,7 @@ extension Sidecar {
         return rotating
     }
 
-    /// The version in state `switching`: the copy is complete and takes the database's place.
+    /// The version in state `switching`: the copy is complete and is about to replace the database.
     package func announcingSwitch(pages: UInt32) throws(StoreError) -> Sidecar {
         guard state == .rotating, pages > 0, var pending else { throw notRotatable() }
         pending.pages = pages
@@ -35,7 +35,7 @@ extension Sidecar {
         return switching
     }
 
-    /// The version in state `rotating` again, when the switch could not be announced in both copies.
+    /// The version in state `rotating` again, after the switch could not be announced in both copies.
     func withdrawingSwitch() throws(StoreError) -> Sidecar {
         guard state == .switching, var pending else { throw notRotatable() }
         pending.pages = 0
@@ -44,7 +44,7 @@ extension Sidecar {
         return rotating
     }
 
-    /// The version in state `ready` with the former key still in use: the rotation is given up before the switch.
+    /// The version in state `ready` with the former key: the rotation is abandoned before the switch.
     package func abandoningRotation() throws(StoreError) -> Sidecar {
         guard state == .rotating else { throw notRotatable() }
         var ready = next(.ready)

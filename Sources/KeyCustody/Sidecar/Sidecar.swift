@@ -1,30 +1,30 @@
 import StoreCrypto
 import StorePlatform
 
-/// What a store must remember outside its database: who it is, its salt and how its pages are made.
+/// What a store must record outside its database: its identifier, its salt and the settings of its pages.
 ///
 /// The bytes on disk are described in `Docs/Formats/Sidecar.md`.
 package struct Sidecar: Hashable, Sendable {
-    /// How far the life of the store has come.
+    /// The state of the store in its life cycle.
     package enum State: String, Hashable, Sendable, CaseIterable {
-        /// The database is being made; it may have no pages yet.
+        /// The database is being created; it may have no pages yet.
         case creating
         /// The database is complete.
         case ready
         /// A new key is pending and pages are being copied.
         case rotating
-        /// The copy is complete and takes the database's place: from here only forward.
+        /// The copy is complete and replaces the database: the rotation can only be completed from here.
         case switching
     }
 
     /// How the data key is kept.
     package enum Scheme: Hashable, Sendable {
-        /// SQLCipher's own derivation from the passphrase, or a raw key: nothing is kept.
+        /// SQLCipher derives it from the passphrase, or it is a raw key: nothing is kept.
         case direct
-        /// A random data key, wrapped by a master key, which each key slot wraps.
+        /// A random data key, wrapped by a master key, which each keyslot wraps.
         case slots(SlottedKeys)
 
-        /// What the sidecar calls it.
+        /// Its name in the sidecar.
         package var name: String {
             switch self {
             case .direct: "direct"
@@ -33,17 +33,17 @@ package struct Sidecar: Hashable, Sendable {
         }
     }
 
-    /// The store's name for life.
+    /// The identifier of the store, which never changes.
     package let storeID: StoreID
     package var state: State
-    /// Which data key the store has; 1 at first, one more for each rotation.
+    /// The number of the present data key; 1 at first, plus one for each rotation.
     package var epoch: UInt64
-    /// Which version of the sidecar this is; one more for every change.
+    /// The number of this version of the sidecar, plus one for each change.
     package var generation: UInt64
     package var scheme: Scheme
     package var salt: Salt
     package var settings: CipherSettings
-    /// The next epoch; exactly in the states `rotating` and `switching`.
+    /// The next epoch; set exactly in the states `rotating` and `switching`.
     package internal(set) var pending: PendingEpoch?
 
     package init(
@@ -59,7 +59,7 @@ package struct Sidecar: Hashable, Sendable {
         self.settings = settings
     }
 
-    /// The sidecar of a store that is about to be made, with a new identifier.
+    /// The sidecar of a store that is about to be created, with a new identifier.
     ///
     /// - Parameter salt: The salt to use; a new one when it is nil.
     package static func creating(settings: CipherSettings, salt: Salt? = nil) throws -> Sidecar {

@@ -1,7 +1,7 @@
 import StoreCrypto
 import StorePlatform
 
-/// Which of the two files of a sidecar.
+/// One of the two files of a sidecar.
 package enum SidecarCopy: String, Hashable, Sendable, CaseIterable {
     case main
     case backup
@@ -9,12 +9,12 @@ package enum SidecarCopy: String, Hashable, Sendable, CaseIterable {
     var other: SidecarCopy { self == .main ? .backup : .main }
 }
 
-/// What one file of a sidecar turned out to be, before any key is known.
+/// The content of one file of a sidecar, before any key is known.
 package enum SidecarContent: Hashable, Sendable {
     case absent
-    /// The system would not let it be read.
+    /// The system refused to read it.
     case unreadable(SystemError)
-    /// It is no sidecar, or one of a later version (`isAhead`).
+    /// It is not a sidecar, or has a format of a later version (`isAhead`).
     case damaged(SidecarSyntaxError)
     case present(UnauthenticatedSidecar)
 
@@ -38,13 +38,13 @@ package struct SidecarCopies: Hashable, Sendable {
     /// Whether neither file exists.
     package var areAbsent: Bool { main == .absent && backup == .absent }
 
-    /// What the readable copies say, the main one first. Nobody has proved it.
+    /// What the readable copies claim, the main one first, unverified.
     package var claimed: [Sidecar] { SidecarCopy.allCases.compactMap { self[$0].parsed?.claimed } }
 
     /// The newest of them, the main one of two that are equally new; nil when none can be read.
     package var newestClaimed: Sidecar? { claimed.max { $0.generation < $1.generation } }
 
-    /// Whether there is a sidecar, and all that can be read of it says that its store is still to come.
+    /// Whether a sidecar exists, and every readable copy says that its store is still to be created.
     package var isAnnouncement: Bool {
         let claimed = claimed
         return !claimed.isEmpty && claimed.allSatisfy { $0.state == .creating }
@@ -53,17 +53,18 @@ package struct SidecarCopies: Hashable, Sendable {
 
 /// The two files that hold a store's sidecar, beside its database.
 ///
-/// **Order of a change: the main copy, then the backup**, each as a whole ``AtomicFile`` with its folder made durable.
-/// So at every instant at least one file is a complete version, and the one with the highest generation is the truth:
-/// when a change is cut after the first file, it has happened, and the next opener brings the backup up to date.
-/// And a main copy that is *older* than its backup is never the trace of a crash: somebody put an old file back.
+/// **Order of a change: the main copy, then the backup.** Each is written as a whole ``AtomicFile``, and its folder is
+/// synchronized. At every instant at least one file is therefore a complete version, and the one with the highest
+/// generation is valid. A change that is interrupted after the first file has happened; the next opener updates the
+/// backup. A main copy that is *older* than its backup is never the result of a crash: an old file was restored.
 package struct SidecarFiles: Sendable {
     package let databasePath: String
 
-    /// The file whose owner, group, mode and access control list new files take.
+    /// The file from which new files copy owner, group, mode and access control list.
     private let modelPath: String
 
-    /// - Parameter modelPath: The file whose owner, group, mode and access control list new files take; nil for the database.
+    /// - Parameter modelPath: The file from which new files copy owner, group, mode and access control list; nil for
+    ///   the database.
     package init(databasePath: String, likeFile modelPath: String? = nil) {
         self.databasePath = databasePath
         self.modelPath = modelPath ?? databasePath
@@ -74,15 +75,15 @@ package struct SidecarFiles: Sendable {
 
     package func path(of copy: SidecarCopy) -> String { copy == .main ? mainPath : backupPath }
 
-    /// Where a file goes that was damaged or forged when it is replaced, so that nothing is lost.
+    /// The path to which a damaged or forged file is moved before it is replaced, so that its content is kept.
     package func setAsidePath(of copy: SidecarCopy) -> String { path(of: copy) + ".damaged" }
 
-    /// Reads both files. No lock is needed: each of them is always whole.
+    /// Reads both files. No lock is needed: each file is always complete.
     package func read() -> SidecarCopies {
         WorkCount.sidecarReads.add()
         let main = readFile(mainPath)
         let backup = readFile(backupPath)
-        // A change between the two readings looks like a main copy that was put back: look again.
+        // A change between the two readings looks like a main copy that was restored: read it again.
         if let first = main.parsed, let second = backup.parsed, first.claimed.generation < second.claimed.generation {
             return SidecarCopies(main: readFile(mainPath), backup: backup)
         }
@@ -106,25 +107,25 @@ package struct SidecarFiles: Sendable {
 
     /// Makes a new version of a direct store's sidecar durable in both files.
     ///
-    /// - Parameter didReplaceMain: Called when the main copy is in place: from then on it counts, whatever is thrown.
+    /// - Parameter didReplaceMain: Called when the main copy is in place. From then on it is valid, whatever is thrown.
     package func write(_ sidecar: Sidecar, dataKey: DataKey, didReplaceMain: () -> Void = {}) throws {
         try write(sidecar.encoded(keys: .direct(dataKey)), didReplaceMain: didReplaceMain)
     }
 
-    /// Makes a new version durable in both files. The caller holds the opening lock; whoever changes keys holds the admin
-    /// lock as well.
+    /// Makes a new version durable in both files. The caller holds the opening lock; a caller that changes keys holds
+    /// the admin lock as well.
     ///
     /// - Throws: ``SystemError``, `CryptoError` or `StoreError` `settingsConflict`. When the main copy could not be
-    ///   written, nothing changed; when only the backup could not, the change has happened all the same.
+    ///   written, nothing changed. When only the backup could not, the change has happened all the same.
     package func write(_ sidecar: Sidecar, keys: SidecarKeys) throws {
         try write(sidecar.encoded(keys: keys))
     }
 
-    /// Makes bytes, which are a sidecar, durable in both files, the main copy first.
+    /// Writes the bytes of a sidecar durably to both files, the main copy first.
     ///
     /// - Parameters:
-    ///   - didReplaceMain: Called when the main copy is in place: from then on the change has happened.
-    ///   - didSynchronizeMain: Called when its name is on the disk as well.
+    ///   - didReplaceMain: Called when the main copy is in place: the change has happened.
+    ///   - didSynchronizeMain: Called when the name of the main copy is on the disk as well.
     func write(
         _ bytes: [UInt8], didReplaceMain: () -> Void = {}, didSynchronizeMain: () -> Void = {}
     ) throws(SystemError) {

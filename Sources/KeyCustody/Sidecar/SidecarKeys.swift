@@ -1,13 +1,13 @@
 import StoreCrypto
 import StorePlatform
 
-/// The keys that prove a sidecar: of either scheme the one from which its seal is made.
+/// The keys that authenticate a sidecar; its seal is derived from them.
 package enum SidecarKeys: Sendable {
-    // Slots stand first: the pointer of any later case is stored with its highest bit set, which a leak check does not take
-    // for a pointer, and the master key is held nowhere else.
-    /// Of a store with slots: the master key, and the slot that gave it; nil when it was at hand already.
+    // `slots` must be the first case: the pointer of any later case is stored with its highest bit set, which a leak
+    // check does not recognize as a pointer, and nothing else refers to the master key.
+    /// The keys of a store with slots: the master key, and the slot that opened it; nil when it was known already.
     case slots(MasterKey, openedBy: Keyslot?)
-    /// Of a direct store: the data key is all there is.
+    /// The key of a direct store: the data key alone.
     case direct(DataKey)
 
     /// The data key of a sidecar that these keys have authenticated; nil when they do not open it.
@@ -19,7 +19,7 @@ package enum SidecarKeys: Sendable {
         }
     }
 
-    /// The keys of the next epoch, as far as these of the present one give them; nil when no rotation is pending, when it
+    /// The keys of the next epoch, if the present ones open them. Nil when no rotation is pending, when the rotation
     /// renews the master key, or when these are not keys of the sidecar.
     package func successor(of sidecar: Sidecar) throws -> SidecarKeys? {
         guard let pending = sidecar.pending, let next = sidecar.successor else { return nil }
@@ -37,12 +37,12 @@ package enum SidecarKeys: Sendable {
         }
     }
 
-    /// The slot that gave the master key.
+    /// The slot that opened the master key.
     package var openedBy: Keyslot? {
         if case .slots(_, let slot) = self { slot } else { nil }
     }
 
-    /// Derives a key of one purpose for a store.
+    /// Derives the key of one purpose for a store.
     func derived(
         _ label: (direct: String, slots: String), _ storeID: StoreID, keyBytes: Int
     ) throws(CryptoError) -> SecretBytes {

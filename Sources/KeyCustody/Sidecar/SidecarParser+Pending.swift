@@ -2,7 +2,7 @@ import StorePlatform
 
 /// The records of the next epoch, in both versions of the format.
 extension SidecarParser {
-    /// Reads them exactly where the state says that a rotation is under way.
+    /// Reads them exactly when the state says that a rotation is pending.
     mutating func pendingEpoch(of sidecar: Sidecar) throws(SidecarSyntaxError) -> PendingEpoch? {
         switch sidecar.state {
         case .creating, .ready: return nil
@@ -12,7 +12,7 @@ extension SidecarParser {
         try scanner.literal(",\"epoch\":\(sidecar.epoch + 1)")
         let created = try creation()
         try scanner.literal(",\"pages\":")
-        // The copy has a known length exactly when it is complete.
+        // The number of pages is known exactly when the copy is complete.
         let allowed = sidecar.state == .rotating ? 0...0 : 1...Limits.databasePages
         let pages = try integer("pages") { allowed.contains($0) }
         let salt = try salt()

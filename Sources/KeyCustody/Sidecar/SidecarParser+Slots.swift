@@ -27,7 +27,7 @@ extension SidecarParser {
             let isAscending = slot.id < nextID && slots.last.map { $0.id < slot.id } ?? true
             guard isAscending else { throw .outOfRange(line: line, field: "id") }
             slots.append(slot)
-            // Each slot may be within its bounds, and all of them together still keep an opener busy for minutes.
+            // Each slot may be within its bounds although all of them together would occupy an opener for minutes.
             guard SlotTable.isAffordable(slots) else { throw .outOfRange(line: line, field: "kdf") }
         }
         guard let table = SlotTable(slots: slots, nextID: nextID) else { throw scanner.malformed("record \(record)") }
@@ -55,7 +55,7 @@ extension SidecarParser {
             id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt, wrapped: wrapped)
     }
 
-    /// Reads the name of a derivation and its parameters, which are within their bounds.
+    /// Reads the name of a derivation and its parameters, and checks their bounds.
     private mutating func derivation() throws(SidecarSyntaxError) -> SlotDerivation {
         let name = try scanner.word("kdf")
         try scanner.literal("\"")

@@ -11,16 +11,16 @@ struct SidecarParser {
         scanner = SidecarScanner(bytes)
     }
 
-    /// Reads the beginning of the first line, up to the number of the version.
+    /// Reads the beginning of the first line, up to the version number.
     mutating func version() throws(SidecarSyntaxError) -> UInt64 {
         try scanner.literal("{\"format\":\"\(Sidecar.formatName)\",\"version\":")
         let version = try scanner.number("version")
-        // What a later version could have here. A bit that flipped in the sign behind makes no later version.
+        // A later version could continue with either. Any other character is a bit flip, not a later version.
         guard scanner.startsWith("}") || scanner.startsWith(",") else { throw scanner.malformed("the number's end") }
         return version
     }
 
-    /// Reads everything behind the number of the version.
+    /// Reads everything after the version number.
     mutating func records(version: UInt64) throws(SidecarSyntaxError) -> UnauthenticatedSidecar {
         guard version == Sidecar.directVersion || version == Sidecar.slotsVersion else { throw .versionAhead(version) }
         try endOfObject("}")
@@ -41,7 +41,7 @@ struct SidecarParser {
         return UnauthenticatedSidecar(claimed: sidecar, bytes: bytes, seal: seal)
     }
 
-    /// Reads a line that authenticates all before it.
+    /// Reads a line that authenticates everything before it.
     private mutating func code(_ name: String) throws(SidecarSyntaxError) -> UnauthenticatedSidecar.Code {
         let coveredBytes = scanner.position
         try scanner.literal("{\"\(name)\":\"")

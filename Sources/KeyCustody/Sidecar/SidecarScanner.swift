@@ -1,6 +1,6 @@
 import StorePlatform
 
-/// Reads a sidecar's bytes from first to last; what is not exactly as expected is an error with its line.
+/// Reads a sidecar's bytes from first to last. Anything that is not exactly as expected is an error with its line.
 struct SidecarScanner {
     private let bytes: [UInt8]
     private(set) var position = 0
@@ -10,14 +10,14 @@ struct SidecarScanner {
 
     var isAtEnd: Bool { position == bytes.count }
 
-    /// The bytes read up to now.
+    /// The bytes read so far.
     var consumed: ArraySlice<UInt8> { bytes[..<position] }
 
     func startsWith(_ text: String) -> Bool { bytes[position...].starts(with: text.utf8) }
 
     func malformed(_ expected: String) -> SidecarSyntaxError { .malformed(line: line, expected: expected) }
 
-    /// Passes over exactly this text.
+    /// Reads exactly this text.
     mutating func literal(_ text: String) throws(SidecarSyntaxError) {
         guard startsWith(text) else { throw malformed(text) }
         position += text.utf8.count
@@ -64,7 +64,7 @@ struct SidecarScanner {
         return String(decoding: letters, as: UTF8.self)
     }
 
-    /// Reads a label: printable characters that need no escaping, ended by a quote, which is left.
+    /// Reads a label: printable characters that need no escaping, up to a quote, which is not read.
     mutating func label() throws(SidecarSyntaxError) -> SlotLabel {
         let text = bytes[position...].prefix { SlotLabel.isAllowed($0) }
         guard let label = try? SlotLabel(String(decoding: text, as: UTF8.self)) else {

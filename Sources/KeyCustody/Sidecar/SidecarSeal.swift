@@ -1,6 +1,6 @@
 import StoreCrypto
 
-/// The values by which the holder of the keys knows his sidecar.
+/// The values by which a holder of the keys authenticates a sidecar.
 enum SidecarSeal {
     static let macBytes = 32
     static let keyCheckBytes = 16
@@ -16,28 +16,29 @@ enum SidecarSeal {
         return try MessageAuthentication.hmac(.sha256, key: key, bytes)
     }
 
-    /// A value that the key gives and that does not give the key: it tells a wrong key from a changed sidecar.
+    /// A value that is derived from the key and does not reveal it. It distinguishes a wrong key from a changed
+    /// sidecar.
     ///
-    /// It depends on nothing but key and store, so that a change of any other field leaves it right and is seen as
-    /// what it is.
+    /// It depends only on the key and the store identifier. A change of any other field therefore leaves it valid, and
+    /// is reported as a change.
     static func keyCheck(storeID: StoreID, keys: SidecarKeys) throws(CryptoError) -> [UInt8] {
         let check = try keys.derived((keyCheckLabel, MasterKey.keyCheckLabel), storeID, keyBytes: keyCheckBytes)
         return check.withBytes { Array($0) }
     }
 
-    /// The authentication code of everything before its line, under the keys to come.
+    /// The authentication code of everything before its line, under the keys of the next epoch.
     ///
-    /// While a rotation is pending the sidecar is sealed under the old and the new key, so that the holder of one alone
-    /// cannot make a store take up a rotation that nobody began (CVE-2021-4122).
+    /// While a rotation is pending the sidecar is sealed under the old and the new key. A holder of only one of them
+    /// therefore cannot make a store resume a rotation that was never started (CVE-2021-4122).
     /// - Returns: nil when these are not the keys of the next epoch.
     static func pendingMac(of bytes: [UInt8], sidecar: Sidecar, next: SidecarKeys) throws -> [UInt8]? {
         guard let key = try pendingMacKey(of: sidecar, next: next) else { return nil }
         return try MessageAuthentication.hmac(.sha256, key: key, bytes)
     }
 
-    /// The key of that code: made from the next data key, or from the next master key where that is a new one too.
+    /// The key of that code: derived from the next data key, or from the next master key if that is new as well.
     static func pendingMacKey(of sidecar: Sidecar, next: SidecarKeys) throws -> SecretBytes? {
-        // That the master key opens the next data key is a part of the proof.
+        // The proof includes that the master key opens the next data key.
         guard let successor = sidecar.successor, let dataKey = try next.dataKey(of: successor) else { return nil }
         if case .slots(let master, _) = next, sidecar.pending?.table != nil {
             return try master.derived(pendingSlotsMacLabel, sidecar.storeID)

@@ -1,17 +1,18 @@
-/// Why bytes are no sidecar that this version reads. It never shows what stood in the file.
+/// Why bytes are not a sidecar that this version reads. It never contains content of the file.
 package enum SidecarSyntaxError: Error, Hashable, Sendable {
     /// The file is longer than any sidecar.
     case tooLong(limitBytes: Int)
     /// The file has no bytes.
     case empty
-    /// A line, counted from 1, is not what the format says.
+    /// A line, counted from 1, does not match the format.
     case malformed(line: Int, expected: String)
-    /// A number lies outside its bounds.
+    /// A number is outside its bounds.
     case outOfRange(line: Int, field: String)
     /// The file has a format of a later version.
     case versionAhead(UInt64)
 
-    /// Whether a newer version of the library would read the file: it is then not damaged and must not be replaced.
+    /// Whether a newer version of the library would read the file. The file is then not damaged and must not be
+    /// replaced.
     package var isAhead: Bool {
         switch self {
         case .versionAhead: true

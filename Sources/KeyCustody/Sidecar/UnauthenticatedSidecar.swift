@@ -1,20 +1,20 @@
 import StoreCrypto
 import StorePlatform
 
-/// A sidecar as it was read: well-formed, but nobody has shown yet that the holder of the key wrote it.
+/// A sidecar as it was read: well-formed, but not yet authenticated.
 package struct UnauthenticatedSidecar: Hashable, Sendable {
-    /// What the file says. Use it only to make the keys that ``authenticate(_:)`` needs.
+    /// What the file says. It may be used only to derive the keys that ``authenticate(_:)`` needs.
     package let claimed: Sidecar
     /// The whole file.
     package let bytes: [UInt8]
     let seal: Seal
 
-    /// What stands in the file to authenticate it.
+    /// The values in the file that authenticate it.
     struct Seal: Hashable, Sendable {
         let keyCheck: [UInt8]
-        /// Of the next epoch, where that has keys that prove the file by themselves.
+        /// The key check of the next epoch, if that has keys that authenticate the file by themselves.
         let pendingKeyCheck: [UInt8]?
-        /// Under the keys of the next epoch, while one is pending.
+        /// The code under the keys of the next epoch, while a rotation is pending.
         let pending: Code?
         let mac: Code
     }
@@ -27,13 +27,14 @@ package struct UnauthenticatedSidecar: Hashable, Sendable {
 
     /// Reads the bytes of a file.
     ///
-    /// Exactly what the format allows is taken: one order of records and keys, no blanks, no other characters.
+    /// Accepts exactly what the format allows: one order of records and keys, no blanks, no other characters.
     package static func parse(_ bytes: [UInt8]) throws(SidecarSyntaxError) -> UnauthenticatedSidecar {
         guard bytes.count <= Limits.sidecarBytes else { throw .tooLong(limitBytes: Limits.sidecarBytes) }
         guard !bytes.isEmpty else { throw .empty }
         var parser = SidecarParser(bytes)
         let version = try parser.version()
-        // Every version changes the lines as well: what differs from one of them in nothing but the number is damage.
+        // Every version also differs in its lines. A file that fits another version in everything but the number is
+        // damaged.
         for other in [Sidecar.directVersion, Sidecar.slotsVersion] where other != version {
             var attempt = parser
             if (try? attempt.records(version: other)) != nil {
@@ -43,18 +44,18 @@ package struct UnauthenticatedSidecar: Hashable, Sendable {
         return try parser.records(version: version)
     }
 
-    /// What keys show about the file.
+    /// The result of authenticating the file with keys.
     package enum Verdict: Hashable, Sendable {
         /// The holder of the keys wrote it, and they open its data keys.
         case genuine(Sidecar)
-        /// The key is not the one of this sidecar; or what the key is made of was changed: the identifier, in a direct
-        /// store also salt and settings.
+        /// The key is not the one of this sidecar; or a value that the key is derived from was changed: the identifier,
+        /// and in a direct store also salt and settings.
         case wrongKey
-        /// The key is right, and somebody without it changed the file.
+        /// The key is right, and the file was changed without it.
         case forged
     }
 
-    /// Holds the file against keys.
+    /// Authenticates the file with keys.
     package func authenticate(_ keys: SidecarKeys) throws -> Verdict {
         guard keys.fit(claimed) else { return .wrongKey }
         let check = try SidecarSeal.keyCheck(storeID: claimed.storeID, keys: keys)
@@ -66,10 +67,11 @@ package struct UnauthenticatedSidecar: Hashable, Sendable {
         return try isPendingAuthentic(keys) ? .genuine(claimed) : .forged
     }
 
-    /// Holds the file against keys of the next epoch, where these prove it by themselves: what a rotation of a direct store
-    /// or of a master key leaves to the holder of the new key alone.
+    /// Authenticates the file with keys of the next epoch, if these authenticate it by themselves. A rotation of a
+    /// direct store or of a master key leaves this check to a holder of only the new key.
     ///
-    /// Genuine says that whoever wrote the pending part has the new key. It takes the present key to say that of the rest.
+    /// `genuine` says that the writer of the pending part has the new key. Only the present key can say that of the
+    /// rest.
     func authenticateSuccessor(_ keys: SidecarKeys) throws -> Verdict {
         guard let keyCheck = seal.pendingKeyCheck, keys.fit(claimed) else { return .wrongKey }
         let check = try SidecarSeal.keyCheck(storeID: claimed.storeID, keys: keys)
@@ -77,9 +79,10 @@ package struct UnauthenticatedSidecar: Hashable, Sendable {
         return try hasPendingCode(of: keys) ? .genuine(claimed) : .forged
     }
 
-    /// Whether the holder of the next keys wrote the file as well, where there are some.
+    /// Whether the holder of the next keys wrote the file as well, if a rotation is pending.
     ///
-    /// A new master key is not to be had from the present one: its holder takes the word of the present key alone.
+    /// The present master key does not open a new one. Its holder therefore relies on the code of the present key
+    /// alone.
     private func isPendingAuthentic(_ keys: SidecarKeys) throws -> Bool {
         guard let pending = claimed.pending, pending.table == nil else { return true }
         guard let next = try keys.successor(of: claimed) else { return false }

@@ -1,27 +1,27 @@
 import StorePlatform
 
-/// One way to open a store: the master key, wrapped by a key that a secret gives.
+/// One way to open a store: the master key, wrapped by a key that is derived from a secret.
 ///
-/// It holds no secret. The bytes on disk are described in `Docs/Formats/Sidecar.md`.
+/// It contains no secret. The bytes on disk are described in `Docs/Formats/Sidecar.md`.
 package struct Keyslot: Hashable, Sendable, Identifiable {
-    /// Where the secret of a slot comes from.
+    /// The source of a slot's secret.
     package enum Kind: String, Hashable, Sendable, CaseIterable {
-        /// Something that a person remembers, however it reaches the program.
+        /// A text that a person remembers, whatever the way by which it reaches the program.
         case passphrase
         /// A file of 32 random bytes.
         case keyFile = "key-file"
-        /// What a program prints.
+        /// The output of a program.
         case command
-        /// A credential that systemd hands to a service.
+        /// A credential that systemd passes to a service.
         case credential
-        /// A random key that was printed and put away.
+        /// A random key that was printed and stored away.
         case recovery
 
-        /// Whether the secret is a key of full strength by its nature.
+        /// Whether every secret of this kind is a random key of full strength.
         var isAlwaysRandom: Bool { self == .keyFile || self == .recovery }
 
-        /// Whether a secret of this kind may be derived in this way: guessable ones are never left to HKDF alone, and
-        /// random ones are never slowed down.
+        /// Whether a secret of this kind may be derived in this way. A guessable secret is never derived by HKDF alone,
+        /// and a random one is never stretched.
         func allows(_ derivation: SlotDerivation) -> Bool {
             switch self {
             case .passphrase: derivation.isMemoryHard
@@ -31,25 +31,25 @@ package struct Keyslot: Hashable, Sendable, Identifiable {
         }
     }
 
-    /// The slot's number, from 1; a number is never given twice.
+    /// The slot's number, from 1; a number is never used again.
     package let id: UInt64
     package let kind: Kind
     /// When its secret was set, in seconds since 1970.
     package let created: UInt64
     package let label: SlotLabel
     package let derivation: SlotDerivation
-    /// Of the derivation; new whenever the secret is.
+    /// The salt of the derivation; a new secret has a new salt.
     package let salt: Salt
-    /// The master key.
+    /// The wrapped master key.
     let wrapped: WrappedKey
 
-    /// Whether it has the secret of another one, whatever it is called.
+    /// Whether it has the same secret as another version of this slot, whatever their labels are.
     package func hasSecret(of other: Keyslot) -> Bool {
         id == other.id && salt == other.salt && wrapped == other.wrapped && derivation == other.derivation
     }
 }
 
-/// What an owner calls a slot: up to 64 characters that need no escaping anywhere.
+/// The owner's name for a slot: up to 64 characters that need no escaping anywhere.
 package struct SlotLabel: Hashable, Sendable, CustomStringConvertible {
     package let text: String
 
@@ -58,8 +58,8 @@ package struct SlotLabel: Hashable, Sendable, CustomStringConvertible {
 
     private init(checked text: String) { self.text = text }
 
-    /// - Throws: ``StoreError`` `invalidKey` when it is too long, begins or ends with a blank, or has characters other than
-    ///   printable ASCII without `"` and `\`.
+    /// - Throws: ``StoreError`` `invalidKey` when it is too long, begins or ends with a blank, or has characters other
+    ///   than printable ASCII without `"` and `\`.
     package init(_ text: String) throws(StoreError) {
         guard Self.isAllowed(text.utf8) else {
             throw StoreError(

@@ -3,7 +3,8 @@ import StorePlatform
 
 /// The random key that every slot of a store wraps and that wraps its data keys, in locked memory.
 ///
-/// It is never used itself: each purpose has a key of its own, by HKDF with a label and the store's identifier.
+/// It is never used directly: each purpose has a key of its own, derived by HKDF with a label and the store's
+/// identifier.
 package struct MasterKey: Sendable {
     static let byteCount = 32
     static let dataKeyWrappingLabel = "cipherstore data key wrapping v2"
@@ -14,7 +15,6 @@ package struct MasterKey: Sendable {
 
     init(_ secret: SecretBytes) { self.secret = secret }
 
-    /// Makes a new master key.
     package static func random() throws(CryptoError) -> MasterKey { MasterKey(try .random(count: byteCount)) }
 
     /// The key of one purpose.
@@ -22,7 +22,7 @@ package struct MasterKey: Sendable {
         try KeyDerivation.hkdf(key: secret, salt: storeID.bytes, label: label, keyBytes: keyBytes)
     }
 
-    /// Whether two keys are the same, in a time that does not depend on them.
+    /// Whether two keys are equal, in constant time.
     package func isEqual(to other: MasterKey) -> Bool { secret.isEqual(to: other.secret) }
 }
 

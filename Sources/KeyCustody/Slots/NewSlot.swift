@@ -3,7 +3,7 @@ import StoreCrypto
 import StorePlatform
 import Synchronization
 
-/// A secret that is to open a store, and what its slot is called.
+/// A secret that is to open a store, and the kind, label and derivation of its slot.
 package struct NewSlot: Sendable {
     let secret: Secret
     package let kind: Keyslot.Kind
@@ -11,10 +11,11 @@ package struct NewSlot: Sendable {
     package let derivation: SlotDerivation
 
     /// - Parameters:
-    ///   - kind: Where the secret comes from; nil takes what its source says, else a passphrase or, of a raw key, a key file.
-    ///   - derivation: How it becomes a key; nil leaves raw keys to HKDF and everything else to scrypt, except what a
-    ///     command or credential gives in the form of a random key.
-    /// - Throws: ``StoreError`` `invalidKey` when these do not go together or are out of their bounds.
+    ///   - kind: The source of the secret; nil uses the kind that its key source states, otherwise a passphrase, or a
+    ///     key file for a raw key.
+    ///   - derivation: How the secret becomes a key. Nil uses HKDF for raw keys, and for a command or credential whose
+    ///     output has the form of a random key; scrypt for everything else.
+    /// - Throws: ``StoreError`` `invalidKey` when these do not fit together or are outside their bounds.
     package init(
         _ secret: Secret, kind: Keyslot.Kind? = nil, label: SlotLabel = .none, derivation: SlotDerivation? = nil
     ) throws(StoreError) {
@@ -35,14 +36,14 @@ package struct NewSlot: Sendable {
 }
 
 extension Secret {
-    /// How a secret is derived unless something else is asked for.
+    /// The default derivation of a secret.
     fileprivate func derivation(of kind: Keyslot.Kind) -> SlotDerivation {
         guard isPassphrase else { return .hkdf }
         return kind != .passphrase && withBytes { Self.looksRandom($0) } ? .hkdf : .standard
     }
 
     /// Whether a text has the form of 32 or more random bytes as tools print them: 64 hexadecimal digits, or 43
-    /// characters of base 64. What is taken for a passphrase by mistake costs time and nothing else.
+    /// characters of base 64. A random key that is mistaken for a passphrase only costs time.
     private static func looksRandom(_ text: UnsafeRawBufferPointer) -> Bool {
         let digits = text.allSatisfy { byte in
             (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
@@ -61,7 +62,7 @@ extension Secret {
     }
 }
 
-/// A new slot with its wrapping key derived: the slow part, done before any lock is taken.
+/// A new slot whose wrapping key is derived: the slow part, done before any lock is acquired.
 struct PreparedSlot {
     private let kind: Keyslot.Kind
     private let label: SlotLabel
@@ -75,7 +76,7 @@ struct PreparedSlot {
         try self.init(new.secret, kind: new.kind, label: new.label, derivation: new.derivation, created: now)
     }
 
-    /// The same slot with a salt of its own for another master key.
+    /// The same slot with a new salt, for another master key.
     init(renewing slot: Keyslot, with secret: Secret) throws {
         try self.init(
             secret, kind: slot.kind, label: slot.label, derivation: slot.derivation, created: slot.created)
@@ -92,21 +93,21 @@ struct PreparedSlot {
         self.created = created
     }
 
-    /// The slot with a number of a store, shown to open.
+    /// The slot with a number in a store, verified to open.
     func slot(_ id: UInt64, of storeID: StoreID, holding master: MasterKey) throws -> Keyslot {
         let context = WrappingContext.slot(id, kind: kind, derivation: derivation, salt: salt, storeID: storeID)
         let slot = Keyslot(
             id: id, kind: kind, created: created, label: label, derivation: derivation, salt: salt,
             wrapped: try WrappedKey(master.secret, under: wrappingKey, context))
-        // Proved by opening what will be written, before anything old is given up.
+        // The slot is opened as it will be written, before the old one is replaced.
         guard let secret = try slot.wrapped.unwrap(with: wrappingKey, slot.context(storeID)),
             MasterKey(secret).isEqual(to: master)
         else { throw Self.unproved() }
         return slot
     }
 
-    /// Derives the wrapping key twice, side by side, and compares: 128 MiB of memory with one wrong bit would make a slot
-    /// that its secret never opens again.
+    /// Derives the wrapping key twice in parallel and compares the results. One wrong bit in 128 MiB of memory would
+    /// make a slot that its secret never opens.
     private static func derive(
         _ derivation: SlotDerivation, _ salt: Salt, _ secret: SecretBytes
     ) throws -> SecretBytes {

@@ -1,11 +1,11 @@
 import StoreCrypto
 import StorePlatform
 
-/// A random key of 256 bits as text to print: four lines of sixteen characters, each with a check of its own.
+/// A random key of 256 bits as text to print: four lines of sixteen characters, each with its own check.
 ///
-/// A line holds 64 bits of the key and 16 bits that check them and the number of the line, in Crockford's base 32, as in
-/// `0009-0014-R1MS-Q4VF` (`Docs/Formats/Sidecar.md`). Whoever types it may use small letters, blanks, hyphens and numbers
-/// of the lines at will, and I, L and O for 1, 1 and 0.
+/// A line holds 64 bits of the key and 16 bits that check them and the number of the line, in Crockford's base 32, as
+/// in `0009-0014-R1MS-Q4VF` (`Docs/Formats/Sidecar.md`). Typed text may contain small letters, blanks, hyphens and line
+/// numbers, and I, L and O for 1, 1 and 0.
 package struct RecoveryKey: Sendable {
     static let lineCount = 4
     static let lineCharacters = 16
@@ -15,14 +15,14 @@ package struct RecoveryKey: Sendable {
 
     package let key: RawKey
 
-    /// Makes a new one.
+    /// Makes a new recovery key.
     package static func random() throws -> RecoveryKey { RecoveryKey(try RawKey.random()) }
 
     init(_ key: RawKey) { self.key = key }
 
     /// The four lines in groups of four characters, each line ended by a line feed: ASCII in locked memory.
     package func text() -> SecretBytes {
-        // After each group comes a hyphen or the end of the line.
+        // Each group is followed by a hyphen or the end of the line.
         let lineBytes = Self.lineCharacters + Self.lineCharacters / Self.groupCharacters
         return key.bytes.withBytes { key in
             SecretBytes(count: Self.lineCount * lineBytes) { output in
@@ -41,8 +41,8 @@ package struct RecoveryKey: Sendable {
         }
     }
 
-    /// The symbol at a position of a line: twelve of data, one of its last four bits and the first one of the check, and
-    /// three of the rest of the check.
+    /// The symbol at a position of a line. The first twelve are data; the next has the last four bits of data and the
+    /// first bit of the check; the last three are the rest of the check.
     private static func symbol(_ position: Int, _ data: UInt64, _ check: UInt16) -> Int {
         switch position {
         case ..<12: Int(data >> UInt64(59 - 5 * position) & 31)
@@ -51,7 +51,7 @@ package struct RecoveryKey: Sendable {
         }
     }
 
-    /// The 64 bits that the symbols of a line, from 1, hold; nil when they do not fit its check.
+    /// The 64 bits in the symbols of a line, numbered from 1; nil when the check does not match.
     static func read(_ symbols: Slice<UnsafeRawBufferPointer>, line: Int) -> UInt64? {
         guard symbols.count == lineCharacters, symbols.allSatisfy({ $0 < alphabet.count }) else { return nil }
         var data = UInt64(0)
@@ -68,8 +68,8 @@ package struct RecoveryKey: Sendable {
         return check(data, line: line) == found ? data : nil
     }
 
-    /// CRC-16 (polynomial 0x1021, first value 0xFFFF) of the line's number and its data: it finds every single wrong
-    /// character, every two neighbours in the wrong order, and every line in the wrong place.
+    /// CRC-16 (polynomial 0x1021, initial value 0xFFFF) of the line's number and its data. It detects every single
+    /// wrong character, every two adjacent characters in the wrong order, and every line in the wrong position.
     private static func check(_ data: UInt64, line: Int) -> UInt16 {
         var crc = UInt16(0xFFFF)
         func take(_ byte: UInt8) {
@@ -88,23 +88,23 @@ extension RecoveryKey: CustomStringConvertible, CustomReflectable {
 }
 
 extension RecoveryKey {
-    /// Why a text is no recovery key. It never shows what was typed.
+    /// Why a text is not a recovery key. It never contains what was typed.
     package enum ReadingError: Error, Hashable, Sendable, CustomStringConvertible {
-        /// It does not read like one: another secret, or one that was broken in many places.
+        /// The text does not resemble one: it is another secret, or has faults in many places.
         case otherText
-        /// There are more or fewer than 64 characters, and nothing tells where.
+        /// There are more or fewer than 64 characters, and it is not known where.
         case length(found: Int)
-        /// There are more or fewer than 4 lines, and nothing tells which is too many or missing.
+        /// There are more or fewer than 4 lines, and it is not known which one is extra or missing.
         case lineCount(found: Int)
-        /// A line, from 1 to 4, is not there.
+        /// A line, from 1 to 4, is missing.
         case missing(line: Int)
-        /// A line is there twice.
+        /// A line occurs twice.
         case doubled(line: Int)
         /// A line has more or fewer than 16 characters.
         case lineLength(line: Int, found: Int)
-        /// A line has a character that no recovery key has.
+        /// A line has a character that does not occur in recovery keys.
         case character(line: Int)
-        /// A line does not fit its check: a character is wrong, or it is not this line.
+        /// A line does not match its check: a character is wrong, or it is another line.
         case check(line: Int)
 
         package var description: String {
@@ -121,7 +121,7 @@ extension RecoveryKey {
         }
     }
 
-    /// Reads what was printed.
+    /// Reads a recovery key as it was printed.
     package init(reading text: UnsafeRawBufferPointer) throws(ReadingError) {
         let typed = RecoveryKeyText(text)
         guard typed.isWhole else { throw typed.fault() }
@@ -137,7 +137,7 @@ extension RecoveryKey {
         self.init(key)
     }
 
-    /// Reads what was printed from a text.
+    /// Reads a recovery key as it was printed.
     package init(reading text: String) throws(ReadingError) {
         let secret = SecretBytes(copying: text.utf8)
         self = try secret.withBytes { bytes throws(ReadingError) in try RecoveryKey(reading: bytes) }

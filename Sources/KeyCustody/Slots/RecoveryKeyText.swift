@@ -1,19 +1,19 @@
 import StorePlatform
 
-/// A text that may be a recovery key: its symbols, in memory that is wiped, and the lines in which they stand.
+/// A text that may be a recovery key: its symbols, in memory that is wiped, and the lengths of its lines.
 ///
-/// Passed over are blanks, hyphens and dashes of any kind, marks of the byte order, and a number with `.`, `)` or `:` in
-/// front of a line: none of these can be meant as a symbol.
+/// Blanks, hyphens and dashes of any kind, byte order marks, and a number with `.`, `)` or `:` at the start of a line
+/// are skipped. None of these can be meant as a symbol.
 struct RecoveryKeyText: ~Copyable {
-    /// Stands for a character that is no symbol.
+    /// The value of a character that is not a symbol.
     private static let stranger = UInt8.max
-    /// Room for one line too many, and for one character too many in each.
+    /// Room for one extra line, and for one extra character in each line.
     private static let most = (RecoveryKey.lineCount + 1) * (RecoveryKey.lineCharacters + 1)
 
     private var symbols = WipedBuffer(capacity: most)
-    /// How many there are, also those for which there is no room.
+    /// The number of symbols, including those for which there is no room.
     private var count = 0
-    /// How many each line has that has any.
+    /// The number of symbols in each line that has any.
     private var lines: [Int] = []
     private var isLineOpen = false
 
@@ -30,7 +30,7 @@ struct RecoveryKeyText: ~Copyable {
         if lines.last == 0 { lines.removeLast() }
     }
 
-    /// Whether it is a recovery key without any fault.
+    /// Whether it is a recovery key without faults.
     var isWhole: Bool {
         count == RecoveryKey.lineCount * RecoveryKey.lineCharacters
             && (0..<RecoveryKey.lineCount).allSatisfy {
@@ -38,7 +38,7 @@ struct RecoveryKeyText: ~Copyable {
             }
     }
 
-    /// What the symbols from a position hold as a line, from 1; nil when they do not fit its check.
+    /// The data in the symbols from a position, read as a line, numbered from 1; nil when the check does not match.
     func data(ofLine line: Int, at position: Int) -> UInt64? {
         guard position >= 0, position + RecoveryKey.lineCharacters <= symbols.count else { return nil }
         return symbols.withBytes { RecoveryKey.read($0[position..<position + RecoveryKey.lineCharacters], line: line) }
@@ -64,7 +64,7 @@ struct RecoveryKeyText: ~Copyable {
         symbols.append(symbol)
     }
 
-    /// Forgets a number of a line, which is all that the line has up to now.
+    /// Removes the number of a line, if the line contains nothing else so far.
     private mutating func dropNumber() -> Bool {
         let isNumber = symbols.withBytes { ($0.last.map { (1...4).contains($0) }) ?? false }
         guard isLineOpen, lines.last == 1, symbols.count == count, isNumber else { return false }
@@ -77,7 +77,7 @@ struct RecoveryKeyText: ~Copyable {
     private static func isPassedOver(_ character: Unicode.Scalar) -> Bool {
         switch character {
         case " ", "\t", "-", "\u{a0}", "\u{ad}": true
-        // Blanks and joiners of all widths, hyphens and dashes, the minus sign, marks of the byte order.
+        // Blanks and joiners of all widths, hyphens and dashes, the minus sign, byte order marks.
         case "\u{2000}"..."\u{200d}", "\u{2010}"..."\u{2015}", "\u{202f}", "\u{205f}", "\u{2060}", "\u{2212}",
             "\u{3000}",
             "\u{fe58}", "\u{fe63}", "\u{feff}", "\u{ff0d}":
@@ -97,13 +97,13 @@ struct RecoveryKeyText: ~Copyable {
     }
 }
 
-// What is wrong with it. Lines that fit their checks tell which line they are, whatever became of the others.
+// The diagnosis of a faulty text. A line whose check matches identifies itself, whatever the other lines are.
 extension RecoveryKeyText {
     borrowing func fault() -> RecoveryKey.ReadingError {
         lines.count > 2 ? faultOfLines() : faultOfRun()
     }
 
-    /// Of what has lines: it reads like a recovery key when half of them have the form.
+    /// The fault of a text with lines. It resembles a recovery key when half of its lines have the form.
     private borrowing func faultOfLines() -> RecoveryKey.ReadingError {
         let right = RecoveryKey.lineCount
         guard (right - 1...right + 1).contains(lines.count) else { return .otherText }
@@ -125,8 +125,8 @@ extension RecoveryKeyText {
         return .lineLength(line: wrong + 1, found: lines[wrong])
     }
 
-    /// Of what stands in one line or two: it reads like a recovery key when parts of it fit their checks. Other keys have
-    /// this form too, as 64 hexadecimal digits.
+    /// The fault of a text of one or two lines. It resembles a recovery key when parts of it match their checks. Other
+    /// keys also have this form, for example 64 hexadecimal digits.
     private borrowing func faultOfRun() -> RecoveryKey.ReadingError {
         let (lineCount, length) = (RecoveryKey.lineCount, RecoveryKey.lineCharacters)
         guard symbols.count == count else { return .otherText }
@@ -135,7 +135,7 @@ extension RecoveryKeyText {
             guard let first = wrong.first, wrong.count < lineCount else { return .otherText }
             return hasStranger(length, at: first * length) ? .character(line: first + 1) : .check(line: first + 1)
         }
-        // What fits before the fault, and what fits behind it.
+        // The number of lines that match before the fault, and the number that match after it.
         let before = (0..<lineCount).first { data(ofLine: $0 + 1, at: $0 * length) == nil } ?? lineCount
         let behind =
             (0..<lineCount).first { data(ofLine: lineCount - $0, at: count - ($0 + 1) * length) == nil } ?? lineCount
@@ -157,7 +157,7 @@ extension RecoveryKeyText {
         symbols.withBytes { $0[min(position, $0.count)..<min(position + count, $0.count)].contains(Self.stranger) }
     }
 
-    /// Which line it is that begins at a position.
+    /// The number of the line that begins at a position.
     private borrowing func number(at position: Int) -> Int? {
         (1...RecoveryKey.lineCount).first { data(ofLine: $0, at: position) != nil }
     }

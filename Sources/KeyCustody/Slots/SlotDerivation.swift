@@ -1,11 +1,11 @@
 import StoreCrypto
 import StorePlatform
 
-/// How the secret of a key slot becomes the key that wraps the master key.
+/// How the secret of a keyslot becomes the key that wraps the master key.
 package enum SlotDerivation: Hashable, Sendable {
-    /// HKDF alone, for secrets of full strength: it takes no time, so a weak secret would be guessed.
+    /// HKDF alone, for secrets of full strength: it takes no time, so a weak secret could be guessed.
     case hkdf
-    /// scrypt (RFC 7914), for what people remember.
+    /// scrypt (RFC 7914), for secrets that people remember.
     case scrypt(log2Rounds: Int, blockSize: Int, lanes: Int)
     /// Argon2id (RFC 9106), only on request: OpenSSL before 3.2, which Debian 12 has, cannot open such a slot.
     case argon2id(memoryKiB: Int, iterations: Int, lanes: Int)
@@ -18,7 +18,7 @@ package enum SlotDerivation: Hashable, Sendable {
     static let wrappingLabel = "cipherstore slot wrapping v2"
     static let wrappingKeyBytes = 32
 
-    /// Whether guessing is made slow.
+    /// Whether it makes guessing slow.
     package var isMemoryHard: Bool { self != .hkdf }
 
     /// Whether the library of this process can compute it.
@@ -29,7 +29,7 @@ package enum SlotDerivation: Hashable, Sendable {
         }
     }
 
-    /// The name of the first parameter that is out of its bounds, as the sidecar calls it; nil when all are within.
+    /// The name in the sidecar of the first parameter that is out of its bounds; nil when all are within.
     var fieldOutOfBounds: String? {
         switch self {
         case .hkdf: nil
@@ -52,7 +52,8 @@ package enum SlotDerivation: Hashable, Sendable {
         }
     }
 
-    /// Memory that one derivation fills, counted once for each lane or pass; the parameters are within their bounds.
+    /// The memory that one derivation fills, counted once for each lane or pass; the parameters must be within their
+    /// bounds.
     var workBytes: Int {
         switch self {
         case .hkdf: 0
@@ -61,7 +62,7 @@ package enum SlotDerivation: Hashable, Sendable {
         }
     }
 
-    /// Makes the wrapping key of a slot from its secret.
+    /// Derives the wrapping key of a slot from its secret.
     ///
     /// - Throws: ``StoreError`` `unsupportedLibrary` when the library lacks the algorithm; ``CryptoError``.
     func wrappingKey(secret: SecretBytes, salt: Salt) throws -> SecretBytes {

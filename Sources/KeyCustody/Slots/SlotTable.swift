@@ -1,15 +1,15 @@
 import StorePlatform
 
-/// The key slots of a store: at most 32, in the order of their numbers.
+/// The keyslots of a store: at most 32, in the order of their numbers.
 package struct SlotTable: Hashable, Sendable {
     /// In the order of their numbers.
     package private(set) var slots: [Keyslot] = []
-    /// The number of the next slot; the number of a removed one is not given again, so that a log stays unambiguous.
+    /// The number of the next slot. The number of a removed slot is not used again, so that a log stays unambiguous.
     package private(set) var nextID: UInt64 = 1
 
     init() {}
 
-    /// Takes what a sidecar says; nil when there is no slot, when there are too many, when numbers are not ascending and
+    /// The table that a sidecar contains. Nil when there is no slot or too many, when the numbers are not ascending and
     /// below the next one, or when trying all slots would take too long.
     init?(slots: [Keyslot], nextID: UInt64) {
         guard (1...Limits.keySlots).contains(slots.count) else { return nil }
@@ -19,7 +19,7 @@ package struct SlotTable: Hashable, Sendable {
         self.nextID = nextID
     }
 
-    /// Whether a wrong passphrase, which is tried on every slot, costs no more than a bounded time.
+    /// Whether a wrong passphrase, which is tried on every slot, takes no more than a bounded time.
     static func isAffordable(_ slots: [Keyslot]) -> Bool {
         slots.reduce(0) { $0 + $1.derivation.workBytes } <= Limits.slotWorkBytes
     }
@@ -27,7 +27,7 @@ package struct SlotTable: Hashable, Sendable {
     /// - Throws: ``StoreError`` `slotNotFound`.
     package func find(_ id: UInt64) throws(StoreError) -> Keyslot { slots[try index(of: id)] }
 
-    /// Told before a key is made or asked for that could have no slot.
+    /// Called before a key is made or requested for which there would be no slot.
     ///
     /// - Throws: ``StoreError`` `tooManySlots`.
     package func requireRoom() throws(StoreError) {
@@ -46,7 +46,7 @@ package struct SlotTable: Hashable, Sendable {
         nextID = slot.id + 1
     }
 
-    /// Puts a slot in the place of the one with its number.
+    /// Replaces the slot that has the same number.
     ///
     /// - Throws: ``StoreError`` `slotNotFound`, `tooManySlots`.
     mutating func replace(_ slot: Keyslot) throws(StoreError) {

@@ -2,8 +2,8 @@ import StoreCrypto
 import StorePlatform
 
 extension Secret {
-    /// Makes the keys of a sidecar from what it claims: of a direct store by its derivation, of one with slots by the
-    /// first slot that opens.
+    /// Makes the keys of a sidecar from what it claims: by the derivation of a direct store, or by the first slot that
+    /// opens.
     ///
     /// - Returns: The keys, or nil when no slot opens. Nothing is authenticated yet.
     package func unlock(_ claimed: Sidecar) throws -> SidecarKeys? {
@@ -13,10 +13,10 @@ extension Secret {
         }
     }
 
-    /// The slot that this secret opens in a store that another one has opened; nil when it opens none.
+    /// The slot that this secret opens in a store that another secret has opened; nil when it opens none.
     ///
-    /// A slot whose derivation is slow opens by the bytes of one passphrase alone. So for the one that is open already the
-    /// bytes are compared, and nothing is derived.
+    /// A slot with a slow derivation opens by the bytes of one passphrase only. For the slot that is open already the
+    /// bytes are therefore compared, and nothing is derived.
     ///
     /// - Parameters:
     ///   - known: The secret that opened the store.
@@ -26,15 +26,15 @@ extension Secret {
         return try openedSlot(of: sidecar, among: sidecar.slots.filter { $0 != opened || !$0.derivation.isMemoryHard })
     }
 
-    /// The slot of a store that this secret opens, of those that are given; nil when it opens none of them.
+    /// The slot among those given that this secret opens; nil when it opens none of them.
     package func openedSlot(of sidecar: Sidecar, among slots: [Keyslot]) throws -> Keyslot? {
         try unlock(slots, storeID: sidecar.storeID)?.openedBy
     }
 
-    /// Tries the slots that may fit: what costs nothing first, then what was made last.
+    /// Tries the slots that may fit: those without a slow derivation first, then the newest first.
     ///
-    /// A raw key is tried on the slots of key files and recovery keys. A passphrase is tried on all others, and when it
-    /// reads as a printed recovery key also on those.
+    /// A raw key is tried on the slots of key files and recovery keys. A passphrase is tried on all others. When it has
+    /// the form of a printed recovery key, it is tried on those slots as well.
     private func unlock(_ slots: [Keyslot], storeID: StoreID) throws -> SidecarKeys? {
         guard isPassphrase else { return try firstSlot(of: slots.filter(\.kind.isAlwaysRandom), storeID) }
         if let keys = try recoveryKey?.firstSlot(of: slots.filter { $0.kind == .recovery }, storeID) { return keys }
@@ -60,7 +60,7 @@ extension Keyslot {
         return (created, id) > (other.created, other.id)
     }
 
-    /// The master key, or nil when the secret is not this slot's.
+    /// The master key, or nil when the secret does not belong to this slot.
     func open(_ secret: Secret, _ storeID: StoreID) throws -> MasterKey? {
         let wrappingKey = try derivation.wrappingKey(secret: secret.bytes, salt: salt)
         return try wrapped.unwrap(with: wrappingKey, context(storeID)).map { MasterKey($0) }

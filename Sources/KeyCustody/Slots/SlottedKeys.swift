@@ -1,11 +1,11 @@
 import StoreCrypto
 import StorePlatform
 
-/// What a sidecar of the slots scheme keeps: the slots, and the data key that their master key wraps.
+/// The key material in a sidecar of the slots scheme: the slots, and the data key that their master key wraps.
 package struct SlottedKeys: Hashable, Sendable {
-    /// Where a data key comes from.
+    /// The origin of a data key.
     package enum Origin: String, Hashable, Sendable, CaseIterable {
-        /// It was drawn for this store and has never been anything else.
+        /// It was generated at random for this store.
         case random
         /// It was the key of a direct store. **Its former passphrase still opens the database**, with the salt of the
         /// sidecar and without any slot, until the data key is rotated.
@@ -25,15 +25,15 @@ package struct SlottedKeys: Hashable, Sendable {
 }
 
 extension Sidecar {
-    /// The slots and what belongs to them; nil in a direct store.
+    /// The slots and the wrapped data key; nil in a direct store.
     package var slotted: SlottedKeys? {
         if case .slots(let keys) = scheme { keys } else { nil }
     }
 
-    /// The key slots in the order of their numbers; none in a direct store.
+    /// The keyslots in the order of their numbers; none in a direct store.
     package var slots: [Keyslot] { slotted?.table.slots ?? [] }
 
-    /// What the data key of an epoch is bound to.
+    /// The context to which the data key of an epoch is bound.
     func context(epoch: UInt64, salt: Salt) -> WrappingContext {
         .dataKey(epoch: epoch, salt: salt, settings: settings, storeID: storeID)
     }

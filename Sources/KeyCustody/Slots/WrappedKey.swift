@@ -23,7 +23,7 @@ package struct WrappedKey: Hashable, Sendable {
             secret, key: key, nonce: nonce, additionalData: context.additionalData)
     }
 
-    /// The key, or nil when the other key or the context is not that of the wrapping.
+    /// The key, or nil when the other key or the context is not the one that wrapped it.
     func unwrap(with key: SecretBytes, _ context: WrappingContext) throws(CryptoError) -> SecretBytes? {
         try AuthenticatedEncryption.open(sealed, key: key, nonce: nonce, additionalData: context.additionalData)
     }
@@ -34,10 +34,11 @@ extension WrappedKey: CustomStringConvertible, CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-/// What a wrapped key is bound to: it opens in no other store, slot or epoch, and under no other parameters.
+/// The context to which a wrapped key is bound: it opens in no other store, slot or epoch, and under no other
+/// parameters.
 ///
-/// Every value has a fixed length, so different contexts never give the same bytes. `Docs/Formats/Sidecar.md` tabulates
-/// them. The salt of the pages is no part of a slot's context: a rotation changes it and touches no slot.
+/// Every value has a fixed length, so different contexts never have the same bytes. `Docs/Formats/Sidecar.md` tabulates
+/// them. The salt of the pages is not part of a slot's context: a rotation changes it and changes no slot.
 struct WrappingContext: Hashable, Sendable {
     static let magic = "cipherstore-wrap"
     static let byteCount = 72
@@ -50,7 +51,7 @@ struct WrappingContext: Hashable, Sendable {
         case nextDataKey = 3
     }
 
-    /// The master key in a key slot.
+    /// The context of the master key in a keyslot.
     static func slot(
         _ id: UInt64, kind: Keyslot.Kind, derivation: SlotDerivation, salt: Salt, storeID: StoreID
     ) -> WrappingContext {
@@ -64,12 +65,12 @@ struct WrappingContext: Hashable, Sendable {
         return WrappingContext(additionalData: writer.output)
     }
 
-    /// The data key of an epoch, under the master key.
+    /// The context of the data key of an epoch, under the master key.
     static func dataKey(epoch: UInt64, salt: Salt, settings: CipherSettings, storeID: StoreID) -> WrappingContext {
         WrappingContext(FieldWriter(.dataKey, storeID), epoch, salt, settings)
     }
 
-    /// The data key of the next epoch of a direct store, under the present one.
+    /// The context of the data key of the next epoch of a direct store, under the present one.
     static func nextDataKey(
         epoch: UInt64, salt: Salt, settings: CipherSettings, storeID: StoreID
     ) -> WrappingContext {
@@ -101,12 +102,12 @@ struct WrappingContext: Hashable, Sendable {
         mutating func byte(_ value: UInt8) { output.append(value) }
         mutating func bytes(_ value: [UInt8]) { output += value }
 
-        /// 8 bytes, the highest first.
+        /// 8 bytes, big-endian.
         mutating func number(_ value: UInt64) {
             output += stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: value >> UInt64($0)) }
         }
 
-        /// 4 bytes, the highest first.
+        /// 4 bytes, big-endian.
         mutating func word(_ value: Int) {
             output += stride(from: 24, through: 0, by: -8).map { UInt8(truncatingIfNeeded: value >> $0) }
         }
@@ -146,7 +147,7 @@ extension HashAlgorithm {
 }
 
 extension Keyslot {
-    /// What its wrapped master key is bound to.
+    /// The context to which its wrapped master key is bound.
     func context(_ storeID: StoreID) -> WrappingContext {
         .slot(id, kind: kind, derivation: derivation, salt: salt, storeID: storeID)
     }

@@ -1,26 +1,25 @@
 import StoreCrypto
 import StorePlatform
 
-/// Files that hold keys.
+/// Reads files that contain keys.
 enum KeyFile {
-    /// What group and others may not do with a key file: read or write it.
+    /// Permissions that the group and others must not have on a key file: reading and writing.
     private static let forbiddenPermissions: UInt32 = 0o066
 
     /// The bytes of a key file, which may be a pipe.
     ///
     /// - Parameters:
-    ///   - checkingPermissions: Whether a regular file is refused that its group or others may read or write, or that belongs
-    ///     to a user who is neither that of this process nor root.
-    ///     Credentials of systemd are not checked: it gives services access by an access control list, which looks
-    ///     like the group's permission.
-    ///   - wait: The longest time until a pipe has given all.
-    /// - Throws: `StoreError` `invalidKey` for such a file or one longer than 64 KiB, `keyMissing` for a pipe that nobody
-    ///   writes to; ``SystemError``.
+    ///   - checkingPermissions: Whether a regular file is refused if its group or others may read or write it, or if it
+    ///     belongs to a user who is neither that of this process nor root. Credentials of systemd are not checked:
+    ///     systemd gives services access by an access control list, which appears as a permission of the group.
+    ///   - wait: The longest time until a pipe has delivered everything.
+    /// - Throws: `StoreError` `invalidKey` for such a file or one longer than 64 KiB, `keyMissing` for a pipe without a
+    ///   writer; ``SystemError``.
     static func contents(
         of path: String, checkingPermissions: Bool, wait: Duration = Limits.keyPipeWait
     ) throws -> WipedBuffer {
         let file = try FileDescriptor(opening: path, .readOnly, waitsForWriter: false)
-        // Asked of the open file, so that it cannot be exchanged in between.
+        // The status of the open file, so that the file cannot be replaced between the check and the reading.
         let status = try file.status()
         if checkingPermissions, status.kind == .regular, status.permissions & forbiddenPermissions != 0 {
             throw StoreError(
@@ -34,7 +33,7 @@ enum KeyFile {
         return try contents(of: file)
     }
 
-    /// Its owner could read what is written under the key, and exchange the key for one of his own.
+    /// The owner of the file could read what is encrypted under the key, and replace the key with another.
     private static func requireOwner(_ owner: UInt32, _ path: String) throws(StoreError) {
         let user = ProcessInspector.effectiveUser
         guard owner != user, owner != 0 else { return }
@@ -47,7 +46,7 @@ enum KeyFile {
 
     /// Reads a descriptor to its end.
     ///
-    /// - Parameter wait: The longest time for that; nil for as long as it takes.
+    /// - Parameter wait: The longest time for that; nil for no limit.
     /// - Throws: `StoreError` `invalidKey` when there are more than 64 KiB, `keyMissing` when it takes too long;
     ///   ``SystemError``.
     static func contents(of file: borrowing FileDescriptor, wait: Duration? = nil) throws -> WipedBuffer {

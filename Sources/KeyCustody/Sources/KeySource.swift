@@ -1,15 +1,15 @@
 import StoreCrypto
 import StorePlatform
 
-/// Where the key of a store comes from. It is asked when a store is opened, and again after its key changed.
+/// The source of a store's key. It is read when a store is opened, and again after the key of the store has changed.
 ///
-/// A description names the kind of the source and its file or variable, never the key.
+/// Its description contains its kind and its file or variable, never the key.
 public struct KeySource: Sendable {
     private let kind: Kind
 
     private init(kind: Kind) { self.kind = kind }
 
-    /// A source that gives a secret that was asked for already, for its kind of keyslot.
+    /// A source that returns a secret that was read already, for its kind of keyslot.
     package init(giving secret: Secret, name: String) { kind = .known(name: name, secret) }
 
     private enum Kind: Sendable {
@@ -29,22 +29,22 @@ public struct KeySource: Sendable {
 }
 
 extension KeySource {
-    /// A passphrase that the program has at hand; it is kept in locked memory.
+    /// A passphrase that the program has in memory; it is kept in locked memory.
     public static func passphrase(_ text: String) -> KeySource {
         KeySource(kind: .passphrase(SecretBytes(copying: text.utf8)))
     }
 
-    /// A passphrase of any bytes that the program has at hand; it is kept in locked memory.
+    /// A passphrase of any bytes that the program has in memory; it is kept in locked memory.
     public static func passphrase(bytes: [UInt8]) -> KeySource {
         KeySource(kind: .passphrase(SecretBytes(copying: bytes)))
     }
 
-    /// A key of exactly 32 bytes that the program has at hand; it is kept in locked memory.
+    /// A key of exactly 32 bytes that the program has in memory; it is kept in locked memory.
     public static func rawKey(_ bytes: [UInt8]) -> KeySource {
         KeySource(kind: .rawKey(SecretBytes(copying: bytes)))
     }
 
-    /// A file that holds a passphrase; one line end (`\n` or `\r\n`) at its end is dropped.
+    /// A file that contains a passphrase; one line end (`\n` or `\r\n`) at its end is removed.
     ///
     /// A file that its group or others may read or write is refused. Longest: 64 KiB.
     public static func keyFile(path: String) -> KeySource { KeySource(kind: .keyFile(path: path)) }
@@ -52,22 +52,22 @@ extension KeySource {
     /// A file of exactly 32 random bytes; its permissions are checked like those of a key file.
     public static func rawKeyFile(path: String) -> KeySource { KeySource(kind: .rawKeyFile(path: path)) }
 
-    /// An open descriptor from which a passphrase is read to its end; one line end at its end is dropped.
+    /// An open descriptor from which a passphrase is read to its end; one line end at its end is removed.
     ///
     /// It stays open and can be read only once.
     public static func fileDescriptor(_ number: Int32) -> KeySource { KeySource(kind: .fileDescriptor(number)) }
 
-    /// A program that prints a passphrase; one line end at its end is dropped.
+    /// A program that prints a passphrase; one line end at its end is removed.
     ///
     /// - Parameters:
     ///   - arguments: The program, found by `PATH`, and its arguments. No shell is involved.
-    ///   - timeout: The longest time it may run; then it is killed, and so are the programs that it has started.
+    ///   - timeout: The longest time it may run. After that it is killed, with the programs that it has started.
     public static func command(_ arguments: [String], timeout: Duration = .seconds(30)) -> KeySource {
         KeySource(kind: .command(arguments, timeout: timeout))
     }
 
-    /// A program as one line that is split into words: blanks separate, `'...'` and `"..."` keep together, `\`
-    /// protects. No shell is involved, so nothing is expanded, piped or substituted.
+    /// A program as one line that is split into words: blanks separate words, `'...'` and `"..."` quote, `\` escapes.
+    /// No shell is involved, so nothing is expanded, piped or substituted.
     ///
     /// - Throws: `StoreError` `invalidKey` when a quote is left open or there is no word.
     public static func command(
@@ -82,38 +82,38 @@ extension KeySource {
         return .command(words, timeout: timeout)
     }
 
-    /// An environment variable that holds a passphrase.
+    /// An environment variable that contains a passphrase.
     ///
     /// Environments leak: into child processes, crash reports and `/proc`. Prefer any other source (``warning``).
     public static func environment(_ name: String) -> KeySource { KeySource(kind: .environment(name)) }
 
-    /// A systemd credential that holds a passphrase: a file of this name in `$CREDENTIALS_DIRECTORY`.
+    /// A systemd credential that contains a passphrase: a file of this name in `$CREDENTIALS_DIRECTORY`.
     ///
     /// - SeeAlso: <https://systemd.io/CREDENTIALS/>
     public static func systemdCredential(_ name: String) -> KeySource { KeySource(kind: .systemdCredential(name)) }
 
-    /// A passphrase typed at the terminal, not shown.
+    /// A passphrase typed at the terminal, without echo.
     ///
-    /// - Parameter confirmation: A second prompt, for new passphrases: both must be answered alike.
+    /// - Parameter confirmation: A second prompt, for new passphrases: both entries must be equal.
     public static func prompt(_ text: String, confirmation: String? = nil) -> KeySource {
         KeySource(kind: .prompt(text, confirmation: confirmation))
     }
 
-    /// A passphrase that the program fetches when it is asked.
+    /// A passphrase that the program fetches when the source is read.
     ///
-    /// - Parameter name: What descriptions and errors call the source.
+    /// - Parameter name: The name of the source in descriptions and errors.
     public static func custom(_ name: String, _ passphrase: @escaping @Sendable () throws -> Passphrase) -> KeySource {
         KeySource(kind: .customPassphrase(name: name, passphrase))
     }
 
-    /// A raw key that the program fetches when it is asked.
+    /// A raw key that the program fetches when the source is read.
     ///
-    /// - Parameter name: What descriptions and errors call the source.
+    /// - Parameter name: The name of the source in descriptions and errors.
     public static func customRawKey(_ name: String, _ key: @escaping @Sendable () throws -> RawKey) -> KeySource {
         KeySource(kind: .customRawKey(name: name, key))
     }
 
-    /// What the user should be told about the risk of this source, if anything.
+    /// A warning for the user about the risk of this source; nil when there is none.
     public var warning: String? {
         guard case .environment(let name) = kind else { return nil }
         return "the key comes from the environment variable \(name): child processes inherit it, and every process of "
@@ -129,7 +129,7 @@ extension KeySource: CustomStringConvertible, CustomReflectable {
         case .keyFile(let path): "key file \"\(path)\""
         case .rawKeyFile(let path): "raw key file \"\(path)\""
         case .fileDescriptor(let number): "file descriptor \(number)"
-        // Only the program: arguments may be secrets themselves.
+        // Only the program: its arguments may be secrets.
         case .command(let arguments, _): "command \"\(arguments.first ?? "")\""
         case .environment(let name): "environment variable \(name)"
         case .systemdCredential(let name): "systemd credential \"\(name)\""
@@ -153,10 +153,10 @@ extension KeySource {
         }
     }
 
-    /// Asks the source for its key.
+    /// Reads the key from the source.
     ///
-    /// - Throws: `StoreError` `keyMissing` when the source has none to give, `invalidKey` when what it gives cannot be
-    ///   a key or must not be used; ``SystemError`` when a file cannot be read; what a custom source throws.
+    /// - Throws: `StoreError` `keyMissing` when the source has no key, `invalidKey` when its content cannot be a key or
+    ///   must not be used; ``SystemError`` when a file cannot be read; what a custom source throws.
     package func read() throws -> Secret { try readSecret().with(slotKind: slotKind) }
 
     private func readSecret() throws -> Secret {
@@ -181,7 +181,7 @@ extension KeySource {
         }
     }
 
-    /// Makes a passphrase of what a source gave, less one line end.
+    /// Makes a passphrase of the bytes of a source, without one line end.
     private func passphrase(_ source: consuming WipedBuffer) throws -> Secret {
         var bytes = source
         guard bytes.count > 0 else { throw missing("It gave no bytes: it is empty, or was read before.") }
@@ -211,7 +211,7 @@ extension KeySource {
     }
 
     private func credentialPath(_ name: String) throws(StoreError) -> String {
-        // An empty one would name a file of the root directory.
+        // With an empty value the path would be in the root directory.
         guard let folder = ProcessInspector.environmentValue("CREDENTIALS_DIRECTORY"), !folder.isEmpty else {
             throw missing("CREDENTIALS_DIRECTORY is not set: this process was not started by systemd with credentials.")
         }

@@ -1,20 +1,20 @@
 import StoreCrypto
 import StorePlatform
 
-/// Something about the two files of a sidecar that the store's owner may want to know.
+/// A finding about the two files of a sidecar, for the owner of the store.
 package enum SidecarNote: Hashable, Sendable {
-    /// The main copy could not be used; the backup took its place.
+    /// The main copy could not be used; the backup replaced it.
     case restoredFromBackup
     case missing(SidecarCopy)
     case unreadable(SidecarCopy, SystemError)
     case damaged(SidecarCopy, SidecarSyntaxError)
-    /// The copy was changed by somebody without the key.
+    /// The copy was changed without the key.
     case forged(SidecarCopy)
-    /// The copy fits another key: an older or newer one, another store's, or its salt was changed.
+    /// The copy belongs to another key: an older or newer one, one of another store, or its salt was changed.
     case otherKey(SidecarCopy)
-    /// The copy is an older version. For the backup a cut change explains it; for the main copy nothing does.
+    /// The copy is an older version. An interrupted change explains an old backup; nothing explains an old main copy.
     case stale(SidecarCopy, generation: UInt64, current: UInt64)
-    /// Both copies are genuine and of one generation, but differ; the main copy counts.
+    /// Both copies are genuine and have the same generation, but differ; the main copy is valid.
     case differing
 }
 
@@ -34,13 +34,13 @@ extension SidecarNote: CustomStringConvertible {
     }
 }
 
-/// The sidecar that counts, and the keys that proved it.
+/// The valid sidecar, and the keys that authenticated it.
 package struct AuthenticatedSidecar: Sendable {
     package let sidecar: Sidecar
     package let keys: SidecarKeys
-    /// What its connections need.
+    /// The page key that connections of the store need.
     package let pageKey: PageKey
-    /// Which file it came from.
+    /// The file from which it was read.
     package let copy: SidecarCopy
     package let notes: [SidecarNote]
     let standing: VerifiedCopies
@@ -48,30 +48,30 @@ package struct AuthenticatedSidecar: Sendable {
     package var dataKey: DataKey { pageKey.dataKey }
 }
 
-/// What the two files of a sidecar were found to be.
+/// The result of verifying the two files of a sidecar.
 struct VerifiedCopies: Sendable {
-    /// The genuine copy that counts.
+    /// The genuine copy that is valid.
     let best: VerifiedCopy
     let notes: [SidecarNote]
-    /// A copy that this key cannot judge and that claims to be newer: what a change of the scheme or a rotation that was cut
-    /// made of the best one.
+    /// A copy that claims to be newer and that this key cannot verify. A change of the scheme or an interrupted
+    /// rotation may have written it.
     let unverified: SidecarCopy?
 }
 
 extension SidecarFiles {
-    /// Finds the version that counts: of the files that the keys prove genuine the one with the highest generation.
+    /// Chooses the valid version: among the files that the keys authenticate, the one with the highest generation.
     ///
-    /// It counts even when only another copy could be opened: a slot that was removed opens nothing as soon as the main
-    /// copy is without it, though the backup may still have it.
+    /// It is valid even when the key opened only the other copy. A removed slot opens nothing as soon as the main copy
+    /// is written without it, though the backup may still contain it.
     ///
     /// - Parameters:
-    ///   - allowsSwitching: Whether a version in state `switching` may be chosen: it does not tell whose key the pages of
-    ///     the database have.
-    ///   - unlock: Makes the keys for what a copy claims, or nil when it opens no slot of it
-    ///     (``Secret/unlock(_:)``). It is not asked twice for the same ingredients.
-    /// - Returns: The choice, or nil when there is no file at all.
+    ///   - allowsSwitching: Whether a version in state `switching` may be chosen. Such a version does not say which key
+    ///     encrypts the pages of the database.
+    ///   - unlock: Returns the keys for what a copy claims, or nil when the secret opens no slot of it
+    ///     (``Secret/unlock(_:)``). It is not called twice for the same ingredients.
+    /// - Returns: The chosen version, or nil when neither file exists.
     /// - Throws: ``StoreError`` `wrongKey`, `sidecarForged`, `sidecarDamaged`, `sidecarAhead` or `foreignSidecar`;
-    ///   `rotationPending` when the switch to another key was not completed, or the key is the one to come;
+    ///   `rotationPending` when the switch to another key was not completed, or the key is the next one;
     ///   ``SystemError`` when the files that matter cannot be read; what `unlock` throws.
     package func choose(
         _ copies: SidecarCopies, allowsSwitching: Bool = false, unlock: (Sidecar) throws -> SidecarKeys?
@@ -80,7 +80,7 @@ extension SidecarFiles {
         return try choose(copies, &derived, allowsSwitching: allowsSwitching, unlock: unlock)
     }
 
-    /// - Parameter derived: What the key has opened so far.
+    /// - Parameter derived: The keys that the secret has opened so far.
     func choose(
         _ copies: SidecarCopies, _ derived: inout DerivedKeys, allowsSwitching: Bool = false,
         unlock: (Sidecar) throws -> SidecarKeys?
@@ -88,7 +88,7 @@ extension SidecarFiles {
         try examine(copies, &derived, unlock: unlock).map { try choice($0, allowsSwitching: allowsSwitching) }
     }
 
-    /// Verifies the copies; nil when there is none.
+    /// Verifies the copies; nil when neither exists.
     func examine(
         _ copies: SidecarCopies, _ derived: inout DerivedKeys, unlock: (Sidecar) throws -> SidecarKeys?
     ) throws -> VerifiedCopies? {
@@ -164,7 +164,7 @@ extension SidecarFiles {
         }
     }
 
-    /// What to say when no copy is genuine.
+    /// The error when no copy is genuine.
     private func failure(_ copies: SidecarCopies, _ verified: [VerifiedCopy]) -> any Error {
         if verified.contains(where: { $0.verdict == .forged }) {
             return StoreError(
@@ -195,7 +195,8 @@ extension SidecarFiles {
             remedy: "Restore \"\(mainPath)\" from a backup of the store. Without it a passphrase opens nothing.")
     }
 
-    /// A sidecar of a former epoch does not fit the database, so nobody is told to put one back who may have a former key.
+    /// A sidecar of a former epoch does not fit the database. The remedy therefore never says to restore one when the
+    /// key given may be a former key.
     private static func wrongKeyRemedy(epoch: UInt64) -> String {
         if epoch > 1 {
             return "Check the key. Rotations have given the store another one (it is at epoch \(epoch)): a former key "
@@ -205,7 +206,7 @@ extension SidecarFiles {
             + "them with the one in a backup of the store."
     }
 
-    /// What to say when the key opens a copy, but not the one that counts.
+    /// The error when the key opens a copy, but not the valid one.
     func slotGone(_ best: VerifiedCopy) -> StoreError {
         let why =
             best.sidecar.slotted == nil
@@ -217,7 +218,7 @@ extension SidecarFiles {
             remedy: best.sidecar.slotted == nil ? "Give the new key." : "Give the key of another slot.")
     }
 
-    /// What to say to the holder of the next key alone.
+    /// The error for an opener that has only the next key.
     private func keyToCome(_ best: VerifiedCopy) -> StoreError {
         let epochs = "from epoch \(best.sidecar.epoch) to \(best.sidecar.epoch + 1)"
         return StoreError(

@@ -1,11 +1,12 @@
 import StorePlatform
 
 extension SidecarFiles {
-    /// Makes both files the chosen version again. The caller holds the opening lock and may write the folder.
+    /// Rewrites the copies that differ from the chosen one. The caller holds the opening lock and may write to the
+    /// folder.
     ///
-    /// A damaged or forged file is kept beside as `.damaged`. A file that only fits another key is replaced when the
-    /// key has been proved by the database itself, because it might be the newer truth of a rotation; and not at all when it
-    /// may be what a change of the scheme made of this one.
+    /// A damaged or forged file is kept under its name with `.damaged` appended. A file that belongs to another key may
+    /// be the newer version of a rotation. It is replaced only after the database itself has authenticated the key. It
+    /// is never replaced when a change of the scheme or an interrupted rotation of this version may have written it.
     ///
     /// - Parameter keyOpensDatabase: Whether page 1 of the database was authenticated with the chosen key and salt.
     /// - Returns: The copies that were rewritten.
@@ -26,7 +27,7 @@ extension SidecarFiles {
         return rewritten
     }
 
-    /// Which copy a note calls to rewrite, and whether its present content is kept beside.
+    /// The copy that a note says to rewrite, and whether its present content is kept.
     private static func action(
         for note: SidecarNote, _ standing: VerifiedCopies, _ keyOpensDatabase: Bool
     ) -> (SidecarCopy, isKept: Bool)? {
@@ -35,7 +36,7 @@ extension SidecarFiles {
         case .damaged(let copy, _), .forged(let copy): (copy, true)
         case .otherKey(let copy): keyOpensDatabase && standing.unverified != copy ? (copy, true) : nil
         case .differing: keyOpensDatabase ? (standing.best.copy.other, true) : nil
-        // Nothing is known about it, so nothing is done to it.
+        // The content is unknown, so the file is left as it is.
         case .unreadable, .restoredFromBackup: nil
         }
     }

@@ -1,23 +1,23 @@
 import StoreCrypto
 import StorePlatform
 
-/// A copy of a sidecar that was verified.
+/// A copy of a sidecar after verification.
 struct VerifiedCopy: Sendable {
     let copy: SidecarCopy
     let sidecar: Sidecar
     let bytes: [UInt8]
-    /// The keys that authenticated it; nil when nothing did.
+    /// The keys that authenticated it; nil when none did.
     let keys: SidecarKeys?
-    /// Whether the key that was given opens it itself, and not only by what it found in the other copy.
+    /// Whether the given secret opens it directly, and not only by keys found in the other copy.
     let isOpened: Bool
-    /// Whether the keys are those of the next epoch, which a rotation is about to bring.
+    /// Whether the keys are those of the next epoch of a pending rotation.
     let isBySuccessor: Bool
     let verdict: UnauthenticatedSidecar.Verdict
 
     var isGenuine: Bool { verdict == .genuine(sidecar) }
 
-    /// Whether it may be what came of the best one by a change that its key cannot tell: a direct store was given slots, or
-    /// a rotation brought keys that the old ones do not open.
+    /// Whether it may be a newer version of the best copy that the key of the best copy cannot verify: a direct store
+    /// was given slots, or a rotation changed to keys that the former ones do not open.
     func mayReplace(_ best: VerifiedCopy) -> Bool {
         let mayBeUntold = sidecar.slotted != nil && best.sidecar.slotted == nil || best.sidecar.successorHasOwnKeys
         return verdict == .wrongKey && mayBeUntold && sidecar.storeID == best.sidecar.storeID
@@ -25,14 +25,15 @@ struct VerifiedCopy: Sendable {
     }
 }
 
-/// Verifies the copies of a sidecar with a key, with as few derivations as possible.
+/// Verifies the copies of a sidecar with a secret, in as few derivations as possible.
 ///
-/// The copy that claims the highest generation comes first. Its master key, once known, verifies the other copy without a
-/// derivation; and a master key that only the older copy gave verifies the newer one, which may have lost the slot.
+/// The copy that claims the highest generation is verified first. Its master key then verifies the other copy without a
+/// derivation. A master key that only the older copy opened verifies the newer one, from which the slot may have been
+/// removed.
 enum SidecarVerifier {
     /// The readable copies, the main one first.
     ///
-    /// - Parameter derived: What the key has opened so far.
+    /// - Parameter derived: The keys that the secret has opened so far.
     static func verify(
         _ copies: SidecarCopies, _ derived: inout DerivedKeys, _ unlock: (Sidecar) throws -> SidecarKeys?
     ) throws -> [VerifiedCopy] {
@@ -41,7 +42,7 @@ enum SidecarVerifier {
         let isSwapped = found.count == 2 && found[1].1.claimed.generation > found[0].1.claimed.generation
         var verified = try (isSwapped ? found.reversed() : found).map { try verify($0, $1, &derived, unlock) }
         guard verified.count == 2 else { return verified }
-        // What one copy gave may tell about the other.
+        // The keys of one copy may verify the other.
         if let keys = verified[1].keys { verified[0] = try verified[0].reconsidered(with: keys, verified[1]) }
         if let keys = verified[0].keys { verified[1] = try verified[1].reconsidered(with: keys, verified[0]) }
         return isSwapped ? verified.reversed() : verified
@@ -57,7 +58,7 @@ enum SidecarVerifier {
             let verdict = try read.authenticate(keys)
             if verdict != .wrongKey { return VerifiedCopy(copy, read, keys, isOpened: true, verdict) }
         }
-        // It may be the key that a rotation is about to bring.
+        // It may be the next key of a pending rotation.
         if claimed.successorHasOwnKeys, let successor = claimed.successor,
             let next = try derived.keys(of: successor, unlock)
         {
@@ -80,11 +81,11 @@ extension VerifiedCopy {
             isBySuccessor: isBySuccessor, verdict: verdict)
     }
 
-    /// Looks at a copy that its own key did not open with the keys that opened the other one.
+    /// Verifies a copy that the secret did not open with the keys that opened the other one.
     ///
-    /// Only the keys of a genuine copy count: its master key for another table of slots, its data key for a copy from
-    /// before or after a change between the schemes, and the keys of the next epoch, where it has them, for one from behind
-    /// the switch. The keys of the next epoch prove in turn a copy from before it.
+    /// Only the keys of a genuine copy are used: its master key, for another slot table; its data key, for a copy from
+    /// before or after a change of the scheme; the keys of the next epoch, if it has them, for a copy written after the
+    /// switch. The keys of the next epoch, in turn, verify a copy written before the switch.
     fileprivate func reconsidered(with keys: SidecarKeys, _ other: VerifiedCopy) throws -> VerifiedCopy {
         guard verdict == .wrongKey, other.isGenuine, sidecar.storeID == other.sidecar.storeID else { return self }
         var candidates = [keys]

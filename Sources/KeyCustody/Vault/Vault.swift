@@ -2,27 +2,27 @@ import StoreCrypto
 import StorePlatform
 import Synchronization
 
-/// The key material that one store keeps in its sidecar: read, verified, remembered, mended and written here, and nowhere
-/// above.
+/// The key material that a store keeps in its sidecar. Only this type reads, verifies, caches, repairs and writes it.
 ///
-/// It takes no lock. Who has it write holds the opening lock, and says so (``setGuarded(_:)``): meanwhile nobody else changes
-/// the sidecar, so what was read under the lock is not read again.
+/// It acquires no lock. A caller that writes must hold the opening lock and say so with ``setGuarded(_:)``. While that
+/// lock is held no other process changes the sidecar, so what was read under it is not read again.
 package final class Vault: Sendable {
     private let files: SidecarFiles
     private let state = Mutex(State())
-    /// Apart from the state, because it stays locked while a key is derived: who asks for the same key waits for it.
+    /// Separate from the state, because it stays locked while a key is derived: another request for the same key waits
+    /// for it.
     private let derived = Mutex<[(secret: Secret, keys: DerivedKeys)]>([])
 
     private struct State {
-        /// Both copies as they were last read; what they say is not proved.
+        /// Both copies as they were last read, unverified.
         var copies: SidecarCopies?
         var isGuarded = false
-        /// What a secret opened last, and the copies in which it was found.
+        /// What a secret opened last, and the copies for which it did.
         var unlocked: (store: AuthenticatedSidecar, copies: SidecarCopies, secret: Secret)?
-        /// What counts: the sidecar as it was last accepted or written, and the keys that prove and seal it.
+        /// The sidecar as it was last accepted or written, and the keys that authenticate and seal it.
         var sidecar: Sidecar?
         var keys: SidecarKeys?
-        /// The keys by which copies that are not the same are mended, when page 1 has proved them.
+        /// The keys with which differing copies are repaired after page 1 has authenticated them.
         var unmended: SidecarKeys?
     }
 
@@ -33,10 +33,10 @@ package final class Vault: Sendable {
     /// The sidecar as it was last accepted or written; nil before.
     package var sidecar: Sidecar? { state.withLock { $0.sidecar } }
 
-    /// The keys that proved it.
+    /// The keys that authenticated it.
     package var keys: SidecarKeys? { state.withLock { $0.keys } }
 
-    /// Both copies as they are now. Nobody has proved what they say.
+    /// Both copies as they are now, unverified.
     package func read() -> SidecarCopies {
         if let copies = state.withLock({ $0.isGuarded ? $0.copies : nil }) { return copies }
         let copies = files.read()
@@ -44,7 +44,7 @@ package final class Vault: Sendable {
         return copies
     }
 
-    /// Takes note that the opening lock was acquired, or is about to be released.
+    /// Records that the opening lock was acquired, or is about to be released.
     package func setGuarded(_ isGuarded: Bool) {
         state.withLock { state in
             if isGuarded { state.copies = nil }
@@ -52,21 +52,21 @@ package final class Vault: Sendable {
         }
     }
 
-    /// Reads both copies anew at the next occasion: a recovery may have written them.
+    /// Makes the next ``read()`` read both files again: a recovery may have written them.
     package func reread() { state.withLock { $0.copies = nil } }
 
-    /// Forgets what was found, for a database file that was replaced. What was derived stays.
+    /// Discards the sidecar and its keys after the database file was replaced. Derived keys stay.
     package func forget() {
         state.withLock { $0 = State(isGuarded: $0.isGuarded) }
     }
 
-    /// Whether the copies are others than those that were last read.
+    /// Whether the copies differ from those that were last read.
     package var hasChanged: Bool { state.withLock { $0.copies != nil } && changedCopies != nil }
 
-    /// Whether another store, epoch or salt took the place of the sidecar that was accepted.
+    /// Whether the accepted sidecar was replaced by one of another store, epoch or salt.
     ///
-    /// What a copy says is not proved here. So it counts only if it was not there yet when keys were looked for: one that lay
-    /// beside the store before was verified then.
+    /// What a copy claims is not verified here. Copies are therefore considered only if they have changed since the
+    /// last reading: the former ones were verified then.
     package var isSuperseded: Bool {
         guard let sidecar, let newest = changedCopies?.newestClaimed else { return false }
         return newest.storeID != sidecar.storeID || newest.epoch != sidecar.epoch || newest.salt != sidecar.salt
@@ -77,7 +77,7 @@ package final class Vault: Sendable {
         return copies == state.withLock { $0.copies } ? nil : copies
     }
 
-    /// Whether both copies are a version, durably.
+    /// Whether both copies contain this version.
     package func bothCopies(are sidecar: Sidecar) -> Bool {
         let claimed = files.read().claimed
         return claimed.count == SidecarCopy.allCases.count && claimed.allSatisfy { $0 == sidecar }
@@ -85,9 +85,9 @@ package final class Vault: Sendable {
 
     // MARK: Unlocking
 
-    /// Opens the store's keys with a secret. Each key is derived once, and copies that have not changed are verified once.
+    /// Opens the keys of the store with a secret. Each key is derived once, and unchanged copies are verified once.
     ///
-    /// - Parameter copies: Those to verify; nil reads them.
+    /// - Parameter copies: The copies to verify; nil reads them.
     /// - Returns: nil when there is no sidecar.
     /// - Throws: What choosing a sidecar throws (`SidecarFiles.choose`).
     package func unlock(_ secret: Secret, _ copies: SidecarCopies? = nil) throws -> AuthenticatedSidecar? {
@@ -101,12 +101,12 @@ package final class Vault: Sendable {
         return store
     }
 
-    /// The same with keys that are at hand already.
+    /// Opens the keys of the store with keys that are known already.
     package func unlock(holding keys: SidecarKeys, _ copies: SidecarCopies? = nil) throws -> AuthenticatedSidecar? {
         try files.choose(copies ?? read(), unlock: { _ in keys })
     }
 
-    /// Whether a secret can unlock the copies only by a derivation that was not done yet.
+    /// Whether unlocking the copies with the secret needs a derivation that was not done yet.
     package func needsDerivation(_ secret: Secret, _ copies: SidecarCopies) -> Bool {
         withDerivedKeys(of: secret) { derived in
             var (trial, isUnderived) = (derived, false)
@@ -118,7 +118,7 @@ package final class Vault: Sendable {
         }
     }
 
-    /// The keys of what a copy claims; nil when the secret opens no slot of it. They prove nothing yet.
+    /// The keys of what a copy claims, unverified; nil when the secret opens no slot of it.
     package func keys(of claimed: Sidecar, for secret: Secret) throws -> SidecarKeys? {
         try withDerivedKeys(of: secret) { try $0.keys(of: claimed, secret.unlock) }
     }
@@ -143,11 +143,11 @@ package final class Vault: Sendable {
         }
     }
 
-    // MARK: What counts
+    // MARK: The accepted sidecar
 
-    /// Takes what was unlocked as what counts.
+    /// Makes an unlocked sidecar the accepted one.
     ///
-    /// - Parameter mends: Whether copies that are not the same are to be made so, when page 1 has proved the keys.
+    /// - Parameter mends: Whether differing copies are to be repaired after page 1 has authenticated the keys.
     package func accept(_ store: AuthenticatedSidecar, mends: Bool) {
         state.withLock { state in
             state.sidecar = store.sidecar
@@ -156,7 +156,7 @@ package final class Vault: Sendable {
         }
     }
 
-    /// Takes in what a change of the keys made of the sidecar.
+    /// Makes the sidecar that a change of the keys has written the accepted one.
     package func accept(_ sidecar: Sidecar, _ keys: SidecarKeys) {
         state.withLock { state in
             state.sidecar = sidecar
@@ -171,7 +171,7 @@ package final class Vault: Sendable {
     /// - Returns: The key of its pages.
     package func create(_ secret: Secret, salt: Salt, settings: CipherSettings) throws -> PageKey {
         let (sidecar, made) = try Sidecar.creating(settings: settings, salt: salt, slots: [NewSlot(secret)])
-        // The slot that was just made opens to these keys: no need to derive it once more.
+        // The new slot opens to these keys, so they are not derived again.
         let keys = made.opened(by: sidecar.slots.first)
         withDerivedKeys(of: secret) { $0.remember(keys, of: sidecar) }
         try write(sidecar, keys)
@@ -183,7 +183,7 @@ package final class Vault: Sendable {
         return PageKey(dataKey, salt: salt, settings: settings)
     }
 
-    /// Makes salt and settings of a direct store durable in both copies.
+    /// Writes salt and settings of a direct store durably to both copies.
     package func record(_ key: PageKey, state newState: Sidecar.State) throws {
         var sidecar: Sidecar
         if let known = self.sidecar {
@@ -198,23 +198,24 @@ package final class Vault: Sendable {
         try write(sidecar, .direct(key.dataKey))
     }
 
-    /// Keeps the salt of a file that page 1 proved, unless another process has done so meanwhile.
+    /// Records the salt of a file that page 1 authenticated, unless another process has done so meanwhile.
     package func recordFound(_ key: PageKey) throws {
         let keys = SidecarKeys.direct(key.dataKey)
         if let store = try unlock(holding: keys) { return accept(store.sidecar, store.keys) }
         try record(key, state: .ready)
     }
 
-    /// Records that a store which was being created is complete.
+    /// Records that the creation of the store is complete.
     package func recordCreated() throws {
         guard let sidecar, sidecar.state == .creating, let keys else { return }
         try write(sidecar.next(.ready), keys)
     }
 
-    /// Whether the copies were found to differ and were not mended yet.
+    /// Whether the copies were found to differ and were not repaired yet.
     package var needsMending: Bool { state.withLock { $0.unmended != nil } }
 
-    /// Writes a missing or stale copy anew. Another process may have done so, or gone on, since the copies were read.
+    /// Rewrites a missing or stale copy. Another process may have done so, or written a newer version, since the copies
+    /// were read.
     ///
     /// - Parameter keyOpensDatabase: Whether page 1 was authenticated.
     package func mend(keyOpensDatabase: Bool) throws {
@@ -232,7 +233,7 @@ package final class Vault: Sendable {
 }
 
 extension SidecarKeys {
-    /// The same keys, as a slot gives them.
+    /// The same keys, marked as opened by a slot.
     fileprivate func opened(by slot: Keyslot?) -> SidecarKeys {
         switch self {
         case .direct: self
@@ -241,18 +242,18 @@ extension SidecarKeys {
     }
 }
 
-/// What one secret has opened so far: each key is derived once, and again only when its ingredients are others.
+/// What one secret has opened so far. Each key is derived once, and again only when its ingredients differ.
 struct DerivedKeys {
     private typealias DirectKeys = (salt: Salt, settings: CipherSettings, keys: SidecarKeys?)
 
     private var dataKeys: [DirectKeys] = []
-    /// While a slot stands in a table unchanged, it gives the same master key.
+    /// A slot that is unchanged in a slot table opens the same master key.
     private var opened: [(storeID: StoreID, slot: Keyslot, keys: SidecarKeys)] = []
     private var refused: [(storeID: StoreID, slots: [Keyslot])] = []
 
     /// The keys of what a copy of a sidecar claims; nil when the secret opens no slot of it.
     ///
-    /// - Parameter unlock: Makes them; not asked twice for the same ingredients.
+    /// - Parameter unlock: Returns the keys; it is not called twice for the same ingredients.
     mutating func keys(
         of claimed: Sidecar, _ unlock: (Sidecar) throws -> SidecarKeys?
     ) rethrows -> SidecarKeys? {
@@ -270,7 +271,7 @@ struct DerivedKeys {
         return keys
     }
 
-    /// Keeps in mind what the secret opens.
+    /// Remembers which slot the secret opens, or that it opens none.
     mutating func remember(_ keys: SidecarKeys?, of claimed: Sidecar) {
         if let keys, let slot = keys.openedBy { opened.append((claimed.storeID, slot, keys)) }
         if keys == nil { refused.append((claimed.storeID, claimed.slots)) }
@@ -285,7 +286,7 @@ struct DerivedKeys {
     }
 
     private func known(_ salt: Salt, _ settings: CipherSettings) -> DirectKeys? {
-        // The other settings have no part in the key.
+        // The other settings do not affect the key.
         dataKeys.first {
             $0.salt == salt && $0.settings.kdfRounds == settings.kdfRounds && $0.settings.kdfHash == settings.kdfHash
         }
