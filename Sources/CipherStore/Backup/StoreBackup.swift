@@ -10,7 +10,7 @@ import StoreSharing
 /// 1. A ``PageSnapshot`` keeps one moment; writers continue.
 /// 2. Its pages are authenticated and written into a folder beside the target, with the WAL folded in.
 /// 3. The sidecar is read *after* that moment, so that it is never older than the database.
-/// 4. What was written is synced to disk, read back, authenticated, hashed, and opened by SQLite.
+/// 4. The written files are synced to disk, read back, authenticated, hashed, and opened by SQLite.
 /// 5. The manifest is written, which makes the folder a backup, and the folder gets its name.
 struct StoreBackup {
     let store: SharedStore
@@ -19,7 +19,7 @@ struct StoreBackup {
 
     private var paths: StorePaths { StorePaths(store.path) }
 
-    /// What was copied while the store could not be switched to a new key.
+    /// The data that was copied while the store could not be switched to a new key.
     private struct Copy {
         let key: PageKey
         let pages: UInt32

@@ -70,7 +70,7 @@ struct StoreRestoration {
             + "in \"\(folder)\"."
     }
 
-    /// Removes the lock file that a restoration has made which failed, unless somebody uses the place by now.
+    /// Removes the lock file that a failed restoration has created, unless a process uses the place by now.
     private func removeLock(_ file: LockFile) {
         guard let opening = try? file.tryLock(.opening, .exclusive) else { return }
         defer { opening.release() }
@@ -203,7 +203,7 @@ struct StoreRestoration {
 }
 
 extension [String] {
-    /// The words as in a sentence: `a, b and c`.
+    /// The items as a phrase: `a, b and c`.
     fileprivate var list: String {
         guard count > 1, let last else { return first ?? "" }
         return dropLast().joined(separator: ", ") + " and " + last

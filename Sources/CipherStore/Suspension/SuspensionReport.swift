@@ -1,7 +1,7 @@
 import StorePlatform
 import StoreSharing
 
-/// What a suspension of a store did, and how it is proven that no lock is left.
+/// The actions of a suspension of a store, and the proof that no lock is left.
 public struct SuspensionReport: Sendable, Equatable {
     /// How the result is known.
     public enum Proof: Sendable, Equatable {
@@ -34,7 +34,7 @@ public struct SuspensionReport: Sendable, Equatable {
     public var isReleased: Bool { heldLocks.allSatisfy { $0 == .lease } }
     /// How the result is known.
     public let proof: Proof
-    /// What is still held.
+    /// The locks that are still held.
     public let heldLocks: [HeldLock]
     /// Statements that were interrupted.
     public let interruptedStatements: Int

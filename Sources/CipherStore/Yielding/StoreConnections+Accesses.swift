@@ -51,7 +51,7 @@ extension StoreConnections {
             return
         }
         if isLast { drained() }
-        // After the connections are closed: while a lease is held nobody replaces the file.
+        // After the connections are closed: while a lease is held no process replaces the file.
         lease?.release()
     }
 
@@ -160,7 +160,7 @@ extension StoreConnections {
 
     /// Completes a resumption before an access.
     ///
-    /// - Throws: `StoreError` when the store is not what it was.
+    /// - Throws: `StoreError` when the store has changed.
     private func completeResumption() throws {
         guard suspension.isSuspended else { return }
         do {

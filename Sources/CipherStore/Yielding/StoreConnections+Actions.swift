@@ -91,7 +91,7 @@ extension StoreConnections {
         }
         perform(handle(.reopened))
         // An earlier backup may have left a descriptor of the replaced file. It is closed after the waiters are
-        // admitted: freeing its disk space takes the longer the larger the file was.
+        // admitted: freeing its disk space takes longer for a larger file.
         LiveFiles.closeRemovedFiles()
     }
 

@@ -8,8 +8,8 @@ import Synchronization
 /// switch to a new key and while the store is suspended, and opened again by the access that needs them next.
 ///
 /// ``ConnectionState`` decides, this type acts. Everything but the gate is on the slow path.
-// Safe because: `current` is written only while the gate is shut and nobody is inside, and read only by those inside;
-// the rest is constant, or has a lock of its own.
+// Safe because: `current` is written only while the gate is shut and no access is inside, and read only by accesses
+// inside; the rest is constant, or has a lock of its own.
 final class StoreConnections: @unchecked Sendable {
     let keeper: LeaseKeeper
     let suspension: DatabaseSuspension
@@ -58,7 +58,7 @@ final class StoreConnections: @unchecked Sendable {
         current = pool
         state = Mutex(State(pool: pool, keyring: keyring, carryOver: pool.carryOver))
         watcher = listens ? YieldWatcher(lockFile: StorePaths(pool.path).lock) : nil
-        // Where nobody closes the store, its lease is released after the last of its connections.
+        // If the store is not closed explicitly, its lease is released after the last of its connections.
         pool.keep(keeper)
         watcher?.start(for: self)
     }
@@ -117,7 +117,7 @@ final class StoreConnections: @unchecked Sendable {
 
     // MARK: Suspension
 
-    /// Closes what no access needs.
+    /// Closes the connections that no access needs.
     func suspend() {
         noteLockTable()
         let action = handle(.suspend)
@@ -140,7 +140,7 @@ final class StoreConnections: @unchecked Sendable {
         release(lease)
     }
 
-    /// Acquires the lease again, opens the connections, and compares the store with what it was.
+    /// Acquires the lease again, opens the connections, and compares the store with its former state.
     func resume(_ wait: DatabaseSuspension.Wait) throws {
         try retake(wait)
         do {
