@@ -67,7 +67,7 @@ package final class YieldRequest: Sendable {
 
     /// Lets all users resume, whether the store was switched or not. A second call does nothing.
     ///
-    /// Release the exclusive lease first: those that are woken ask for theirs at once.
+    /// Release the exclusive lease first: the woken processes try to acquire theirs at once.
     package func end() {
         intent.release()
         notifier.notify()

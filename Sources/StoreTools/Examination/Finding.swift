@@ -29,7 +29,7 @@ public struct Finding: Hashable, Sendable {
     /// In one sentence or two.
     public var text: String {
         guard let remedy else { return what }
-        // What an error says is a sentence; a finding continues with what to do.
+        // The text of an error is a sentence; a finding continues with the remedy.
         return what + (what.hasSuffix(".") ? " " : ": ") + remedy
     }
 
