@@ -89,13 +89,13 @@ public final class SharedStore: DatabaseWriter {
 
     public func interrupt() { connections.openPool?.interrupt() }
 
-    /// Closes the store after the accesses under way; later ones throw `StoreError.storeClosed`. Accesses that throw
-    /// only errors of their closure still run it, and its statements throw `SQLITE_MISUSE`.
+    /// Closes the store after the running accesses; later ones throw `StoreError.storeClosed`. Accesses that throw only
+    /// errors of their closure still run it, and its statements throw `SQLITE_MISUSE`.
     public func close() throws { try connections.close() }
 
     // MARK: Accesses
 
-    /// Runs an access of this thread, after a switch to a new key that is under way.
+    /// Runs an access of this thread, after a switch to a new key that is in progress.
     ///
     /// - Parameter isWrite: Whether it is refused at once while the store is suspended.
     @inline(__always)
@@ -105,7 +105,7 @@ public final class SharedStore: DatabaseWriter {
         return try body(access.pool)
     }
 
-    /// Runs an access of this task, after a switch to a new key that is under way.
+    /// Runs an access of this task, after a switch to a new key that is in progress.
     func access<T: Sendable>(
         isWrite: Bool = false, _ body: @Sendable (DatabasePool) async throws -> T
     ) async throws -> T {

@@ -68,7 +68,7 @@ extension StoreTool {
 
 /// The progress of a tool. Phases come in the order in which they are listed, each at most once.
 public struct ToolProgress: Hashable, Sendable {
-    /// The kind of work under way.
+    /// The kind of work in progress.
     public enum Phase: String, Hashable, Sendable, CaseIterable {
         /// The source is read and hashed; counted in rows.
         case readingSource

@@ -52,7 +52,7 @@ final class StagedBundle {
                 + "verify it before you rely on it (cipherctl backup verify)"
         }
         isPublished = true
-        // Where the lock file cannot be removed, the backup is valid all the same.
+        // Where the lock file cannot be removed, the backup is still valid.
         directory.releaseRenamed(to: target)
         CrashPoint.reach(.backupPublished)
         return notice

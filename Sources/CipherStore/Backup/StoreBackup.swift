@@ -91,7 +91,7 @@ struct StoreBackup {
 
     // MARK: The sidecar
 
-    /// The sidecar that belongs to the frozen pages: the present one, without a rotation that is under way.
+    /// The sidecar that belongs to the frozen pages: the present one, without a rotation that is in progress.
     private func sidecar(_ keys: SidecarKeys, of view: PageSnapshot) throws -> Sidecar {
         let files = SidecarFiles(databasePath: paths.database)
         guard let choice = try files.choose(files.read(), unlock: { _ in keys }) else { throw noKeys() }
@@ -130,7 +130,7 @@ extension PageSnapshot {
 }
 
 extension StoreConnections {
-    /// Whether accesses under way must end, because a switch to a new key no longer waits for them.
+    /// Whether running accesses must end, because a switch to a new key no longer waits for them.
     fileprivate var endsAccesses: Bool { state.withLock { $0.hasEndedAccesses } }
 }
 

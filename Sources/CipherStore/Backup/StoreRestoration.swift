@@ -11,7 +11,7 @@ import StoreSharing
 /// 1. The whole backup is verified.
 /// 2. Its database is copied beside the path (`<database>-restoring`), synced to disk, read back and hashed.
 /// 3. The path is locked: no process opens it or has a lease, and SQLite's bytes of a former database are free.
-/// 4. Former files get second names in a folder beside. From here on no process opens the former store.
+/// 4. Former files get second names in a folder next to it. From here on no process opens the former store.
 /// 5. Former sidecar and WAL lose their names.
 /// 6. The sidecar of the backup is written, both copies.
 /// 7. The copy is renamed to the database's name.
@@ -175,7 +175,7 @@ struct StoreRestoration {
     /// Opens the store once for writing, which creates the WAL and its index: readers may not be able to. What SQLite
     /// sees of the database was verified before it got its name.
     ///
-    /// - Returns: Why that failed, for a notice: the store is restored all the same.
+    /// - Returns: The reason of a failure, for a notice: the store is still restored.
     private func prepareReaders(_ keys: SidecarKeys) -> String? {
         var configuration = Configuration()
         configuration.persistentWAL = true

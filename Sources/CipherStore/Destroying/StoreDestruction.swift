@@ -151,7 +151,7 @@ struct StoreDestruction {
         let status = try live.status()
         // Of an interrupted destruction: another program created an empty file since.
         if status.byteCount == 0, try Files.entryExists(paths.destroying) { return }
-        // The user who put a database there does not mean it by completing the destruction of the former one.
+        // Completing the destruction of the former database must not remove a database that the user put there since.
         try MissingDatabase.requireNoDestruction(paths)
         guard status.linkCount <= 1 else {
             throw StoreError(
@@ -198,7 +198,7 @@ struct StoreDestruction {
 
     /// Without a database: the leftovers of an interrupted destruction, or of a store whose database alone was removed.
     ///
-    /// A lock file says little: `FileCoordinator` creates one beside any file, and other programs use that name.
+    /// A lock file proves little: `FileCoordinator` creates one next to any file, and other programs use that name.
     private func requireRemains(_ isLocked: Bool) throws -> Found {
         let signs = [paths.destroying, paths.sidecar, paths.sidecarBackup, keyLog.path]
         if try signs.contains(where: { try Files.entryExists($0) }) { return .remains }
@@ -283,7 +283,7 @@ struct StoreDestruction {
             return file.closeGradually()
         }
         try Files.remove(paths.destroying)
-        // A connection that has not read yet, and could not be seen, must not take the unnamed file for the store.
+        // A connection that has not read yet, and could not be seen, must not use the unnamed file as the store.
         try live.invalidateFirstPage()
         live.giveUp()
     }

@@ -55,7 +55,7 @@ final class LeaseKeeper: Sendable {
         former?.release()
     }
 
-    /// Acquires a lease for one access alone.
+    /// Acquires a lease for one access only.
     func takeForAccess(_ wait: DatabaseSuspension.Wait) throws -> Lease? { try take(label: nil, wait) }
 
     private func take(label: String?, _ wait: DatabaseSuspension.Wait) throws -> Lease? {
@@ -79,7 +79,7 @@ final class LeaseKeeper: Sendable {
         let sidecar = SidecarFiles(databasePath: paths.database).read().newestClaimed
         if let sidecar, sidecar.storeID != identity.storeID { throw StoreError.moved(paths.database) }
         let epoch = sidecar?.epoch ?? identity.epoch
-        // A rotation gives the store a new file and increments the epoch.
+        // A rotation replaces the store's file and increments the epoch.
         if epoch == identity.epoch {
             guard try Files.identity(paths.database) == file else { throw StoreError.moved(paths.database) }
         } else if identity.isDirect {

@@ -25,12 +25,12 @@ public struct SuspensionReport: Sendable, Equatable {
         case connection
         /// The store is being opened, created or migrated.
         case opening
-        /// The lease, which a read under way keeps.
+        /// The lease, which a running read keeps.
         case lease
     }
 
     /// Whether this process holds no lock on the store's files that a writer, a checkpoint or the opening of another
-    /// process would wait for. A read under way may keep the lease until it ends.
+    /// process would wait for. A running read may keep the lease until it ends.
     public var isReleased: Bool { heldLocks.allSatisfy { $0 == .lease } }
     /// How the result is known.
     public let proof: Proof

@@ -7,7 +7,7 @@ import StoreSharing
 // How an access passes the gate.
 
 extension StoreConnections {
-    /// Admits an access of this thread, which waits while the store is given up.
+    /// Admits an access of this thread, which waits while the store is yielded.
     ///
     /// - Parameter isWrite: Whether it is refused at once while the store is suspended.
     /// - Throws: `StoreError` `storeClosed`, `keyRotated`, `storeMoved`, `storeInUse` and the errors of opening.
@@ -201,7 +201,7 @@ extension StoreConnections {
             return StoreAccess(pool)
         }
         if let access { return begin(.success(access)) }
-        // The store was closed or lost, or was given up again before this access began.
+        // The store was closed or lost, or was yielded again before this access began.
         submit(begin)
     }
 

@@ -160,7 +160,7 @@ struct TableRow {
     /// Wakes the thread that sleeps on the row.
     func wake() { words.wake(Row.wake) }
 
-    /// Wakes the holder for an event that concerns it alone.
+    /// Wakes the holder for an event that concerns only it.
     func call() {
         if words.exchange32(Row.wake, WakeWord.called) != WakeWord.called { wake() }
     }

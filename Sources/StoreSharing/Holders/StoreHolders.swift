@@ -29,10 +29,10 @@ public struct StoreHolder: Sendable, Equatable {
     /// The short name of its program; nil where the system does not report it.
     public let command: String?
     public let state: ProcessState
-    /// Its slot in the table of holders, which is its own while it lives; nil for a process that is known by its locks
-    /// alone.
+    /// Its slot in the table of holders, which is its own while it lives; nil for a process that is known only by its
+    /// locks.
     public let slot: Int?
-    /// The name of the connection; nil for a process that is known by its locks alone.
+    /// The name of the connection; nil for a process that is known only by its locks.
     public let label: String?
     /// When it acquired its slot in the table of holders, as time since 1970.
     public let openedAt: Duration?
@@ -60,7 +60,7 @@ extension StoreHolder: CustomStringConvertible {
 }
 
 extension StoreHolder {
-    /// A process that is known by SQLite's locks alone.
+    /// A process that is known only by SQLite's locks.
     init(process: Int32, uses: [Use]) {
         self.process = process
         command = ProcessInspector.commandName(of: process).map(Self.printable)

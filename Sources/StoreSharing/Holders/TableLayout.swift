@@ -87,7 +87,7 @@ package struct HolderRoles: OptionSet, Sendable {
     package static let writer = HolderRoles(rawValue: 1)
     /// It has the store open as a shared store, and so a lease.
     package static let lease = HolderRoles(rawValue: 2)
-    /// It opened the store for reading alone.
+    /// It opened the store for reading only.
     package static let readOnly = HolderRoles(rawValue: 4)
     /// It is suspended.
     package static let suspended = HolderRoles(rawValue: 8)

@@ -1,7 +1,7 @@
 import StorePlatform
 
-/// The queue of all connections that want to write to a store, in all processes: at most one of them holds the write
-/// slot, and none waits for it forever.
+/// The queue of all connections that are about to write to a store, in all processes: at most one of them holds the
+/// write slot, and none waits for it forever.
 ///
 /// A writer that finds the write slot free acquires it before those that wait. So one process writes several times in a
 /// row with warm caches. This lasts only until the first waiting writer has waited ``Limits/overtakingTime``; then the

@@ -55,9 +55,9 @@ public struct StoreExamination: StoreTool {
             let source = try key.source()
             if let keyFile { findings += FilePermissions.keyFileFindings(keyFile, store: paths) }
             if let warning = source.warning { findings.append(Finding(.risk, "keySource", warning)) }
-            // A refused key file, or a wrong key, is a finding, and the rest is examined all the same.
+            // A refused key file, or a wrong key, is a finding, and the rest is still examined.
             do {
-                // Parts of two stores are there after an interrupted restoration: no key fits both.
+                // Parts of two stores exist after an interrupted restoration: no key fits both.
                 if status.interruptedRestoration != nil {
                     _ = try key.read(source)
                 } else {
@@ -95,7 +95,7 @@ private struct StoreCheckup {
         return Finding.Severity.allCases.flatMap { severity in found.filter { $0.severity == severity } }
     }
 
-    /// Whether a rotation is pending or at work, and the copy beside the store is its own.
+    /// Whether a rotation is pending or running, and the copy next to the store is its own.
     private var isRotating: Bool {
         let state = status.sidecar?.state
         return state == .rotating || state == .switching || StoreStatus.Report.isChangingKeys(paths.database) == true

@@ -62,7 +62,7 @@ public struct StoreExport: StoreTool {
         let staging = try StagingDirectory(for: target, .exporting)
         defer { staging.remove() }
         let staged = place.databasePath(in: staging)
-        // Created first, so that it is its owner's alone from the first byte.
+        // Created first, so that only its owner can access it from the first byte on.
         _ = try FileDescriptor(
             opening: staged, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
         let (rows, hash) = try store.read { try copy($0, into: staged, run) }

@@ -6,7 +6,7 @@ import StoreSharing
 
 /// How the tools open existing stores.
 package enum StoreOpening {
-    // MARK: By the sidecar alone
+    // MARK: With the sidecar only
 
     /// The sidecar, authenticated by a key: the database itself is not opened, and may be damaged.
     ///

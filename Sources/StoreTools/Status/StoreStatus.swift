@@ -37,7 +37,7 @@ public struct StoreStatus: StoreTool {
     /// - Throws: `StoreError` `noSuchStore`; with a key `wrongKey`, `sidecarDamaged` or `sidecarForged`; `SystemError`.
     public func perform(_ run: ToolRun) throws -> Report {
         var report = try Report(path)
-        // Parts of two stores are there then: no key fits both.
+        // Parts of two stores exist then: no key fits both.
         if let key, report.interruptedRestoration == nil {
             try report.authenticate(StoreOpening.sidecar(path, key.unlocked(), onNotice: run.notice))
         }
