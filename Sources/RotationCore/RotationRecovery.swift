@@ -86,7 +86,7 @@ package struct RotationRecovery {
     /// The unverified state in the newest of the readable copies. Of two equally new copies, the state that is later in
     /// a rotation; nil without a copy.
     ///
-    /// A backup copy that could not be written when a switch ended still announces that switch. No process must wait
+    /// A backup copy that could not be written when a switch ended still announces that switch. No process needs to wait
     /// for it.
     private static func claimedState(_ copies: SidecarCopies) -> Sidecar.State? {
         let claimed = copies.claimed
