@@ -8,7 +8,7 @@ enum IntegrityCheck {
     ///
     /// - Parameter isCancelled: Called repeatedly on another thread; true ends the check.
     /// - Returns: The findings, one line each; empty without any.
-    /// - Throws: `CancellationError`; what a read throws.
+    /// - Throws: `CancellationError`; the errors of a read.
     static func run(on store: SharedStore, isCancelled: @escaping @Sendable () -> Bool) throws -> [String] {
         let snapshot = try store.makeSnapshot()
         defer { try? snapshot.close() }

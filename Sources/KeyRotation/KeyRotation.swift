@@ -37,7 +37,7 @@ public struct KeyRotation: Sendable {
     ///
     /// - Parameter isCancelled: Called repeatedly, on any thread; true ends the check.
     /// - Throws: `StoreError`, `SystemError` or `DatabaseError` when something could not be examined;
-    ///   `CancellationError`. What prevents a rotation is not thrown but listed in the plan
+    ///   `CancellationError`. Obstacles to a rotation are not thrown but listed in the plan
     ///   (``RotationPlan/obstacles``).
     public func preflight(isCancelled: (@Sendable () -> Bool)? = nil) throws -> RotationPlan {
         try RotationPreflight(store, options, isCancelled: isCancelled ?? { false }).plan()
@@ -90,7 +90,7 @@ public struct KeyRotation: Sendable {
     }
 }
 
-/// What a rotation did.
+/// The result of a rotation.
 public struct RotationReport: Hashable, Sendable {
     /// The epoch of the former data key.
     public internal(set) var fromEpoch: UInt64

@@ -18,7 +18,7 @@ extension KeyRotation {
         case newKey(KeySource)
     }
 
-    /// What happens when reads or snapshots of other processes last longer than a pause may last.
+    /// The behaviour when reads or snapshots of other processes last longer than a pause may last.
     public enum LongReads: Hashable, Sendable {
         /// The rotation ends after this time with `storeInUse`; nothing is changed.
         case giveUp(after: Duration)

@@ -12,9 +12,9 @@ import StoreSharing
 public struct RotationPlan: Sendable {
     /// A fact that the user should know before the rotation.
     public struct Finding: Hashable, Sendable {
-        /// What was found, as a plain sentence.
+        /// The finding, as a sentence.
         public let what: String
-        /// What to do about it.
+        /// The remedy.
         public let remedy: String
     }
 
@@ -51,7 +51,7 @@ public struct RotationPlan: Sendable {
     /// The findings of `integrity_check`, one line each; empty without damage. Nil when the check was not requested.
     public internal(set) var damage: [String]?
 
-    /// What prevents a rotation: it would be refused.
+    /// Obstacles: the rotation would be refused.
     public internal(set) var obstacles: [Finding] = []
     /// Risks: the rotation would still begin.
     public internal(set) var warnings: [Finding] = []

@@ -99,8 +99,8 @@ package final class DatabaseSwitch {
 
     /// Performs all steps after the announcement. A second call resumes at the step that failed.
     ///
-    /// - Throws: ``StoreError`` `rotationPending` when the copy is missing; ``SystemError``; what completing the
-    ///   sidecar throws.
+    /// - Throws: ``StoreError`` `rotationPending` when the copy is missing; ``SystemError``; the errors of completing
+    ///   the sidecar.
     package func run() throws {
         if step < .renamed {
             if copy == nil { copy = try Files.identity(paths.rotationCopy) }

@@ -43,7 +43,7 @@ package struct RotationRecovery {
     /// - Returns: The outcome. Nil when a switch must be completed and another process holds the admin lock: the caller
     ///   must release the opening lock, wait (``waitForAdmin(_:until:isCancelled:)``), and read everything again.
     /// - Throws: ``StoreError`` `rotationPending` when another key or a repair by the user is needed, `storeInUse` when
-    ///   a connection prevents the recovery; what choosing a sidecar throws; `SystemError`. Nothing is lost then, and
+    ///   a connection prevents the recovery; the errors of choosing a sidecar; `SystemError`. Nothing is lost then, and
     ///   the next opening tries again.
     package static func run(
         _ paths: StorePaths, _ copies: SidecarCopies? = nil, wait: Duration? = nil, isCancelled: (() -> Bool)? = nil,

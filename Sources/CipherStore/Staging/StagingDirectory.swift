@@ -76,7 +76,7 @@ package final class StagingDirectory: Sendable {
     ///
     /// - Parameter beforeRemoving: Called with each directory, under its lock.
     /// - Returns: The directories that were removed.
-    /// - Throws: `SystemError` where the parent directory of the target cannot be read; what `beforeRemoving` throws.
+    /// - Throws: `SystemError` where the parent directory of the target cannot be read; the errors of `beforeRemoving`.
     @discardableResult
     package static func removeAbandoned(
         for target: String, _ purpose: Purpose, beforeRemoving: (String) throws -> Void = { _ in }

@@ -14,9 +14,9 @@ public struct Finding: Hashable, Sendable {
     public let severity: Severity
     /// A stable name for programs.
     public let name: String
-    /// What was found.
+    /// The finding.
     public let what: String
-    /// What to do; nil where no action is needed.
+    /// The remedy; nil where no action is needed.
     public let remedy: String?
 
     init(_ severity: Severity, _ name: String, _ what: String, remedy: String? = nil) {

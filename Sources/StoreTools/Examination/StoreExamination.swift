@@ -33,7 +33,7 @@ public struct StoreExamination: StoreTool {
         self.key = key
     }
 
-    /// What was found.
+    /// The findings of an examination.
     public struct Report: Sendable {
         /// The findings, the most severe first.
         public internal(set) var findings: [Finding]
