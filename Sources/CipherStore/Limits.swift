@@ -14,6 +14,6 @@ enum Limits {
     static let lockFileLookTime = Duration.seconds(5)
     /// The longest manifest or sidecar of a backup, in bytes.
     static let manifestBytes = 64 * 1024
-    /// How long a restoration waits for changes of keys, openings and rotations under way.
+    /// How long a restoration waits for changes of keys, openings and rotations in progress.
     static let restorationWait = Duration.seconds(10)
 }

@@ -64,8 +64,8 @@ extension SharedStore {
         }
     }
 
-    /// For an access that throws only what its closure throws: without a connection the closure runs all the same, and
-    /// its statements throw the reason.
+    /// For an access that throws only what its closure throws: without a connection the closure still runs, and its
+    /// statements throw the reason.
     private var entry: Result<StoreAccess, any Error> {
         Result { try connections.enter() }.mapError { $0.ofClosedConnection }
     }

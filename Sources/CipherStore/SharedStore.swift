@@ -41,7 +41,7 @@ public final class SharedStore: DatabaseWriter {
         JobControlSuspension.add(self)
     }
 
-    /// What was repaired or looked risky while the store was opened: plain sentences, to be logged.
+    /// Repairs and risks found while the store was opened: one sentence each, to be logged.
     public var notices: [String] { connections.keyring.opening.notices }
 
     /// The epoch of the store's data key: 1 at first, incremented by each rotation.
@@ -84,18 +84,18 @@ public final class SharedStore: DatabaseWriter {
     /// Statistics of the writes of this store object since it was opened. For other processes see `StoreHolders`.
     public var writeStatistics: WriteStatistics { connections.carryOver.writeStatistics }
 
-    /// What checkpoints of this process did since the store was opened, and what keeps the WAL from being reset.
+    /// The checkpoints of this process since the store was opened, and the obstacle to a reset of the WAL.
     public var checkpointStatistics: CheckpointStatistics { connections.carryOver.checkpointStatistics }
 
     public func interrupt() { connections.openPool?.interrupt() }
 
-    /// Closes the store after the accesses under way; later ones throw `StoreError.storeClosed`. Those that throw only
-    /// what their closure throws run it, and its statements throw `SQLITE_MISUSE`.
+    /// Closes the store after the running accesses; later ones throw `StoreError.storeClosed`. Accesses that throw only
+    /// errors of their closure still run it, and its statements throw `SQLITE_MISUSE`.
     public func close() throws { try connections.close() }
 
     // MARK: Accesses
 
-    /// Runs an access of this thread, after a switch to a new key that is under way.
+    /// Runs an access of this thread, after a switch to a new key that is in progress.
     ///
     /// - Parameter isWrite: Whether it is refused at once while the store is suspended.
     @inline(__always)
@@ -105,7 +105,7 @@ public final class SharedStore: DatabaseWriter {
         return try body(access.pool)
     }
 
-    /// Runs an access of this task, after a switch to a new key that is under way.
+    /// Runs an access of this task, after a switch to a new key that is in progress.
     func access<T: Sendable>(
         isWrite: Bool = false, _ body: @Sendable (DatabasePool) async throws -> T
     ) async throws -> T {

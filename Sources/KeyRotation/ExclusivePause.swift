@@ -3,33 +3,33 @@ import CipherStore
 import StorePlatform
 import StoreSharing
 
-/// The time in which nobody uses the store: every `SharedStore` of every process has closed its connections and waits, and
-/// nobody opens it, until ``end()``.
+/// A period in which the store is not in use: every `SharedStore` of every process has closed its connections and
+/// waits, and no process opens the store, until ``end()``.
 ///
-/// It only says so of those who know of leases. SQLite's lock bytes (`LockedDatabase`) say it of all.
+/// This covers only programs that use leases. SQLite's lock bytes (`LockedDatabase`) cover all programs.
 final class ExclusivePause {
     private let request: YieldRequest
-    /// A process that is stopped or ended meanwhile keeps all others waiting.
+    /// Signals are deferred: if this process were stopped or ended in the pause, all others would keep waiting.
     private let signals: SignalDeferral
     private let lease: HeldLock
     private let opening: HeldLock
     private var isEnded = false
-    /// When the processes were asked.
+    /// When the processes were asked to pause.
     let begin: ContinuousClock.Instant
-    /// How long they waited; known after ``end()``.
+    /// How long the pause lasted; known after ``end()``.
     private(set) var length = Duration.zero
 
-    /// Asks for it, and waits within the deadline.
+    /// Requests the pause and waits for it, at most for the budget.
     ///
     /// - Parameters:
     ///   - insists: Whether long reads and snapshots are ended.
-    ///   - budget: How long to wait for newcomers, and then once more for the others.
-    /// - Returns: nil when it was not to be had; everybody goes on then.
+    ///   - budget: The longest wait for processes that are opening the store, and then again for the others.
+    /// - Returns: nil when no pause was possible; all processes resume then.
     static func begin(
         _ paths: StorePaths, insists: Bool, budget: Duration, isCancelled: @escaping () -> Bool
     ) throws -> ExclusivePause? {
         let lockFile = try LockFile(path: paths.lock, likeFile: paths.database)
-        // Before anybody is asked: a newcomer that is opening the store is waited for while all others go on.
+        // Before the request: the other processes keep working while this waits for one that is opening the store.
         guard
             let opening = try lockFile.tryLock(.opening, .exclusive, until: .now + budget, isCancelled: isCancelled)
         else { return nil }
@@ -63,7 +63,7 @@ final class ExclusivePause {
 
     deinit { end() }
 
-    /// Lets everybody go on. A second call does nothing.
+    /// Ends the pause, so that all processes resume. A second call does nothing.
     func end() {
         guard !isEnded else { return }
         isEnded = true
@@ -75,22 +75,22 @@ final class ExclusivePause {
     }
 }
 
-/// The connections to a store that no pause reaches: of programs that do not know of leases.
+/// Connections that a pause does not reach, because their programs do not use leases.
 struct OtherConnections {
     private let paths: StorePaths
 
     init(_ paths: StorePaths) { self.paths = paths }
 
-    /// Looks for processes that have the database open for writing, and not the lock file. A connection that has not read
-    /// yet holds no lock: nothing else finds it.
+    /// Finds processes that have the database open for writing but not the lock file. A connection that has not read
+    /// yet holds no lock, so no other check finds it.
     ///
-    /// - Returns: What is in the way; nil when there is nothing.
+    /// - Returns: The error that names these processes; nil without any.
     func openForWriting() -> StoreError? {
         let strangers = StoreHolders.strangers(of: paths.database)
         return strangers.isEmpty ? nil : .foreignConnection(paths.database, strangers)
     }
 
-    /// Looks for connections of other processes that SQLite's locks show.
+    /// Finds connections of other processes by SQLite's locks.
     func locked() throws -> StoreError? {
         var processes: Set<Int32> = []
         for path in [paths.database, paths.sharedMemory] {
@@ -100,13 +100,14 @@ struct OtherConnections {
         return processes.isEmpty ? nil : any()
     }
 
-    /// Names everybody who has the store open, because one of them is in the way.
+    /// The error that names every process that has the store open, because one of them prevents the rotation.
     func any() -> StoreError { .foreignConnection(paths.database, holders { _ in true }) }
 
-    /// Who has a lease and did not give it up.
+    /// The processes that hold a lease and did not release it.
     var leaseHolders: [StoreHolder] { holders { $0.uses.contains(.lease) } }
 
-    /// Others before this process: its own rows are those of one who has paused, mostly.
+    /// The holders in other processes, or in this one if there is no other: its own rows mostly belong to a paused
+    /// store.
     private func holders(_ isMeant: (StoreHolder) -> Bool) -> [StoreHolder] {
         let all = ((try? StoreHolders(of: paths.database)).map { Array($0) } ?? []).filter(isMeant)
         let others = all.filter { $0.process != ProcessInspector.currentProcess }

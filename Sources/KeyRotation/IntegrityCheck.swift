@@ -2,19 +2,19 @@ import CipherDatabase
 import CipherStore
 import Dispatch
 
-/// SQLite's own check of a whole database, which can be ended, and the pages that it names.
+/// SQLite's own check of a whole database, which can be cancelled, and the pages that it names.
 enum IntegrityCheck {
-    /// Runs it, on a connection of its own.
+    /// Runs the check on a connection of its own.
     ///
-    /// - Parameter isCancelled: Asked again and again on another thread; true ends the check.
-    /// - Returns: What it found, a line each; empty when nothing.
-    /// - Throws: `CancellationError`; what reading throws.
+    /// - Parameter isCancelled: Called repeatedly on another thread; true ends the check.
+    /// - Returns: The findings, one line each; empty without any.
+    /// - Throws: `CancellationError`; the errors of a read.
     static func run(on store: SharedStore, isCancelled: @escaping @Sendable () -> Bool) throws -> [String] {
         let snapshot = try store.makeSnapshot()
         defer { try? snapshot.close() }
         let watch = DispatchSource.makeTimerSource(queue: DispatchQueue(label: "CipherStore.IntegrityCheck"))
         watch.schedule(deadline: .now(), repeating: Limits.cancellationInterval / .seconds(1))
-        // Nobody else uses the snapshot, so nobody else is interrupted.
+        // Nothing else uses the snapshot, so nothing else is interrupted.
         watch.setEventHandler { if isCancelled() { snapshot.interrupt() } }
         watch.resume()
         defer { watch.cancel() }
@@ -28,7 +28,7 @@ enum IntegrityCheck {
         }
     }
 
-    /// The findings in what SQLite answers: it puts several into one row, under a heading.
+    /// The findings in SQLite's result, which has several in one row, under a heading.
     static func lines(_ rows: [String]) -> [String] {
         let lines = rows.flatMap { $0.split(separator: "\n").map(String.init) }
         return lines.filter { $0 != "ok" && !$0.hasPrefix("*** in database ") }
@@ -36,7 +36,7 @@ enum IntegrityCheck {
 
     /// The page that a finding is about; nil when it is about rows, or about no page in particular.
     ///
-    /// SQLite begins with `Tree 2 page 7 cell 3: ` or `Page 7: `. What follows may hold names of the schema.
+    /// A finding begins with `Tree 2 page 7 cell 3: ` or `Page 7: `. The rest may contain names from the schema.
     static func page(in finding: String) -> UInt32? {
         let words = finding.prefix { $0 != ":" }.split(separator: " ")
         let number: Substring? =

@@ -6,27 +6,27 @@ import RotationCore
 import StorePlatform
 import StoreSharing
 
-// Rotations that were cut.
+// Interrupted rotations.
 extension KeyRotation {
-    /// Goes on with a rotation that was cut: copies anew, to the key that is pending. One that was cut in the middle of
-    /// the switch is finished.
+    /// Resumes an interrupted rotation: copies all pages again, to the pending key. A rotation that was interrupted in
+    /// the middle of the switch is completed.
     ///
-    /// The store must not be opened before: an opening undoes or finishes what was cut.
+    /// The store must not be opened before: an opening undoes or completes the interrupted rotation.
     ///
-    /// What is pending cannot be changed, so ``Options/mode`` chooses nothing here. A direct store demands its new key again
-    /// (``Mode/newKey(_:)``): behind the switch nothing else opens it, and who has lost it meanwhile would be locked out.
-    /// ``abandon(path:unlockedBy:isCancelled:onLongWait:)`` is the way back then. Where
-    /// ``Mode/compromised(dropsOtherSlots:alsoKeeping:)`` is given, the rotation that was cut must have been such a one.
+    /// The pending key cannot be changed, so ``Options/mode`` selects nothing here. A direct store requires its new key
+    /// again (``Mode/newKey(_:)``): after the switch no other key opens it, and its user would be locked out if the new
+    /// key was lost. If it is lost, use ``abandon(path:unlockedBy:isCancelled:onLongWait:)``. If
+    /// ``Mode/compromised(dropsOtherSlots:alsoKeeping:)`` is given, the interrupted rotation must have that mode.
     ///
     /// - Parameters:
-    ///   - source: Where the present key comes from; asked once.
-    ///   - options: A backup is made as by ``run(isCancelled:progress:)``, but none where the switch had only to be finished;
-    ///     the report says so.
+    ///   - source: The source of the present key; read once.
+    ///   - options: A backup is made as in ``run(isCancelled:progress:)``, but not when the switch only has to be
+    ///     completed; the report says so.
     /// - Returns: nil when no rotation was pending.
-    /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`; `keyMissing` when a direct store's new key is not
-    ///   given, `invalidKey` when it is another one than the pending, `modeConflict` when the mode is not that of the
-    ///   rotation, `rotationPending` when the key does not reach both the present data key and the pending one. Nothing is
-    ///   changed then.
+    /// - Throws: As ``run(isCancelled:progress:)`` and `SharedStore.open`; `keyMissing` when a direct store's new key
+    ///   is not given, `invalidKey` when it is not the pending key, `modeConflict` when the mode is not that of the
+    ///   rotation, `rotationPending` when the key does not unlock both the present data key and the pending one.
+    ///   Nothing is changed then.
     @discardableResult
     public static func resume(
         path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
@@ -43,17 +43,18 @@ extension KeyRotation {
         ).run()
     }
 
-    /// Ends a rotation that was cut before the switch: drops the pending key and removes the copy. One that was cut at the
-    /// switch is ended only where its copy is lost and nothing of the store was in it alone.
+    /// Abandons a rotation that was interrupted before the switch: drops the pending key and removes the copy. A
+    /// rotation that was interrupted at the switch is abandoned only if its copy is lost and nothing of the store was
+    /// in the copy alone.
     ///
     /// - Parameters:
-    ///   - source: Where the present key comes from.
-    ///   - isCancelled: Asked while other processes are waited for; true ends the wait, and nothing is changed.
-    ///   - onLongWait: Called when the lock of openings was waited for for two seconds, with the process that holds it, where
-    ///     that is known.
-    /// - Returns: Whether there was one.
-    /// - Throws: `StoreError` `storeInUse` while the rotation runs: cancel it there; `rotationPending` when the switch was
-    ///   begun and can only be finished, by opening the store, or when copy and log are lost; `CancellationError`.
+    ///   - source: The source of the present key.
+    ///   - isCancelled: Called while this waits for other processes; true ends the wait, and nothing is changed.
+    ///   - onLongWait: Called after two seconds of waiting for the opening lock, with the process that holds it, if
+    ///     known.
+    /// - Returns: Whether an interrupted rotation, or the copy of one, existed.
+    /// - Throws: `StoreError` `storeInUse` while the rotation runs: cancel it there; `rotationPending` when the switch
+    ///   has begun and can only be completed, by opening the store, or when copy and WAL are lost; `CancellationError`.
     @discardableResult
     public static func abandon(
         path: String, unlockedBy source: KeySource, isCancelled: (@Sendable () -> Bool)? = nil,
@@ -69,7 +70,7 @@ extension KeyRotation {
         return try abandonInterrupted(paths, journal)
     }
 
-    /// Ends a rotation that was cut before the switch. The caller holds the locks `admin` and `opening`.
+    /// Abandons an interrupted rotation. The caller must hold the locks `admin` and `opening`.
     static func abandonInterrupted(_ paths: StorePaths, _ journal: RotationJournal) throws -> Bool {
         guard let rotation = try journal.rotation() else { return try RotationCopy.removeLeftover(of: paths) }
         if rotation.sidecar.state == .switching {
@@ -84,7 +85,8 @@ extension KeyRotation {
         return true
     }
 
-    /// How far a rotation is, or whether one was cut; needs no key, and nothing of what it tells is authenticated.
+    /// The progress of a rotation, or whether one was interrupted. Needs no key, and nothing in the result is
+    /// authenticated.
     ///
     /// - Throws: `StoreError` `noSuchStore`, `databaseMissing`, `notEncrypted`, `saltMissing`, `sidecarDamaged`; `SystemError`.
     public static func status(of path: String) throws -> RotationStatus {
@@ -141,10 +143,10 @@ extension KeyRotation {
 
     // MARK: Steps
 
-    /// Takes the lock of rotations and changes of keys, which is held from here to the end.
+    /// Acquires the admin lock, of rotations and changes of keys. It is held to the end.
     static func takeAdmin(_ paths: StorePaths, isCancelled: @escaping () -> Bool) throws -> HeldLock {
         let file = try LockFile(path: paths.lock, likeFile: paths.database)
-        // A change of slots takes milliseconds.
+        // A change of keyslots takes milliseconds.
         guard
             let lock = try file.tryLock(
                 .admin, .exclusive, until: .now + Limits.adminWait, isCancelled: isCancelled)
@@ -155,21 +157,21 @@ extension KeyRotation {
         return lock
     }
 
-    /// Takes the lock of openings where nobody is kept waiting meanwhile.
+    /// Acquires the opening lock while no process is paused.
     ///
-    /// - Throws: `StoreError` `storeInUse`, which names who holds it; `CancellationError`.
+    /// - Throws: `StoreError` `storeInUse`, which names its holder; `CancellationError`.
     static func takeOpening(_ paths: StorePaths, _ watch: LockFileWatch) throws -> HeldLock {
         let file = try LockFile(path: paths.lock, likeFile: paths.database)
         return try file.lock(
             .opening, .exclusive, deadline: .now + Limits.openingWait, isCancelled: watch.question(about: file))
     }
 
-    /// The process that rotates a store, where the table of holders tells of it.
+    /// The process that rotates a store, if the table of holders lists it.
     private static func rotator(of database: String) -> StoreHolder? {
         try? StoreHolders(of: database).first { $0.label?.hasPrefix(holderLabel) ?? false }
     }
 
-    /// A journal by a key, and a source that gives the same key again.
+    /// A journal that uses a key, and a source that returns the same key again.
     private static func journal(_ paths: StorePaths, _ source: KeySource) throws -> (RotationJournal, KeySource) {
         let secret = try source.read()
         let journal = RotationJournal(databasePath: paths.database) { try secret.unlock($0) }
@@ -177,21 +179,21 @@ extension KeyRotation {
     }
 }
 
-/// Whether a rotation of a store runs or was cut, as the files beside it tell.
+/// Whether a rotation of a store runs or was interrupted, according to the files next to it.
 public struct RotationStatus: Sendable, Equatable {
     public enum State: String, Hashable, Sendable, CaseIterable {
         /// No rotation is pending.
         case none
         /// A new key is pending, and pages are copied.
         case copying
-        /// The copy is complete and takes the database's place.
+        /// The copy is complete and replaces the database.
         case switching
     }
 
     public internal(set) var state: State
-    /// Whether a process holds the lock of rotations. A pending rotation without one was cut.
+    /// Whether a process holds the admin lock. A pending rotation without such a process was interrupted.
     public internal(set) var isRunning: Bool
-    /// The process that rotates, where the table of holders tells of it.
+    /// The process that rotates, if the table of holders lists it.
     public internal(set) var process: StoreHolder?
     /// The epoch of the data key in use.
     public internal(set) var epoch: UInt64
@@ -199,19 +201,20 @@ public struct RotationStatus: Sendable, Equatable {
     public internal(set) var databaseBytes: Int
     /// Bytes of the copy so far; nil when there is none.
     public internal(set) var copyBytes: Int?
-    /// Bytes of the write-ahead log.
+    /// Bytes of the WAL.
     public internal(set) var logBytes: Int
 
-    /// Whether a rotation was cut, so that the next opening for writing undoes or finishes it.
+    /// Whether a rotation was interrupted, so that the next opening for writing undoes or completes it.
     public var isInterrupted: Bool { state != .none && !isRunning }
 }
 
-/// Who decides how long a lock of the lock file is waited for, and is informed of a long wait.
+/// Decides when a wait for a lock of the lock file ends, and reports a long wait.
 struct LockFileWatch {
     let isCancelled: @Sendable () -> Bool
     let onLongWait: (@Sendable (StoreHolder?) -> Void)?
 
-    /// What a wait that begins now asks between two attempts: whether it is to end. It reports the wait once it is long.
+    /// The closure that a wait calls between two attempts; it returns whether the wait must end. The wait begins with
+    /// this call. The closure reports it once, when it is long.
     func question(about file: LockFile) -> () -> Bool {
         let reportTime = ContinuousClock.now + Limits.waitBeforeReport
         var hasReported = false

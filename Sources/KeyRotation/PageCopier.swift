@@ -6,12 +6,12 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// Copies the pages of the store under the new key, verifies what it wrote, and knows up to where of the WAL the copy is the
-/// store. Used by one thread, which has others help.
+/// Copies the pages of the store under the new key, verifies the written pages, and records the WAL position up to
+/// which the copy equals the store. Used by one thread, which starts worker threads.
 final class PageCopier {
     let copy: RotationCopy
     let keys: RotationKeys
-    /// Up to where of the WAL the copy is the store.
+    /// The WAL position up to which the copy equals the store.
     private(set) var position: WALPosition
     /// Pages of the copy.
     private(set) var pages: UInt32
@@ -22,16 +22,16 @@ final class PageCopier {
     private let throttle: Throttle?
     private let workers: Int
     private var acceptsZeroPages = false
-    /// What carrying one page over costs, as it was last measured.
+    /// The time to carry over one page, as last measured.
     private(set) var pageCost = Limits.assumedPageCost
-    /// How fast the whole copy went.
+    /// The speed of the whole copy.
     private(set) var bytesPerSecond = 0
 
-    /// Makes the copy's file.
+    /// Creates the copy's file.
     ///
     /// - Parameters:
-    ///   - view: What is to be copied.
-    ///   - clock: What a throttle goes by.
+    ///   - view: The snapshot to copy.
+    ///   - clock: The clock of the throttle.
     init(
         _ paths: StorePaths, of view: PageSnapshot, keys: RotationKeys, options: KeyRotation.Options,
         reporter: ProgressReporter, isCancelled: @escaping @Sendable () -> Bool, clock: Throttle.Clock = .monotonic
@@ -57,7 +57,7 @@ final class PageCopier {
 
     // MARK: All pages
 
-    /// Copies every page of the view of which the copy is to be.
+    /// Copies every page of the view.
     func copyAll(of view: PageSnapshot) throws {
         acceptsZeroPages = try isAutoVacuum(view)
         let pages = pages
@@ -100,18 +100,19 @@ final class PageCopier {
 
     // MARK: Single pages
 
-    /// Carries over what was committed since: the pages of frames of the WAL, which are read back.
+    /// Carries over what was committed since ``position``: copies the pages from the frames of the WAL and reads them
+    /// back.
     func carry(_ delta: WALDelta, from view: PageSnapshot) throws {
         try copyFrames(delta, view)
         (position, pages) = (delta.position, delta.databasePages)
     }
 
-    /// Writes all of the copy to the disk, the first time with its name.
+    /// Writes all of the copy to disk; the first time also its directory entry.
     func synchronize() throws { try copy.synchronize(pages: pages) }
 
     /// Removes the copy's file, and frees its space.
     func discard() throws {
-        // After the removal: then the space is freed step by step.
+        // Closed after the removal, so that the space is freed step by step.
         defer { copy.close() }
         try RotationCopy.removeLeftover(of: paths)
     }
@@ -176,7 +177,7 @@ final class PageCopier {
         return flow
     }
 
-    /// Runs a pass, and says in the words of a store what it met.
+    /// Runs a pass and converts its errors to those of a store.
     private func perform(_ pass: () throws -> Bool) throws {
         do {
             guard try pass() else { throw CancellationError() }
@@ -190,14 +191,14 @@ final class PageCopier {
 }
 
 extension DataKey {
-    /// The keys of pages under this data key.
+    /// The page keys derived from this data key.
     func pageKeys(salt: Salt, settings: CipherSettings) throws -> PageKeys {
         try withSecret { try PageKeys(dataKey: $0, salt: salt.bytes, settings: settings) }
     }
 }
 
 extension UnsafeMutableRawBufferPointer {
-    /// One of several pages that lie one behind the other.
+    /// One of several consecutive pages.
     fileprivate func page(_ index: Int, _ pageBytes: Int) -> UnsafeMutableRawBufferPointer {
         UnsafeMutableRawBufferPointer(rebasing: self[index * pageBytes..<(index + 1) * pageBytes])
     }

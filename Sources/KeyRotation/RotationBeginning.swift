@@ -4,7 +4,8 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// What comes before a rotation: the lock, what a former one has left, the preflight, the backup, the new keys.
+/// The steps before a rotation: the admin lock, the leftovers of a former rotation, the preflight, the backup, the new
+/// keys.
 struct RotationBeginning {
     private let store: SharedStore
     private let options: KeyRotation.Options
@@ -30,23 +31,23 @@ struct RotationBeginning {
         let report = try RotationRun(
             paths: paths, storeKeys: storeKeys, journal: journal, options: options, epoch: store.epoch,
             reporter: reporter, isCancelled: isCancelled,
-            // The store of this process knows them without being told by the sidecar.
+            // The store of this process gets the new keys here and need not read them from the sidecar.
             onCompletion: { [store] keys in store.adoptRotatedKeys(keys) },
             examine: { run in
                 try undoFormer(paths, journal)
-                // Sources are asked, and keys derived, before anything is held for it.
+                // Key sources are read and keys derived before the opening lock or the write lock is acquired.
                 let proposal = try prepare(journal)
                 try RotationPreflight(store, options, isCancelled: isCancelled).require(reporter)
                 run.report.backupPath = try options.backUp(store, reporter, isCancelled: isCancelled)
                 return .new(proposal)
             }
         ).run()
-        // It opens its connections with the first access; after this one it tells the new epoch.
+        // The store opens its connections at the first access; after this one it reports the new epoch.
         try? store.read { _ in }
         return report
     }
 
-    /// A rotation that was killed while this store was open: no opening has come since that could have undone it.
+    /// Undoes a rotation that was killed while this store was open. No opening since then could have undone it.
     private func undoFormer(_ paths: StorePaths, _ journal: RotationJournal) throws {
         guard try journal.rotation() != nil else { return }
         let opening = try KeyRotation.takeOpening(
@@ -72,9 +73,9 @@ struct RotationBeginning {
 }
 
 extension KeyRotation.Options {
-    /// Makes the way back, if one is asked for: it opens with the keys of now, also while another key is pending.
+    /// Makes the backup, if one is requested. It opens with the present keys, also while another key is pending.
     ///
-    /// - Returns: Where it is.
+    /// - Returns: The folder of the backup; nil without one.
     func backUp(
         _ store: SharedStore, _ reporter: ProgressReporter, isCancelled: @escaping @Sendable () -> Bool
     ) throws -> String? {

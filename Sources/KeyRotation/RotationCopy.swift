@@ -6,10 +6,10 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The file `<database>-rotating`, in which the re-encrypted pages are gathered. All threads may read and write.
+/// The file `<database>-rotating`, which receives the re-encrypted pages. All threads may read and write.
 ///
-/// It is made with the attributes of the database, and a file of that name is never written over. The medium gets what is
-/// written soon, in the background, so that little is left when it must all be there.
+/// It is created with the attributes of the database and never overwrites a file of that name. Written pages go to disk
+/// early, in the background, so that the final fsync has little left to write.
 final class RotationCopy: Sendable {
     let path: String
     private let file: OpenFile
@@ -19,9 +19,9 @@ final class RotationCopy: Sendable {
     private let queue = DispatchQueue(label: "CipherStore.RotationCopy", qos: .utility)
     private let pageBytes: Int
 
-    /// Makes the file.
+    /// Creates the file.
     ///
-    /// - Throws: ``StoreError`` `rotationPending` when something else has the name; ``SystemError``.
+    /// - Throws: ``StoreError`` `rotationPending` when a file that is no copy has the name; ``SystemError``.
     init(for paths: StorePaths, pageBytes: Int) throws {
         path = paths.rotationCopy
         self.pageBytes = pageBytes
@@ -38,13 +38,15 @@ final class RotationCopy: Sendable {
         CrashPoint.reach(.rotationCopyBegun)
     }
 
-    // What the background does keeps this alive; so nobody works on the file any more.
+    // Background work retains this object, so nothing uses the file any more.
     deinit { file.close() }
 
-    /// Removes what a rotation that was cut has left. The caller holds the admin lock, and no key is pending.
+    /// Removes the leftover of an interrupted rotation. The caller must hold the admin lock, and no switch may be
+    /// announced.
     ///
-    /// - Returns: Whether there was one.
-    /// - Throws: ``StoreError`` `rotationPending` when it cannot be such a copy (``RotationLeftover``); ``SystemError``.
+    /// - Returns: Whether a leftover existed.
+    /// - Throws: ``StoreError`` `rotationPending` when the file cannot be such a copy (``RotationLeftover``);
+    ///   ``SystemError``.
     @discardableResult
     static func removeLeftover(of paths: StorePaths) throws -> Bool {
         let path = paths.rotationCopy
@@ -60,7 +62,7 @@ final class RotationCopy: Sendable {
     /// Fills the buffer with pages.
     func read(firstPage: UInt32, into pages: UnsafeMutableRawBufferPointer) throws {
         let count = try file.read(at: (Int(firstPage) - 1) * pageBytes, into: pages)
-        // What is missing at the end cannot be what was written.
+        // Bytes that are missing at the end get a value that fails the verification.
         if count < pages.count {
             UnsafeMutableRawBufferPointer(rebasing: pages[count...]).initializeMemory(as: UInt8.self, repeating: 0xff)
         }
@@ -82,8 +84,9 @@ final class RotationCopy: Sendable {
         }
     }
 
-    /// Gives the file the length of so many pages and brings all of it to the medium, the first time with its name: the
-    /// sidecar that tells of the switch must not be there without the copy. That time nobody waits yet.
+    /// Sets the length of the file to this many pages and writes all of it to disk. The first call also writes its
+    /// directory entry to disk: the sidecar must not announce the switch before the copy is durable. No process is
+    /// paused during the first call.
     func synchronize(pages: UInt32) throws {
         try file.truncate(toByteCount: Int(pages) * pageBytes)
         try queue.sync { try file.synchronize() }
@@ -92,8 +95,8 @@ final class RotationCopy: Sendable {
         isNameDurable.store(true, ordering: .releasing)
     }
 
-    /// Closes the file. It must be done before the file becomes the database: closing a descriptor of a database drops the
-    /// locks that SQLite holds on it in this process.
+    /// Closes the file. Must be called before the file becomes the database: closing a descriptor of a database
+    /// releases the locks that SQLite holds on it in this process.
     func close() {
         queue.sync { file.close() }
     }

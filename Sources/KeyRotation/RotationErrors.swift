@@ -3,11 +3,11 @@ import RotationCore
 import StorePlatform
 import StoreSharing
 
-// What ends a rotation, as errors that say what happened, why, and what to do.
+// The errors that end a rotation. Each says what happened, why, and what to do.
 extension StoreError {
     /// - Parameters:
-    ///   - rotator: Who rotates the store, where that is known.
-    ///   - owner: Who holds the lock, to begin a sentence.
+    ///   - rotator: The process that rotates the store, if known.
+    ///   - owner: The holder of the lock, as the start of a sentence.
     static func rotationRuns(_ path: String, by rotator: StoreHolder?, _ owner: @autoclosure () -> String) -> StoreError
     {
         StoreError(
@@ -149,7 +149,7 @@ extension StoreError {
             remedy: "Open the store for writing once: that completes it.")
     }
 
-    /// - Parameter notices: What the undoing says of itself; empty when somebody else did it.
+    /// - Parameter notices: The notices of the undo; empty when another process did it.
     static func switchUndone(_ path: String, _ notices: [String]) -> StoreError {
         StoreError(
             .rotationPending, what: "The rotation of \"\(path)\" could not be resumed, and was undone.",
@@ -176,14 +176,14 @@ extension StoreError {
     }
 }
 
-/// What a failed rotation was to do, as far as its error has to name it.
+/// The properties of a failed rotation that its error names.
 struct FailedRotation {
     let path: String
     let toEpoch: UInt64
-    /// Whether its new key is one that its user keeps: the passphrase or raw key of a direct store.
+    /// Whether the user keeps the new key: the passphrase or raw key of a direct store.
     let isDirect: Bool
 
-    /// What is thrown for a failure, by the status in which it leaves the store.
+    /// The error for a failure, by the status in which it leaves the store.
     func error(_ failure: any Error, at status: CommitStatus) -> any Error {
         switch status {
         case .notAnnounced: withdrawn(failure)
@@ -192,12 +192,12 @@ struct FailedRotation {
         }
     }
 
-    /// What is thrown when the resumption of a switch failed before it changed anything.
+    /// The error for a resumption of a switch that failed before it changed anything.
     func untouched(_ failure: any Error) -> any Error {
         detailed(failure, "nothing was changed, the switch of \"\(path)\" is still pending")
     }
 
-    /// Says of a failure of the system, which knows nothing of rotations, that it may be tried again.
+    /// Adds to a system error, which does not mention rotations, that the store keeps its present key.
     private func withdrawn(_ failure: any Error) -> any Error {
         detailed(failure, "\"\(path)\" was not rotated and keeps its present key")
     }

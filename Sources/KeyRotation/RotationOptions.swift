@@ -2,28 +2,30 @@ import CipherStore
 import StoreSharing
 
 extension KeyRotation {
-    /// What the rotation is for.
+    /// The purpose of the rotation.
     public enum Mode: Sendable {
-        /// A store with key slots gets a new data key and salt. Slots stay as they are.
+        /// A store with keyslots gets a new data key and salt. Slots stay as they are.
         case newDataKey
-        /// A store with key slots gets a new master key as well, for when somebody has opened a slot who should not have.
+        /// A store with keyslots gets a new master key as well. Use it when an unauthorized person has opened a
+        /// keyslot.
         ///
-        /// The slots that the store's own key and `alsoKeeping` open are kept, with the same numbers; others cannot be kept,
-        /// since their secrets are needed for that. Unless `dropsOtherSlots`, the rotation is refused when there are any.
+        /// The slots that the store's own key and the sources in `alsoKeeping` open are kept, with the same numbers.
+        /// Other slots cannot be kept, because that needs their secrets. If other slots exist, the rotation is refused
+        /// unless `dropsOtherSlots`.
         case compromised(dropsOtherSlots: Bool, alsoKeeping: [KeySource])
-        /// A direct store gets a new passphrase or raw key, with a new salt. Its other processes are told `keyRotated` and
-        /// open it again.
+        /// A direct store gets a new passphrase or raw key, with a new salt. Its other processes get the error
+        /// `keyRotated` and open the store again.
         case newKey(KeySource)
     }
 
-    /// What happens when reads or snapshots of other processes last longer than a pause may.
+    /// The behaviour when reads or snapshots of other processes last longer than a pause may last.
     public enum LongReads: Hashable, Sendable {
         /// The rotation ends after this time with `storeInUse`; nothing is changed.
         case giveUp(after: Duration)
-        /// The reads are ended after this time, with `keyRotated`.
+        /// Long reads are ended after this time, with `keyRotated`.
         case end(after: Duration)
 
-        /// How long the rotation tries to find a moment without them.
+        /// How long the rotation waits for a moment without long reads.
         public var limit: Duration {
             switch self {
             case .giveUp(let limit), .end(let limit): limit
@@ -31,36 +33,37 @@ extension KeyRotation {
         }
     }
 
-    /// How a rotation is done.
+    /// The options of a rotation.
     public struct Options: Sendable {
-        /// What the rotation is for. One that was cut has its mode: `resume` compares this one with it.
+        /// The purpose of the rotation. An interrupted rotation keeps its mode: `resume` compares this value with it.
         public var mode: Mode
-        /// How long all processes may be asked to pause before the request is withdrawn, to be made again later.
+        /// The longest pause of all processes. After this time the request to pause is withdrawn, and repeated later.
         public var pauseBudget: Duration = .milliseconds(250)
         public var longReads: LongReads = .giveUp(after: .seconds(60))
-        /// How fast the copy may be read and written, together; nil for no bound. The rounds that follow are not slowed.
+        /// The limit for reading and writing the copy, together; nil for no limit. The later rounds are not throttled.
         public var throttleBytesPerSecond: Int?
-        /// To what length the write-ahead log may grow meanwhile; nil for half of the space that the copy leaves free.
+        /// The longest WAL allowed during the rotation; nil for half of the space that the copy leaves free.
         public var logLimitBytes: Int?
-        /// How many threads re-encrypt; nil for as many as the machine has cores.
+        /// How many threads re-encrypt; nil for one per core of the machine.
         public var workers: Int?
-        /// A folder for a backup that is made and verified before a page is copied; nil for none. `resume` makes it too.
+        /// A folder for a backup that is made and verified before any page is copied; nil for none. `resume` makes it
+        /// too.
         public var backupFolder: String?
-        /// Asked right before the switch: it must give the new key, or the rotation ends. So a secret manager proves that
-        /// it keeps the key.
+        /// Read right before the switch: it must return the new key, or the rotation ends. This proves that a secret
+        /// manager has stored the key.
         public var provesNewKey: KeySource?
         /// Whether the preflight runs `integrity_check`.
         public var checksIntegrity = true
 
-        /// Called when the rotation has waited two seconds for the write lock while nobody pauses for it, with the process that
-        /// holds it, where that is known.
+        /// Called when the rotation has waited two seconds for the write lock, outside a pause; with the process that
+        /// holds the lock, if known.
         public var onLongWait: (@Sendable (StoreHolder?) -> Void)?
 
-        /// Called when the rotation has waited two seconds for the lock of openings, with the process that holds it, where that
-        /// is known.
+        /// Called when the rotation has waited two seconds for the opening lock, with the process that holds it, if
+        /// known.
         public var onLongOpeningWait: (@Sendable (StoreHolder?) -> Void)?
 
-        /// How long the write lock is waited for where nobody is kept waiting meanwhile.
+        /// The longest wait for the write lock while no process is paused.
         var busyWait = Limits.busyWait
 
         public init(mode: Mode = .newDataKey) { self.mode = mode }

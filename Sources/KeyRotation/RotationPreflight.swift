@@ -8,59 +8,59 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// What a rotation would need and meet: the result of ``KeyRotation/preflight(isCancelled:)``.
+/// The needs, obstacles and risks of a rotation: the result of ``KeyRotation/preflight(isCancelled:)``.
 public struct RotationPlan: Sendable {
-    /// Something that a person should know before.
+    /// A fact that the user should know before the rotation.
     public struct Finding: Hashable, Sendable {
-        /// What was found, as a plain sentence.
+        /// The finding, as a sentence.
         public let what: String
-        /// What to do about it.
+        /// The remedy.
         public let remedy: String
     }
 
     /// The epoch of the present data key.
     public internal(set) var epoch: UInt64
-    /// Whether the store has key slots.
+    /// Whether the store has keyslots.
     public internal(set) var hasSlots: Bool
     /// Pages of the database.
     public internal(set) var pages: Int
     /// Bytes of the database.
     public internal(set) var databaseBytes: Int
-    /// Bytes of the write-ahead log now.
+    /// Bytes of the WAL now.
     public internal(set) var logBytes: Int
-    /// To what length the log may grow meanwhile.
+    /// The longest WAL allowed during the rotation.
     public internal(set) var logLimitBytes: Int
     /// Bytes that are free for this process on the filesystem.
     public internal(set) var freeBytes: Int
-    /// How fast some pages were re-encrypted on all threads, in memory.
+    /// The speed at which sample pages were re-encrypted in memory, on all threads.
     public internal(set) var sampleBytesPerSecond: Int
     /// How many threads re-encrypt.
     public internal(set) var workers: Int
-    /// How long copy and verification take at this speed, or at the throttled one.
+    /// The expected time of copy and verification at this speed, or at the throttled one.
     public internal(set) var expectedDuration: Duration
-    /// Everybody who has the store open, this process included.
+    /// Every process that has the store open, including this one.
     public internal(set) var holders: [StoreHolder]
     /// The type of the filesystem, such as `ext4`.
     public internal(set) var filesystem: String
     /// The versions of SQLCipher and SQLite in this process.
     public internal(set) var library: String
-    /// When the last verified backup was made, in seconds since 1970, as the log of key events tells; nil for never.
+    /// When the last verified backup was made, in seconds since 1970, according to the key log; nil for never.
     public internal(set) var lastBackup: UInt64?
-    /// Whether a key slot is a recovery key; nil for stores without slots.
+    /// Whether a keyslot is a recovery key; nil for stores without slots.
     public internal(set) var hasRecoverySlot: Bool?
-    /// What `integrity_check` found, a line each; empty when all is well. Nil when it was not asked for.
+    /// The findings of `integrity_check`, one line each; empty without damage. Nil when the check was not requested.
     public internal(set) var damage: [String]?
 
-    /// What stands in the way: the rotation would be refused.
+    /// Obstacles: the rotation would be refused.
     public internal(set) var obstacles: [Finding] = []
-    /// What is risky: the rotation would begin all the same.
+    /// Risks: the rotation would still begin.
     public internal(set) var warnings: [Finding] = []
 
     /// Whether a rotation can begin.
     public var canBegin: Bool { obstacles.isEmpty }
 }
 
-/// Looks at a store before it is rotated.
+/// Examines a store before its rotation.
 struct RotationPreflight {
     private let store: SharedStore
     private let options: KeyRotation.Options
@@ -68,7 +68,8 @@ struct RotationPreflight {
     private let checksMode: Bool
     private let isCancelled: @Sendable () -> Bool
 
-    /// - Parameter checksMode: Whether the mode must fit the store: not where the keys of the next epoch are there already.
+    /// - Parameter checksMode: Whether the mode must fit the store. False where the keys of the next epoch exist
+    ///   already.
     init(
         _ store: SharedStore, _ options: KeyRotation.Options, checksMode: Bool = true,
         isCancelled: @escaping @Sendable () -> Bool
@@ -80,7 +81,7 @@ struct RotationPreflight {
         paths = StorePaths(store.path)
     }
 
-    /// Makes the plan, and refuses what cannot begin.
+    /// Makes the plan and throws an error for its first obstacle.
     func require(_ reporter: ProgressReporter) throws {
         reporter.begin(.preflight)
         if case .foreign(let why) = try RotationLeftover(at: paths.rotationCopy) {
@@ -99,10 +100,10 @@ struct RotationPreflight {
             remedy: obstacle.remedy)
     }
 
-    /// Damage by the number of its page, or in SQLite's words where it is not that of a page.
+    /// The error for damage: with the number of its page, or in SQLite's words where it belongs to no single page.
     private func damaged(_ findings: [String]) throws -> any Error {
-        // SQLCipher gives SQLite zeros for a page that fails its authentication, and an error for the next one that is
-        // asked for: so the page that SQLite names then is another one.
+        // SQLCipher passes zeros to SQLite for a page that fails its authentication, and an error for the next page
+        // that is read. So SQLite names another page than the damaged one.
         let (keys, sidecar) = try store.requireRotationKeys()
         if let page = try sampledSpeed(keys, sidecar, bytes: .max).badPage {
             return StoreError.damagedPage(paths.database, page)
@@ -149,7 +150,7 @@ struct RotationPreflight {
                     what: "The key log cannot be read: \(error).",
                     remedy: "Move away what has that name. The rotation does not depend on it."))
         }
-        // Where nothing can be made in the folder, that is told already.
+        // An error is ignored: a folder that cannot be written is an obstacle already.
         if let owner = (try? FileOwnership.ownerLosing(paths.database)) ?? nil {
             let (why, remedy) = FileOwnership.words(ofLosing: owner)
             plan.obstacles.append(RotationPlan.Finding(what: why, remedy: remedy))
@@ -162,10 +163,10 @@ struct RotationPreflight {
         return plan
     }
 
-    // MARK: Looking
+    // MARK: Examination
 
-    /// What `integrity_check` finds. Where a page fails its authentication SQLCipher may end it with an error of its own,
-    /// which names nothing: then the page is looked for.
+    /// The findings of `integrity_check`. If a page fails its authentication, SQLCipher may end the check with an error
+    /// of its own, which names no page. This function then searches for the page.
     private func integrity(_ keys: SidecarKeys, _ sidecar: Sidecar) throws -> [String] {
         do {
             return try IntegrityCheck.run(on: store, isCancelled: isCancelled)
@@ -187,9 +188,9 @@ struct RotationPreflight {
         return pages * sidecar.settings.pageBytes
     }
 
-    /// Re-encrypts some pages in memory, to a key that is thrown away.
+    /// Re-encrypts sample pages in memory, to a key that is discarded.
     ///
-    /// - Returns: Bytes a second, and the page at which it ended because that is damaged.
+    /// - Returns: Bytes per second, and the damaged page at which it ended, if any.
     private func sampledSpeed(
         _ keys: SidecarKeys, _ sidecar: Sidecar, bytes: Int = Limits.sampleBytes
     ) throws -> (Int, badPage: UInt32?) {
@@ -224,7 +225,7 @@ struct RotationPreflight {
         return (Int(Double(Int(pages) * pageBytes) / seconds), nil)
     }
 
-    // MARK: Judging
+    // MARK: Obstacles and warnings
 
     private func judge(_ plan: inout RotationPlan, _ filesystem: FilesystemKind) {
         func obstacle(_ what: String, _ remedy: String) {
@@ -279,6 +280,6 @@ struct RotationPreflight {
 }
 
 extension RotationPlan {
-    /// Bytes for the copy, and for a log that grows a little meanwhile.
+    /// Bytes for the copy, and for the growth of the WAL during the rotation.
     var neededBytes: Int { databaseBytes + Limits.smallestLogGrowthBytes }
 }

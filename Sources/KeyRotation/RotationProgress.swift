@@ -1,46 +1,46 @@
 import Synchronization
 
-/// How far a rotation is.
+/// The progress of a rotation.
 public struct RotationProgress: Hashable, Sendable {
-    /// What is being done.
+    /// A phase of a rotation.
     public enum Phase: String, Hashable, Sendable, CaseIterable {
         /// A backup is made.
         case backup
-        /// The store is looked at.
+        /// The store is examined.
         case preflight
         /// Pages are copied and re-encrypted.
         case copying
         /// The copy is read back and compared.
         case verifying
-        /// What was written meanwhile is carried over.
+        /// Changes made during the copy are carried over.
         case catchingUp
-        /// The other processes are asked to pause, and the copy takes the database's place.
+        /// The other processes are asked to pause, and the copy replaces the database.
         case switching
-        /// It is done.
+        /// The rotation is complete.
         case completed
     }
 
     public var phase: Phase
     /// Pages of this phase that are done.
     public var pagesDone = 0
-    /// Pages of this phase; 0 where it has none, or while they are not known.
+    /// Total pages of this phase; 0 where it has none, or while the number is unknown.
     public var pagesTotal = 0
-    /// How fast the phase goes; 0 while that is not known.
+    /// The speed of the phase; 0 while it is unknown.
     public var bytesPerSecond = 0
-    /// How long the copy and its verification will still take; nil where that is not known.
+    /// The estimated remaining time of the copy and its verification; nil where it is unknown.
     public var remaining: Duration?
 
     init(_ phase: Phase) { self.phase = phase }
 }
 
-/// Counts pages and time into ``RotationProgress``, and reports it now and then. For any thread.
+/// Records pages and time in ``RotationProgress`` and reports it at intervals. May be used on any thread.
 final class ProgressReporter: Sendable {
     fileprivate struct State {
         var progress = RotationProgress(.preflight)
         var pageBytes = 0
         var begin = ContinuousClock.now
         var nextReport = ContinuousClock.now
-        /// What comes behind the present phase, as a share of the time that it takes.
+        /// The time of the phases after the present one, as a share of the time of the present one.
         var sharesBehind = 0.0
     }
 
@@ -63,10 +63,10 @@ final class ProgressReporter: Sendable {
         report(progress)
     }
 
-    /// Takes note of how many pages of the phase are done.
+    /// Records how many pages of the phase are done.
     func reach(_ done: Int) {
         let progress = state.withLock { state -> RotationProgress? in
-            // Threads come here in any order.
+            // Threads call this in any order.
             guard done > state.progress.pagesDone else { return nil }
             state.progress.pagesDone = done
             let now = ContinuousClock.now

@@ -5,15 +5,15 @@ import RotationCore
 import StorePlatform
 import StoreSharing
 
-/// What comes before a rotation that was cut is gone on with: the lock, its keys, what it has left, the preflight, the
+/// The steps before an interrupted rotation is resumed: the admin lock, its keys, its leftovers, the preflight, the
 /// backup.
 struct RotationResumption {
     let paths: StorePaths
-    /// By the present key.
+    /// Unlocked with the present key.
     let journal: RotationJournal
-    /// Gives that key again.
+    /// Returns that key again.
     let source: KeySource
-    /// The new key of a direct store, where it was given.
+    /// The new key of a direct store, if given.
     let newKey: Secret?
     let configuration: Configuration
     let options: KeyRotation.Options
@@ -27,7 +27,7 @@ struct RotationResumption {
         guard let rotation = try journal.rotation() else { return nil }
         if rotation.sidecar.state == .switching {
             try requireAim(of: rotation)
-            // As an opening does, which takes the lock of rotations itself.
+            // Released as in an opening: the recovery acquires the admin lock itself.
             admin.release()
             return try finish(rotation)
         }
@@ -35,9 +35,9 @@ struct RotationResumption {
             throw StoreError.noPendingKeys(paths.database, hasPresent: rotation.present != nil)
         }
         try requireAim(of: rotation)
-        // Nothing is derived again: everybody waits for what the journal writes in the switch.
+        // No key is derived again: all processes wait while the journal writes in the switch.
         let known = RotationJournal(databasePath: paths.database, resuming: keys)
-        // While the lock is held an opening takes the rotation for one that runs, and leaves it alone.
+        // While the admin lock is held, an opening considers the rotation running and does not change it.
         var configuration = configuration
         configuration.isOpeningCancelled = isCancelled
         let store = try SharedStore.open(at: paths.database, unlockedBy: source, configuration: configuration)
@@ -53,14 +53,14 @@ struct RotationResumption {
     }
 
     private func examine(_ store: SharedStore, _ run: RotationRun) throws {
-        // Its pages are copied anew, and need the room.
+        // The pages are copied again and need the space.
         try RotationCopy.removeLeftover(of: paths)
         try RotationPreflight(store, options, checksMode: false, isCancelled: isCancelled).require(reporter)
         run.report.backupPath = try options.backUp(store, reporter, isCancelled: isCancelled)
     }
 
-    /// Finishes a switch by the keys of both epochs: the former key of a direct store opens it no more afterwards, and the
-    /// new one alone could not undo a switch whose copy is lost. Nothing is derived again.
+    /// Completes a switch with the keys of both epochs. The former key of a direct store does not open it afterwards,
+    /// and the new key alone could not undo a switch whose copy is lost. No key is derived again.
     private func finish(_ rotation: PendingRotation) throws -> RotationReport {
         let begin = ContinuousClock.now
         let both = try rotation.keys
@@ -71,7 +71,7 @@ struct RotationResumption {
         let (outcome, wasSettledHere) = try settle(rotation, unlock)
         var epoch = outcome.completedEpoch
         if epoch == nil && !wasSettledHere {
-            // Somebody else was faster.
+            // Another process was faster.
             let files = SidecarFiles(databasePath: paths.database)
             epoch = try files.choose(files.read(), unlock: unlock)?.sidecar.epoch
         }
@@ -89,8 +89,8 @@ struct RotationResumption {
         return report
     }
 
-    /// - Returns: What was done, and whether anything was done here.
-    /// - Throws: With the words of ``CommitStatus`` where a step failed.
+    /// - Returns: The outcome, and whether this process has changed anything.
+    /// - Throws: An error that says the ``CommitStatus``, where a step failed.
     private func settle(
         _ rotation: PendingRotation, _ unlock: @escaping @Sendable (Sidecar) -> SidecarKeys?
     ) throws -> (outcome: RotationRecovery.Outcome, hasBegun: Bool) {
@@ -103,7 +103,7 @@ struct RotationResumption {
                 paths, isCancelled: question, onStatus: { status = $0 }, unlock: unlock)
             return (outcome, status != nil)
         } catch let error as StoreError {
-            // It says which of the two keys counts.
+            // This error says already which of the two keys must be kept.
             throw error
         } catch let error as CancellationError {
             throw error
@@ -116,7 +116,7 @@ struct RotationResumption {
 
     // MARK: The mode
 
-    /// Compares what is asked for with what was begun, which cannot be changed any more.
+    /// Compares the requested mode with that of the rotation, which cannot be changed any more.
     private func requireAim(of rotation: PendingRotation) throws {
         guard rotation.sidecar.slotted != nil else { return try requireNewKey(rotation) }
         switch options.mode {
@@ -127,7 +127,8 @@ struct RotationResumption {
         }
     }
 
-    /// After the switch a direct store opens with the new key alone, so whoever resumes it has to show that he has it.
+    /// After the switch a direct store opens with the new key alone, so the caller must prove that this key is not
+    /// lost.
     private func requireNewKey(_ rotation: PendingRotation) throws {
         let isSwitching = rotation.sidecar.state == .switching
         guard let newKey else { throw StoreError.newKeyNotGiven(paths.database, isSwitching: isSwitching) }

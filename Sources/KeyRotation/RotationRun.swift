@@ -7,11 +7,11 @@ import RotationCore
 import StorePlatform
 import StoreSharing
 
-/// What the steps of a rotation work on.
+/// The resources of the steps of a rotation.
 enum LiveResources: RotationResources {
     enum Announcement {
         case new(RotationProposal)
-        /// The sidecar has them already: the rotation is resumed.
+        /// The sidecar has the keys already: the rotation is resumed.
         case pending(RotationKeys)
     }
 
@@ -34,16 +34,16 @@ final class RotationRun {
     private let storeKeys: SidecarKeys
     private let reporter: ProgressReporter
     private let isCancelled: @Sendable () -> Bool
-    /// Looks at what comes before; an error ends the rotation.
+    /// Performs the checks before the rotation; an error ends the rotation.
     private let examine: (RotationRun) throws -> LiveResources.Announcement
-    /// Called when the store has its new keys and everybody still waits.
+    /// Called when the store has its new keys, while all processes are still paused.
     private let onCompletion: (RotationKeys) -> Void
 
     private var state: State
     private var failure: (any Error)?
     /// On which side of the commit point the failure leaves the store.
     private var status = CommitStatus.notAnnounced
-    /// Why there was no pause, the last time that there was none.
+    /// Why the last attempt to pause failed.
     private var obstacle: StoreError?
     /// When the processes were first asked to pause.
     private var firstRequest: ContinuousClock.Instant?
@@ -67,9 +67,9 @@ final class RotationRun {
         state = State(endsLongReads: options.longReads.endsThem)
     }
 
-    /// Goes through the whole course.
+    /// Performs all steps.
     ///
-    /// - Throws: What ended the rotation.
+    /// - Throws: The error that ended the rotation.
     func run() throws -> RotationReport {
         let begin = ContinuousClock.now
         while true {
@@ -100,7 +100,7 @@ final class RotationRun {
         }
     }
 
-    /// The first failure is the reason; what fails while things are taken back is reported beside it.
+    /// The first failure is thrown. Failures after it, during the undo, are reported as notices.
     private func remember(_ error: any Error) {
         if failure == nil { failure = error } else { report.notices.append("\(error)") }
     }
@@ -149,7 +149,7 @@ final class RotationRun {
         return keys
     }
 
-    /// Nobody is kept waiting while this waits.
+    /// Runs `body` with the opening lock. No process is paused while this waits for the lock.
     private func withOpeningLock<T>(_ isCancelled: @escaping @Sendable () -> Bool, _ body: () throws -> T) throws -> T {
         let watch = LockFileWatch(isCancelled: isCancelled, onLongWait: options.onLongOpeningWait)
         let opening = try KeyRotation.takeOpening(paths, watch)
@@ -157,7 +157,7 @@ final class RotationRun {
         return try body()
     }
 
-    /// Writes an event into the key log. A failure to do so undoes nothing.
+    /// Writes an event to the key log. A failure becomes a notice and undoes nothing.
     private func note(_ event: KeyEvent) {
         if let notice = KeyLog(databasePath: paths.database).note(event) { report.notices.append(notice) }
     }
@@ -169,9 +169,9 @@ final class RotationRun {
         return try awaitView()
     }
 
-    /// A view, for which the write lock is waited for as long as it takes: nobody is kept waiting.
+    /// A view. The wait for the write lock may be as long as `busyWait`, because no process is paused.
     ///
-    /// - Throws: As ``makeView(waiting:_:)``; ``StoreError`` `storeInUse`, which names who holds that lock.
+    /// - Throws: As ``makeView(waiting:_:)``; ``StoreError`` `storeInUse`, which names the holder of that lock.
     private func awaitView() throws -> PageSnapshot {
         do {
             return try makeView(
@@ -182,12 +182,12 @@ final class RotationRun {
         }
     }
 
-    /// A view of the store as it is now, by connections of its own.
+    /// A view of the present state of the store, on connections of its own.
     ///
     /// - Parameters:
-    ///   - wait: How long each lock is waited for.
-    ///   - watch: Who may end the wait for the write lock earlier.
-    /// - Throws: As making the view does; `SQLITE_BUSY` when a lock was not to be had.
+    ///   - wait: The longest wait for each lock.
+    ///   - watch: May end the wait for the write lock earlier.
+    /// - Throws: As making the view does; `SQLITE_BUSY` when a lock was not available.
     func makeView(waiting wait: Duration = Limits.busyWait, _ watch: LockWaitWatch? = nil) throws -> PageSnapshot {
         var configuration = Configuration()
         configuration.label = KeyRotation.holderLabel
@@ -229,15 +229,15 @@ final class RotationRun {
             throw StoreError.outrun(paths.database, logBytes: delta.walBytes, limitBytes: limit)
         }
         try carry(delta, copy, view)
-        // All of it is written to the disk now, so that little is left when everybody waits.
+        // All of it is written to disk now, so that little is left to write in the pause.
         try copy.synchronize()
-        // The WAL as well: nobody synchronizes it while it cannot be checkpointed, and what of it is not on the disk would be
-        // waited for by the first synchronization of anything in the pause.
+        // The WAL as well: nothing else fsyncs it while it cannot be checkpointed, and the first fsync of any file in
+        // the pause would wait for its unwritten pages.
         try synchronizeWAL()
         report.rounds += 1
         CrashPoint.reach(.rotationDeltaRound)
         try requireNotCancelled()
-        // The same pages may have been written many times: walking over their frames takes its time, too.
+        // The same pages may have been written many times, so the time to walk over their frames is added.
         let begin = ContinuousClock.now
         let left = try view.delta(since: copy.position).pages.count
         return copy.pageCost * left + (.now - begin)
@@ -249,7 +249,7 @@ final class RotationRun {
     }
 
     private func synchronizeWAL() throws {
-        // No process locks the WAL's own file, so a descriptor of our own does no harm.
+        // SQLite places no locks on the WAL file itself, so closing another descriptor of it releases none.
         try FileDescriptor(opening: paths.wal, .readWrite).synchronizeContent()
     }
 
@@ -266,7 +266,7 @@ final class RotationRun {
         try proveNewKey(copy.keys)
         let isCancelled = isCancelled
         let begin = ContinuousClock.now
-        // A connection that has not read yet holds no lock: nothing of what follows would find it.
+        // A connection that has not read yet holds no lock, so the later checks would not find it.
         if let stranger = connections.openForWriting() { return foreignHolder(stranger) }
         let first = firstRequest ?? begin
         firstRequest = first
@@ -274,7 +274,7 @@ final class RotationRun {
             let pause = try ExclusivePause.begin(
                 paths, insists: insists, budget: options.pauseBudget, isCancelled: { isCancelled() })
         else {
-            // Those who did give way have waited as well.
+            // The processes that did pause have waited as well.
             report.longestPause = max(report.longestPause, .now - begin)
             obstacle = .notPaused(paths.database, connections.leaseHolders, after: .now - first)
             return .withheld(isPatienceOver: isPatienceOver)
@@ -286,7 +286,7 @@ final class RotationRun {
 
     private var isPatienceOver: Bool { firstRequest.map { .now - $0 >= options.longReads.limit } ?? false }
 
-    /// Lets a secret manager show that it keeps the new key. It may take its time: nobody waits yet.
+    /// Verifies that a secret manager returns the new key. This may take long, because no process is paused yet.
     private func proveNewKey(_ keys: RotationKeys) throws {
         guard !isNewKeyProved, let source = options.provesNewKey, case .newKey = options.mode else { return }
         let given = try source.read()
@@ -296,11 +296,11 @@ final class RotationRun {
     }
 
     private func carryRest(_ copy: PageCopier, _ view: PageSnapshot, _ pause: ExclusivePause) throws -> State.Event {
-        // Before the view is closed: as long as it is open, what others commit can still be found.
+        // Checked before the view is closed: while it is open, commits of other programs can still be found.
         if let foreign = try connections.locked() { return foreignHolder(foreign) }
         let deadline = pause.begin + options.pauseBudget
         do {
-            // So that what others do after the view is closed shows in the WAL.
+            // Without a frame in the WAL, commits of other programs after the view is closed could not be detected.
             if copy.position.frame == 0 { try view.commitFrame(until: deadline) }
             let fits = try view.withWriteLock(until: deadline) {
                 let rest = try view.delta(since: copy.position)
@@ -329,29 +329,32 @@ final class RotationRun {
         return .withheld(isPatienceOver: isPatienceOver)
     }
 
-    /// Proves that nobody is connected, and that the WAL ends where the copy does: from then on nothing changes.
+    /// Proves that no connection exists, and that the WAL ends where the copy does. From then on the store does not
+    /// change.
     func prove(at position: WALPosition) throws -> State.Event {
         guard let database = try LockedDatabase.lock(paths.database) else { return foreignHolder(connections.any()) }
         var isProved = false
-        // Whoever withdraws the pause has to open the database.
+        // A withdrawal of the pause opens the database, so it must be unlocked.
         defer { if !isProved { database.release() } }
         CrashPoint.reach(.rotationBytesLocked)
         guard try database.isInPlace else { throw StoreError.moved(paths.database) }
-        // For the last time: what follows cannot be undone, and everybody may have given way without a wait.
+        // The last check for a cancellation: the next step cannot be undone, and a pause that began without a wait has
+        // not checked for one.
         try requireNotCancelled()
-        // Somebody who does not know of leases may have committed between our last look and the lock.
+        // A program that does not use leases may have committed between the last check and the lock.
         guard try walEnds(at: position) else { return withheld() }
         isProved = true
         return .proved(DatabaseSwitch(paths, journal, replacing: database))
     }
 
-    /// Whether the WAL ends where the copy does. Nobody is connected, so its files may be opened and closed by hand.
+    /// Whether the WAL ends where the copy does. No connection exists, so its files may be opened and closed without
+    /// SQLite.
     private func walEnds(at position: WALPosition) throws -> Bool {
-        // A stock program that comes and goes removes both, as the last one to close.
+        // A program without SharedStore that closes the last connection removes both files.
         guard Files.exists(paths.sharedMemory) else { return false }
         let head = try FileDescriptor(opening: paths.sharedMemory, .readOnly)
             .read(at: 0, byteCount: WALIndex.headerBytes)
-        // With the salts: the WAL may have been copied, reset, and have as many frames again.
+        // The salts are compared as well: the WAL may have been checkpointed and reset, and have as many frames again.
         guard let index = head.withUnsafeBytes({ WALIndex($0) }), position.frame > 0, index.frames == position.frame,
             index.salts == position.salts, Files.exists(paths.wal)
         else { return false }
@@ -360,7 +363,7 @@ final class RotationRun {
         return header?.salts == position.salts
     }
 
-    /// Lets everybody go on with the present key, and waits a little.
+    /// Ends the pause, so that all processes resume with the present key, and waits before the next attempt.
     private func withdraw(
         _ copy: PageCopier, _ openView: PageSnapshot?, _ pause: ExclusivePause?, attempt: Int
     ) throws -> State.Event {
@@ -386,21 +389,21 @@ final class RotationRun {
 
     /// Makes a view after the former one was closed.
     ///
-    /// - Returns: The view, and whether what was committed since the cut cannot be found any more.
+    /// - Returns: The view, and whether the commits after `position` cannot be found any more.
     func reopenView(after position: WALPosition, _ pause: ExclusivePause?) throws -> (PageSnapshot, isWALLost: Bool) {
-        // While nobody else writes: once they do, the WAL may be reset.
+        // Made while no other process writes: once one does, the WAL may be reset.
         let view: PageSnapshot
         do {
             view = try makeView(waiting: Limits.pausedBusyWait)
         } catch let error as DatabaseError where error.resultCode == .SQLITE_BUSY {
-            // Somebody who cannot be asked to pause is writing: nobody else waits for him.
+            // A program that cannot be asked to pause is writing. The paused processes must not wait for it.
             end(pause)
             view = try awaitView()
         }
-        // Commits in between are in the WAL now, but nothing keeps them there but the view, and it came after them.
-        // A WAL without frames tells nothing: who opens the database first makes its index anew, without salts. The cut
-        // has one where a stock program came after our last look for connections, and reset a WAL that was copied whole: a
-        // reader of such a WAL does not hinder that.
+        // Commits in between are in the WAL now, but only a view keeps them there, and this view began after them. A
+        // WAL without frames proves nothing: the first opener rebuilds its index, without salts. `position` is in such
+        // a WAL if a program without SharedStore connected after the last check for connections and reset a WAL that
+        // was checkpointed completely. A reader of such a WAL does not prevent the reset.
         return (view, view.position != position || position.frame == 0)
     }
 
@@ -425,7 +428,7 @@ final class RotationRun {
         do {
             try databaseSwitch.announce(pages: copy.pages)
         } catch {
-            // Where nobody can say now which of the two the sidecar says, the next opening finds out.
+            // If it is unknown whether the sidecar announces the switch, the next opening decides.
             guard databaseSwitch.status == .notAnnounced else { throw error }
             remember(error)
             return .notAnnounced
@@ -433,7 +436,8 @@ final class RotationRun {
         return .done
     }
 
-    /// From here only forward. Whoever opens the store next takes the same steps if this process does not.
+    /// From here on the rotation can only be completed. If this process does not take these steps, the next opening
+    /// does.
     private func switchOver(_ copy: PageCopier, _ databaseSwitch: DatabaseSwitch) throws {
         report.pages = Int(copy.pages)
         report.bytes = Int(copy.pages) * copy.pageBytes
@@ -447,13 +451,13 @@ final class RotationRun {
         report.notices += databaseSwitch.notices
         onCompletion(copy.keys)
         end(pause)
-        // Nobody waits for the space of the former files.
+        // After the pause, so that no process waits until the space of the former files is freed.
         databaseSwitch.end()
         CrashPoint.reach(.rotationReleased)
         note(.rotationCompleted(to: report.toEpoch))
     }
 
-    /// The rotation has succeeded, so that what failed on its way is no more than worth a word.
+    /// Turns an earlier failure into a notice, because the rotation has succeeded.
     private func pardonFailure() {
         guard let error = failure else { return }
         failure = nil
@@ -464,10 +468,10 @@ final class RotationRun {
 
     private func undo(_ held: State.Held) throws {
         if failure == nil { failure = obstacle ?? StoreError.restless(paths.database) }
-        // The others first: nothing of what follows concerns them.
+        // The other processes are released first: the following steps do not concern them.
         release(held)
         guard held.isAnnounced else { return }
-        // The copy first: on a full disk its space is what the sidecar needs.
+        // The copy is removed first: on a full disk the sidecar needs its space.
         let removal = Result { try held.copy?.discard() }
         try withOpeningLock({ false }) { report.notices += try journal.abandon() }
         note(.rotationAbandoned(from: report.fromEpoch))
@@ -481,7 +485,7 @@ final class RotationRun {
     }
 
     private func release(_ held: State.Held) {
-        // Whoever goes on must find the database unlocked; the space of one that was replaced can wait.
+        // A process that resumes must find the database unlocked. The space of a replaced database can be freed later.
         held.databaseSwitch?.admitConnections()
         end(held.pause)
         try? held.view?.close()
@@ -490,7 +494,7 @@ final class RotationRun {
 }
 
 extension KeyRotation {
-    /// What the table of holders calls a rotation.
+    /// The label of a rotation in the table of holders.
     static let holderLabel = "CipherStore.KeyRotation"
 }
 

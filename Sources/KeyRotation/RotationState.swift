@@ -1,61 +1,61 @@
-/// What the steps of a rotation work on. Tests of the course put plain values in their place.
+/// The resources of the steps of a rotation. Tests of the state machine use plain values instead.
 protocol RotationResources {
-    /// What is to be announced: new keys, or those of a rotation that is resumed.
+    /// The keys to announce: new ones, or those of a resumed rotation.
     associatedtype Announcement
     /// The keys of both epochs.
     associatedtype Keys
-    /// The store as it is at one moment.
+    /// A snapshot of the store.
     associatedtype View
     /// The copy of the store under the next key.
     associatedtype Copy
-    /// The time in which all processes have given the store up.
+    /// The period in which all processes have released the store.
     associatedtype Pause
-    /// The exchange of the files.
+    /// The replacement of the database by the copy.
     associatedtype Switch
 }
 
-/// Which step of a rotation comes next, and what it works on: the whole course as a value, without any input or output.
+/// The state machine of a rotation: a value that holds the next step and its resources. It does no I/O.
 ///
-/// Whoever rotates performs ``step`` and passes its outcome (``take(_:)``), which makes the next one the step, until it is
-/// ``Step/ended``. Until the switch is announced everything can be taken back (``Step/undo(_:)``); after that there is only
-/// the way forward.
+/// The caller performs ``step`` and passes its outcome to ``take(_:)``, which sets the next step, until the step is
+/// ``Step/ended``. Until the switch is announced everything can be undone (``Step/undo(_:)``). After that the rotation
+/// can only be completed.
 struct RotationState<R: RotationResources> {
-    /// What is to be done, with what it takes.
+    /// A step, with its resources.
     enum Step {
-        /// Look whether the rotation can begin.
+        /// Check whether the rotation can begin.
         case examine
         /// Write the pending key to the sidecar.
         case announce(R.Announcement)
-        /// Begin a view of the store that stays as it is.
+        /// Begin a view of the store that does not change.
         case freeze(R.Keys)
         /// Copy all pages of the view.
         case copy(R.Keys, R.View)
         /// Read the copy back.
         case verify(R.Copy, R.View)
-        /// Carry over what was committed since the copy was last brought up to date.
+        /// Carry over what was committed since the copy was last updated.
         case catchUp(R.Copy, R.View)
         /// Ask all processes to pause, and wait for that within the budget; `insists` ends their long reads.
         case pause(R.Copy, R.View, insists: Bool)
-        /// With everybody paused: carry over the rest, make the copy durable, close the view.
+        /// While all processes are paused: carry over the rest, make the copy durable, close the view.
         case carryRest(R.Copy, R.View, R.Pause)
-        /// Prove by SQLite's locks that nobody is connected, and by the WAL that it ends where the copy does.
+        /// Prove by SQLite's locks that no connection exists, and that the WAL ends where the copy does.
         case prove(R.Copy, R.Pause)
-        /// Open the view again where it is closed, let the processes go on, and wait longer each time.
+        /// Reopen the view if it is closed, let the processes resume, and wait, longer each time.
         case withdraw(R.Copy, R.View?, R.Pause?, attempt: Int)
         /// Pass the commit point: the sidecar says that the switch has begun.
         case announceSwitch(R.Copy, R.Pause, R.Switch)
-        /// Put the copy in the database's place. A step of that which has failed is repeated once.
+        /// Replace the database by the copy. A failed step is repeated once.
         case switchOver(R.Copy, R.Pause, R.Switch, isRepeated: Bool)
-        /// Let the processes go on with the new key.
+        /// Let the processes resume with the new key.
         case finish(R.Copy, R.Pause, R.Switch)
-        /// Drop the pending key, remove the copy, let the processes go on.
+        /// Let the processes resume, remove the copy, drop the pending key.
         case undo(Held)
         /// Release everything as it is: the next opening for writing completes or undoes the rotation.
         case leave(Held)
         case ended
     }
 
-    /// What a rotation has in hand when it ends early.
+    /// The resources that a rotation holds when it ends early.
     struct Held {
         /// Whether the pending key was announced.
         var isAnnounced = false
@@ -72,21 +72,22 @@ struct RotationState<R: RotationResources> {
         case frozen(R.View)
         case copied(R.Copy)
         case verified
-        /// A round of carrying over has ended; another one would take so long.
+        /// A round has ended; another one would take `left`.
         case caughtUp(left: Duration)
         case paused(R.Pause)
         /// The rest is carried over, and the view closed.
         case carried
         case proved(R.Switch)
-        /// No pause was to be had: a process went on reading or writing, or something was committed in between.
+        /// No pause was possible: a process kept reading or writing, or a commit came in between.
         case withheld(isPatienceOver: Bool)
-        /// Something has a connection to the database that no request reaches.
+        /// A program that cannot be asked to pause has a connection to the database.
         case foreignHolder
-        /// The processes go on.
+        /// The processes have resumed.
         case withdrawn(R.View)
-        /// The same, but what was committed since cannot be found any more: the WAL was reset while there was no view.
+        /// The same, but commits since the last round cannot be found any more: the WAL was reset while there was no
+        /// view.
         case walLost(R.Keys, R.View)
-        /// The switch could not be announced, and the sidecar says so.
+        /// The switch could not be announced, and the sidecar certainly does not announce it.
         case notAnnounced
         /// A step without a result is done.
         case done
@@ -94,16 +95,17 @@ struct RotationState<R: RotationResources> {
         case failed
     }
 
-    /// Bounds of the course.
+    /// Bounds of the state machine.
     struct Bounds: Equatable {
         /// The processes are asked to pause when what is left takes no longer than this.
         var shortRest: Duration = .milliseconds(5)
-        /// Or this, after so many rounds: writers may keep it from becoming shorter.
+        /// Or this, after ``roundsBeforeLongRest`` rounds: writers may keep the rest from becoming shorter.
         var longRest: Duration = .milliseconds(60)
         var roundsBeforeLongRest = 6
-        /// A connection that no request reaches may come and go; so many are met before the rotation ends.
+        /// The rotation ends when this many attempts met a connection that cannot be asked to pause. Such a connection
+        /// may be short, so one is not enough.
         var foreignHolders = 3
-        /// How often a pause is asked for with insistence.
+        /// How many requests to pause may end long reads.
         var insistingAttempts = 3
     }
 
@@ -115,17 +117,18 @@ struct RotationState<R: RotationResources> {
     /// Rounds since the copy was verified, or since the last request.
     private var rounds = 0
     private var foreignHolders = 0
-    /// Attempts that end long reads; 0 while they are waited for.
+    /// Attempts that end long reads; 0 while the rotation waits for them.
     private var insistingAttempts = 0
     private var insists = false
 
-    /// - Parameter endsLongReads: Whether long reads are ended once patience is over; otherwise the rotation is.
+    /// - Parameter endsLongReads: Whether long reads are ended when their time limit has passed; otherwise the rotation
+    ///   ends.
     init(endsLongReads: Bool, bounds: Bounds = Bounds()) {
         self.endsLongReads = endsLongReads
         self.bounds = bounds
     }
 
-    /// Takes the outcome of the step, and makes the next one the step.
+    /// Accepts the outcome of the step and sets the next step.
     ///
     /// - Returns: False when the step has no such outcome: nothing is changed then.
     mutating func take(_ event: Event) -> Bool {
@@ -188,7 +191,8 @@ struct RotationState<R: RotationResources> {
         return foreignHolders >= bounds.foreignHolders ? .undo(held) : withdrawal
     }
 
-    /// What lets the processes go on with the present key, for a while; nil where they do so anyway, or must not.
+    /// The step that lets the processes resume with the present key until the next attempt; nil where they run anyway,
+    /// or must not resume.
     private var withdrawal: Step? {
         switch step {
         case .pause(let copy, let view, _): .withdraw(copy, view, nil, attempt: attempts)
@@ -202,9 +206,10 @@ struct RotationState<R: RotationResources> {
         switch step {
         case .ended: nil
         case .leave: .ended
-        // Nobody can tell whether the announcement took effect.
+        // In `announceSwitch` it is unknown whether the announcement took effect.
         case .announceSwitch, .finish, .undo, .switchOver(_, _, _, isRepeated: true): .leave(held)
-        // Everybody waits, and the next opening would take the same steps: one that failed for a moment is repeated here.
+        // All processes wait, and the next opening would take the same steps: one that failed temporarily is repeated
+        // here.
         case .switchOver(let copy, let pause, let databaseSwitch, isRepeated: false):
             .switchOver(copy, pause, databaseSwitch, isRepeated: true)
         default: .undo(held)

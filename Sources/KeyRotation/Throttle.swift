@@ -1,9 +1,9 @@
 import StorePlatform
 import Synchronization
 
-/// Keeps several threads to a number of bytes a second, together: a bucket that fills at that rate.
+/// Limits several threads together to a number of bytes per second: a token bucket.
 final class Throttle: Sendable {
-    /// The time, as a span since any moment, and a way to wait; tests bring their own.
+    /// The time since an arbitrary moment, and a way to wait. Tests pass their own clock.
     struct Clock: Sendable {
         var now: @Sendable () -> Duration
         var sleep: @Sendable (Duration) -> Void
@@ -14,14 +14,14 @@ final class Throttle: Sendable {
         }()
     }
 
-    /// What may be taken at once after a rest, as time at the rate.
+    /// The burst allowed after an idle period, as time at the rate.
     private static let burst = Duration.milliseconds(50)
-    /// Waits are cut into pieces, so that a cancellation is noticed.
+    /// Long waits are split, so that a cancellation is noticed.
     private static let longestSleep = Duration.milliseconds(100)
 
     private let bytesPerSecond: Int
     private let clock: Clock
-    /// When the bytes that were handed out so far are paid for.
+    /// The time until which the bytes granted so far use up the rate.
     private let paidUntil: Mutex<Duration>
 
     /// - Parameter bytesPerSecond: At least 1.
@@ -31,10 +31,10 @@ final class Throttle: Sendable {
         paidUntil = Mutex(clock.now())
     }
 
-    /// Waits until so many bytes may be moved, or until `isCancelled`.
+    /// Waits until this many bytes may be read or written, or until `isCancelled` returns true.
     func take(_ bytes: Int, isCancelled: () -> Bool = { false }) {
         let start = paidUntil.withLock { paidUntil in
-            // Time that went by unused is not saved up, but for a little.
+            // Unused time is not saved, except for the burst.
             let start = max(paidUntil, clock.now() - Self.burst)
             paidUntil = start + .seconds(1) * Double(bytes) / Double(bytesPerSecond)
             return start

@@ -3,25 +3,25 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// Puts the complete copy of a rotation in the database's place: the commit point of a rotation, and what follows it.
+/// Replaces the database by the complete copy of a rotation: the commit point of a rotation, and the steps after it.
 ///
-/// A rotation, its resumption and the recovery of one that was interrupted all switch by this type. The caller holds the
-/// locks `admin` and `opening` and has SQLite's lock bytes of the database locked, so nobody writes. The copy and its name
-/// are on the disk, and the WAL ends where the copy does.
+/// A rotation, its resumption and the recovery of one that was interrupted all switch by this type. The caller holds
+/// the locks `admin` and `opening` and has SQLite's lock bytes of the database locked, so no process writes. The copy
+/// and its name are on disk, and the WAL ends where the copy does.
 ///
 /// | step | what is done | what a crash leaves, and what the next opening does |
 /// |---|---|---|
 /// | `proved` | nothing yet | the sidecar says `rotating`: the rotation is undone |
 /// | `announced` | both copies of the sidecar say `switching`: **the commit point** | the switch is resumed from here, or undone if the copy is damaged or missing |
-/// | `walReplaced` | an empty file has the WAL's name, durably | the switch is resumed; without the copy it is refused, which alone has the last commits |
+/// | `walReplaced` | an empty file has the WAL's name, durably | the switch is resumed; if the copy is missing, which alone has the last commits, the opening is refused |
 /// | `renamed` | the copy has the database's name | after a power failure either file has it, and page 1 says which |
-/// | `durable` | that name is on the disk | page 1 has the next key: the sidecar is completed |
+/// | `durable` | that name is on disk | page 1 has the next key: the sidecar is completed |
 /// | `invalidated` | the former database has no valid first page | as before |
 /// | `completed` | the sidecar says `ready`, with the next epoch | nothing: the rotation is done |
 ///
 /// The WAL comes before the rename because frames under the former key must not meet the new file after a power failure
-/// (SQLite truncates a WAL without fsync). It is replaced and not truncated: the system takes the longer to truncate a file
-/// the longer it is, and everybody waits.
+/// (SQLite truncates a WAL without fsync). It is replaced and not truncated: the time to truncate a file grows with its
+/// length, and all processes wait.
 package final class DatabaseSwitch {
     package enum Step: Int, Comparable, CaseIterable, Sendable {
         case proved, announced, walReplaced, renamed, durable, invalidated, completed
@@ -29,7 +29,7 @@ package final class DatabaseSwitch {
         package static func < (left: Step, right: Step) -> Bool { left.rawValue < right.rawValue }
     }
 
-    /// Who switches. Each has its own crash points.
+    /// The origin of a switch. Each has its own crash points.
     package enum Origin: Sendable {
         case rotation
         case recovery
@@ -37,18 +37,18 @@ package final class DatabaseSwitch {
 
     /// The last step that is known to be done.
     package private(set) var step: Step
-    /// What failed without harm, as sentences.
+    /// Failures that do not affect the store, as sentences.
     package private(set) var notices: [String] = []
     private let paths: StorePaths
     private let journal: RotationJournal
     private let origin: Origin
     /// The database that is replaced; nil where it was replaced before.
     private let former: LockedDatabase?
-    /// Which file takes the database's place; known when the first step after the announcement begins.
+    /// The file that replaces the database; known when the first step after the announcement begins.
     private var copy: FileIdentity?
-    /// Whether nobody can tell if the announcement is on the disk.
+    /// Whether it is unknown if the announcement is on disk.
     private var isUncertain = false
-    /// Kept open: closing it frees its space, which takes the longer the longer it is.
+    /// Kept open: closing it frees its space, which takes longer for a longer WAL.
     private var formerWAL: OpenFile?
 
     /// A switch that is still to be announced.
@@ -62,9 +62,9 @@ package final class DatabaseSwitch {
         (step, origin) = (.proved, .rotation)
     }
 
-    /// A switch that was announced by a process that is gone.
+    /// A switch that was announced by a process that has ended.
     ///
-    /// - Parameter former: The database that is replaced; nil where the copy has its place already.
+    /// - Parameter former: The database that is replaced; nil where the copy has replaced it already.
     package init(resuming paths: StorePaths, _ journal: RotationJournal, replacing former: LockedDatabase?) {
         (self.paths, self.journal, self.former) = (paths, journal, former)
         (step, origin) = (former == nil ? .renamed : .announced, .recovery)
@@ -85,7 +85,8 @@ package final class DatabaseSwitch {
     /// Passes the commit point: both copies of the sidecar say `switching`, durably.
     ///
     /// - Parameter pages: Pages of the copy.
-    /// - Throws: What kept it from being announced. ``status`` says whether that is certain.
+    /// - Throws: The error that prevented the announcement. ``status`` says whether it is certain that no switch is
+    ///   announced.
     package func announce(pages: UInt32) throws {
         do {
             try journal.announceSwitch(pages: pages)
@@ -96,9 +97,10 @@ package final class DatabaseSwitch {
         reach(.announced)
     }
 
-    /// Does all steps after the announcement. A second call resumes at the step that failed.
+    /// Performs all steps after the announcement. A second call resumes at the step that failed.
     ///
-    /// - Throws: ``StoreError`` `rotationPending` when the copy is gone; ``SystemError``; what completing the sidecar throws.
+    /// - Throws: ``StoreError`` `rotationPending` when the copy is missing; ``SystemError``; the errors of completing
+    ///   the sidecar.
     package func run() throws {
         if step < .renamed {
             if copy == nil { copy = try Files.identity(paths.rotationCopy) }
@@ -118,7 +120,8 @@ package final class DatabaseSwitch {
         }
         if step < .invalidated {
             invalidateFormer()
-            // Where nobody waits, the space of the former WAL is freed now: the sidecar may need it on a full disk.
+            // No process is paused during a recovery, so the space of the former WAL is freed now: the sidecar may need
+            // it on a full disk.
             if origin == .recovery { closeFormerWAL() }
             reach(.invalidated)
         }
@@ -130,10 +133,10 @@ package final class DatabaseSwitch {
     }
 
     private func replaceWAL() throws {
-        // The empty WAL of a rotation that was killed before it had its name: nobody else writes such a file.
+        // The empty WAL of a rotation that was killed before the rename: nothing else writes such a file.
         try AtomicFile.removeLeftovers(of: paths.wal)
         guard try Files.kindOfName(paths.wal) != nil else { return }
-        // The second time it is the empty one.
+        // When this step is repeated, the WAL may be the empty one.
         if formerWAL == nil {
             formerWAL = OpenFile(try FileDescriptor(opening: paths.wal, .readWrite, followsLinks: false))
         }
@@ -144,7 +147,7 @@ package final class DatabaseSwitch {
         do {
             try former?.invalidateFirstPage()
         } catch {
-            // That file has no name any more, so nobody can do it later.
+            // That file has no name any more, so this cannot be done later.
             notices.append("The first page of the former database could not be overwritten: \(error)")
         }
     }
@@ -156,7 +159,7 @@ package final class DatabaseSwitch {
 
     // MARK: The end
 
-    /// Lets connections to the database in again where it was not replaced. A second call does nothing.
+    /// Allows connections to the database again if it was not replaced. A second call does nothing.
     package func admitConnections() { former?.admitConnections() }
 
     /// Releases everything, and frees the space of the files that were replaced, step by step. A second call does nothing.
@@ -178,7 +181,7 @@ package final class DatabaseSwitch {
 }
 
 extension DatabaseSwitch.Step {
-    /// Where tests kill who switches, right after a step.
+    /// The crash point right after a step, at which tests kill the process.
     fileprivate func crashPoint(_ origin: DatabaseSwitch.Origin) -> CrashPoint? {
         switch (self, origin) {
         case (.announced, .rotation): .rotationSwitchingWritten

@@ -1,45 +1,45 @@
-/// What was found of a rotation whose process is gone.
+/// The findings about a rotation whose process has ended.
 struct RecoveryFindings: Hashable, Sendable {
-    /// What the sidecar says, as the key at hand proves it.
+    /// The stage in the sidecar, authenticated with the given key.
     enum Stage: Hashable, Sendable, CaseIterable {
-        /// No rotation is under way.
+        /// No rotation is pending.
         case none
         /// The copy was being made: the database has its present key.
         case rotating
-        /// The copy was complete and was taking the database's place.
+        /// The copy was complete and was replacing the database.
         case switching
     }
 
-    /// What stands under the name of the copy.
+    /// The file that has the copy's name.
     enum Copy: Hashable, Sendable, CaseIterable {
         case absent
         /// A regular file of which nothing is known yet.
         case unchecked
-        /// A regular file whose every page has the next key.
+        /// A regular file in which every page has the next key.
         case whole
-        /// A regular file that is too short or too long, or not all of whose pages have the next key.
+        /// A regular file that is too short or too long, or has a page without the next key.
         case unfit
         /// No regular file: no rotation made it.
         case planted
     }
 
-    /// Whose key page 1 of the database has.
+    /// The key of page 1 of the database.
     enum DatabaseKey: Hashable, Sendable, CaseIterable {
         case present
         case next
-        /// Of neither key at hand: it belongs to another one, is damaged, or is only whole together with the WAL.
+        /// Of neither known key: page 1 has another key, is damaged, or is whole only together with the WAL.
         case unknown
     }
 
-    /// What the write-ahead log shows of the switch.
+    /// The state of the WAL, which shows how far the switch got.
     enum WAL: Hashable, Sendable, CaseIterable {
         /// Nothing is known of it yet.
         case unchecked
-        /// It has every commit that it had when the switch was announced: an empty one has not replaced it.
+        /// It has every commit that it had when the switch was announced: no empty WAL has replaced it.
         case whole
-        /// It is empty or gone, as the switch leaves it before the copy takes the database's place.
+        /// It is empty or missing, as the switch leaves it before the copy replaces the database.
         case emptied
-        /// It holds something, and nothing proves that all is there.
+        /// It is not empty, and nothing proves that it is complete.
         case unfit
     }
 
@@ -51,44 +51,44 @@ struct RecoveryFindings: Hashable, Sendable {
     var wal: WAL = .unchecked
 }
 
-/// What is to be done about it.
+/// The action that the findings require.
 enum RecoveryAction: Hashable, Sendable {
     case nothing
     /// The copy is a leftover: it is removed when it is a regular file.
     case removeCopy
-    /// The rotation is given up; the copy is removed before.
+    /// The rotation is undone; the copy is removed first.
     case undo
-    /// Every page of the copy is checked, and the question asked again.
+    /// Every page of the copy is checked, then the decision is repeated.
     case checkCopy
-    /// Every frame of the WAL is checked, and the question asked again.
+    /// Every frame of the WAL is checked, then the decision is repeated.
     case checkWAL
-    /// The copy takes the database's place, and the rotation is complete.
+    /// The copy replaces the database, and the rotation is complete.
     case moveCopy
-    /// The copy has the database's place already: what is left is to say so.
+    /// The copy has replaced the database already; only the sidecar is left to complete.
     case complete
     case refuse(Reason)
 
     enum Reason: Hashable, Sendable, CaseIterable {
-        /// The key at hand is the one to come; the present one gives the rotation up.
+        /// The given key is the next key; only the present key can undo the rotation.
         case needsPresentKey
-        /// The key at hand belongs to a slot that the rotation drops; one that it keeps completes it.
+        /// The given key belongs to a keyslot that the rotation drops; a key that it keeps can complete it.
         case needsKeptKey
-        /// The copy is not there, and the database does not have its key.
+        /// The copy is missing, and no known key fits page 1 of the database.
         case copyMissing
         case copyUnfit
         case copyPlanted
-        /// The copy is no use, and the WAL, with the last commits, was emptied for it already.
+        /// The copy is unusable, and the WAL, which had the last commits, was emptied for the switch already.
         case walEmptied
-        /// The copy is no use, and the WAL may lack commits that only the copy had.
+        /// The copy is unusable, and the WAL may lack commits that only the copy had.
         case walUnfit
     }
 }
 
 extension RecoveryFindings {
-    /// Decides, without doing anything.
+    /// Decides on the action. Changes nothing.
     ///
-    /// The database itself goes before what the sidecar says: where its page 1 has the next key, the copy has taken its
-    /// place, and the former key must not come back. That is so too when somebody put a sidecar from before the switch back.
+    /// The database takes precedence over the sidecar: if page 1 has the next key, the copy has replaced the database,
+    /// and the former key must not come back. This holds as well if a sidecar from before the switch was put back.
     func decide() -> RecoveryAction {
         switch stage {
         case .none: copy == .absent || copy == .planted ? .nothing : .removeCopy
@@ -100,7 +100,7 @@ extension RecoveryFindings {
     private func decideRotating() -> RecoveryAction {
         if database == .next { return .complete }
         if !hasPresentKey { return .refuse(.needsPresentKey) }
-        // Without the next key nobody can tell whether the database has it already.
+        // Without the next key it is unknown whether the database has that key already.
         if !hasNextKey, database != .present { return .refuse(.needsKeptKey) }
         return .undo
     }
@@ -116,8 +116,9 @@ extension RecoveryFindings {
         }
     }
 
-    /// The copy can not take the database's place. It need not where it has not been able to begin: the database has its
-    /// present key, and the WAL, which is emptied before that changes, has everything. Nobody has written meanwhile.
+    /// Decides where the copy cannot replace the database. The rotation may be undone if the replacement has not begun:
+    /// the database has its present key, and the WAL, which is emptied before that changes, has everything. No process
+    /// has written since the announcement.
     private func decideWithoutCopy(_ reason: RecoveryAction.Reason) -> RecoveryAction {
         if !hasPresentKey { return .refuse(.needsPresentKey) }
         guard database == .present else { return .refuse(hasNextKey ? reason : .needsKeptKey) }
@@ -131,7 +132,7 @@ extension RecoveryFindings {
 }
 
 extension RecoveryAction.Reason {
-    /// Why it cannot go on, and what to do.
+    /// Why the recovery cannot continue, and what to do.
     func words(copy: String) -> (why: String, remedy: String) {
         let noKey = "and no known key fits page 1 of the database."
         let lost = "The complete copy \"\(copy)\" is missing or damaged, and"

@@ -6,16 +6,17 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// What the files of an interrupted rotation show, below SQLite: the copy, the WAL, and page 1 of the database.
+/// The state of the files of an interrupted rotation, read without SQLite: the copy, the WAL, and page 1 of the
+/// database.
 struct RotationEvidence {
     private let paths: StorePaths
 
     init(_ paths: StorePaths) { self.paths = paths }
 
-    /// What stands under the copy's name itself; a symbolic link is not followed.
+    /// The kind of the file that has the copy's name; nil without one. A symbolic link is not followed.
     func copyKind() throws(SystemError) -> FileKind? { try Files.kindOfName(paths.rotationCopy) }
 
-    /// What decides without reading the whole copy or the whole WAL.
+    /// The findings for which neither the whole copy nor the whole WAL is read.
     func findings(_ rotation: PendingRotation) throws -> RecoveryFindings {
         let copy: RecoveryFindings.Copy =
             switch try copyKind() {
@@ -31,7 +32,7 @@ struct RotationEvidence {
 
     // MARK: The copy
 
-    /// Whether the copy has the length that the sidecar says, and each of its pages the next key.
+    /// Whether the copy has the length in the sidecar, and each of its pages has the next key.
     ///
     /// A page of zeros, which SQLCipher leaves in databases with auto-vacuum, must be one in the database as well.
     func isCopyWhole(_ rotation: PendingRotation) throws -> Bool {
@@ -48,7 +49,7 @@ struct RotationEvidence {
                 keys: keys, pageCount: pending.pages, workers: ProcessInfo.processInfo.activeProcessorCount,
                 read: { try copy.read(at: $0, into: $1) })
         } catch let error as SystemError where error.isInputOutput {
-            // A bad block is damage.
+            // A block that cannot be read is damage.
             return false
         }
         guard report.damaged.isEmpty, report.missing.isEmpty, !report.zero.isEmpty else { return report.isClean }
@@ -63,18 +64,18 @@ struct RotationEvidence {
 
     /// Whether the WAL has every frame that it had when the switch was announced.
     ///
-    /// A rotation announces the switch only when the WAL has a frame and ends where the copy does. An empty file replaces it
-    /// before the copy takes the database's name, and nobody else writes meanwhile. So a WAL that still has its frames was
-    /// not replaced, and database and WAL together have every commit that the copy has.
+    /// A rotation announces the switch only when the WAL has a frame and ends where the copy does. An empty file
+    /// replaces it before the copy gets the database's name, and no other process writes meanwhile. So a WAL that still
+    /// has its frames was not replaced, and database and WAL together have every commit that the copy has.
     ///
-    /// Salts, checksums and authentication show that what is there is sound; the number of pages, that the last commit is
-    /// the last one; and the wal-index, where it survived, how many frames there were.
+    /// Salts, checksums and authentication show that the frames found are intact. The number of pages shows that the
+    /// last commit found is the last one made. The wal-index, where it survived, shows how many frames existed.
     func wal(_ rotation: PendingRotation) throws -> RecoveryFindings.WAL {
         guard let pending = rotation.sidecar.pending, let key = try rotation.present?.dataKey(of: rotation.sidecar)
         else { return .unfit }
         guard let kind = try Files.kindOfName(paths.wal) else { return .emptied }
         guard kind == .regular else { return .unfit }
-        // No process locks the WAL's own file, so a descriptor of our own does no harm.
+        // SQLite places no locks on the WAL file itself, so closing another descriptor of it releases none.
         let wal = try OpenFile(FileDescriptor(opening: paths.wal, .readOnly, followsLinks: false))
         let size = try wal.status().byteCount
         if size == 0 { return .emptied }
@@ -94,8 +95,8 @@ struct RotationEvidence {
 
     /// Whether no frame was lost at the end.
     ///
-    /// The index is shared memory: after a kill it is exact, after a power failure it may be an older one. Without an exact
-    /// one a frame of this run that does not belong to its end may be a commit that was damaged.
+    /// The wal-index is shared memory: after a kill it is exact, after a power failure it may be an older one. Without
+    /// an exact index, a frame with the WAL's salts after the last valid frame may be a damaged commit.
     private func hasAllFrames(_ scan: WALScan, _ wal: OpenFile) throws -> Bool {
         if let index = try index(), index.salts == scan.header.salts {
             if index.frames == scan.committedFrames { return true }
@@ -116,7 +117,7 @@ struct RotationEvidence {
 
     // MARK: The database
 
-    /// Whose key page 1 of the database has.
+    /// The key of page 1 of the database.
     private func databaseKey(_ rotation: PendingRotation) throws -> RecoveryFindings.DatabaseKey {
         let settings = rotation.sidecar.settings
         let page = try LiveFiles.descriptor(of: paths.database).bytes(at: 0, count: settings.pageBytes)
@@ -132,7 +133,7 @@ struct RotationEvidence {
 }
 
 extension LiveFile {
-    /// What is there at a position, up to a number of bytes.
+    /// The bytes at an offset, at most `count` of them.
     fileprivate func bytes(at offset: Int, count: Int) throws -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         let filled = try bytes.withUnsafeMutableBytes { try read(at: offset, into: $0) }

@@ -1,16 +1,16 @@
 import PageFormat
 import StorePlatform
 
-/// What has the name of the copy that a rotation or a restoration makes, beside a database for which none is at work.
+/// The file that has the name of the copy of a rotation or a restoration, while none runs for the database.
 package enum RotationLeftover: Hashable, Sendable {
     case absent
-    /// What one leaves that is cut: a regular file with one name that is empty, or begins with zeros or as a
+    /// The leftover of an interrupted one: a regular file with one name that is empty, or begins with zeros or as a
     /// database does. Only this may be removed.
     case copy
-    /// Something that neither made, and how that shows.
+    /// A file that neither made, and how this was recognized.
     case foreign(String)
 
-    /// Looks at a name; a symbolic link is not followed.
+    /// Examines the file at a path; a symbolic link is not followed.
     package init(at path: String) throws(SystemError) {
         guard let status = try Files.ownStatus(of: path) else {
             self = .absent
@@ -25,7 +25,8 @@ package enum RotationLeftover: Hashable, Sendable {
             return
         }
         let start = try FileDescriptor(opening: path, .readOnly, followsLinks: false).read(at: 0, byteCount: 16)
-        // With the salt in the file nothing tells a copy from another file: a store never is one.
+        // A database that begins with its salt cannot be distinguished from another file; a store is never such a
+        // database.
         let isCopy = start.allSatisfy { $0 == 0 } || start == DatabaseHeader.magic
         self = isCopy ? .copy : .foreign("It does not start like a copy of a database.")
     }

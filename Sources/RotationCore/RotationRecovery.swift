@@ -4,12 +4,12 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// Completes or undoes a rotation whose process is gone, before a store is opened.
+/// Completes or undoes a rotation whose process has ended, before a store is opened.
 ///
-/// A rotation holds the lock `admin` from its beginning to its end, so one that can be taken over is one whose lock is free.
-/// Before the switch was announced it is undone: the database has its former key. After that the copy holds everything, and
-/// the switch is resumed (``DatabaseSwitch``). Only where the copy is lost, and database and WAL are as they were, it is
-/// undone as well.
+/// A rotation holds the lock `admin` from its beginning to its end, so it may be taken over when that lock is free. If
+/// it was interrupted before the switch was announced, it is undone: the database has its former key. After the
+/// announcement the copy holds everything, and the switch is resumed (``DatabaseSwitch``). Only if the copy is lost,
+/// and database and WAL are unchanged, the rotation is undone as well.
 package struct RotationRecovery {
     private let paths: StorePaths
     private let journal: RotationJournal
@@ -18,9 +18,9 @@ package struct RotationRecovery {
     private let isCancelled: (() -> Bool)?
     private let onStatus: (CommitStatus) -> Void
 
-    /// What was done.
+    /// The outcome of a recovery.
     package struct Outcome: Sendable {
-        /// In words for the store's owner.
+        /// Notices for the owner of the store.
         package var notices: [String]
         /// The epoch to which a rotation was completed; nil when none was.
         package var completedEpoch: UInt64?
@@ -31,19 +31,20 @@ package struct RotationRecovery {
         }
     }
 
-    /// Takes over what a dead rotation left, if there is anything. The caller holds the opening lock, and has no connection
-    /// to the database.
+    /// Completes or undoes an interrupted rotation, if there is one. The caller must hold the opening lock, and must
+    /// have no connection to the database.
     ///
     /// - Parameters:
     ///   - copies: The sidecar as it was read under the opening lock; nil reads it.
-    ///   - unlock: Makes the keys for what a sidecar claims; asked only when there is something to recover.
-    ///   - wait: The longest wait for connections of other programs; nil for half a minute.
+    ///   - unlock: Makes the keys for a sidecar as claimed; called only when a recovery is needed.
+    ///   - wait: The longest wait for connections of other programs; nil for 30 seconds.
     ///   - onStatus: Called before anything is changed, with the status in which a failure would leave the store, and again
     ///     when a step failed.
-    /// - Returns: What was done. Nil when a switch is to be completed and somebody has the admin lock: the caller releases
-    ///   the opening lock, waits (``waitForAdmin(_:until:isCancelled:)``), and reads everything anew.
-    /// - Throws: ``StoreError`` `rotationPending` when it takes another key or another hand, `storeInUse` when a connection is
-    ///   in the way; what choosing a sidecar throws; `SystemError`. Nothing is lost then, and the next opening tries again.
+    /// - Returns: The outcome. Nil when a switch must be completed and another process holds the admin lock: the caller
+    ///   must release the opening lock, wait (``waitForAdmin(_:until:isCancelled:)``), and read everything again.
+    /// - Throws: ``StoreError`` `rotationPending` when another key or a repair by the user is needed, `storeInUse` when
+    ///   a connection prevents the recovery; the errors of choosing a sidecar; `SystemError`. Nothing is lost then, and
+    ///   the next opening tries again.
     package static func run(
         _ paths: StorePaths, _ copies: SidecarCopies? = nil, wait: Duration? = nil, isCancelled: (() -> Bool)? = nil,
         onStatus: @escaping (CommitStatus) -> Void = { _ in },
@@ -52,14 +53,14 @@ package struct RotationRecovery {
         let evidence = RotationEvidence(paths)
         let copies = copies ?? SidecarFiles(databasePath: paths.database).read()
         guard let claimed = claimedState(copies) else { return Outcome() }
-        // What everyday openings pay: one look for the name of the copy.
+        // The cost for an ordinary opening: one lookup of the copy's name.
         if claimed == .ready, try evidence.copyKind() == nil { return Outcome() }
         if claimed == .creating { return Outcome() }
         let recovery = RotationRecovery(
             paths: paths, journal: RotationJournal(databasePath: paths.database, unlock: unlock), evidence: evidence,
             deadline: .now + (wait ?? Limits.recoveryWait), isCancelled: isCancelled, onStatus: onStatus)
-        // Only tried: who has it may want the opening lock. While pages are copied the store is used as ever; after a switch
-        // it has another key.
+        // Tried without a wait: the holder of this lock may wait for the opening lock. While pages are copied the store
+        // is used normally; after a switch it has another key.
         guard let admin = try LockFile(path: paths.lock, likeFile: paths.database).tryLock(.admin, .exclusive) else {
             return claimed == .switching ? nil : Outcome()
         }
@@ -68,7 +69,8 @@ package struct RotationRecovery {
         return try recovery.recover()
     }
 
-    /// Waits until nobody has the admin lock, for one who holds no lock that its holder may want, `opening` among them.
+    /// Waits until the admin lock is free. The caller must hold no lock that the holder of the admin lock may need,
+    /// such as `opening`.
     package static func waitForAdmin(
         _ paths: StorePaths, until deadline: ContinuousClock.Instant, isCancelled: (() -> Bool)? = nil
     ) throws {
@@ -76,15 +78,16 @@ package struct RotationRecovery {
             .lock(.admin, .exclusive, deadline: deadline, isCancelled: isCancelled).release()
     }
 
-    /// Whether the sidecar claims, unverified, that a switch is under way.
+    /// Whether the sidecar claims, unverified, that a switch is in progress.
     package static func isSwitchClaimed(_ paths: StorePaths) -> Bool {
         claimedState(SidecarFiles(databasePath: paths.database).read()) == .switching
     }
 
-    /// The state that the newest of the readable copies claims, nobody having verified it; of two that are equally new the
-    /// one that is further in a rotation, and nil without one.
+    /// The unverified state in the newest of the readable copies. Of two equally new copies, the state that is later in
+    /// a rotation; nil without a copy.
     ///
-    /// A backup that could not be written when a switch ended still announces it: nobody has to wait for that.
+    /// A backup copy that could not be written when a switch ended still announces that switch. No process needs to wait
+    /// for it.
     private static func claimedState(_ copies: SidecarCopies) -> Sidecar.State? {
         let claimed = copies.claimed
         let newest = claimed.map(\.generation).max()
@@ -92,11 +95,12 @@ package struct RotationRecovery {
         return [Sidecar.State.switching, .rotating, .ready, .creating].first { states.contains($0) }
     }
 
-    /// Gives up a rotation that was interrupted at its switch, where nothing of the store lives in the copy alone. The caller
-    /// holds the admin and the opening lock.
+    /// Undoes a rotation that was interrupted at its switch, if nothing of the store is in the copy alone. The caller
+    /// must hold the admin lock and the opening lock.
     ///
-    /// - Returns: False when the copy is whole or has its place: then it can only be completed.
-    /// - Throws: ``StoreError`` `rotationPending` when neither can be done; ``SystemError``.
+    /// - Returns: False when the copy is whole or has replaced the database: then the rotation can only be completed.
+    /// - Throws: ``StoreError`` `rotationPending` when the rotation can be neither undone nor completed;
+    ///   ``SystemError``.
     package static func undoSwitch(_ paths: StorePaths, _ journal: RotationJournal) throws -> Bool {
         guard let rotation = try journal.rotation() else { return false }
         let recovery = RotationRecovery(
@@ -111,17 +115,17 @@ package struct RotationRecovery {
         }
     }
 
-    // MARK: What is done
+    // MARK: Actions
 
     private func recover() throws -> Outcome {
-        // Read under the lock: the rotation may have come to its end meanwhile.
+        // Read under the lock: the rotation may have ended meanwhile.
         guard let rotation = try journal.rotation() else { return Outcome(notices: try removeCopy()) }
         let next = rotation.sidecar.epoch + 1
         switch try decide(rotation) {
         case .nothing, .checkCopy, .checkWAL: return Outcome()
         case .removeCopy: return Outcome(notices: try removeCopy())
         case .undo:
-            // Until then the store is used as ever, with its present key.
+            // Until it is undone, the store is used normally, with its present key.
             if let owner = try FileOwnership.ownerLosing(paths.database) {
                 let (why, remedy) = FileOwnership.words(ofLosing: owner)
                 return Outcome(notices: [
@@ -136,14 +140,14 @@ package struct RotationRecovery {
             try journal.settle(rotation)
             let former = try lockDatabase()
             defer { former.release() }
-            // It may be one that somebody has put back.
+            // The copy may have been put back by a user, without fsync.
             try FileDescriptor(opening: paths.rotationCopy, .readOnly, followsLinks: false).synchronize()
             return Outcome(notices: try complete(rotation, replacing: former), completedEpoch: next)
         case .complete:
             try requireOwnerKept()
             onStatus(.replaced)
             let notices = try complete(rotation, replacing: nil)
-            // It is complete, whatever becomes of a file that nobody needs.
+            // The rotation is complete, even if the unneeded copy cannot be removed.
             let removal = Result { try removeCopy() }
             let leftover = (try? removal.get()) ?? ["The copy \"\(paths.rotationCopy)\" could not be removed."]
             return Outcome(notices: notices + leftover, completedEpoch: next)
@@ -151,7 +155,7 @@ package struct RotationRecovery {
         }
     }
 
-    /// What is to be done, copy and WAL having been checked where that decides.
+    /// Decides on the action; copy and WAL are checked where the decision depends on them.
     private func decide(_ rotation: PendingRotation) throws -> RecoveryAction {
         var findings = try evidence.findings(rotation)
         if findings.decide() == .checkCopy { findings.copy = try evidence.isCopyWhole(rotation) ? .whole : .unfit }
@@ -162,7 +166,7 @@ package struct RotationRecovery {
     private func undo(_ rotation: PendingRotation) throws -> [String] {
         let (from, to) = (rotation.sidecar.epoch, rotation.sidecar.epoch + 1)
         let isAtSwitch = rotation.sidecar.state == .switching
-        // The copy first: on a full disk its room is what the sidecar needs.
+        // The copy is removed first: on a full disk the sidecar needs its space.
         let notices = try removeCopy(isLeftover: false)
         CrashPoint.reach(.recoveryCopyRemoved)
         let unwritten = try journal.abandon(databaseIsWhole: isAtSwitch)
@@ -192,9 +196,10 @@ package struct RotationRecovery {
             + note(epoch, forward: true)
     }
 
-    /// Removes the copy where it can be one (``RotationLeftover``). What anybody else put there stays, and is reported.
+    /// Removes the file with the copy's name if it can be a copy (``RotationLeftover``). Any other file stays, and is
+    /// reported.
     ///
-    /// - Parameter isLeftover: Whether it is worth a notice that there was one.
+    /// - Parameter isLeftover: Whether a notice reports the removal.
     private func removeCopy(isLeftover: Bool = true) throws(SystemError) -> [String] {
         let copy = paths.rotationCopy
         switch try RotationLeftover(at: copy) {
@@ -208,8 +213,8 @@ package struct RotationRecovery {
         }
     }
 
-    /// Keeps every connection of every program away from the database. A process that has a lease and no connection is in
-    /// nobody's way here.
+    /// Locks every connection of every program out of the database. A process that has a lease and no connection does
+    /// not prevent this.
     private func lockDatabase() throws -> LockedDatabase {
         while true {
             if let locked = try LockedDatabase.lock(paths.database) { return locked }
@@ -219,7 +224,7 @@ package struct RotationRecovery {
         }
     }
 
-    /// The sidecar is written anew, too.
+    /// Throws if files that are rewritten would lose their owner; the sidecar is rewritten, too.
     private func requireOwnerKept() throws {
         try FileOwnership.requireKept(
             paths.database, what: "An interrupted rotation of \"\(paths.database)\" was not completed.")
@@ -253,6 +258,6 @@ package struct RotationRecovery {
 enum Limits {
     /// How long a recovery waits for connections of other programs.
     static let recoveryWait = Duration.seconds(30)
-    /// How often it looks whether they are gone.
+    /// The interval between two attempts to lock the database.
     static let lockPause = Duration.milliseconds(20)
 }

@@ -2,8 +2,8 @@
 enum Limits {
     /// How long a tool waits for other processes that open or create the store at its target.
     static let openingWait = Duration.seconds(30)
-    /// How long a page that is not authentic is read again before that counts: a checkpoint may be writing it, or the
-    /// WAL may be reset.
+    /// How long a page that is not authentic is read again before it is reported: a checkpoint may be writing it, or
+    /// the WAL may be reset.
     static let recheckTime = Duration.milliseconds(100)
     /// The pause between two such reads.
     static let recheckPause = Duration.milliseconds(5)
@@ -13,6 +13,6 @@ enum Limits {
     static let copiedBytes = 1 << 20
     /// The size from which a WAL needs attention.
     static let largeWALBytes = 256 << 20
-    /// How far the clocks of machines may differ before a time counts as a future one, in seconds.
+    /// How far the clocks of machines may differ before a time is treated as a future one, in seconds.
     static let clockTolerance: UInt64 = 300
 }

@@ -30,9 +30,9 @@ extension StoreTool {
     ///   - isCancelled: Called often, on any thread; true ends the work with `CancellationError`, and what it had begun
     ///     is removed. No longer called once the result is being put in place.
     ///   - progress: Called on any thread, by one thread at a time; its values never decrease.
-    ///   - onNotice: Called at once with what did not fail but should be known: a sentence to be logged. Without it
-    ///     notices are only in the report.
-    /// - Throws: What the tool's documentation names; `CancellationError`.
+    ///   - onNotice: Called at once with each notice that is not a failure: a sentence to be logged. Without it notices
+    ///     are only in the report.
+    /// - Throws: The errors that the tool's documentation names; `CancellationError`.
     @discardableResult
     public func run(
         isCancelled: (@Sendable () -> Bool)? = nil, progress: (@Sendable (ToolProgress) -> Void)? = nil,
@@ -68,7 +68,7 @@ extension StoreTool {
 
 /// The progress of a tool. Phases come in the order in which they are listed, each at most once.
 public struct ToolProgress: Hashable, Sendable {
-    /// The kind of work under way.
+    /// The kind of work in progress.
     public enum Phase: String, Hashable, Sendable, CaseIterable {
         /// The source is read and hashed; counted in rows.
         case readingSource

@@ -54,7 +54,7 @@ public struct ToolError: Error, Sendable {
         self.cause = cause
     }
 
-    /// What happened and why, for any error that a tool throws.
+    /// The text and the reason of any error that a tool throws.
     package static func explanation(of error: any Error) -> String {
         switch error {
         case let error as ToolError: "\(error.what) \(error.why)"

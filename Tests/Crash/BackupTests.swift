@@ -4,7 +4,7 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// Backups and restorations that are cut by a kill.
+/// Backups and restorations that are interrupted by a kill.
 @Suite(.serialized) struct BackupTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -68,7 +68,7 @@ import Testing
         #expect(maker.ask("backup \(bundle)")?.hasPrefix("ok") == true)
         #expect(maker.ask("mark 5") == "ok")
         let present = saved + 5
-        // Killed, so that its log holds what the file does not.
+        // Killed, so that its WAL has commits that the file does not have.
         maker.kill()
         let target = replacing ? path : folder.path("new.db")
         let command = "restore \(bundle) \(target) raw" + (replacing ? " replace" : "")

@@ -4,7 +4,7 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// Stores whose creation is cut by a kill.
+/// Stores whose creation is interrupted by a kill.
 @Suite(.serialized) struct CreationTests {
     @Test("a creation killed at any named place is taken up by the next opening", arguments: CrashPoint.ofCreation)
     func killedAt(_ point: CrashPoint) throws {
@@ -20,7 +20,7 @@ import Testing
         #expect(next.ask("count migrated") == "ok 1")
         #expect(next.ask("mark 1") == "ok")
         #expect(next.ask("check") == "ok ok")
-        // A salt that was durable once is the salt for ever.
+        // A salt that was durable once never changes.
         if let salt { #expect(try sidecarSalt(path) == salt) }
         next.end()
         #expect(
@@ -30,7 +30,7 @@ import Testing
 
     @Test("a creation by hand killed at any named place is taken up", arguments: CrashPoint.ofCreation)
     func byHandKilledAt(_ point: CrashPoint) throws {
-        // A pool by hand has no lease and no migrations of the opening's own.
+        // A pool without SharedStore has no lease, and its opening runs no migrations.
         guard point != .storeMigrated else { return }
         let folder = TemporaryFolder()
         let path = folder.path("app.db")

@@ -5,7 +5,7 @@ import StoreSharing
 import TestKit
 import Testing
 
-/// Destructions of a store that are interrupted by a kill or a power cut.
+/// Destructions of a store that are interrupted by a kill or a power failure.
 @Suite(.serialized) struct DestructionTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -18,14 +18,14 @@ import Testing
         let actor = try ActorProcess()
         #expect(actor.ask("open \(path) raw")?.hasPrefix("ok") == true)
         #expect(actor.ask("mark 3") == "ok")
-        // Killed, so that its log holds what the file does not.
+        // Killed, so that its WAL has commits that the file does not have.
         actor.kill()
         for name in ["app.db-rotating", "app.db-sidecar.damaged", "app.db-keylog.1"] {
             try Data().write(to: URL(fileURLWithPath: folder.path(name)))
         }
     }
 
-    /// What an opening for writing says: `open`, or the error's name and whether it tells of the destruction.
+    /// The result of an opening for writing: `open`, or the name of the error and whether it reports the destruction.
     private func opening(_ path: String) -> String {
         do {
             try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw")).close()
@@ -50,7 +50,7 @@ import Testing
         case .destroyLocked: #expect(opening(path) == "open" && StoreProof.problems(path).isEmpty)
         case .destroyDatabaseRemoved, .destroyKeyLogSetAside, .destroyLockRemoved:
             #expect(left.allSatisfy { $0.hasPrefix("app.db-lock") || $0.hasPrefix("app.db-keylog") }, "\(left)")
-            // The key log outlasts everything.
+            // The key log is removed last.
             #expect(left.contains { $0.hasPrefix("app.db-keylog") })
         default:
             #expect(!left.contains("app.db") && left.contains("app.db-destroying") && left.contains("app.db-keylog"))
@@ -79,7 +79,8 @@ import Testing
         #expect(StoreProof.problems(path).isEmpty)
     }
 
-    /// Openers of a whole store said that it was destroyed and that `destroy` completes that: which removed the whole store.
+    /// Openers of a complete store once reported that it was destroyed and that `destroy` completes the destruction,
+    /// which then removed the complete store.
     @Test(
         "a whole store that is put where a destruction was interrupted opens, and is not destroyed in completing that",
         arguments: [CrashPoint.destroyLogRemoved, .destroyCompanionsRemoved])
@@ -110,14 +111,14 @@ import Testing
         let error = #expect(throws: StoreError.self) { try SharedStore.destroy(at: path) }
         #expect(error?.code == .alreadyExists && error?.remedy.contains("app.db-destroying") == true)
         #expect(before.changes(until: FolderSnapshot(of: folder)).isEmpty)
-        // As the remedy says.
+        // Follows the remedy in the error.
         try FileManager.default.removeItem(atPath: path + "-destroying")
         #expect(opening(path) == "open" && StoreProof.problems(path).isEmpty)
         try SharedStore.destroy(at: path)
         #expect(try names().isEmpty)
     }
 
-    /// It looked for one only before it copied the database.
+    /// It once checked for an interrupted destruction only before it copied the database.
     @Test("a restoration refuses a place where a destruction was interrupted while it copied")
     func restorationOverRemains() throws {
         let other = TemporaryFolder()

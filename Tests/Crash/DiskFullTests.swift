@@ -3,7 +3,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// A filesystem that is full while a store is created or written: nothing half-made blocks the next try.
+/// A filesystem that is full while a store is created or written: no incomplete file blocks the next attempt.
 @Suite(.serialized) struct DiskFullTests {
     private static let reason: Comment = "mounting a small filesystem needs root and the right to mount"
 
@@ -65,7 +65,7 @@ import Testing
         let code = (failure as? DatabaseError)?.resultCode
         #expect(code == .SQLITE_FULL || code == .SQLITE_IOERR, "\(String(describing: failure))")
         #expect(try count(store) == committed)
-        // Nor does a second opening in the same need spoil anything.
+        // A second opening on the full disk does no damage, either.
         let second = try? SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
         if let second { #expect(try count(second) == committed) }
         try second?.close()
@@ -138,7 +138,7 @@ private final class SmallDisk {
         return FolderSnapshot(of: folder).names.filter { name in !endings.contains { name.hasSuffix("." + $0) } }
     }
 
-    /// Takes all space but this much.
+    /// Uses all space except this much.
     func fill(leaving kilobytes: Int) throws {
         let handle = try open(filler)
         let page = [UInt8](repeating: 1, count: 4096)

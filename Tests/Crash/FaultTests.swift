@@ -3,7 +3,7 @@ import Foundation
 import TestKit
 import Testing
 
-/// Every call to the system fails once, and for good, below SQLite and below the library's own files.
+/// Each system call fails once, and permanently, below SQLite and below the library's own files.
 @Suite(.serialized) struct FaultTests {
     /// How a call fails.
     struct Failure: CustomStringConvertible, Sendable {
@@ -43,7 +43,7 @@ import Testing
             let calls = Int(actor.ask("calls")?.dropFirst(3) ?? "") ?? 0
             if calls < number { break }
             hits += 1
-            // The disk is well again: the very same process writes again, and so does the next one.
+            // The disk works again: the same process can write again, and so can the next one.
             #expect(actor.ask("end-faults") == "ok")
             #expect(actor.ask("close") == "ok", "\(failure) \(number)")
             for command in ["open PATH raw", "mark 1", "checkpoint", "mark 1", "close"] {
@@ -62,12 +62,12 @@ import Testing
     }
 
     /// Sends a command that may fail, with an error that says what happened.
-    /// - Returns: How many rows it has acknowledged.
+    /// - Returns: The number of rows that it has acknowledged.
     private func perform(_ command: String, at path: String, by actor: ActorProcess, _ comment: String) throws -> Int {
         let answer = actor.ask(command.replacingOccurrences(of: "PATH", with: path))
         let text = try #require(answer, "\(comment): the process died of \(command)")
         if text.hasPrefix("ok") { return command.hasPrefix("mark") || command.hasPrefix("fill") ? 1 : 0 }
-        // Behind a failed opening nothing is open.
+        // After a failed opening no store is open.
         let isTyped =
             ["error SQLite-", "error SystemError", "error ActorError"].contains { text.hasPrefix($0) }
             || Self.storeErrors.contains { text.hasPrefix("error \($0) ") }
@@ -75,7 +75,7 @@ import Testing
         return 0
     }
 
-    /// What an opening may make of a file that cannot be read or written.
+    /// The errors that an opening may report for a file that cannot be read or written.
     private static let storeErrors = ["sidecarDamaged", "saltMissing", "emptyFile", "storeClosed"]
 
     private func split(_ words: String) -> (once: Substring, rest: String) {
@@ -102,7 +102,7 @@ import Testing
         let log = FileManager.default.contents(atPath: path + "-wal")
         #expect(actor.ask("close") == "ok")
         #expect(actor.ask("calls") == "ok 0", "the failed fsync was tried again")
-        // Nor has the close copied what may not be on the disk.
+        // The close has not checkpointed frames that may not be on disk, either.
         #expect(FileManager.default.contents(atPath: path + "-wal") == log)
         #expect(actor.ask("open \(path) raw")?.hasPrefix("ok") == true)
         #expect(actor.ask("mark 1") == "ok")

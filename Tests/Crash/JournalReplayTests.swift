@@ -6,13 +6,13 @@ import StoreSharing
 import TestKit
 import Testing
 
-/// The power is cut after any call to the system with which a rotation is recorded in the sidecar.
+/// Power failures after each system call with which a rotation is recorded in the sidecar.
 @Suite(.serialized) struct JournalReplayTests {
     private let folder = TemporaryFolder()
     private let seed = Seed()
     private var path: String { folder.path("app.db") }
 
-    /// The calls, and how many there were behind each entry.
+    /// The calls, and their number after each entry.
     private func record(_ kind: JournalCase, _ entries: [String]) throws -> (calls: [SystemCallLog.Call], ends: [Int]) {
         let logs = TemporaryFolder()
         let actor = try ActorProcess()
@@ -42,7 +42,7 @@ import Testing
                 let disk = TemporaryFolder()
                 try PowerCut(after: calls[..<count]).restore(
                     from: folder.url.path, to: disk.url.path, keeping: likelihood, ignoring: ["-lock"], using: &numbers)
-                // The switch counts from its announcement on; what was told is durable.
+                // The switch takes effect with its announcement; an acknowledged entry is durable.
                 let isSwitched = entries.count == 3 && count >= ends[2]
                 let mayBeSwitched = entries.count == 3 && count > ends[1]
                 let problems = problems(kind, disk, expecting: isSwitched ? [2] : mayBeSwitched ? [1, 2] : [1])
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    /// As the next opener does, by the key that sees the whole rotation or by the new one.
+    /// Recovers as the next opener does, with the key that unlocks the whole rotation or with the new key.
     private func recover(_ kind: JournalCase, _ path: String) throws {
         let file = try LockFile(path: path + "-lock", likeFile: nil)
         let locks = try [LockByte.opening, .admin].map { try file.lock($0, .exclusive, deadline: .now + .seconds(5)) }
@@ -85,10 +85,10 @@ import Testing
                 try journal.settle(rotation)
                 if rotation.sidecar.state == .rotating { try journal.abandon() } else { try journal.complete() }
             } catch let error as StoreError where error == .wrongKey || key == 7 && error == .rotationPending {
-                // The new key alone undoes nothing, and the old one opens nothing behind the switch.
+                // The new key alone cannot undo the rotation, and the old one opens nothing after the switch.
             }
         }
-        // What is left is a copy behind the other, which an opening mends.
+        // After that, one copy may be older than the other. An opening repairs it.
         let files = SidecarFiles(databasePath: path)
         for key in kind.before.union(kind.after) {
             let material = try JournalCase.material(key)

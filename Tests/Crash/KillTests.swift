@@ -4,9 +4,9 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// Processes killed anywhere: at every call to the system, at every named place, at random.
+/// Processes killed anywhere: at each system call, at each crash point, at random.
 ///
-/// `CIPHERSTORE_KILLS` says how many random kills there are; `make soak` makes it 10,000.
+/// `CIPHERSTORE_KILLS` is the number of random kills; `make soak` makes it 10,000.
 @Suite(.serialized) struct KillTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -16,14 +16,14 @@ import Testing
         ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 300
     }
 
-    /// What a victim does: it creates, migrates, commits, checkpoints, closes, and opens once more.
+    /// The commands of a victim: it creates, migrates, commits, checkpoints, closes, and opens once more.
     static let work = [
         "open PATH raw", "mark 2", "fill 20000", "checkpoint", "mark 1", "hold-read", "", "close", "open PATH raw",
         "mark 1", "checkpoint", "mark 1", "close",
     ]
 
-    /// Lets a victim work until it dies or is done.
-    /// - Returns: How many rows it has acknowledged; nil for `rows` when it lived to the end.
+    /// Runs the commands until the victim dies or all are done.
+    /// - Returns: The number of rows that the victim has acknowledged, and whether it died.
     private func work(_ victim: ActorProcess, at path: String) -> (acknowledged: Int, isDead: Bool) {
         var acknowledged = 0
         for command in Self.work {
@@ -37,7 +37,7 @@ import Testing
         return (acknowledged, false)
     }
 
-    /// The store opens without a hand and is sound; at least the rows that were acknowledged are there.
+    /// Expects that the store opens without a repair by the user, is sound, and has at least the acknowledged rows.
     private func expectSound(_ path: String, _ acknowledged: Int, _ comment: String) {
         guard FileManager.default.fileExists(atPath: path) || acknowledged > 0 else { return }
         let problems = StoreProof.problems(path) { db in
@@ -56,7 +56,7 @@ import Testing
             let folder = TemporaryFolder()
             let path = folder.path("app.db")
             let victim = try ActorProcess()
-            // The torn half of the kills concerns writes alone.
+            // Kills that tear a write concern only calls that write.
             let kinds = torn.isEmpty ? "all" : "write"
             #expect(victim.ask("die-at-call \(folder.url.path)* \(kinds) \(number) \(torn)") == "ok")
             let (acknowledged, isDead) = work(victim, at: path)
@@ -74,7 +74,7 @@ import Testing
         let victim = try ActorProcess()
         #expect(victim.ask("die-at \(point.rawValue) \(passes)") == "ok")
         let (acknowledged, isDead) = work(victim, at: path)
-        // Some places are passed once or twice only.
+        // Some crash points are passed only once or twice.
         #expect(isDead || passes > 0, "the process did not pass \(point)")
         expectSound(path, acknowledged, "\(point) \(passes)")
     }
@@ -84,7 +84,7 @@ import Testing
         var numbers = seed.numbers(0)
         var (kills, rows) = (0, 0)
         while kills < max(1, Self.randomKills) {
-            // A store of its own for every hundred: looking at all of a large one takes longer than killing.
+            // A new store for every hundred kills: verifying a large store takes longer than a kill.
             let folder = TemporaryFolder()
             let acknowledgements = folder.path("acknowledged")
             for _ in 0..<min(100, Self.randomKills - kills) {
@@ -92,7 +92,7 @@ import Testing
                 let victim = try ActorProcess()
                 victim.send("open \(folder.path("app.db")) raw")
                 victim.send("mark-for-ever \(acknowledgements)")
-                // Half of the kills hit while it opens, the others while it writes and checkpoints.
+                // Half of the kills occur while it opens, the others while it writes and checkpoints.
                 if Bool.random(using: &numbers) { _ = victim.answer() }
                 victim.kill(after: .microseconds(Int.random(in: 0..<60_000, using: &numbers)))
                 #expect(victim.remainingAnswers().allSatisfy { $0.hasPrefix("ok") })

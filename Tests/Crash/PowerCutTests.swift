@@ -3,10 +3,11 @@ import Foundation
 import TestKit
 import Testing
 
-/// The power is cut after any call to the system: what was not made durable is gone, or there in part.
+/// Power failures after each system call: data that was not made durable is lost, or exists in part.
 ///
-/// The calls of one process are recorded by `FaultShim` and played back up to each of them. In WAL mode with
-/// `synchronous=NORMAL` a cut may take the last commits back, never a part of one; what a checkpoint has ended with stays.
+/// The calls of one process are recorded by `FaultShim` and replayed up to each of them. In WAL mode with
+/// `synchronous=NORMAL` a power failure may lose the last commits, but never a part of one. The commits before a
+/// completed checkpoint stay.
 @Suite(.serialized) struct PowerCutTests {
     private let folder = TemporaryFolder()
     private let seed = Seed()
@@ -77,7 +78,7 @@ import Testing
             renames += 1
             #expect(isDurable(names.from, before: index, calls), "\(names.from) was not synchronized")
             let next = calls[(index + 1)...].first { call in
-                // The temporary name of a file that was linked goes first.
+                // The temporary name of a linked file is removed first.
                 if case .unlink(names.from) = call { return false }
                 return true
             }
@@ -89,7 +90,7 @@ import Testing
         #expect(renames >= 5)
     }
 
-    /// Whether everything that was written to a file was synchronized.
+    /// Whether all writes to a file were followed by an fsync.
     private func isDurable(_ path: String, before index: Int, _ calls: [SystemCallLog.Call]) -> Bool {
         var file: UInt64?
         var isDurable = false

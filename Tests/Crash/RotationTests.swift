@@ -5,9 +5,9 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// Rotations that are killed, that the system fails, and whose machine loses its power.
+/// Rotations with kills, failing system calls and power failures.
 ///
-/// `CIPHERSTORE_KILLS` says how many random kills there are; `make soak` makes it 10,000.
+/// `CIPHERSTORE_KILLS` is the number of random kills; `make soak` makes it 10,000.
 @Suite(.serialized) struct RotationTests {
     private let seed = Seed()
 
@@ -15,14 +15,14 @@ import Testing
         ProcessInfo.processInfo.environment["CIPHERSTORE_KILLS"].flatMap { Int($0) } ?? 250
     }
 
-    /// What the opening tells that finished or undid a rotation.
+    /// Whether a notice reports that an opening completed or undid a rotation.
     static func isTraceOfInterruption(_ notice: String) -> Bool {
         [": An interrupted rotation to epoch", ": An interrupted rotation was completed", ": The copy \""].contains {
             notice.contains($0)
         }
     }
 
-    /// A store with the bank's accounts, a process that writes to it all the time, and one that rotates it.
+    /// A store with the bank's accounts, a process that writes to it continuously, and one that rotates it.
     private final class Scene {
         let folder = TemporaryFolder()
         let peer: ActorProcess
@@ -46,7 +46,7 @@ import Testing
             #expect(answer.hasPrefix("ok"), "\(answer)")
         }
 
-        /// Files that were to get another name.
+        /// Temporary files that were not renamed.
         func leftovers() throws -> [String] {
             try FileManager.default.contentsOfDirectory(atPath: folder.url.path).filter { $0.contains(".tmp-") }
         }
@@ -60,7 +60,7 @@ import Testing
 
         var acknowledged: Int { Bank.length(acknowledgements) }
 
-        /// The peer went on after the rotator's end: it writes, and nothing has failed.
+        /// Expects that the peer continues after the rotator's end: it writes, and nothing has failed.
         func expectPeerGoesOn(_ comment: Comment) {
             let before = acknowledged
             #expect(waitUntil { acknowledged > before + 5 }, comment)
@@ -68,7 +68,7 @@ import Testing
             #expect(answer.split(separator: " ").dropFirst(2).first == "0", "\(comment): \(answer)")
         }
 
-        /// After everybody has gone, the next opener finds one epoch, all rows and every page.
+        /// Ends all processes. Expects that the next opener finds one epoch, all rows and every page.
         func expectSound(_ comment: Comment) {
             peer.end()
             rotator.end()
@@ -79,7 +79,7 @@ import Testing
                 return (rows == acknowledged ? [] : ["\(rows) rows of \(acknowledged)"])
                     + (sum == Bank.total ? [] : ["a sum of \(sum)"])
             }
-            // That a rotation was finished or undone is said, and no problem.
+            // A notice that a rotation was completed or undone is no problem.
             let found = problems.filter { !RotationTests.isTraceOfInterruption($0) }
             #expect(found.isEmpty, "\(comment): \(found)")
             #expect(!FileManager.default.fileExists(atPath: path + "-rotating"), comment)
@@ -95,7 +95,7 @@ import Testing
         #expect(scene.rotator.ask("rotate") == nil, "the process did not pass \(point)")
         #expect(scene.rotator.diedBySignal())
         scene.expectPeerGoesOn("\(point)")
-        // The next one rotates as if nothing had been.
+        // The next rotation is not affected.
         try scene.openRotator()
         #expect(scene.rotator.ask("rotate")?.hasPrefix("ok ") == true)
         scene.expectSound("\(point)")
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    // Such a store could not be opened any more, though its former database, log and key were as they had been.
+    // Such a store once could not be opened any more, although its former database, WAL and key were unchanged.
     @Test(
         "a rotation killed when the switch is announced, whose copy is lost, is undone by the next opener with every row",
         arguments: LostCopy.allCases)
@@ -190,7 +190,7 @@ import Testing
     func namelessLog() throws {
         let scene = try Scene(peerIsBusy: false)
         #expect(scene.peer.ask("close") == "ok")
-        // Before it stand both copies of the sidecar, at the beginning of the rotation and of the switch.
+        // The writes before it are both copies of the sidecar, at the beginning of the rotation and of the switch.
         #expect(scene.rotator.ask("die-at \(CrashPoint.temporaryFileWritten.rawValue) 4") == "ok")
         #expect(scene.rotator.ask("rotate") == nil)
         #expect(try scene.leftovers().map { $0.hasPrefix("app.db-wal.tmp-") } == [true])
@@ -204,7 +204,7 @@ import Testing
         let scene = try Scene()
         var rotation = Duration.zero
         for kill in 1...max(1, Self.randomKills) {
-            // Kills are spread over the whole of a rotation, which takes the longer the more the peer has written.
+            // Kills are spread over the whole of a rotation, which takes longer after more writes of the peer.
             if kill % 25 == 1 { rotation = try scene.timeOfRotation() }
             scene.rotator.send("rotate-for-ever")
             scene.rotator.kill(after: rotation * Double.random(in: 0..<1.2, using: &numbers))
@@ -249,7 +249,7 @@ import Testing
             let calls = scene.rotator.ask("calls") ?? ""
             #expect(scene.rotator.ask("end-faults") == "ok")
             #expect(scene.peer.ask("mark 1") == "ok", "call \(number)")
-            // One that fails once the switch was announced is completed by those who come back.
+            // A rotation that fails after the switch was announced is completed by the stores that reopen.
             let told = Int((scene.peer.ask("epoch") ?? "").dropFirst(3)) ?? 0
             let isCompleted = told == epoch + 1
             #expect(answer.hasPrefix("ok") ? isCompleted : isCompleted || told == epoch, "call \(number): \(answer)")
@@ -261,7 +261,7 @@ import Testing
         scene.expectSound("\(reason)")
     }
 
-    /// Rows that are committed when the copy has all pages, so that the rest is carried over in the pause.
+    /// Rows that are committed after the copy has all pages, so that the rest is carried over in the pause.
     private static let lateRows = 5
 
     /// The calls of a process that makes a store and rotates it.
@@ -280,15 +280,15 @@ import Testing
         return try SystemCallLog(contentsOf: logs.path("calls")).calls
     }
 
-    // A disk that keeps the order of names hides a folder that was never synchronized: the sidecar's next version brings
-    // the new database's name along. The order is what POSIX asks for.
+    // A disk that keeps the order of names hides a missing fsync of the folder: the next version of the sidecar makes
+    // the new database's name durable as well. The test checks the order that POSIX requires.
     @Test("before the copy takes its place it, the switch and the empty log are durable, and then its name is")
     func orderOfSwitch() throws {
         let (folder, disk) = (TemporaryFolder(), TemporaryFolder())
         let path = folder.path("app.db")
         let calls = try record(folder)
         let move = try #require(calls.firstIndex(of: .rename(path: path + "-rotating", newPath: path)))
-        // Nothing is there that was not made durable.
+        // Only durable data is restored.
         var numbers = seed.numbers(0)
         try PowerCut(after: calls[..<move]).restore(
             from: folder.url.path, to: disk.url.path, keeping: 0, ignoring: ["-shm"], using: &numbers)
@@ -304,8 +304,8 @@ import Testing
         }
     }
 
-    // Once the sidecar told of a switch whose copy had no durable name: where a folder's changes reach the disk in any order,
-    // nobody could finish it.
+    // The sidecar once announced a switch whose copy had no durable name. On a disk that writes a folder's changes in
+    // any order, the switch could then not be completed.
     @Test("before the sidecar tells of the switch the name of the copy is durable")
     func copyBeforeSwitch() throws {
         let (folder, disk) = (TemporaryFolder(), TemporaryFolder())
@@ -334,7 +334,7 @@ import Testing
         var numbers = seed.numbers(Int(likelihood * 10) + (names == .lost ? 1 : 0))
         let move = try #require(
             calls.firstIndex(of: .rename(path: folder.path("app.db-rotating"), newPath: folder.path("app.db"))))
-        // From the checkpoint on: what comes before is tested elsewhere.
+        // From the creation of the copy on. Other tests cover the calls before.
         let start = calls.firstIndex { call in
             if case .create(_, let path) = call { path.hasSuffix("-rotating") } else { false }
         }
@@ -344,7 +344,8 @@ import Testing
                 from: folder.url.path, to: disk.url.path, keeping: likelihood, names: names, ignoring: ["-shm"],
                 using: &numbers)
             let problems = StoreProof.problems(disk.path("app.db")) { db in
-                // What a checkpoint has ended with is durable, and what is there when the switch begins.
+                // The commits before a completed checkpoint are durable, and so are the commits before the switch
+                // begins.
                 let rows = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM mark") ?? 0
                 return rows >= 7 + (count >= move ? Self.lateRows : 0) ? [] : ["\(rows) rows"]
             }.filter { !Self.isTraceOfInterruption($0) }

@@ -36,7 +36,7 @@ import Testing
         }
         for writer in writers { #expect(writer.ask("bank-end")?.hasPrefix("ok ") == true) }
         #expect(Bank(folder: folder.url.path).reports.isEmpty)
-        // They were not all of the same moment.
+        // The backups were not all of the same moment.
         #expect(moments.count > 1)
     }
 
@@ -74,8 +74,8 @@ import Testing
         #expect(StoreProof.problems(path).isEmpty)
     }
 
-    // The descriptor that reads the database for a backup stays open, and once kept the room of each file that a rotation
-    // replaced until the next backup.
+    // The descriptor that reads the database for a backup stays open. It once kept the space of each file that a
+    // rotation replaced in use until the next backup.
     @Test("a process that once made a backup lets the former database go behind a rotation")
     func formerDatabase() throws {
         let (peer, rotator) = (try ActorProcess(), try ActorProcess())

@@ -5,8 +5,8 @@ import Testing
 
 /// Eight processes move money between a thousand accounts while they are stopped, killed and started again.
 ///
-/// `CIPHERSTORE_BANK_SECONDS` says for how long (60), `CIPHERSTORE_SEED` who does what and who is killed when. The
-/// system's own choices, such as which process runs next, are not to be had again.
+/// `CIPHERSTORE_BANK_SECONDS` sets the duration (60), `CIPHERSTORE_SEED` the transfers and the kills. The system's own
+/// choices, such as which process runs next, cannot be reproduced.
 @Suite(.serialized) struct BankTests {
     private static let workers = 8
     private static var seconds: Int {
@@ -18,7 +18,7 @@ import Testing
     private var path: String { folder.path("bank.db") }
     private var bank: Bank { Bank(folder: folder.url.path) }
 
-    /// A worker's present life.
+    /// A worker's present process.
     private struct Life {
         let process: ActorProcess
         let number: Int
@@ -46,7 +46,7 @@ import Testing
         for line in told { print("bank: \(line.dropFirst(3))") }
     }
 
-    /// Makes the accounts and lets all workers begin.
+    /// Creates the accounts and starts all workers.
     private func openBank() throws -> [Life] {
         let founder = try ActorProcess()
         #expect(founder.ask("open \(path) raw")?.hasPrefix("ok") == true)
@@ -78,7 +78,7 @@ import Testing
         return (kills, pauses)
     }
 
-    /// Lets all workers end, and hears what they have done.
+    /// Ends all workers and reads their results.
     private func close(_ lives: [Life]) -> [String] {
         lives.enumerated().map { worker, life in
             #expect(life.process.answer()?.hasPrefix("ok") == true, "\(seed) worker \(worker) did not open")
@@ -94,8 +94,8 @@ import Testing
         return Life(process: process, number: life)
     }
 
-    /// Every account has what the transfers give it, and every life's transfers are those it acknowledged, with at most
-    /// one more: the one after whose commit it was killed.
+    /// Checks that the balance of each account is the sum of its transfers, and that each process's transfers are those
+    /// it acknowledged, with at most one more: the one after whose commit it was killed.
     private func audit(_ db: Database, _ lastLives: [Int]) throws -> (acknowledged: Int, problems: [String]) {
         var problems: [String] = []
         if try Int.fetchOne(db, sql: "SELECT SUM(balance) FROM account") != Bank.total { problems.append("wrong sum") }
@@ -115,7 +115,7 @@ import Testing
                 let told = bank.acknowledged(worker: worker, life: life)
                 let range = Bank.transfers(worker: worker, life: life)
                 acknowledged += told
-                // Transfers are numbered without a gap, so count and last number tell of each of them.
+                // Transfers are numbered without a gap, so count and last number cover each of them.
                 let row = try Row.fetchOne(
                     db, sql: "SELECT COUNT(*), MAX(id) FROM transfer WHERE id >= ? AND id < ?",
                     arguments: [range.lowerBound, range.upperBound])

@@ -4,12 +4,12 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// What a checkpoint of one process keeps others from.
+/// The effect of a checkpoint of one process on others.
 @Suite(.serialized) struct CheckpointTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
 
-    // A log that has grown behind a long read takes the medium a long time: nobody is to wait for that.
+    // A WAL that has grown during a long read takes long to fsync: no process may wait for that.
     @Test(
         "others write while a checkpoint brings the log to the medium, asked for or due",
         arguments: ["checkpoint", "fill 6000000"])
@@ -23,7 +23,7 @@ import Testing
         #expect(process.ask("stand-at \(CrashPoint.checkpointWALSynced.rawValue) \(place.path)") == "ok")
         process.send(cause)
         try #require(waitUntil { place.isReached }, "the log was not brought to the medium")
-        // With no time to wait.
+        // Its timeout is zero.
         #expect(other.ask("mark 1") == "ok")
         place.leave()
         #expect(process.answer()?.hasPrefix("ok") == true)
@@ -31,7 +31,7 @@ import Testing
         process.end()
         other.end()
 
-        // Behind what was written to it, and before anything is copied into the database.
+        // After the writes to the WAL, and before any page is copied into the database.
         let calls = try SystemCallLog(contentsOf: record).calls
         let log = try #require(calls.compactMap { $0.file(named: path + "-wal") }.first)
         let written = try #require(calls.firstIndex { $0.writes(to: log) })
@@ -43,7 +43,7 @@ import Testing
 }
 
 extension SystemCallLog.Call {
-    /// The file, where the call synchronizes one of this name.
+    /// The file, if the call is an fsync of a file of this name.
     fileprivate func file(named name: String) -> UInt64? {
         if case .synchronize(let file, name) = self { file } else { nil }
     }

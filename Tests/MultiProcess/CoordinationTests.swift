@@ -6,14 +6,14 @@ import Synchronization
 import TestKit
 import Testing
 
-/// Turns of `FileCoordinator` between processes, and the spellings that existing code uses.
+/// Coordinated accesses of `FileCoordinator` between processes, and the spellings that existing code uses.
 @Suite struct CoordinationTests {
     private static let short = Duration.milliseconds(150)
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }
     var url: URL { URL(fileURLWithPath: path) }
 
-    /// A process that holds a turn until it is told or killed.
+    /// A process that stays in a coordinated access until it gets a command or is killed.
     private func holder(_ kind: String) throws -> ActorProcess {
         let process = try ActorProcess()
         #expect(process.ask("coordinate-and-hold \(path) \(kind)") == "ok held")
@@ -73,7 +73,7 @@ import Testing
         }
         #expect(error?.code == .storeInUse)
         #expect(error?.description.contains("app.db-lock") == true)
-        // The system's table of locks names nobody for these locks.
+        // The system's table of locks names no process for these locks.
         let name = "Process \(other.processIdentifier) (StoreActor, "
         #expect(error?.why == name + "running) is coordinating access to the file.")
         other.stop()
@@ -89,7 +89,7 @@ import Testing
         nsError = nil
         coordinator.coordinate(readingItemAt: url, options: .withoutChanges, error: &nsError) { _ in runs += 1 }
         #expect(nsError != nil)
-        // Without a place for the error it is dropped; the closure still has not run.
+        // Without an error pointer the error is dropped; the closure still has not run.
         coordinator.coordinate(readingItemAt: url, options: [], error: nil, byAccessor: { _ in runs += 1 })
         #expect(runs == 0)
         #expect(other.ask("done") == "ok released")
@@ -181,7 +181,7 @@ import Testing
         }
         #expect(error == nil && pool != nil)
         #expect(other.ask("total") == "ok 2")
-        // The other way round: a turn is taken while stores are open, in this process and in others.
+        // The reverse: a coordinated access begins while stores are open, in this process and in others.
         #expect(canWrite())
     }
 
@@ -193,14 +193,14 @@ import Testing
         #expect(actors[0].ask("count migrated") == "ok 1")
     }
 
-    /// A destruction removed the lock file while its own caller was inside the coordinator: who waited for the turn made a
-    /// new one, and was inside at the same time.
+    /// A destruction once removed the lock file while its own caller was inside the coordinator. A process that waited
+    /// for the coordinator created a new lock file, and was inside at the same time.
     @Test("a store that is destroyed and made anew inside a turn keeps out who waits for that turn")
     func destruction() throws {
         let source = TestKeys.source("raw")
         try SharedStore.open(at: path, unlockedBy: source).close()
         let waiting = try ActorProcess()
-        // Whatever it answers, it is up.
+        // With any answer, the process runs.
         #expect(waiting.ask("total") != nil)
         let file = try LockFile(path: path + "-lock", likeFile: nil)
         let before = try Files.identity(file.path)
@@ -209,20 +209,20 @@ import Testing
             let report = try SharedStore.destroy(at: url)
             #expect(report.notices.contains { $0.contains("This process is coordinating") }, "\(report.notices)")
             #expect(!report.removed.contains(file.path))
-            // As long as another one's wait lasts, the one that waits could have come in.
+            // During this wait the waiting process could have entered.
             #expect(!canWrite())
             #expect(file.owners(of: .coordinator) == [getpid()])
             #expect(try Files.identity(file.path) == before)
             try SharedStore.open(at: url, unlockedBy: source).close()
         }
         #expect(waiting.answer() == "ok held")
-        // A turn of another process keeps the lock file as well, and it is named.
+        // A coordinated access of another process keeps the lock file as well, and that process is named.
         let report = try SharedStore.destroy(at: url)
         #expect(
             report.notices.contains { $0.contains("Process \(waiting.processIdentifier) (StoreActor") },
             "\(report.notices)")
         #expect(waiting.ask("done") == "ok released")
-        // What was kept is removed by the next one.
+        // The next destruction removes the files that were kept.
         #expect(try SharedStore.destroy(at: url).removed == [file.path])
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.url.path).isEmpty)
     }

@@ -2,13 +2,13 @@ import Foundation
 import TestKit
 import Testing
 
-/// Many processes on one store. What is asserted is that nothing fails and nothing is lost; times are printed.
+/// Many processes on one store. The tests assert that nothing fails and nothing is lost; times are printed.
 ///
 /// `make soak` runs 200 processes (`CIPHERSTORE_CROWD`), `make test` a few.
 @Suite(.serialized) struct CrowdTests {
     private static let given = ProcessInfo.processInfo.environment["CIPHERSTORE_CROWD"].flatMap { Int($0) }
     private static let processes = max(4, given ?? 8)
-    /// How many transactions each process commits before and after what happens to it.
+    /// How many transactions each process commits before and after its interruption.
     private static let transactions = given == nil ? 10 : 50
 
     private let folder = TemporaryFolder()
@@ -76,7 +76,7 @@ import Testing
         let file = try FileHandle(forUpdating: URL(fileURLWithPath: path + "-lock"))
         let fileBytes = Int(try file.seekToEnd())
         for _ in 0..<rounds {
-            // From byte 4096 on the file is mapped: a page for all, then a row for each holder (Docs/Formats/Lock.md).
+            // From byte 4096 on the file is mapped: a shared page, then a row for each holder (Docs/Formats/Lock.md).
             let isHead = Bool.random(using: &numbers)
             let start = isHead ? 4096 : Int.random(in: 4096..<fileBytes, using: &numbers)
             let count = min(Int.random(in: 1...4096, using: &numbers), fileBytes - start)

@@ -5,10 +5,10 @@ import StoreSharing
 import TestKit
 import Testing
 
-/// Who opens a store whose rotation was killed in the switch while somebody holds the lock `admin`.
+/// Openings of a store whose rotation was killed in the switch, while another process holds the lock `admin`.
 ///
-/// An opener once waited for it with the lock `opening` in its hand: nobody else opened the store meanwhile, and whoever
-/// held the one and wanted the other, a restoration among them, waited for nothing.
+/// An opener once waited for `admin` while it held the lock `opening`. No other process could open the store meanwhile,
+/// and a process that held `admin` and needed `opening`, such as a restoration, waited in vain.
 @Suite(.serialized) struct InterruptedSwitchTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -16,7 +16,7 @@ import Testing
 
     private func locks() throws -> LockFile { try LockFile(path: path + "-lock", likeFile: path) }
 
-    /// Leaves a store with one row and a backup whose rotation dies when its sidecar says that it switches.
+    /// Leaves a store with one row and a backup, whose rotation died when the sidecar announced the switch.
     private func cutSwitch(at place: CrashPoint = .rotationSwitchingWritten) throws {
         let rotator = try ActorProcess()
         #expect(rotator.ask("open \(path) raw")?.hasPrefix("ok ") == true)
@@ -26,7 +26,7 @@ import Testing
         #expect(rotator.ask("rotate") == nil)
     }
 
-    /// A process that stands when it has taken the lock `opening`.
+    /// A process that is held at a crash point when it has acquired the lock `opening`.
     private func opener() throws -> (ActorProcess, StandingPlace) {
         let opener = try ActorProcess()
         let place = StandingPlace(folder.path("opener"))
@@ -45,7 +45,7 @@ import Testing
         place.leave()
         let opening = try waitUntil(within: .seconds(10)) { try locks().tryLock(.opening, .exclusive) != nil }
         #expect(opening, "the opener keeps the lock")
-        // Nor does it keep a lease, which a restoration wants alone.
+        // It keeps no lease, either, which a restoration needs exclusively.
         #expect(try waitUntil(within: .seconds(10)) { try locks().tryLock(.lease, .exclusive) != nil })
         admin.release()
         let answer = opener.answer() ?? "died"
@@ -72,7 +72,8 @@ import Testing
         #expect(peer.ask("total") == "ok 3")
     }
 
-    // It waited for the lock `opening` for a minute, and close() waited for it, as long as its holder was stopped.
+    // While the holder of the lock `opening` was stopped, the store once waited a minute for that lock, and close()
+    // waited for the store.
     @Test("a store that comes back from a switch is closed at once though somebody keeps the lock for openings")
     func closing() throws {
         let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
@@ -85,7 +86,7 @@ import Testing
         admin.release()
         lease.release()
         request.end()
-        // With its lease it begins to open, and finds a switch that nobody completes.
+        // With its lease the store begins to open, and finds a switch that no process completes.
         #expect(try waitUntil { try locks().isHeld(.lease) })
         let begin = ContinuousClock.now
         try store.close()
@@ -95,7 +96,7 @@ import Testing
 
     @Test("a store that only a backup can save is restored although a program tries to open it all the time")
     func restoration() throws {
-        // The log is empty by then, so that the copy alone has every commit.
+        // The WAL is empty by then, so that the copy alone has every commit.
         try cutSwitch(at: .rotationWALReplaced)
         let copy = try FileDescriptor(opening: path + "-rotating", .readWrite)
         try copy.truncate(toByteCount: 4096)

@@ -52,7 +52,7 @@ import Testing
         let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
         try store.keys.label(1, "new label")
         try store.close()
-        // As a change leaves them that is cut between the two.
+        // The state after a change that was interrupted between the two copies.
         try #require(backup).write(to: URL(fileURLWithPath: path + "-sidecar.bak"))
         let process = try ActorProcess()
         #expect(process.ask("open \(path) former")?.hasPrefix("ok ") == true)
@@ -87,7 +87,7 @@ import Testing
         #expect(owner.ask("mark 3") == "ok")
         #expect(owner.ask("close") == "ok")
         #expect(owner.ask("open \(path) raw")?.hasPrefix("error wrongKey") == true)
-        // The process whose key is gone changes keys all the same: it has the master key.
+        // The process whose key was removed can still change keys: it has the master key.
         #expect(peer.ask("change-slot 2 newest") == "ok 2")
         #expect(late.ask("mark 4") == "ok")
     }

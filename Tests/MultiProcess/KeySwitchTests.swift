@@ -5,7 +5,7 @@ import Synchronization
 import TestKit
 import Testing
 
-/// Processes that share a store while a file with a new key takes its place.
+/// Processes that share a store while a file with a new key replaces it.
 @Suite(.serialized) struct KeySwitchTests {
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }
@@ -55,7 +55,7 @@ import Testing
     )
     func stranger() throws {
         let peer = try actor()
-        // A new store is its owner's alone; the files of a switch take the mode of the database.
+        // Only its owner can access a new store; the files of a switch get the mode of the database.
         for name in try FileManager.default.contentsOfDirectory(atPath: folder.url.path) {
             #expect(chmod(folder.path(name), 0o644) == 0)
         }
@@ -99,23 +99,23 @@ import Testing
         try pool.write { try $0.execute(sql: "CREATE TABLE t (a)") }
         try pool.close()
         #expect(StoreProof.problems(path).isEmpty)
-        // Five times is no coincidence.
+        // Five replacements in a row are no coincidence.
         switches.withLock { $0 = 5 }
         #expect(storeError { try DatabasePool(path: path, configuration: configuration) } == .storeMoved)
     }
 
-    /// What happens to the file of an opener before it gives its key.
+    /// The replacement of an opener's file before it passes its key.
     enum Replacement: CaseIterable {
         /// The store is switched to a new key.
         case switched
         /// The store is switched, and the former file made unusable, as a rotation does.
         case switchedAndSpoiled
-        /// A file with the same key takes the name, and the former one is damaged.
+        /// A file with the same key gets the name, and the former one is damaged.
         case damaged
     }
 
-    // The opener once judged the former file by the present sidecar, and reported damage of a sound store: foreignSidecar,
-    // notEncrypted and pageDamaged, in the order of the cases.
+    // The opener once verified the former file with the present sidecar, and reported damage of a sound store:
+    // foreignSidecar, notEncrypted and pageDamaged, in the order of the cases.
     @Test(
         "an opener by hand whose file is replaced before it gives its key opens the new one",
         arguments: Replacement.allCases)
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    // It once got rotationPending from a store that was in good order a few milliseconds later.
+    // It once got rotationPending for a store that was ready a few milliseconds later.
     @Test("an opener by hand that meets a switch under way waits for its end")
     func openedDuringSwitch() throws {
         try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw")).close()
@@ -181,7 +181,7 @@ import Testing
         }
         isOver.wait()
         #expect(failure.withLock { $0 } == nil)
-        // Each attempt asks the program for its key. They came every 10 ms, for as long as the switch lasted.
+        // Each attempt asks the program for its key. The attempts once came every 10 ms, as long as the switch lasted.
         #expect((2...4).contains(attempts.withLock { $0 }), "\(attempts.withLock { $0 }) attempts")
         #expect(StoreProof.problems(path).isEmpty)
     }
@@ -201,15 +201,15 @@ import Testing
             let pool = try DatabasePool(path: path, configuration: configuration)
             #expect(try pool.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM mark") } == 2)
             try pool.close()
-            // A switch needs a moment without connections of programs that cannot be asked to pause; who opens when the
-            // file has just been exchanged comes at the worst one.
+            // A switch needs a moment without connections of programs that cannot be asked to pause; an opening right
+            // after the file was replaced comes at the worst moment.
             let isSwitched = try waitUntil(within: .milliseconds(Int.random(in: 0...150))) {
                 try Files.identity(path) != file
             }
             if isSwitched { switches += 1 }
         }
         rotator.kill()
-        // The rotations went on beside the openers.
+        // The rotations succeeded during the openings.
         #expect(switches > 0)
     }
 }

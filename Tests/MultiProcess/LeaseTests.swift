@@ -5,7 +5,7 @@ import StoreSharing
 import TestKit
 import Testing
 
-/// What an open store leaves for others to see: its lease, its log, and nothing where the library is the wrong one.
+/// The traces of an open store that other processes can see: its lease, its WAL, and nothing with the wrong library.
 @Suite struct LeaseTests {
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }

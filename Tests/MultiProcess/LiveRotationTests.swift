@@ -16,7 +16,7 @@ import Testing
         return process
     }
 
-    /// The bank's accounts, and some megabytes beside them.
+    /// The bank's accounts, and some megabytes of other rows.
     private func founder(_ key: String = "raw", megabytes: Int = 8) throws -> ActorProcess {
         let process = try opened(key)
         #expect(process.ask("bank-fill \(Bank.accounts) \(Bank.balance)") == "ok")
@@ -24,7 +24,7 @@ import Testing
         return process
     }
 
-    /// What a busy process did, by its answer to `load-end`.
+    /// The work of a busy process, from its answer to `load-end`.
     private struct Work {
         let accesses: Int
         let failures: Int
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    /// Rows of each writer are those it acknowledged, and no money was made or lost.
+    /// Expects that each writer's rows are those it acknowledged, and that the sum of all balances is unchanged.
     private func audit(_ writers: [(process: Int32, acknowledged: Int)]) -> [String] {
         StoreProof.problems(path) { db in
             var problems: [String] = []
@@ -84,7 +84,7 @@ import Testing
                 + "\(work.map(\.longest).max() ?? 0) ms, \(work.map(\.accesses).reduce(0, +)) accesses")
     }
 
-    // Before its first read a connection holds no lock, and with that read it would take the new log for its own.
+    // Before its first read a connection holds no lock, and with that read it would use the new WAL as its own.
     @Test(
         "a connection that knows of no leases ends the rotation by its name, and nothing is changed",
         arguments: ["stock", "stock-open"])
@@ -100,7 +100,7 @@ import Testing
         #expect(rotator.ask("epoch") == "ok 1")
         #expect(!FileManager.default.fileExists(atPath: path + "-rotating"))
         #expect(try contents("") == bytes)
-        // The generation counts; salt, slots and data key are what they were.
+        // Only the generation has changed; salt, slots and data key are the same.
         #expect(try secretLines(contents("-sidecar")) == secretLines(sidecar))
         #expect(rotator.ask("mark 1") == "ok")
         #expect(stock.ask("stock-close") == "ok")

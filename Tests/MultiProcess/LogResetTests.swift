@@ -3,8 +3,8 @@ import Foundation
 import TestKit
 import Testing
 
-/// SQLite before 3.51.3 loses commits when one of them restarts the log while a checkpoint runs. It cannot where a
-/// checkpoint holds the write lock, as the library's do.
+/// SQLite before 3.51.3 loses commits when one of them resets the WAL while a checkpoint runs. This is impossible if
+/// the checkpoint holds the write lock, as the library's checkpoints do.
 ///
 /// The window is a few instructions wide, so one process is stopped in it (`CheckpointStop`).
 /// - SeeAlso: <https://www.sqlite.org/wal.html#walresetbug>
@@ -13,20 +13,20 @@ import Testing
     private var path: String { folder.path("app.db") }
     private static let hasBug = SQLiteVersion.current < SQLiteVersion(3, 51, 3)
 
-    /// What happens to the commit of another process in the window, and what is left in the end.
+    /// The result of another process's commit in the window, and the state at the end.
     private struct Outcome {
         var commitInWindow: String
         var acknowledged: Int
         var problems: [String]
     }
 
-    /// Checkpoints the same log twice, commits while the second checkpoint stands still, and fills the log up again.
+    /// Checkpoints the same WAL twice, commits while the second checkpoint is stopped, and fills the WAL again.
     private func run(_ checkpoint: String) throws -> Outcome {
         let victim = try ActorProcess()
         let writer = try ActorProcess()
         #expect(victim.ask("open-stoppable \(path) raw")?.hasPrefix("ok") == true)
         #expect(writer.ask("open \(path) raw 0")?.hasPrefix("ok") == true)
-        // Opens the connection that checkpoints, before the log changes.
+        // Opens the connection that checkpoints, before the WAL changes.
         #expect(victim.ask("checkpoint")?.hasPrefix("ok") == true)
         #expect(writer.ask("mark 40") == "ok")
         let whole = writer.ask("checkpoint")?.split(separator: " ") ?? []
@@ -39,8 +39,8 @@ import Testing
         if outcome.commitInWindow == "ok" { outcome.acknowledged += 1 }
         victim.go()
         #expect(victim.answer()?.hasPrefix("ok") == true)
-        // Pages that nobody writes again, then as many frames as before and more; then a checkpoint, and a commit that
-        // restarts the log.
+        // Pages that are not written again, then as many frames as before and more; then a checkpoint, and a commit
+        // that resets the WAL.
         #expect(writer.ask("fill 60000") == "ok")
         #expect(writer.ask("mark 60") == "ok")
         _ = writer.ask("checkpoint")
@@ -72,7 +72,7 @@ import Testing
     }
 }
 
-/// The version of the SQLite that this process runs with.
+/// The version of SQLite in this process.
 private struct SQLiteVersion: Comparable {
     private let number: Int32
 

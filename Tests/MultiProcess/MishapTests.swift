@@ -3,8 +3,8 @@ import Foundation
 import TestKit
 import Testing
 
-/// What happens to files, clocks and processes around a store that is in use: a typed error or plain patience, no hang
-/// without an end, no loss.
+/// Failures of files, clocks and processes around a store that is in use: each ends with a typed error or a wait,
+/// without an endless hang and without a loss.
 @Suite(.serialized) struct MishapTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -40,7 +40,7 @@ import Testing
         for process in [one, two] { process.send("mark 100") }
         for process in [one, two] { #expect(process.answer() == "ok") }
         #expect(one.ask("close") == "ok")
-        // Those of the old file are gone; opening, migrating and closing go by the new one.
+        // The locks of the old file are lost; opening, migrating and closing use the new file.
         try FileManager.default.removeItem(atPath: path + "-lock")
         #expect(two.ask("mark 1") == "ok")
         #expect(two.ask("close") == "ok")
@@ -82,7 +82,7 @@ import Testing
                 #expect(answer.hasPrefix("error hardLinked"), "\(answer)")
             }
         }
-        // Who has it open under its one log goes on.
+        // A process that already has the store open, with its only WAL, is not affected.
         #expect(process.ask("mark 5") == "ok")
         for name in ["", "-sidecar", "-sidecar.bak"] { try FileManager.default.removeItem(atPath: other + name) }
         #expect(stranger.ask("open \(path) raw")?.hasPrefix("ok") == true)
@@ -99,14 +99,14 @@ import Testing
         let century = 100 * 365 * 86_400
         for process in [holder, waiting] { #expect(process.ask("jump-clock \(century)") == "ok") }
         #expect(holder.ask("hold-write") == "ok held")
-        // It gives up in the end, and not at the first jump.
+        // It gives up at its timeout, and not at the first jump.
         let start = ContinuousClock.now
         let answer = waiting.ask("mark 1") ?? "died"
         let waited = ContinuousClock.now - start
         #expect(answer.hasPrefix("error SQLite-5"), "\(answer)")
         #expect(waited > .milliseconds(200), "\(waited)")
         #expect(holder.ask("release") == "ok released")
-        // It waits for as long as it takes.
+        // Waits until the holder releases the lock.
         let patient = try open()
         #expect(patient.ask("jump-clock \(century)") == "ok")
         #expect(holder.ask("hold-write") == "ok held")
@@ -114,7 +114,7 @@ import Testing
         #expect(waiting.ask("mark 1")?.hasPrefix("error SQLite-5") == true)
         #expect(holder.ask("release") == "ok released")
         #expect(patient.answer() == "ok")
-        // Nor do the waits for the lock file: this one would be over at the first jump.
+        // Waits for the lock file do not use the wall clock, either: this one would end at the first jump.
         let opening = try ActorProcess()
         #expect(opening.ask("stop-at-call \(path) open 1") == "ok")
         opening.send("open \(path) raw")

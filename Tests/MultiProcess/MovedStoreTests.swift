@@ -4,7 +4,7 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// A store whose files get another name, or whose name gets other files, while a process has it open.
+/// A store whose files are renamed or replaced while a process has it open.
 @Suite struct MovedStoreTests {
     let folder = TemporaryFolder()
     private var directory: String { folder.path("store") }
@@ -34,7 +34,8 @@ import Testing
         #expect(actor.ask("total") == "ok 3")
     }
 
-    // SQLite goes on with the old file, and its log then belongs to the new one: every later opening was CORRUPT.
+    // SQLite continues with the old file, and its WAL then belongs to the new one: every later opening once failed with
+    // CORRUPT.
     @Test(
         "a write throws storeMoved when another file took the name, and the other file stays sound",
         arguments: ["open", "open-pool"])
@@ -61,7 +62,7 @@ import Testing
         #expect(actor.ask("mark 1")?.hasPrefix("error storeMoved") == true)
         try FileManager.default.linkItem(atPath: folder.path("link.db"), toPath: path)
         #expect(actor.ask("mark 1") == "ok")
-        // Under its second name it is a store without its sidecar, which nobody opens by accident.
+        // Under its second name it is a store without its sidecar, which cannot be opened by accident.
         let other = try ActorProcess()
         #expect(other.ask("open \(folder.path("link.db")) raw")?.hasPrefix("error saltMissing") == true)
     }

@@ -5,7 +5,7 @@ import Testing
 
 /// Many processes that open one store at the same moment.
 @Suite(.serialized) struct OpeningTests {
-    /// Starts processes and lets all of them open at once.
+    /// Starts processes that all open the store at once.
     private func open(_ count: Int, path: String, command: String, key: String) throws -> [ActorProcess] {
         let actors = try (0..<count).map { _ in try ActorProcess() }
         for actor in actors { actor.send("\(command) \(path) \(key)") }
@@ -61,7 +61,7 @@ import Testing
         try expectSound(path, "secret")
     }
 
-    /// One sidecar in two equal copies, no temporary file left, and a store that opens and is whole.
+    /// Expects one sidecar in two equal copies, no temporary file, and a store that opens and is sound.
     private func expectSound(_ path: String, _ key: String) throws {
         #expect(
             FileManager.default.contents(atPath: path + "-sidecar")

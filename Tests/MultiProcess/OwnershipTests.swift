@@ -3,9 +3,10 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// A store of one user that another one uses by way of their folder's group, of which the owner is no member.
+/// A store of one user that another user accesses through the group of the folder, of which the owner is no member.
 ///
-/// A rotation by the other one once made the database his, and the owner could not open it any more.
+/// A rotation by the other user once changed the owner of the database, and the former owner could not open it any
+/// more.
 @Suite(.serialized, .enabled(if: geteuid() == 0, "only root can start processes of other users"))
 struct OwnershipTests {
     private let folder = TemporaryFolder()
@@ -31,7 +32,7 @@ struct OwnershipTests {
 
     private func files() throws -> [String] { try FileManager.default.contentsOfDirectory(atPath: folder.url.path) }
 
-    /// The database, the sidecar and its backup as the system knows them, and whose they are.
+    /// The identities of the database, the sidecar and its backup, after a check of their owner.
     private func identities() throws -> [FileIdentity] {
         try ["", "-sidecar", "-sidecar.bak"].map { ending in
             let status = try #require(try Files.status(of: path + ending))
@@ -55,7 +56,7 @@ struct OwnershipTests {
         #expect(owner.ask("rotate")?.hasPrefix("ok ") == true)
     }
 
-    // The umask decided: whoever created the store under 022 or 077 shut the group out.
+    // The umask once decided: a store created under 022 or 077 was not accessible to the group.
     @Test(
         "a store of mode 0660 in a directory of the group is used by all its members, whoever creates it",
         arguments: [1, 2])
@@ -72,7 +73,7 @@ struct OwnershipTests {
             #expect(answer.hasPrefix("ok "), "\(answer)")
             #expect(member.ask("mark 1") == "ok")
         }
-        // The one who came first goes on beside the other.
+        // The first member continues to write while the other has the store open.
         #expect(members[0].ask("mark 1") == "ok")
         let names = try FileManager.default.contentsOfDirectory(atPath: shared.url.path)
         #expect(names.count == 7, "\(names)")

@@ -4,7 +4,7 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// The pages of one moment, while another process writes and checkpoints.
+/// A page snapshot, while another process writes and checkpoints.
 @Suite("A frozen view among processes")
 struct PageSnapshotTests {
     let folder = TemporaryFolder()

@@ -4,7 +4,7 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// Opening for reading alone: what is no store yet, what cannot be opened, and readers without rights.
+/// Opening for reading only: stores that do not exist yet, stores that cannot be opened, and readers without rights.
 @Suite struct ReadOnlyTests {
     /// A user without any rights, if this process may become one.
     private static let nobody = "65534"
@@ -24,21 +24,21 @@ import Testing
 
     private func create() throws {
         var config = Configuration()
-        // For readers of other users: a new store is its owner's alone.
+        // For readers of other users: by default only the owner can access a new store.
         config.fileMode = 0o644
         let store = try SharedStore.open(at: path, unlockedBy: source, configuration: config, migrator: migrator)
         try store.write { try $0.execute(sql: "INSERT INTO one VALUES (1)") }
         try store.close()
     }
 
-    /// What reading alone gives; no file may be made or changed by it.
+    /// The result of an opening for reading only, which may create or change no file.
     private func openReadOnly(
         _ migrator: DatabaseMigrator? = nil, key: String = "raw", at location: SourceLocation = #_sourceLocation
     ) throws -> Int? {
         let before = FolderSnapshot(of: folder)
         defer {
-            // The index of the log is shared memory, in which readers mark what they read, and so is the table of
-            // holders in the lock file.
+            // The wal-index is shared memory, in which readers set read marks, and so is the table of holders in the
+            // lock file.
             let changes = before.changes(until: FolderSnapshot(of: folder)).filter {
                 !$0.hasSuffix("-shm") && !$0.hasSuffix("-lock")
             }
@@ -75,7 +75,7 @@ import Testing
         if point == .storeMigrated {
             #expect(answer?.hasPrefix("ok ") == true && answer != "ok nil", "\(answer ?? "")")
         } else {
-            // Once it is created its schema is still too old.
+            // After its creation its schema is still too old.
             #expect(answer == "ok nil", "\(isReady)")
         }
         let next = try ActorProcess()
@@ -120,7 +120,7 @@ import Testing
             try FileManager.default.moveItem(atPath: path + name, toPath: path + name + ".away")
         }
         #expect(storeError { try openReadOnly() } == .saltMissing)
-        // One copy is enough, and is not written anew by a process that only reads.
+        // One copy is enough, and a process that only reads does not write the other.
         try FileManager.default.moveItem(atPath: path + "-sidecar.bak.away", toPath: path + "-sidecar.bak")
         #expect(try openReadOnly() == 1)
         #expect(!FileManager.default.fileExists(atPath: path + "-sidecar"))
@@ -159,7 +159,7 @@ import Testing
         "a user who may not write anything reads nothing before the first writer, its commits beside it, and all after it",
         .enabled(if: isRoot, needsRoot))
     func withoutRights() throws {
-        // Before the first writer there is nothing to read, and nothing is made.
+        // Before the first writer no store exists, and no file is created.
         _ = try stranger("ok nil")
         #expect(FolderSnapshot(of: folder).names.isEmpty)
         let writer = try ActorProcess()
@@ -172,18 +172,18 @@ import Testing
         #expect(writer.ask("close") == "ok")
         #expect(reader.ask("total") == "ok 4")
         #expect(reader.ask("close") == "ok")
-        // Nobody has it open now: the log and its index were kept.
+        // No process has it open now: the WAL and its index were kept.
         let before = FolderSnapshot(of: folder)
         let late = try stranger("ok ").process
         #expect(late.ask("total") == "ok 4")
         #expect(late.ask("check") == "ok ok")
         late.end()
         #expect(before.changes(until: FolderSnapshot(of: folder)).isEmpty)
-        // And a writer goes on as before.
+        // A writer can still write.
         #expect(writer.ask("create-shared \(path) raw 644")?.hasPrefix("ok ") == true)
         #expect(writer.ask("mark 1") == "ok")
         #expect(writer.ask("total") == "ok 5")
-        // As the last to close, a writer empties the log, which a reader may not.
+        // As the last to close, a writer empties the WAL, which a reader may not.
         #expect(writer.ask("close") == "ok")
         #expect(try FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int == 0)
         #expect(FileManager.default.fileExists(atPath: path + "-shm"))

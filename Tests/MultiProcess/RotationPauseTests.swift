@@ -4,7 +4,8 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// What others do to a store while a rotation has everybody wait. The rotating process stands still in its pause meanwhile.
+/// Accesses of other programs to a store while a rotation pauses all processes. The rotating process is held in its
+/// pause meanwhile.
 @Suite(.serialized) struct RotationPauseTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -15,7 +16,7 @@ import Testing
         return process
     }
 
-    /// Lets a process rotate the store up to a place.
+    /// Makes a process rotate the store up to a crash point.
     private func rotate(_ process: ActorProcess, until point: CrashPoint) -> StandingPlace {
         let place = StandingPlace(folder.path("standing"))
         #expect(process.ask("stand-at \(point.rawValue) \(place.path)") == "ok")
@@ -24,8 +25,8 @@ import Testing
         return place
     }
 
-    // A shell or a plain pool knows nothing of the pause. Behind the last look at the log its commit would be lost with the
-    // old file.
+    // A shell or a plain pool does not know of the pause. After the last check of the WAL its commit would be lost with
+    // the old file.
     @Test(
         "what a program that does not pause commits behind the last look at the log is in the rotated store",
         arguments: [CrashPoint.rotationLastDelta, .rotationCopySynced])
@@ -43,8 +44,8 @@ import Testing
         #expect(StoreProof.problems(path).isEmpty)
     }
 
-    // It holds no lock before its first read, so nothing shows it. What it wrote then would be in the new store's log, under
-    // the former key, and whoever checkpoints it would write it into the new database.
+    // It holds no lock before its first read, so it cannot be detected. Its writes would then go to the new store's
+    // WAL, under the former key, and a checkpoint would write them into the new database.
     @Test(
         "a connection that was opened in the pause and reads behind it fails, and harms nothing",
         arguments: [CrashPoint.rotationYieldAsked, .rotationBytesLocked, .rotationWALReplaced])
@@ -60,7 +61,7 @@ import Testing
         #expect(answer.hasPrefix("ok 1 2 "), "\(answer)")
         let before = Int((peer.ask("total") ?? "").dropFirst(3)) ?? 0
         for _ in 0..<2 {
-            // With nothing in the log that it would have to read, it finds all it wants in the former database.
+            // If the WAL has nothing that it must read, it finds all its pages in the former database.
             #expect(rotator.ask("checkpoint")?.hasPrefix("ok") == true)
             let refusal = stranger.ask("stock-insert stranger") ?? "died"
             #expect(!refusal.hasPrefix("ok"), "\(refusal)")
@@ -76,14 +77,14 @@ import Testing
         #expect(problems.isEmpty, "\(problems)")
     }
 
-    // The log has no frames before and none behind it: only its salts tell that it was written and begun anew.
+    // The WAL has no frames before the commit and none after it: only its salts show that it was written and reset.
     @Test(
         "a program that does not pause may take its commit out of the log again: it is in the rotated store all the same"
     )
     func emptyLog() throws {
         let founder = try opened()
         #expect(founder.ask("fill 300000") == "ok")
-        // The last one to close empties the log.
+        // The last process to close empties the WAL.
         founder.end()
         let stranger = try opened()
         #expect(stranger.ask("stock-key") == "ok")
@@ -142,10 +143,10 @@ import Testing
         kill(rotator.processIdentifier, SIGTSTP)
         standing.leave()
         #expect(waitUntil { rotator.isStopped })
-        // The switch is through.
+        // The switch is complete.
         #expect(!FileManager.default.fileExists(atPath: path + "-rotating"))
         #expect(try String(contentsOfFile: path + "-sidecar", encoding: .utf8).contains("\"state\":\"ready\""))
-        // Without job control its own connections may be in the middle of something when it is stopped.
+        // Without job control its own connections may be in an access when it is stopped.
         if hasJobControl {
             let before = Bank.length(acknowledgements)
             #expect(waitUntil { Bank.length(acknowledgements) > before + 5 }, "a stopped process keeps others waiting")

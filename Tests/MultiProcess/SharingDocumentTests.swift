@@ -4,7 +4,7 @@ import Synchronization
 import TestKit
 import Testing
 
-/// The symptoms that `Docs/Sharing.md` tabulates: each is brought about, and its words lead to a row of the table.
+/// The symptoms in the table of `Docs/Sharing.md`: each is produced, and its text leads to a row of the table.
 @Suite(.serialized) struct SharingDocumentTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -22,8 +22,8 @@ import Testing
             .compactMap { $0.split(separator: "|").first.map { $0.trimmingCharacters(in: .whitespaces) } }
     }
 
-    /// Expects that what was said leads to a row: all quoted words of that row's first cell but names and numbers of
-    /// processes stand in it.
+    /// Expects that a message leads to a row: it contains all quoted words of that row's first cell, except names and
+    /// numbers of processes.
     private func expect(
         _ said: String, leadsTo words: String..., at location: SourceLocation = #_sourceLocation
     ) throws {

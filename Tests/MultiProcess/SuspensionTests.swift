@@ -10,7 +10,7 @@ import Testing
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }
 
-    /// `make test` runs a few; the environment asks for more.
+    /// `make test` runs a few; the environment can raise the number.
     private static let rounds = ProcessInfo.processInfo.environment["CIPHERSTORE_SUSPENSIONS"].flatMap { Int($0) } ?? 40
 
     private func actor(_ manner: String = "") throws -> ActorProcess {
@@ -19,7 +19,7 @@ import Testing
         return actor
     }
 
-    /// Takes the lease as a switch to a new key would.
+    /// Acquires the lease as a switch to a new key would.
     private func canTakeLease() throws -> Bool {
         try LockFile(path: path + "-lock", likeFile: path).tryLock(.lease, .exclusive) != nil
     }
@@ -121,7 +121,7 @@ import Testing
             #expect(parent.ask(command)?.contains("opened before this process was forked") == true, "\(command)")
         }
         #expect(parent.ask("fork-and-close")?.hasPrefix("ok") == true)
-        // The child gave no lock of the parent back.
+        // The child released no lock of the parent.
         #expect(try !canTakeLease())
         #expect(parent.ask("mark 1") == "ok")
         #expect(parent.ask("total") == "ok 2")

@@ -4,7 +4,7 @@ import StoreSharing
 import TestKit
 import Testing
 
-/// Writing in turn among real processes: killed, stopped, in numbers.
+/// The writer queue among real processes: killed, stopped, and many.
 @Suite struct WriterQueueProcessTests {
     let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -73,11 +73,11 @@ import Testing
         dead.kill()
         #expect(holder.ask("go on") == "ok released")
         #expect(next.answer() == "ok")
-        // Nor those who come later.
+        // Writers that come later do not wait for the stopped one, either.
         #expect(holder.ask("mark 200") == "ok")
         kill(stopped.processIdentifier, SIGCONT)
         #expect(stopped.answer() == "ok")
-        // Those who migrated, held, waited and came later; not the one that was killed.
+        // The rows of the migration and of the processes that held, waited and came later; none of the killed one.
         #expect(holder.ask("total") == "ok 204")
     }
 

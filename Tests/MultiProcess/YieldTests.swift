@@ -5,7 +5,7 @@ import StoreSharing
 import TestKit
 import Testing
 
-/// Giving a store up for one who asks, seen from other processes, without a switch.
+/// Yielding a store on request, seen from other processes, without a switch.
 @Suite(.serialized) struct YieldTests {
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }
@@ -29,7 +29,7 @@ import Testing
         for _ in 0..<5 {
             let request = try ask()
             let lease = try #require(try request.exclusiveLease(until: .now + .seconds(20)))
-            // Everybody has closed the database, as SQLite's own lock bytes tell.
+            // All processes have closed the database, as SQLite's own lock bytes show.
             let file = try FileDescriptor(opening: path, .readWrite)
             #expect(try file.tryLock(SQLiteLockByte.all, .exclusive))
             try file.unlock(SQLiteLockByte.all)
@@ -92,7 +92,7 @@ import Testing
         request.end()
         #expect(peer.ask("snapshot-total")?.hasPrefix("error keyRotated") == true)
         #expect(peer.ask("total") == "ok 2")
-        // One that is gone keeps nobody.
+        // A closed snapshot delays no process.
         #expect(peer.ask("snapshot") == "ok")
         #expect(peer.ask("snapshot-end") == "ok")
         #expect(try isAlone(ask()))
@@ -174,7 +174,7 @@ import Testing
         .enabled(if: geteuid() == 0, "only root can start a process of another user"))
     func stranger() throws {
         let peer = try actor()
-        // A new store is its owner's alone.
+        // Only its owner can access a new store.
         for name in try FileManager.default.contentsOfDirectory(atPath: folder.url.path) {
             #expect(chmod(folder.path(name), 0o644) == 0)
         }
@@ -187,7 +187,7 @@ import Testing
         request.end()
         #expect(peer.ask("mark 1") == "ok")
         #expect(reader.ask("total") == "ok 2")
-        // Also when it has to be ended.
+        // The same with a long read that must be ended.
         #expect(reader.ask("long-read") == "ok")
         let second = try ask()
         try second.insist()

@@ -75,7 +75,7 @@ package struct BackupBundle: Sendable {
 
     /// The backup whose database a path names; nil for the database of a store.
     ///
-    /// A manifest beside it that cannot be read counts as one: what may be a backup is not written.
+    /// A manifest next to it that cannot be read is treated as one: a possible backup is not written.
     package init?(holding path: String) {
         let database = StorePaths(path).database
         guard Files.name(of: database) == Self.databaseName else { return nil }
@@ -117,7 +117,7 @@ package struct BackupBundle: Sendable {
                 + "backup verify` reports whether the backup can still be restored. Nothing was changed.")
     }
 
-    /// What has changed; nil when no change shows.
+    /// A description of the change; nil without a change.
     private var changeSince: String? {
         let paths = StorePaths(databasePath)
         for path in [paths.wal, paths.journal] where ((try? Files.byteCount(path)) ?? nil) ?? 0 > 0 {

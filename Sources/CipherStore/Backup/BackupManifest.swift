@@ -2,9 +2,9 @@ import KeyCustody
 import StoreCrypto
 import StorePlatform
 
-/// What a backup says about itself: `manifest.json`, described in `Docs/Formats/Backup.md`.
+/// The description of a backup: `manifest.json`, described in `Docs/Formats/Backup.md`.
 ///
-/// The hashes find damage, and anybody can compute them. The key of the authentication code is derived from the data
+/// The hashes find damage, and anyone can compute them. The key of the authentication code is derived from the data
 /// key, so only its holder can combine files of different moments.
 package struct BackupManifest: Hashable, Sendable {
     /// A file of the backup.

@@ -3,11 +3,11 @@ import StoreSharing
 
 /// The progress of a backup or a restoration.
 public struct BackupProgress: Sendable, Equatable {
-    /// What is being done.
+    /// A phase of a backup or a restoration.
     public enum Phase: String, Sendable, CaseIterable {
         /// Pages are read, authenticated and written.
         case copying
-        /// What was written is read back, authenticated and hashed.
+        /// The written files are read back, authenticated and hashed.
         case verifying
     }
 
@@ -18,7 +18,7 @@ public struct BackupProgress: Sendable, Equatable {
     public let bytesTotal: Int
 }
 
-/// What a backup holds, and what it took to make or verify it.
+/// The content of a backup, and the time to make or verify it.
 public struct BackupReport: Sendable {
     /// The folder of the backup.
     public let folder: String
@@ -36,7 +36,7 @@ public struct BackupReport: Sendable {
     public let pages: UInt32
     /// How long it took.
     public let duration: Duration
-    /// What did not fail but should be known: plain sentences, to be logged.
+    /// Notices that are not failures: one sentence each, to be logged.
     public let notices: [String]
 
     /// Size of the database in bytes.
@@ -57,15 +57,15 @@ public struct BackupReport: Sendable {
     }
 }
 
-/// What a restoration did.
+/// The result of a restoration.
 public struct RestorationReport: Sendable {
-    /// What was restored.
+    /// The restored backup.
     public let backup: BackupReport
     /// The database file of the restored store.
     public let path: String
     /// The folder in which the former files of the store are kept; nil when there were none.
     public let formerFiles: String?
-    /// What did not fail but should be known: plain sentences, to be logged.
+    /// Notices that are not failures: one sentence each, to be logged.
     public let notices: [String]
 }
 

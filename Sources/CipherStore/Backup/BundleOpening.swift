@@ -2,9 +2,10 @@ import CipherDatabase
 import KeyCustody
 import StorePlatform
 
-/// Opens the database of a backup in place, without a lock or a file beside it, and verifies what SQLite reads.
+/// Opens the database of a backup in place, without a lock or a file next to it, and verifies the data that SQLite
+/// reads.
 enum BundleOpening {
-    /// - Throws: What opening the database throws; ``StoreError`` `backupDamaged` when SQLite reports another length.
+    /// - Throws: The errors of opening the database; ``StoreError`` `backupDamaged` when SQLite reports another length.
     static func check(_ bundle: BackupBundle, _ keys: SidecarKeys, pages: UInt32) throws {
         var configuration = Configuration()
         configuration.readonly = true

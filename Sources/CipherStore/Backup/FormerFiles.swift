@@ -32,7 +32,7 @@ struct FormerFiles {
         return try Files.contents(of: path, limitBytes: Limits.manifestBytes) == newSidecar
     }
 
-    /// Gives all files second names in a folder.
+    /// Links all files to second names in a folder.
     ///
     /// - Returns: The folder; nil when there is nothing to keep.
     func keep() throws -> String? {
@@ -71,8 +71,8 @@ struct FormerFiles {
 
     /// Removes all files but the database, which is replaced by a rename.
     func remove() throws {
-        // Without a sidecar no process opens what is left. With only the WAL missing, the database would look sound but
-        // be an older one.
+        // Without a sidecar no process opens the remaining files. With only the WAL missing, the database would look
+        // sound but be an older one.
         for path in [paths.sidecar, paths.sidecarBackup] + names.dropFirst(3) + [paths.sharedMemory] {
             try Files.remove(path)
         }

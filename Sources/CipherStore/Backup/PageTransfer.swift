@@ -26,7 +26,7 @@ struct PageTransfer: Sendable {
     ///   - path: The file to create; it must not exist.
     ///   - reference: The file whose mode, owner and group the new file gets.
     /// - Throws: ``StoreError`` `pageDamaged` for the first page that is not authentic, `CancellationError`,
-    ///   ``SystemError``, what `read` throws.
+    ///   ``SystemError``, the errors of `read`.
     func copy(
         _ name: String, read: @escaping PageScan.Reader, to path: String, likeFile reference: String
     ) throws {

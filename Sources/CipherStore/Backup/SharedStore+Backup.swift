@@ -22,7 +22,7 @@ extension SharedStore {
     ///     with the process that holds it, where that is known. The wait ends after a minute.
     ///   - isCancelled: Called as often, and while waiting for the write lock; true ends the backup with
     ///     `CancellationError`.
-    /// - Returns: What the backup holds.
+    /// - Returns: The content of the backup.
     /// - Throws: `StoreError` `alreadyExists`, `pageDamaged` when the store is damaged, `rotationPending` while it is
     ///   switched to a new key, `keyRotated` when a rotation ends long reads; `DatabaseError`; `SystemError` where the
     ///   system refused, as for a full disk.

@@ -43,8 +43,8 @@ final class StagedBundle {
             try AtomicFile.move(bundle.folder, to: target)
         } catch {
             // It may have the name without being durable. A backup that is reported as failed must not exist: the same
-            // command, run again, would be refused. So the rename is undone; where that fails, the backup counts as
-            // made.
+            // command, run again, would be refused. So the rename is undone; where that fails, the backup is reported
+            // as made.
             if try !Files.entryExists(bundle.folder) { try? AtomicFile.move(target, to: bundle.folder) }
             if try Files.entryExists(bundle.folder) { throw error }
             notice =
@@ -52,7 +52,7 @@ final class StagedBundle {
                 + "verify it before you rely on it (cipherctl backup verify)"
         }
         isPublished = true
-        // Where the lock file cannot be removed, the backup is valid all the same.
+        // Where the lock file cannot be removed, the backup is still valid.
         directory.releaseRenamed(to: target)
         CrashPoint.reach(.backupPublished)
         return notice

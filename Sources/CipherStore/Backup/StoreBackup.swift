@@ -10,7 +10,7 @@ import StoreSharing
 /// 1. A ``PageSnapshot`` keeps one moment; writers continue.
 /// 2. Its pages are authenticated and written into a folder beside the target, with the WAL folded in.
 /// 3. The sidecar is read *after* that moment, so that it is never older than the database.
-/// 4. What was written is synced to disk, read back, authenticated, hashed, and opened by SQLite.
+/// 4. The written files are synced to disk, read back, authenticated, hashed, and opened by SQLite.
 /// 5. The manifest is written, which makes the folder a backup, and the folder gets its name.
 struct StoreBackup {
     let store: SharedStore
@@ -19,7 +19,7 @@ struct StoreBackup {
 
     private var paths: StorePaths { StorePaths(store.path) }
 
-    /// What was copied while the store could not be switched to a new key.
+    /// The data that was copied while the store could not be switched to a new key.
     private struct Copy {
         let key: PageKey
         let pages: UInt32
@@ -91,7 +91,7 @@ struct StoreBackup {
 
     // MARK: The sidecar
 
-    /// The sidecar that belongs to the frozen pages: the present one, without a rotation that is under way.
+    /// The sidecar that belongs to the frozen pages: the present one, without a rotation that is in progress.
     private func sidecar(_ keys: SidecarKeys, of view: PageSnapshot) throws -> Sidecar {
         let files = SidecarFiles(databasePath: paths.database)
         guard let choice = try files.choose(files.read(), unlock: { _ in keys }) else { throw noKeys() }
@@ -130,7 +130,7 @@ extension PageSnapshot {
 }
 
 extension StoreConnections {
-    /// Whether accesses under way must end, because a switch to a new key no longer waits for them.
+    /// Whether running accesses must end, because a switch to a new key no longer waits for them.
     fileprivate var endsAccesses: Bool { state.withLock { $0.hasEndedAccesses } }
 }
 

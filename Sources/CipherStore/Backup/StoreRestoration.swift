@@ -11,7 +11,7 @@ import StoreSharing
 /// 1. The whole backup is verified.
 /// 2. Its database is copied beside the path (`<database>-restoring`), synced to disk, read back and hashed.
 /// 3. The path is locked: no process opens it or has a lease, and SQLite's bytes of a former database are free.
-/// 4. Former files get second names in a folder beside. From here on no process opens the former store.
+/// 4. Former files get second names in a folder next to it. From here on no process opens the former store.
 /// 5. Former sidecar and WAL lose their names.
 /// 6. The sidecar of the backup is written, both copies.
 /// 7. The copy is renamed to the database's name.
@@ -70,7 +70,7 @@ struct StoreRestoration {
             + "in \"\(folder)\"."
     }
 
-    /// Removes the lock file that a restoration has made which failed, unless somebody uses the place by now.
+    /// Removes the lock file that a failed restoration has created, unless a process uses the place by now.
     private func removeLock(_ file: LockFile) {
         guard let opening = try? file.tryLock(.opening, .exclusive) else { return }
         defer { opening.release() }
@@ -175,7 +175,7 @@ struct StoreRestoration {
     /// Opens the store once for writing, which creates the WAL and its index: readers may not be able to. What SQLite
     /// sees of the database was verified before it got its name.
     ///
-    /// - Returns: Why that failed, for a notice: the store is restored all the same.
+    /// - Returns: The reason of a failure, for a notice: the store is still restored.
     private func prepareReaders(_ keys: SidecarKeys) -> String? {
         var configuration = Configuration()
         configuration.persistentWAL = true
@@ -203,7 +203,7 @@ struct StoreRestoration {
 }
 
 extension [String] {
-    /// The words as in a sentence: `a, b and c`.
+    /// The items as a phrase: `a, b and c`.
     fileprivate var list: String {
         guard count > 1, let last else { return first ?? "" }
         return dropLast().joined(separator: ", ") + " and " + last

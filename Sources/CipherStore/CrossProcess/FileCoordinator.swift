@@ -12,7 +12,7 @@ import Synchronization
 ///
 /// Any number of readers run together; a writer runs alone. The lock is a byte of `<file>-lock` that nothing else uses,
 /// so a coordination may contain any opening of a store. The kernel releases it when the process dies. A coordinator
-/// that already holds the lock of a file may ask for it again; two coordinators on one thread wait for each other.
+/// that already holds the lock of a file may acquire it again; two coordinators on one thread wait for each other.
 public final class FileCoordinator: Sendable {
     /// How a file is about to be written; kept for existing code, all options mean the same.
     public struct WritingOptions: OptionSet, Sendable {

@@ -6,13 +6,13 @@ import RotationCore
 import StorePlatform
 import StoreSharing
 
-/// What a destruction removed.
+/// The result of a destruction.
 public struct DestructionReport: Sendable {
     /// The database file, with all links resolved.
     public let path: String
     /// The files that were removed, in order. Temporary files left by killed processes are not listed.
     public let removed: [String]
-    /// What looks as if it belonged to the store and was kept, and why: plain sentences.
+    /// Files that resemble files of the store and were kept, with the reason: one sentence each.
     public let notices: [String]
 }
 
@@ -28,7 +28,7 @@ extension SharedStore {
     /// wait for its lock. Files are removed, not overwritten.
     ///
     /// - Parameter path: The database file, not a link to it.
-    /// - Returns: What was removed.
+    /// - Returns: The files that were removed and kept.
     /// - Throws: `StoreError` `noSuchStore` when there is nothing to remove, `storeInUse` with the holders' names,
     ///   `notEncrypted`, `saltMissing` or `sidecarDamaged` for a file that is not known to be a store, `backupReadOnly`
     ///   for the database of a backup, `alreadyExists` when something other than a file has the name of one, or when
@@ -59,7 +59,7 @@ struct StoreDestruction {
     let path: String
     let paths: StorePaths
 
-    /// What there is to remove.
+    /// The files to remove.
     private enum Found {
         case store
         /// Files of a store whose database does not exist, or no longer.
@@ -71,7 +71,8 @@ struct StoreDestruction {
     private var keyLog: KeyLog { KeyLog(databasePath: paths.database) }
     private var sidecars: SidecarFiles { SidecarFiles(databasePath: paths.database) }
 
-    /// What is removed before the database, in this order. Without a sidecar nobody could open what is left.
+    /// The files that are removed before the database, in this order. Without a sidecar no process could open the
+    /// remaining files.
     private var companions: [String] {
         [paths.wal, paths.sharedMemory, paths.journal]
             + SidecarCopy.allCases.flatMap { [sidecars.path(of: $0), sidecars.setAsidePath(of: $0)] }
@@ -101,7 +102,7 @@ struct StoreDestruction {
         return try remove(live, file, folder)
     }
 
-    // MARK: What is there
+    // MARK: Existing files
 
     /// Refuses anything that is not known to be a store or the remains of one.
     ///
@@ -150,7 +151,7 @@ struct StoreDestruction {
         let status = try live.status()
         // Of an interrupted destruction: another program created an empty file since.
         if status.byteCount == 0, try Files.entryExists(paths.destroying) { return }
-        // The user who put a database there does not mean it by completing the destruction of the former one.
+        // Completing the destruction of the former database must not remove a database that the user put there since.
         try MissingDatabase.requireNoDestruction(paths)
         guard status.linkCount <= 1 else {
             throw StoreError(
@@ -197,7 +198,7 @@ struct StoreDestruction {
 
     /// Without a database: the leftovers of an interrupted destruction, or of a store whose database alone was removed.
     ///
-    /// A lock file says little: `FileCoordinator` creates one beside any file, and other programs use that name.
+    /// A lock file proves little: `FileCoordinator` creates one next to any file, and other programs use that name.
     private func requireRemains(_ isLocked: Bool) throws -> Found {
         let signs = [paths.destroying, paths.sidecar, paths.sidecarBackup, keyLog.path]
         if try signs.contains(where: { try Files.entryExists($0) }) { return .remains }
@@ -282,12 +283,12 @@ struct StoreDestruction {
             return file.closeGradually()
         }
         try Files.remove(paths.destroying)
-        // A connection that has not read yet, and could not be seen, must not take the unnamed file for the store.
+        // A connection that has not read yet, and could not be seen, must not use the unnamed file as the store.
         try live.invalidateFirstPage()
         live.giveUp()
     }
 
-    /// A process that waits for the lock file creates a new one as soon as this one is gone, and may create a store.
+    /// A process that waits for the lock file creates a new one as soon as this one is removed, and may create a store.
     /// Its key log must not be removed: the key log of the destroyed store is renamed before.
     ///
     /// - Returns: Why the lock file was kept, where it was.
@@ -338,7 +339,7 @@ struct StoreDestruction {
         ]
     }
 
-    /// What looks as if it belonged to the store, and is a separate copy.
+    /// Files that resemble files of the store and are separate copies.
     private func kept(in folder: String) throws(SystemError) -> [String] {
         let name = Files.name(of: paths.database)
         return try Files.names(inDirectory: folder).sorted().compactMap { found in

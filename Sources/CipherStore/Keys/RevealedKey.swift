@@ -1,9 +1,9 @@
 import KeyCustody
 import StoreCrypto
 
-/// The key of a store's pages, with what any SQLCipher 4 needs beside it to open the database.
+/// The key of a store's pages, with the settings that any SQLCipher 4 needs to open the database.
 ///
-/// It does not print itself. The key lies in locked memory and is wiped when nothing uses it any more.
+/// It does not print itself. The key is in locked memory and is wiped at deinit.
 public struct RevealedKey: ~Copyable, Sendable {
     /// The salt of the pages; it is no secret.
     public let salt: Salt
@@ -13,7 +13,7 @@ public struct RevealedKey: ~Copyable, Sendable {
     public let plaintextHeaderBytes: Int
     /// The hash of the pages' authentication codes: `PRAGMA cipher_hmac_algorithm`.
     public let hmacHash: HashAlgorithm
-    /// The hash by which the key of those codes is derived: `PRAGMA cipher_kdf_algorithm`.
+    /// The hash with which the key of those codes is derived: `PRAGMA cipher_kdf_algorithm`.
     public let kdfHash: HashAlgorithm
     private let key: DataKey
 
@@ -31,7 +31,7 @@ public struct RevealedKey: ~Copyable, Sendable {
         try key.withBytes { (bytes: UnsafeRawBufferPointer) in try body(bytes) }
     }
 
-    /// Lends the text `x'<64 digits of the key><32 digits of the salt>'` that `PRAGMA key` and `sqlite3_key` take, in
+    /// Lends the text `x'<64 digits of the key><32 digits of the salt>'` that `PRAGMA key` and `sqlite3_key` accept, in
     /// locked memory that is wiped afterwards.
     public borrowing func withKeyspec<Result>(
         _ body: (UnsafeRawBufferPointer) throws -> Result
@@ -40,6 +40,6 @@ public struct RevealedKey: ~Copyable, Sendable {
         return try keyspec.withBytes { (bytes: UnsafeRawBufferPointer) in try body(bytes) }
     }
 
-    /// What may be printed of it.
+    /// A description without the key.
     public borrowing func describe() -> String { "RevealedKey(32 bytes)" }
 }

@@ -2,7 +2,7 @@ import CipherDatabase
 import KeyCustody
 import StorePlatform
 
-/// Keeps in the database of a store how far its sidecar has come, by changes of its keys (``RollbackTable``).
+/// Stores in the database which version its sidecar has reached by changes of keys (``RollbackTable``).
 package struct RollbackGuard: SidecarRollbackGuard {
     /// The store, open for writing; or why it could not be opened.
     private let store: Result<SharedStore, any Error>
@@ -26,14 +26,15 @@ package struct RollbackGuard: SidecarRollbackGuard {
         }
     }
 
-    /// Compares, and before the first change that takes a secret away writes the present version down: if the next one
-    /// cannot be, by an error or a crash, the next opening for writing finds a row that it has to raise.
+    /// Compares the sidecar with the remembered version. Before the first change that removes a secret it writes the
+    /// present version: if the next version cannot be written, because of an error or a crash, the next opening for
+    /// writing finds a row that it must raise.
     ///
-    /// - Returns: Whether there is a row.
+    /// - Returns: Whether a row exists.
     private func begin(removesSecrets: Bool, _ present: () throws -> Sidecar) throws -> Bool {
         do {
             let store = try store.get()
-            // The row first: a change that comes between must not look like a sidecar that was put back.
+            // The row is read first: a change in between must not look like a sidecar that was put back.
             let remembered = try store.rememberedGeneration()
             let sidecar = try present()
             if let remembered {
@@ -52,7 +53,7 @@ package struct RollbackGuard: SidecarRollbackGuard {
         }
     }
 
-    /// Raises what a store remembers that was just opened for writing, where it is behind the sidecar.
+    /// Raises the remembered version of a store that was just opened for writing, if it is older than the sidecar.
     static func catchUp(_ pool: DatabasePool, _ keyring: Keyring) {
         guard !keyring.opening.suspension.isSuspended, let sidecar = keyring.unremembered else { return }
         do {
@@ -74,14 +75,14 @@ package struct RollbackGuard: SidecarRollbackGuard {
 }
 
 extension SharedStore {
-    /// How far the sidecar had come, as the store remembers it; nil where it remembers nothing.
+    /// The version of the sidecar that the store remembers; nil where it remembers none.
     func rememberedGeneration() throws -> UInt64? {
         try unsafeReentrantRead { try RollbackTable.generation(of: storeID, in: $0) }
     }
 
     /// Remembers a version of the sidecar that is durable in both copies.
     ///
-    /// Keys may be changed inside of a write access: then the row belongs to its transaction.
+    /// Keys may be changed inside a write access: the row is then a part of its transaction.
     func remember(_ sidecar: Sidecar) throws {
         try unsafeReentrantWrite { db in
             func raise() throws { try RollbackTable.raise(to: sidecar.generation, of: sidecar.storeID, in: db) }

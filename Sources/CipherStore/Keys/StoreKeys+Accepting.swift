@@ -4,7 +4,7 @@ import StorePlatform
 import StoreSharing
 
 extension StoreKeys {
-    /// What accepting a sidecar did.
+    /// The result of accepting a sidecar.
     public struct Acceptance: Hashable, Sendable {
         /// The generation of the sidecar that was found.
         public let found: UInt64
@@ -12,23 +12,24 @@ extension StoreKeys {
         public let remembered: UInt64?
         /// The generation of the sidecar now, which the store remembers.
         public let generation: UInt64
-        /// What opens the store now. Slots that were removed or changed since the sidecar was the newest are here again.
+        /// The keys that open the store now. Slots that were removed or changed since the sidecar was the newest are
+        /// included again.
         public let summary: Summary
 
         /// Whether the sidecar was older than what the store remembered; otherwise nothing was changed in it.
         public var wasRolledBack: Bool { generation != found }
     }
 
-    /// Accepts a sidecar that was put back to a former generation, which opening refuses with `sidecarRolledBack`: for those
-    /// who did so on purpose, because all newer copies are lost.
+    /// Accepts a sidecar that was put back to a former generation, which an opening refuses with `sidecarRolledBack`.
+    /// For users who did so on purpose, because all newer copies are lost.
     ///
-    /// The sidecar is written anew, above the generation that the store remembers, and the key log tells of it. **Keys that
-    /// were removed or changed since it was the newest open the store again**: look at the slots of the answer. A sidecar
-    /// that is the newest stays as it is, and is remembered by the store from then on.
+    /// The sidecar is written again, with a generation above the remembered one, and the key log records it. **Keys
+    /// that were removed or changed since it was the newest open the store again**: check the slots in the result. A
+    /// sidecar that is the newest stays as it is, and is remembered by the store from then on.
     ///
     /// - Parameters:
     ///   - path: The database file.
-    ///   - source: A key that the sidecar knows; asked once.
+    ///   - source: A key that the sidecar knows; read once.
     ///   - configuration: As for `SharedStore.open`.
     /// - Throws: As `SharedStore.open`; `StoreError`: `rotationPending`, `storeInUse`; `DatabaseError` where the store could
     ///   not be written. It can be repeated then.
@@ -40,7 +41,7 @@ extension StoreKeys {
         return try acceptSidecar(at: path, holding: administration.keys, configuration: configuration)
     }
 
-    /// The same, with the keys of the sidecar, which are at hand already.
+    /// The same, with the keys of the sidecar, which are known already.
     package static func acceptSidecar(
         at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration(),
         onNotice: (@Sendable (String) -> Void)? = nil

@@ -5,11 +5,11 @@ import KeyCustody
 extension StoreKeys {
     /// One way to open a store. It holds no secret.
     public struct Slot: Hashable, Sendable, Identifiable {
-        /// The slot's number, from 1; a number is never given twice.
+        /// The slot's number, from 1; a number is never used twice.
         public let number: UInt64
-        /// Where its key comes from.
+        /// The source of its key.
         public let kind: Kind
-        /// What the owner calls it; may be empty.
+        /// The owner's label for it; may be empty.
         public let label: String
         /// When its key was set, by the clock of the process that set it.
         public let created: Date
@@ -27,17 +27,17 @@ extension StoreKeys {
         }
     }
 
-    /// Where the key of a slot comes from.
+    /// The source of the key of a slot.
     public enum Kind: String, Hashable, Sendable, CaseIterable {
-        /// Something that a person remembers, however it reaches the program.
+        /// A passphrase that a person remembers, from any source.
         case passphrase
         /// A file of 32 random bytes.
         case keyFile = "key-file"
-        /// What a program prints.
+        /// The output of a program.
         case command
-        /// A credential that systemd hands to a service.
+        /// A credential that systemd passes to a service.
         case credential
-        /// A random key that was printed and put away.
+        /// A random key that was printed and stored.
         case recovery
 
         init(_ kind: Keyslot.Kind) {
@@ -51,11 +51,11 @@ extension StoreKeys {
         }
     }
 
-    /// How the key of a slot is derived. Parameters out of the bounds of the format are refused (`invalidKey`).
+    /// How the key of a slot is derived. Parameters outside the bounds of the format are refused (`invalidKey`).
     public enum Derivation: Hashable, Sendable, CustomStringConvertible {
         /// HKDF alone, for random keys of full strength.
         case hkdf
-        /// scrypt (RFC 7914) with N = 2^`log2Rounds`, 14 to 20, r = 8 and p = `lanes`, 1 to 4. It takes 2^`log2Rounds`
+        /// scrypt (RFC 7914) with N = 2^`log2Rounds`, 14 to 20, r = 8 and p = `lanes`, 1 to 4. It uses 2^`log2Rounds`
         /// KiB of memory.
         case scrypt(log2Rounds: Int, lanes: Int)
         /// Argon2id (RFC 9106). OpenSSL before 3.2 cannot open such a slot.
@@ -87,14 +87,14 @@ extension StoreKeys {
         public var description: String { slotDerivation.description }
     }
 
-    /// How a store keeps its key, and what opens it.
+    /// How a store keeps its key, and which slots open it.
     public struct Summary: Hashable, Sendable {
         public let scheme: KeyScheme
-        /// Which data key the store has; 1 at first, one more for each rotation.
+        /// The epoch of the data key; 1 at first, incremented by each rotation.
         public let epoch: UInt64
         /// In the order of their numbers; none in a direct store.
         public let slots: [Slot]
-        /// When the data key was made, or got its slots; nil in a direct store, which does not know.
+        /// When the data key was made, or got its slots; nil in a direct store, which does not record it.
         public let dataKeyCreated: Date?
         /// Whether the store was direct once and still has that key: then **its former passphrase still opens the
         /// database**, without any slot, until the data key is rotated.

@@ -12,25 +12,25 @@ import StoreSharing
 /// try recovery.show { FileHandle.standardOutput.write(Data($0)) }
 /// ```
 ///
-/// A change takes the time of its derivations and a few milliseconds in which nobody can open the store; other processes
-/// that have it open go on. It has happened, in both copies of the sidecar, when the call returns, and a crash at any
-/// instant leaves a store that opens by the former keys or by the new ones.
+/// A change takes the time of its key derivations, and a few milliseconds in which no process can open the store.
+/// Processes that have it open are not interrupted. When the call returns, the change is durable in both copies of the
+/// sidecar. A crash at any instant leaves a store that opens with the former keys or with the new ones.
 ///
-/// From the first change on that takes a key away, the store remembers in a row of its own (`cipherstore_custody`) how far
-/// its sidecar has come, and refuses former ones (`sidecarRolledBack`). Where that row cannot be written, the change is made
-/// all the same and a notice tells of it. Inside of a write access the row belongs to its transaction.
+/// From the first change on that removes a key, the store remembers the version of its sidecar in a row of its own
+/// (`cipherstore_custody`), and refuses former versions (`sidecarRolledBack`). If that row cannot be written, the
+/// change is still made, and a notice reports it. Inside a write access the row is a part of its transaction.
 ///
-/// What a change of slots does **not** undo: whoever opened a slot may know the keys behind it, and copies of the sidecar
-/// open with the slots that they have. After a leak the keys are rotated.
+/// A change of slots does **not** undo a leak: a person who opened a slot may know the keys in it, and copies of the
+/// sidecar open with the slots that they have. After a leak the keys must be rotated.
 public struct StoreKeys: Sendable {
     let store: SharedStore
 
-    // MARK: Looking
+    // MARK: Listing
 
-    /// How the store keeps its key, and what opens it.
+    /// How the store keeps its key, and which slots open it.
     ///
-    /// - Throws: `StoreError`: `wrongKey` when another process has given the store another master key; what reading the
-    ///   sidecar throws.
+    /// - Throws: `StoreError`: `wrongKey` when another process has set another master key; the error of reading the
+    ///   sidecar.
     public func summary() throws -> Summary { Summary(try administration().sidecar()) }
 
     /// The slots in the order of their numbers; none in a direct store.
@@ -40,9 +40,9 @@ public struct StoreKeys: Sendable {
 
     /// Tries a key.
     ///
-    /// - Parameter source: Asked once.
+    /// - Parameter source: Read once.
     /// - Returns: The slot that it opens; nil in a direct store, which has none.
-    /// - Throws: `StoreError.wrongKey` when it does not open the store; what the source throws.
+    /// - Throws: `StoreError.wrongKey` when it does not open the store; the error of the source.
     @discardableResult
     public func test(_ source: KeySource) throws -> Slot? {
         try store.requireOpen()
@@ -50,10 +50,10 @@ public struct StoreKeys: Sendable {
         return opened.keys.openedBy.map(Slot.init)
     }
 
-    /// The key of the pages and what else any SQLCipher 4 needs to open the database.
+    /// The key of the pages, with the settings that any SQLCipher 4 needs to open the database.
     ///
-    /// Whoever has it reads and writes the store without any slot, until the data key is rotated. The key log tells that it
-    /// was revealed.
+    /// A person who has it can read and write the store without any slot, until the data key is rotated. The key log
+    /// records that it was revealed.
     /// - Throws: As ``summary()``.
     public func reveal() throws -> RevealedKey {
         let administration = try administration()
@@ -68,28 +68,28 @@ public struct StoreKeys: Sendable {
     /// Adds a slot, so that one more key opens the store.
     ///
     /// - Parameters:
-    ///   - source: The new key. It is asked once; a prompt with a confirmation asks for both.
-    ///   - label: What the owner calls it: up to 64 characters of printable ASCII without `"` and `\`.
-    ///   - derivation: How it is derived; nil leaves random keys to HKDF and everything else to scrypt.
+    ///   - source: The source of the new key. It is read once; a prompt with a confirmation asks for both.
+    ///   - label: The owner's label for it: up to 64 characters of printable ASCII without `"` and `\`.
+    ///   - derivation: How it is derived; nil selects HKDF for random keys and scrypt for all others.
     /// - Returns: The slot with its number.
     /// - Throws: `StoreError`: `slotNotFound` in a direct store, `tooManySlots`, `invalidKey`, `rotationPending`,
     ///   `storeInUse` when another change of keys or an opening takes too long; `CancellationError` when the store is
-    ///   suspended meanwhile; what the source throws.
+    ///   suspended meanwhile; the error of the source.
     @discardableResult
     public func add(_ source: KeySource, label: String = "", derivation: Derivation? = nil) throws -> Slot {
         let administration = try administration(changing: true)
         return Slot(try administration.add(newSlot(source, label, derivation)))
     }
 
-    /// Gives a slot another key; its number stays. From then on the former key opens nothing that the library keeps
-    /// beside the store.
+    /// Replaces the key of a slot; its number stays. From then on the former key opens no file that the library keeps
+    /// next to the store.
     ///
     /// - Parameters:
     ///   - number: The slot.
-    ///   - source: The new key. It is asked once; a prompt with a confirmation asks for both.
+    ///   - source: The source of the new key. It is read once; a prompt with a confirmation asks for both.
     ///   - label: A new label; the former one stays when it is empty.
-    ///   - derivation: How it is derived; nil leaves random keys to HKDF and everything else to scrypt.
-    /// - Throws: As ``add(_:label:derivation:)``; `slotNotFound` when there is no such slot.
+    ///   - derivation: How it is derived; nil selects HKDF for random keys and scrypt for all others.
+    /// - Throws: As ``add(_:label:derivation:)``; `slotNotFound` when the slot does not exist.
     @discardableResult
     public func change(
         _ number: UInt64, to source: KeySource, label: String = "", derivation: Derivation? = nil
@@ -98,19 +98,19 @@ public struct StoreKeys: Sendable {
         return Slot(try administration.change(number, to: newSlot(source, label, derivation)))
     }
 
-    /// Gives a slot another label.
+    /// Changes the label of a slot.
     ///
     /// - Throws: As ``change(_:to:label:derivation:)``.
     public func label(_ number: UInt64, _ label: String) throws {
         try administration(changing: true).label(number, SlotLabel(label))
     }
 
-    /// Removes a slot: its key opens nothing any more that the library keeps beside the store.
+    /// Removes a slot: its key opens no file any more that the library keeps next to the store.
     ///
     /// - Throws: `StoreError.lastSlot` when no other slot could be used; as ``change(_:to:label:derivation:)``.
     public func remove(_ number: UInt64) throws { try administration(changing: true).remove(number) }
 
-    /// Makes a random key to print, and adds a slot for it.
+    /// Generates a random key to print, and adds a slot for it.
     ///
     /// - Returns: The key, whose text can be shown once. If it could not be shown, remove its slot.
     /// - Throws: As ``add(_:label:derivation:)``.
@@ -123,10 +123,10 @@ public struct StoreKeys: Sendable {
 
     // MARK: Changing the scheme
 
-    /// Gives a direct store key slots. No page is encrypted anew.
+    /// Adds keyslots to a direct store. No page is re-encrypted.
     ///
     /// **The former passphrase still opens the database** with any SQLCipher until the data key is rotated, because the
-    /// pages stay encrypted with what it gives (``Summary/formerPassphraseOpensPages``).
+    /// pages stay encrypted with the key derived from it (``Summary/formerPassphraseOpensPages``).
     /// - Parameters: As ``add(_:label:derivation:)``, for the first slot.
     /// - Throws: `StoreError.settingsConflict` when it has slots already; as ``add(_:label:derivation:)``.
     public func convertToSlots(
@@ -136,10 +136,10 @@ public struct StoreKeys: Sendable {
         try take(administration.convertToSlots([newSlot(source, label, derivation)]))
     }
 
-    /// Turns a store with slots into a direct one. Its data key stays, so from then on the data key itself opens it, or
-    /// the passphrase from which that was once derived.
+    /// Converts a store with slots to a direct one. Its data key stays, so from then on the data key itself opens it,
+    /// or the passphrase from which that key was once derived.
     ///
-    /// - Parameter source: That key; it is proved before the slots go.
+    /// - Parameter source: The source of that key, which is verified before the slots are removed.
     /// - Throws: `StoreError`: `wrongKey` when it is not the key of the pages, `settingsConflict` when the store is direct
     ///   already; as ``change(_:to:label:derivation:)``.
     public func convertToDirect(provedBy source: KeySource) throws {
@@ -161,20 +161,20 @@ public struct StoreKeys: Sendable {
         guard let keys = store.keyring.keys else { throw notOpened() }
         var administration = KeyAdministration(databasePath: databasePath, keys: keys)
         administration.isCancelled = { [suspension = store.suspension] in suspension.isSuspended }
-        // The keyring of that moment: the store may open its connections again meanwhile, with another one.
+        // The present keyring: the store may reopen its connections meanwhile, with another one.
         let notice: @Sendable (String) -> Void = { [store] in store.keyring.opening.notice($0) }
         administration.onNotice = notice
         if changing { administration.memory = RollbackGuard(.success(store), onNotice: notice) }
         return administration
     }
 
-    /// Goes on with the keys that a change of the scheme has made.
+    /// Adopts the keys that a change of the scheme has made.
     private func take(_ administration: KeyAdministration) throws {
         store.keyring.changeKeys(administration.keys, try administration.sidecar())
     }
 
     private func newSlot(_ source: KeySource, _ label: String, _ derivation: Derivation?) throws -> NewSlot {
-        // Before anybody is asked for a key in vain.
+        // Checked first, so that no key source is read in vain.
         let label = try SlotLabel(label)
         return try NewSlot(source.read(), label: label, derivation: derivation?.slotDerivation)
     }

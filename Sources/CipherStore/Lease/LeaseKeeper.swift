@@ -5,7 +5,7 @@ import StoreSharing
 import Synchronization
 
 /// The lease of an open store through suspensions and switches to new keys: it is released and acquired again, and the
-/// store is compared with what it was.
+/// store is compared with its former state.
 final class LeaseKeeper: Sendable {
     private let paths: StorePaths
     private let isReadonly: Bool
@@ -55,11 +55,11 @@ final class LeaseKeeper: Sendable {
         former?.release()
     }
 
-    /// Acquires a lease for one access alone.
+    /// Acquires a lease for one access only.
     func takeForAccess(_ wait: DatabaseSuspension.Wait) throws -> Lease? { try take(label: nil, wait) }
 
     private func take(label: String?, _ wait: DatabaseSuspension.Wait) throws -> Lease? {
-        // Where the directory is gone there is no lock file either. Checked again once the lock is held.
+        // Without the directory the lock file does not exist either. Checked again once the lock is held.
         guard try Files.identity(paths.database) != nil else { throw StoreError.moved(paths.database) }
         if isImmutable { return nil }
         switch wait {
@@ -69,7 +69,7 @@ final class LeaseKeeper: Sendable {
         }
     }
 
-    /// Compares the store with what it was; the caller holds a lease.
+    /// Compares the store with its former state; the caller holds a lease.
     ///
     /// - Throws: `StoreError`: `storeMoved` when the path names another file, `keyRotated` when it has a key that this
     ///   process cannot know.
@@ -79,7 +79,7 @@ final class LeaseKeeper: Sendable {
         let sidecar = SidecarFiles(databasePath: paths.database).read().newestClaimed
         if let sidecar, sidecar.storeID != identity.storeID { throw StoreError.moved(paths.database) }
         let epoch = sidecar?.epoch ?? identity.epoch
-        // A rotation gives the store a new file and increments the epoch.
+        // A rotation replaces the store's file and increments the epoch.
         if epoch == identity.epoch {
             guard try Files.identity(paths.database) == file else { throw StoreError.moved(paths.database) }
         } else if identity.isDirect {

@@ -7,17 +7,17 @@ import StorePlatform
 import StoreSharing
 
 extension SharedStore {
-    /// Opens a store, creating and migrating it when it is the first to come.
+    /// Opens a store. The first process creates and migrates it.
     ///
-    /// However many processes call it at the same moment, exactly one creates the store and one runs each migration.
-    /// A creation that was cut anywhere, by a kill or a power cut, is taken up with the same keys by whoever has the same
-    /// secret.
+    /// However many processes call it at the same moment, exactly one creates the store and one runs each migration. A
+    /// creation that was interrupted anywhere, by a kill or a power failure, is resumed with the same keys by any
+    /// process that has the same secret.
     ///
     /// - Parameters:
-    ///   - path: The database file. Its sidecar and lock file stand beside it under the same name with endings.
-    ///   - source: Where the key comes from; asked once.
-    ///   - configuration: Its `readonly` is not looked at: see `openReadOnly`.
-    ///   - migrator: The migrations that the schema needs; nil takes the schema as it is.
+    ///   - path: The database file. Its sidecar and lock file are next to it, with the same name and a suffix.
+    ///   - source: The source of the key; read once.
+    ///   - configuration: Its `readonly` is ignored: see `openReadOnly`.
+    ///   - migrator: The migrations that the schema needs; nil accepts the schema as it is.
     /// - Throws: `StoreError` with what happened, why and what to do; `SystemError` where the system refused;
     ///   `DatabaseError` where SQLite did.
     public static func open(
@@ -31,7 +31,7 @@ extension SharedStore {
         return try open(path, keyring, key, configuration, migrator)
     }
 
-    /// Opens a store that exists with the keys of its sidecar, which are at hand already.
+    /// Opens a store that exists, with the keys of its sidecar, which are known already.
     ///
     /// - Parameter acceptsFormerSidecar: Whether its sidecar may be older than what the store remembers.
     package static func open(
@@ -75,7 +75,7 @@ extension SharedStore {
         }
     }
 
-    /// Opens a store, creating and migrating it when it is the first to come.
+    /// Opens a store. The first process creates and migrates it.
     public static func open(
         at url: URL, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
         migrator: DatabaseMigrator? = nil
@@ -83,20 +83,21 @@ extension SharedStore {
         try open(at: url.path, unlockedBy: source, configuration: configuration, migrator: migrator)
     }
 
-    /// Opens a store for reading alone. It changes nothing, and needs no right to write file or directory. Where the
-    /// process may write the lock file, it shows in the table of holders.
+    /// Opens a store for reading only. It changes nothing and needs no right to write file or directory. If the process
+    /// may write the lock file, it is listed in the table of holders.
     ///
-    /// SQLite reads by way of the -wal and -shm files, which a shared store keeps. Where they are missing it makes
-    /// them, empty, if the process may, and else the store cannot be read (`StoreError.logMissing`).
+    /// SQLite reads through the -wal and -shm files, which a shared store keeps. If they are missing, SQLite creates
+    /// empty ones if the process may; otherwise the store cannot be read (`StoreError.logMissing`).
     ///
-    /// The database of a backup (`<folder>/store.db` beside the manifest) opens wherever it lies, also from a read-only
-    /// medium: nothing is locked, made or changed there. One that was used as a store since is refused (`backupDamaged`).
+    /// The database of a backup (`<folder>/store.db` next to the manifest) opens in any place, also on a read-only
+    /// filesystem: nothing is locked, created or changed there. A backup that was used as a store since is refused
+    /// (`backupDamaged`).
     ///
     /// - Parameters:
     ///   - path: The database file.
-    ///   - source: Where the key comes from; not asked when there is no store.
+    ///   - source: The source of the key; not read when no store exists.
     ///   - configuration: Its `readonly` is set.
-    ///   - migrator: The migrations that the schema must have had, no more and no fewer; nil takes it as it is.
+    ///   - migrator: The migrations that the schema must have had, no more and no fewer; nil accepts it as it is.
     /// - Returns: nil when the store is not created yet, or when its schema is older or newer than the migrator's.
     /// - Throws: As `open` when it exists and cannot be opened.
     public static func openReadOnly(
@@ -112,7 +113,7 @@ extension SharedStore {
         return try openReadOnly(path, configuration, migrator, keyring, key)
     }
 
-    /// Opens a store for reading alone with the keys of its sidecar, which are at hand already.
+    /// Opens a store for reading only, with the keys of its sidecar, which are known already.
     package static func openReadOnly(
         at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration()
     ) throws -> SharedStore? {
@@ -129,7 +130,7 @@ extension SharedStore {
     ) throws -> SharedStore? {
         try keyring.opening.requirePossiblePlace()
         let paths = StorePaths(path)
-        // Before the sidecar is read for its keys; without a lock file nobody asks for the store.
+        // Acquired before the keys are read from the sidecar. Without a lock file no process can request the store.
         var lease = try Files.identity(paths.lock) == nil ? nil : takeLease(paths, configuration)
         var pool: DatabasePool?
         do {
@@ -151,7 +152,7 @@ extension SharedStore {
         }
     }
 
-    /// Opens a store for reading alone.
+    /// Opens a store for reading only.
     public static func openReadOnly(
         at url: URL, unlockedBy source: KeySource, configuration: Configuration = Configuration(),
         migrator: DatabaseMigrator? = nil
@@ -161,7 +162,7 @@ extension SharedStore {
 
     // MARK: Steps
 
-    /// What comes before there is a key in memory.
+    /// The checks before a key is in memory.
     private static func requireOpenable(
         _ path: String, _ keyring: Keyring, _ configuration: Configuration
     ) throws {
@@ -171,10 +172,10 @@ extension SharedStore {
         try configuration.forbidDumpsIfAsked()
     }
 
-    /// Takes the opening lock, and the lease before any connection: nobody puts another file in the store's place then.
-    /// What a rotation has left that was cut is finished or undone under both.
+    /// Acquires the opening lock, and the lease before any connection, so that no process can replace the store's file.
+    /// An interrupted rotation is completed or undone under both.
     ///
-    /// An opener that meets a switch to a new key holds nothing while it waits, and reads everything anew.
+    /// An opener that meets a switch to a new key holds nothing while it waits, and reads everything again.
     /// - Returns: The lease, and the epoch to which a rotation was completed.
     private static func takeLocks(
         _ keyring: Keyring, _ key: KeyOrigin, _ paths: StorePaths, _ isCancelled: @escaping @Sendable () -> Bool
@@ -188,7 +189,7 @@ extension SharedStore {
                     try keyring.opening.lock()
                 }
             }
-            // Nothing is held while it waits, so a suspension need not end that.
+            // Nothing is held during this wait, so a suspension need not end it.
             guard case .taken(let lease) = try Lease.attempt(for: paths, label: nil, readonly: false) else {
                 keyring.opening.release()
                 try Lease.take(
@@ -203,7 +204,7 @@ extension SharedStore {
                 lease?.release()
                 throw error
             }
-            // The lease first: a restoration that has the opening lock finds nobody.
+            // The lease is released first: a restoration that holds the opening lock must find no lease.
             lease?.release()
             keyring.opening.release()
             try RotationRecovery.waitForAdmin(paths, until: deadline, isCancelled: isCancelled)
@@ -211,14 +212,14 @@ extension SharedStore {
     }
 
     private static func takeLease(_ paths: StorePaths, _ configuration: Configuration) throws -> Lease? {
-        // Nobody exchanges the files of a backup, and no lock file may come to lie beside them.
+        // No process replaces the files of a backup, and no lock file may be created next to them.
         if configuration.isImmutable { return nil }
         return try Lease.take(for: paths, label: configuration.holderLabel, readonly: true)
     }
 
-    /// Finishes or undoes a rotation that was cut, and says so.
+    /// Completes or undoes an interrupted rotation, and reports it.
     ///
-    /// - Returns: nil when somebody else has it in hand, and is to be waited for.
+    /// - Returns: nil when another process holds the admin lock, so that the caller must wait.
     private static func recoverRotation(
         _ keyring: Keyring, _ key: KeyOrigin, _ isCancelled: @escaping () -> Bool
     ) throws -> RotationRecovery.Outcome? {
@@ -229,13 +230,13 @@ extension SharedStore {
         let outcome = try RotationRecovery.run(
             paths, vault.read(), isCancelled: { keyring.opening.suspension.isSuspended || isCancelled() },
             unlock: { try keyring.keys(of: $0, given: key) })
-        // What it wrote is a part of what it reports.
+        // The recovery has written the sidecar only if it reports something.
         if outcome?.notices.isEmpty == false { vault.reread() }
         keyring.opening.report(outcome?.notices ?? [])
         return outcome
     }
 
-    /// What to say to the holder of the former key of a direct store, who has just completed its rotation.
+    /// The error for an opener with the former key of a direct store, which has just completed the store's rotation.
     private static func formerKey(_ path: String, epoch: UInt64) -> StoreError {
         StoreError(
             .wrongKey, what: "The key does not open \"\(path)\" any more.",
@@ -244,8 +245,8 @@ extension SharedStore {
             remedy: "Give the new key.")
     }
 
-    /// Whether the process is suspended and there is a complete store, which is opened without a lock: a process that is
-    /// about to be stopped must not hold one. A store that is still to be created is refused then.
+    /// Whether the process is suspended and the store is complete. It is opened without a lock then, because a process
+    /// that is about to be stopped must not hold one. A store that must still be created is refused then.
     private static func isReadable(whileSuspended keyring: Keyring) throws -> Bool {
         guard keyring.opening.suspension.isSuspended, let vault = keyring.opening.vault else { return false }
         let claimed = vault.read().claimed
@@ -255,7 +256,7 @@ extension SharedStore {
     private static func migrate(_ pool: DatabasePool, with migrator: DatabaseMigrator?, path: String) throws {
         guard let migrator else { return }
         if try pool.read(migrator.hasBeenSuperseded) { throw schemaAhead(path) }
-        // Only a migration that is due takes the write lock.
+        // Only a pending migration acquires the write lock.
         if try !pool.read(migrator.hasCompletedMigrations) { try migrator.migrate(pool) }
     }
 
@@ -264,9 +265,8 @@ extension SharedStore {
         return try pool.read { db in try migrator.hasCompletedMigrations(db) && !migrator.hasBeenSuperseded(db) }
     }
 
-    /// Whether the store is complete, or holds at least what made it one. While its sidecar says that it is being created, a
-    /// database of more than its first page is one that was adopted: it took its place whole, and only the sidecar does not
-    /// say so yet.
+    /// Whether the store is complete, or at least has its content. If the sidecar says that the store is being created,
+    /// a database of more than one page was adopted: it was renamed complete, and only the sidecar is not updated yet.
     private static func hasContent(_ pool: DatabasePool, _ keyring: Keyring) throws -> Bool {
         guard keyring.sidecar?.state == .creating else { return true }
         guard try pool.read({ try Int.fetchOne($0, sql: "PRAGMA page_count") }) ?? 0 > 1 else { return false }
@@ -276,17 +276,17 @@ extension SharedStore {
         return true
     }
 
-    /// Whether there is a store at all; a file without bytes is one whose creation has only begun.
+    /// Whether a store exists. The creation of an empty file has only begun.
     private static func isCreated(_ paths: StorePaths) throws -> Bool {
         if try Files.byteCount(paths.database) ?? 0 > 0 { return true }
         if try MissingDatabase.reason(paths) != nil {
-            // Who restores or destroys a store has this lock: there is none yet, or not any more.
+            // A restoration or a destruction holds this lock: the store does not exist yet, or not any more.
             if isBeingOpened(paths) { return false }
             if let reason = try MissingDatabase.reason(paths) { throw reason }
         }
         guard let bytes = try Files.byteCount(paths.database) else { return false }
         if bytes > 0 { return true }
-        // Without bytes but once ready, it has lost its content: opening says so.
+        // An empty file whose sidecar is complete has lost its content: the opening reports that.
         return SidecarFiles(databasePath: paths.database).read().claimed.contains { $0.state != .creating }
     }
 
@@ -297,15 +297,15 @@ extension SharedStore {
     }
 
     private static func requireSafeFilesystem(_ path: String, _ configuration: Configuration) throws {
-        // What takes no lock and reads no WAL is safe everywhere.
+        // A connection without locks and without a WAL is safe on every filesystem.
         if configuration.isImmutable { return }
         let directory = Files.directory(of: path)
-        // Where the directory is missing, opening says so.
+        // If the directory is missing, the opening reports that.
         guard let kind = try filesystem(of: directory) else { return }
         try requireSafe(kind, of: directory, configuration)
     }
 
-    /// Refuses a filesystem on which WAL is not safe between processes, unless the configuration takes the risk.
+    /// Refuses a filesystem on which WAL is not safe between processes, unless the configuration accepts the risk.
     package static func requireSafe(
         _ kind: FilesystemKind, of directory: String, _ configuration: Configuration
     ) throws(StoreError) {
@@ -334,11 +334,11 @@ extension SharedStore {
     }
 }
 
-/// Who a store is, as its sidecar says.
+/// The identity of a store, from its sidecar.
 struct StoreIdentity {
     let storeID: StoreID
     let epoch: UInt64
-    /// Whether its data key comes from its user, so that nobody who has an old one finds a new one.
+    /// Whether its data key comes from its user, so that a new one cannot be found with an old one.
     let isDirect: Bool
 
     init(_ keyring: Keyring, path: String) throws(StoreError) {
@@ -354,10 +354,10 @@ struct StoreIdentity {
 }
 
 extension Configuration {
-    /// What the table of holders calls a shared store.
+    /// The label of a shared store in the table of holders.
     var holderLabel: String { label ?? "CipherStore.SharedStore" }
 
-    /// What a shared store adds to the configuration of one that only reads.
+    /// The user's configuration, with the settings of a shared store that only reads.
     ///
     /// - Throws: ``StoreError`` `backupDamaged` for the database of a backup that was used as a store since.
     fileprivate func forReading(_ path: String) throws(StoreError) -> Configuration {
@@ -369,7 +369,7 @@ extension Configuration {
         return configuration
     }
 
-    /// What a shared store adds to its user's configuration.
+    /// The user's configuration, with the settings of a shared store.
     fileprivate func forSharing(readonly: Bool) -> Configuration {
         var configuration = self
         configuration.readonly = readonly

@@ -4,7 +4,7 @@ import RotationCore
 import StorePlatform
 import StoreSharing
 
-// What a rotation needs of an open store.
+// The parts of an open store that a rotation uses.
 extension SharedStore {
     /// The keys of the store, and the sidecar that they opened.
     ///
@@ -18,11 +18,11 @@ extension SharedStore {
         return (keys, sidecar)
     }
 
-    /// The secret that opened the store; nil where only its keys are at hand.
+    /// The secret that opened the store; nil where only its keys are known.
     package func rotationSecret() throws -> Secret? { keyring.secret }
 
-    /// Takes the keys of the next epoch, which the former ones may not give: so the store that was rotated goes on as well
-    /// when its master key was renewed.
+    /// Adopts the keys of the next epoch, which may not be derivable from the former ones. So the rotated store can be
+    /// used further when its master key was renewed.
     package func adoptRotatedKeys(_ keys: RotationKeys) {
         let files = SidecarFiles(databasePath: StorePaths(path).database)
         guard let choice = try? files.choose(files.read(), unlock: { _ in keys.next }) else { return }
@@ -30,12 +30,13 @@ extension SharedStore {
     }
 }
 
-// Who recovers an interrupted rotation besides an opening (`SharedStore.open`).
+// The callers, besides an opening (`SharedStore.open`), that recover an interrupted rotation.
 extension RotationRecovery {
-    /// Completes or undoes a switch for one who has its keys and does not open the store: waits as an opener does.
+    /// Completes or undoes a switch for a caller that has its keys and does not open the store. Waits as an opening
+    /// does.
     ///
-    /// - Throws: As ``run(_:wait:isCancelled:onStatus:unlock:)``; `storeInUse` when others have the store's locks for too
-    ///   long.
+    /// - Throws: As ``run(_:wait:isCancelled:onStatus:unlock:)``; `storeInUse` when other processes hold the store's
+    ///   locks for too long.
     package static func settle(
         _ paths: StorePaths, isCancelled: (() -> Bool)? = nil, onStatus: @escaping (CommitStatus) -> Void,
         unlock: @escaping @Sendable (Sidecar) throws -> SidecarKeys?
@@ -50,7 +51,7 @@ extension RotationRecovery {
             case .busy: return nil
             case .taken(let taken): lease = taken
             }
-            // The lease first: a restoration that has the opening lock finds nobody.
+            // The lease is released first: a restoration that holds the opening lock must find no lease.
             defer { lease?.release() }
             return try run(paths, isCancelled: isCancelled, onStatus: onStatus, unlock: unlock)
         }
@@ -64,10 +65,10 @@ extension RotationRecovery {
 }
 
 extension StoreConnections {
-    /// Completes a switch whose process is gone: those who gave the file up for it are the first to come back, and what they
-    /// would open is not the store any more.
+    /// Completes a switch whose process has ended. The stores that yielded the file for the switch are the first to
+    /// reopen it, and the file at the path may not be the store any more.
     ///
-    /// A store that is open for reading alone leaves it to others.
+    /// A store that is open for reading only leaves the switch to other processes.
     func completeSwitch(with keyring: Keyring, isOvertaken: @escaping () -> Bool) throws {
         guard let paths = keyring.paths else { return }
         let deadline = ContinuousClock.now + Limits.switchWait

@@ -9,7 +9,7 @@ import StoreSharing
 /// file in it: its maker during the work, and the process that removes it after a crash. A directory exists before it
 /// can be locked, so another process may lock or remove it in between. The maker then leaves it and makes another one.
 package final class StagingDirectory: Sendable {
-    /// What is being made, as part of the directory's name.
+    /// The kind of the staged content, as a part of the directory's name.
     package enum Purpose: String, CaseIterable, Sendable {
         case importing
         case adopting
@@ -76,7 +76,7 @@ package final class StagingDirectory: Sendable {
     ///
     /// - Parameter beforeRemoving: Called with each directory, under its lock.
     /// - Returns: The directories that were removed.
-    /// - Throws: `SystemError` where the parent directory of the target cannot be read; what `beforeRemoving` throws.
+    /// - Throws: `SystemError` where the parent directory of the target cannot be read; the errors of `beforeRemoving`.
     @discardableResult
     package static func removeAbandoned(
         for target: String, _ purpose: Purpose, beforeRemoving: (String) throws -> Void = { _ in }
@@ -137,9 +137,9 @@ package final class StagingDirectory: Sendable {
 
     // MARK: Putting in place
 
-    /// Gives a finished file a name that must be free.
+    /// Renames a finished file to a name that must be free.
     ///
-    /// - Throws: `SystemError`, also where the name is taken.
+    /// - Throws: `SystemError`, also where the name exists.
     package static func link(_ path: String, to newPath: String) throws {
         do {
             try FileManager.default.linkItem(atPath: path, toPath: newPath)

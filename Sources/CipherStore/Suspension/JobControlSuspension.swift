@@ -4,7 +4,7 @@ import StorePlatform
 import Synchronization
 
 /// Suspends every open store of the process before its terminal stops it (Ctrl-Z, SIGTSTP), and resumes them when it
-/// continues (SIGCONT), so that a stopped process keeps nobody from writing.
+/// continues (SIGCONT), so that a stopped process does not prevent others from writing.
 ///
 /// Call ``begin()`` once, early. A handler of SIGTSTP that the program has installed by then is called after the
 /// suspension; a program that ignores the signal continues to ignore it. Nothing can be done before SIGSTOP, the

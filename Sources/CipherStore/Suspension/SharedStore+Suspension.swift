@@ -10,11 +10,12 @@ extension SharedStore {
     /// Running statements are interrupted (`SQLITE_INTERRUPT`) and an open transaction is rolled back. Every wait for a
     /// lock, a connection or the write slot throws `SQLITE_ABORT` "Database is suspended", and so does every later
     /// write. Reads continue; each holds the lease while it runs. The store is suspended whether or not it observes
-    /// notifications; of several suspensions and resumptions, the last one counts.
+    /// notifications; of several suspensions and resumptions, the last one takes effect.
     ///
-    /// - Parameter deadline: When to stop waiting for what cannot be interrupted, such as a function of the program's
-    ///   own inside SQL.
-    /// - Returns: What was done, and what is proven, by the system's own table of locks where there is one.
+    /// - Parameter deadline: When to stop waiting for code that cannot be interrupted, such as the program's own SQL
+    ///   functions.
+    /// - Returns: The actions of the suspension, and the proof that no lock is left: the system's own table of locks
+    ///   where it exists.
     @discardableResult
     public func suspend(deadline: ContinuousClock.Instant = .now + .seconds(5)) async -> SuspensionReport {
         await withCheckedContinuation { continuation in
@@ -25,7 +26,7 @@ extension SharedStore {
         }
     }
 
-    /// Suspends the store, and waits at most this long for what cannot be interrupted.
+    /// Suspends the store, and waits at most this long for code that cannot be interrupted.
     @discardableResult
     public func suspend(deadline: Duration) async -> SuspensionReport { await suspend(deadline: .now + deadline) }
 
@@ -62,9 +63,9 @@ extension SharedStore {
         return ((outcome.stillHeld > 0 ? [.connection] : []) + own, .ownState)
     }
 
-    /// Ends the suspension. The store acquires its lease again, and is compared with what it was before any access:
-    /// accesses throw `StoreError.storeMoved` when the path names another file, and `StoreError.keyRotated` when the
-    /// store has another key.
+    /// Ends the suspension. The store acquires its lease again, and is compared with its former state before any
+    /// access: accesses throw `StoreError.storeMoved` when the path names another file, and `StoreError.keyRotated`
+    /// when the store has another key.
     public func resume() { suspension.resume() }
 
     /// Whether the store is suspended.

@@ -1,7 +1,7 @@
 import StorePlatform
 import StoreSharing
 
-/// What a suspension of a store did, and how it is proven that no lock is left.
+/// The actions of a suspension of a store, and the proof that no lock is left.
 public struct SuspensionReport: Sendable, Equatable {
     /// How the result is known.
     public enum Proof: Sendable, Equatable {
@@ -25,16 +25,16 @@ public struct SuspensionReport: Sendable, Equatable {
         case connection
         /// The store is being opened, created or migrated.
         case opening
-        /// The lease, which a read under way keeps.
+        /// The lease, which a running read keeps.
         case lease
     }
 
     /// Whether this process holds no lock on the store's files that a writer, a checkpoint or the opening of another
-    /// process would wait for. A read under way may keep the lease until it ends.
+    /// process would wait for. A running read may keep the lease until it ends.
     public var isReleased: Bool { heldLocks.allSatisfy { $0 == .lease } }
     /// How the result is known.
     public let proof: Proof
-    /// What is still held.
+    /// The locks that are still held.
     public let heldLocks: [HeldLock]
     /// Statements that were interrupted.
     public let interruptedStatements: Int

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// The gate before every access of a shared store: one word that counts the accesses under way and says whether
-/// newcomers pass. So an access costs two atomic operations while no process asks for the file.
+/// The gate before every access of a shared store: one word that counts the running accesses and says whether newcomers
+/// pass. So an access costs two atomic operations while no process requests the file.
 struct AccessGate: ~Copyable, Sendable {
     private let word = Atomic<UInt>(0)
     /// Set while newcomers may not pass.
@@ -31,6 +31,6 @@ struct AccessGate: ~Copyable, Sendable {
         }
     }
 
-    /// Accesses under way; one that is about to be undone may be among them.
+    /// Running accesses; one that is about to be undone may be included.
     borrowing func count() -> UInt { word.load(ordering: .acquiring) & ~Self.shut }
 }

@@ -8,7 +8,7 @@ final class AccessWaiters: Sendable {
     typealias Postponed = @Sendable () -> Void
 
     private struct State {
-        /// Counts events that may admit a waiter, so that nobody begins to wait for an event that has just happened.
+        /// Counts events that may admit a waiter, so that no waiter begins to wait for an event that has just happened.
         var changes = 0
         var waits: [Int: SingleWait<Result<Void, any Error>>] = [:]
         var lastTicket = 0

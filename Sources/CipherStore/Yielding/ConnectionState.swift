@@ -1,16 +1,16 @@
-/// The state of a shared store's connections, from open to given up. It does no I/O: it returns the next action.
+/// The state of a shared store's connections, from open to yielded. It does no I/O: it returns the next action.
 ///
-/// The connections are given up for a process that asks for the file, and while the store is suspended and nobody
-/// reads. Events may come from any thread and in any order, also late events of a step that another event has
+/// The connections are closed for a process that requests the file, and while the store is suspended and no read is
+/// running. Events may come from any thread and in any order, also late events of a step that another event has
 /// overtaken.
 enum ConnectionState: Equatable, Sendable {
     /// All accesses are admitted.
     case open
-    /// Waiting for the accesses under way to end; the cause says whether newcomers are admitted.
+    /// Waiting for the running accesses to end; the cause says whether newcomers are admitted.
     case draining(YieldCause)
     /// One thread closes the connections.
     case closing(YieldCause)
-    /// There are no connections. When the cause is empty, the next access opens them.
+    /// No connection exists. When the cause is empty, the next access opens them.
     case away(YieldCause)
     /// One thread opens them.
     case reopening(YieldCause)
@@ -20,19 +20,19 @@ enum ConnectionState: Equatable, Sendable {
     case closed
 
     enum Event: Equatable, Sendable {
-        /// A process asks for the file.
+        /// A process requests the file.
         case ask
-        /// The process that asked has replaced the file, no longer wants it, or has died.
+        /// The requesting process has replaced the file, has withdrawn the request, or has died.
         case withdraw
-        /// The store is suspended: unused connections are given up.
+        /// The store is suspended: unused connections are closed.
         case suspend
         /// The suspension has ended, and the lease is held again.
         case resume
-        /// The last access under way has ended.
+        /// The last running access has ended.
         case drained
         /// The connections are closed.
         case gone
-        /// A connection could not be closed, since something of it is still in use.
+        /// A connection could not be closed, because a part of it is still in use.
         case stuck
         /// The connections are open.
         case reopened
@@ -44,7 +44,7 @@ enum ConnectionState: Equatable, Sendable {
     }
 
     enum Action: Equatable, Sendable {
-        /// Close the connections as soon as no access is under way.
+        /// Close the connections as soon as no access is running.
         case drain
         /// Close them, on this thread.
         case close
@@ -119,7 +119,7 @@ enum ConnectionState: Equatable, Sendable {
             return rest.contains(.request) ? .release : .admit
         case .reopening(let cause): self = .reopening(cause.subtracting(old))
         case .failed:
-            // The caller that resumes a store wants to know whether it can be used.
+            // The caller that resumes a store needs to know whether it can be used.
             guard old == .suspension else { return nil }
             self = .reopening([])
             return .reopen
@@ -175,11 +175,11 @@ enum ConnectionState: Equatable, Sendable {
     }
 }
 
-/// Why the connections of a store are given up.
+/// Why the connections of a store are closed.
 struct YieldCause: OptionSet, Hashable, Sendable {
     let rawValue: UInt8
 
-    /// A process asks for the file: no access is admitted.
+    /// A process requests the file: no access is admitted.
     static let request = YieldCause(rawValue: 1)
     /// The store is suspended: reads are admitted, and the last of them closes the connections.
     static let suspension = YieldCause(rawValue: 2)

@@ -7,7 +7,7 @@ import StoreSharing
 // How an access passes the gate.
 
 extension StoreConnections {
-    /// Admits an access of this thread, which waits while the store is given up.
+    /// Admits an access of this thread, which waits while the store is yielded.
     ///
     /// - Parameter isWrite: Whether it is refused at once while the store is suspended.
     /// - Throws: `StoreError` `storeClosed`, `keyRotated`, `storeMoved`, `storeInUse` and the errors of opening.
@@ -51,7 +51,7 @@ extension StoreConnections {
             return
         }
         if isLast { drained() }
-        // After the connections are closed: while a lease is held nobody replaces the file.
+        // After the connections are closed: while a lease is held no process replaces the file.
         lease?.release()
     }
 
@@ -160,7 +160,7 @@ extension StoreConnections {
 
     /// Completes a resumption before an access.
     ///
-    /// - Throws: `StoreError` when the store is not what it was.
+    /// - Throws: `StoreError` when the store has changed.
     private func completeResumption() throws {
         guard suspension.isSuspended else { return }
         do {
@@ -201,7 +201,7 @@ extension StoreConnections {
             return StoreAccess(pool)
         }
         if let access { return begin(.success(access)) }
-        // The store was closed or lost, or was given up again before this access began.
+        // The store was closed or lost, or was yielded again before this access began.
         submit(begin)
     }
 

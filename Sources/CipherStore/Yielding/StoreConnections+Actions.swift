@@ -9,7 +9,7 @@ import Synchronization
 extension StoreConnections {
     /// Passes an event to the state machine, and shuts or opens the gate with it.
     ///
-    /// A lease that is to be released is detached from the keeper in the same moment, so that a later resumption sees
+    /// A lease that must be released is detached from the keeper in the same moment, so that a later resumption sees
     /// that it must acquire a new one.
     func handle(_ event: ConnectionState.Event) -> ConnectionState.Action? {
         let (action, lease) = state.withLock { state -> (ConnectionState.Action?, Lease?) in
@@ -31,7 +31,7 @@ extension StoreConnections {
         switch action {
         case .drain:
             drained()
-            // Reads that arrived while the connections were opened are admitted beside the one that opened them.
+            // Reads that arrived while the connections were opened are admitted together with the one that opened them.
             waiters.wake()
         case .close: closeForNow()
         // Accesses that no request keeps out check whether they may open the connections.
@@ -91,7 +91,7 @@ extension StoreConnections {
         }
         perform(handle(.reopened))
         // An earlier backup may have left a descriptor of the replaced file. It is closed after the waiters are
-        // admitted: freeing its disk space takes the longer the larger the file was.
+        // admitted: freeing its disk space takes longer for a larger file.
         LiveFiles.closeRemovedFiles()
     }
 

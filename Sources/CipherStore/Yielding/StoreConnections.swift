@@ -4,12 +4,12 @@ import StorePlatform
 import StoreSharing
 import Synchronization
 
-/// The connections of a shared store, which are closed and opened without its users' notice: they are given up for a
-/// switch to a new key and while the store is suspended, and opened again by the access that needs them next.
+/// The connections of a shared store, which are closed and opened without its users' notice: they are closed for a
+/// switch to a new key and while the store is suspended, and reopened by the next access that needs them.
 ///
 /// ``ConnectionState`` decides, this type acts. Everything but the gate is on the slow path.
-// Safe because: `current` is written only while the gate is shut and nobody is inside, and read only by those inside;
-// the rest is constant, or has a lock of its own.
+// Safe because: `current` is written only while the gate is shut and no access is inside, and read only by accesses
+// inside; the rest is constant, or has a lock of its own.
 final class StoreConnections: @unchecked Sendable {
     let keeper: LeaseKeeper
     let suspension: DatabaseSuspension
@@ -18,7 +18,7 @@ final class StoreConnections: @unchecked Sendable {
     let state: Mutex<State>
     /// One opening or closing at a time.
     let work = Mutex(())
-    /// Whether the store is being closed for good, so that nothing waits any more.
+    /// Whether the store is being closed permanently, so that nothing waits any more.
     let isEnding = Atomic<Bool>(false)
     let configuration: Configuration
     let path: String
@@ -39,7 +39,7 @@ final class StoreConnections: @unchecked Sendable {
         var postponed: [AccessWaiters.Postponed] = []
         var isFlushing = false
         var snapshots: [Snapshot] = []
-        /// Whether the accesses under way were made to end.
+        /// Whether the running accesses were made to end.
         var hasEndedAccesses = false
         /// Whether the system's table of locks shows the locks on the store's files; nil before it was read.
         var isShownByLockTable: Bool?
@@ -58,7 +58,7 @@ final class StoreConnections: @unchecked Sendable {
         current = pool
         state = Mutex(State(pool: pool, keyring: keyring, carryOver: pool.carryOver))
         watcher = listens ? YieldWatcher(lockFile: StorePaths(pool.path).lock) : nil
-        // Where nobody closes the store, its lease is released after the last of its connections.
+        // If the store is not closed explicitly, its lease is released after the last of its connections.
         pool.keep(keeper)
         watcher?.start(for: self)
     }
@@ -74,7 +74,7 @@ final class StoreConnections: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Yields the file to the process that asks.
+    /// Yields the file to the requesting process.
     func giveUp() { perform(handle(.ask)) }
 
     /// Resumes after a request.
@@ -102,7 +102,7 @@ final class StoreConnections: @unchecked Sendable {
         for (snapshot, isFirst) in snapshots {
             snapshot.withdraw(because: reason)
             guard isFirst else { continue }
-            // The close waits for the access under way.
+            // The close waits for the running access.
             DispatchQueue.global().async { try? snapshot.close(because: reason) }
         }
     }
@@ -117,18 +117,18 @@ final class StoreConnections: @unchecked Sendable {
 
     // MARK: Suspension
 
-    /// Closes what no access needs.
+    /// Closes the connections that no access needs.
     func suspend() {
         noteLockTable()
         let action = handle(.suspend)
         carryOver.setHolderRole(.suspended, true)
         perform(action)
         // A write whose transaction was rolled back may stay in its program's code for long, and so may a snapshot;
-        // without reads beside them the lease is released all the same.
+        // without concurrent reads the lease is still released.
         openPool?.afterReadsUnderWay { [weak self] in self?.releaseBesideWriter() }
     }
 
-    /// Whether a read is under way.
+    /// Whether a read is running.
     var isReading: Bool { openPool?.hasReadsUnderWay ?? false }
 
     private func releaseBesideWriter() {
@@ -140,7 +140,7 @@ final class StoreConnections: @unchecked Sendable {
         release(lease)
     }
 
-    /// Acquires the lease again, opens the connections, and compares the store with what it was.
+    /// Acquires the lease again, opens the connections, and compares the store with its former state.
     func resume(_ wait: DatabaseSuspension.Wait) throws {
         try retake(wait)
         do {
@@ -181,7 +181,7 @@ final class StoreConnections: @unchecked Sendable {
 
     // MARK: The end
 
-    /// Closes the connections for good, after the accesses under way.
+    /// Closes the connections permanently, after the running accesses.
     ///
     /// - Throws: `DatabaseError` while something of a connection is still in use; the store stays open then.
     func close() throws {

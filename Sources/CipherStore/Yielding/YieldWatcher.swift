@@ -20,7 +20,7 @@ final class YieldWatcher: Sendable {
         self.notifier = Mutex(notifier)
     }
 
-    /// - Parameter connections: The connections that are given up on request.
+    /// - Parameter connections: The connections that are closed on request.
     func start(for connections: StoreConnections) {
         let thread = Thread { [self, weak connections] in
             while !isStopped.load(ordering: .acquiring) {

@@ -19,14 +19,14 @@ package final class HolderSlot: Sendable {
     /// - Parameters:
     ///   - path: The lock file. It must exist.
     ///   - label: A name for messages; it is truncated to 32 bytes.
-    /// - Returns: nil when all slots are taken, or when the file holds something that is not this table.
+    /// - Returns: nil when all slots are in use, or when the file does not contain this table.
     /// - Throws: ``SystemError`` when the file cannot be opened for writing, extended or mapped.
     package static func take(path: String, label: String, roles: HolderRoles) throws(SystemError) -> HolderSlot? {
         while true {
             let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
             guard let table = try SharedTable(of: file) else { return nil }
             guard let number = try lockFreeSlot(file) else { return nil }
-            // The path may name another file by now. That file's table is the one that counts.
+            // The path may name another file by now. That file's table is the valid one.
             guard try Files.identity(path) == file.status().identity else { continue }
             return HolderSlot(file, number, table, label, roles)
         }
@@ -79,7 +79,7 @@ package final class HolderSlot: Sendable {
     /// Whether the process was forked since the slot was acquired. The slot then belongs to the parent.
     package var isInherited: Bool { ForkWatch.count != forkCount }
 
-    /// Changes what the table shows.
+    /// Changes the entry in the table.
     package func setRole(_ role: HolderRoles, _ isOn: Bool) {
         var roles = HolderRoles(rawValue: row.words.load32(TableLayout.Row.roles))
         if isOn { roles.insert(role) } else { roles.remove(role) }
@@ -108,7 +108,7 @@ package final class HolderSlot: Sendable {
         }
     }
 
-    /// Whether a living process holds a slot; this process counts as well.
+    /// Whether a living process holds a slot; this process is included.
     func isHeld(_ slot: Int) -> Bool {
         if slot == number { return true }
         return file.withLock { file in

@@ -1,9 +1,9 @@
 import StorePlatform
 
-/// The mapped part of the lock file: who holds the write slot, who waits for it, and the table of holders.
+/// The mapped part of the lock file: the holder of the write slot, its waiters, and the table of holders.
 ///
 /// Whatever it contains, the worst effect is that the writer queue does not keep order: slots out of range count as no
-/// holder, and an entry counts only while its slot's byte is locked.
+/// holder, and an entry is valid only while its slot's byte is locked.
 package final class SharedTable: Sendable {
     private let mapping: SharedMapping
     /// The memory of `mapping`.
@@ -160,7 +160,7 @@ struct TableRow {
     /// Wakes the thread that sleeps on the row.
     func wake() { words.wake(Row.wake) }
 
-    /// Wakes the holder for an event that concerns it alone.
+    /// Wakes the holder for an event that concerns only it.
     func call() {
         if words.exchange32(Row.wake, WakeWord.called) != WakeWord.called { wake() }
     }

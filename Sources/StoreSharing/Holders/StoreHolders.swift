@@ -2,13 +2,13 @@ import StorePlatform
 
 /// A process, or one connection of it, that has a store open or holds one of its locks.
 public struct StoreHolder: Sendable, Equatable {
-    /// What the holder holds or does.
+    /// How the holder uses the store.
     public enum Use: String, Sendable, CaseIterable {
         /// It has the store open as a shared store, and so a lease.
         case lease
         /// It has a connection that may write.
         case writer
-        /// It opened the store for reading alone.
+        /// It opened the store for reading only.
         case readOnly = "read-only"
         /// It holds the write slot: it is the current writer.
         case writeSlot = "write slot"
@@ -29,10 +29,10 @@ public struct StoreHolder: Sendable, Equatable {
     /// The short name of its program; nil where the system does not report it.
     public let command: String?
     public let state: ProcessState
-    /// Its slot in the table of holders, which is its own while it lives; nil for a process that is known by its locks
-    /// alone.
+    /// Its slot in the table of holders, which is its own while it lives; nil for a process that is known only by its
+    /// locks.
     public let slot: Int?
-    /// The name of the connection; nil for a process that is known by its locks alone.
+    /// The name of the connection; nil for a process that is known only by its locks.
     public let label: String?
     /// When it acquired its slot in the table of holders, as time since 1970.
     public let openedAt: Duration?
@@ -60,7 +60,7 @@ extension StoreHolder: CustomStringConvertible {
 }
 
 extension StoreHolder {
-    /// A process that is known by SQLite's locks alone.
+    /// A process that is known only by SQLite's locks.
     init(process: Int32, uses: [Use]) {
         self.process = process
         command = ProcessInspector.commandName(of: process).map(Self.printable)
@@ -133,14 +133,14 @@ extension StoreHolder {
     }
 }
 
-/// Who has a store open, who writes and who waits, at one moment: from the table of holders in the lock file and from
-/// the system's table of locks. It needs no key, changes nothing and does not open the database.
+/// The processes that have a store open, write or wait, at one moment: from the table of holders in the lock file and
+/// from the system's table of locks. It needs no key, changes nothing and does not open the database.
 ///
 /// ```swift
 /// for holder in try StoreHolders(of: "/var/lib/app.db") { print(holder, holder.uses) }
 /// ```
 ///
-/// A row of the table counts only while its holder lives. A process without a row, such as the `sqlcipher` shell, is
+/// A row of the table is valid only while its holder lives. A process without a row, such as the `sqlcipher` shell, is
 /// found by SQLite's locks, where the system reports them. A connection holds no lock before its first read; it is
 /// found by having the database open for writing, where this process may see that.
 public struct StoreHolders: Sendable, RandomAccessCollection {
@@ -150,7 +150,7 @@ public struct StoreHolders: Sendable, RandomAccessCollection {
     public var endIndex: Int { holders.endIndex }
     public subscript(position: Int) -> StoreHolder { holders[position] }
 
-    /// Reads who holds a store.
+    /// Reads the holders of a store.
     ///
     /// - Parameter path: The database file. Without a lock file beside it, only SQLite's locks are reported.
     /// - Throws: `SystemError` when a file exists and cannot be read.

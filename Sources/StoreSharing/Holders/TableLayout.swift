@@ -24,7 +24,7 @@ package enum TableLayout {
         package static let waitingWords = 16
         /// u32; incremented with each change of a yield request. The users of the store sleep on this word.
         package static let requests = 320
-        /// u32; 1 when the request also ends long reads. It counts while the byte `intent` is locked.
+        /// u32; 1 when the request also ends long reads. It is valid while the byte `intent` is locked.
         package static let insists = 324
         /// u64; the WAL at the last checkpoint that any process made or tried: its length in frames in the lower half,
         /// the second of its salts in the upper one.
@@ -32,7 +32,7 @@ package enum TableLayout {
         package static let byteCount = 4096
     }
 
-    /// The row of one slot. It counts while the slot's byte is locked and ``process`` is not 0.
+    /// The row of one slot. It is valid while the slot's byte is locked and ``process`` is not 0.
     package enum Row {
         /// u32; incremented by each new holder of the slot.
         package static let generation = 0
@@ -44,7 +44,7 @@ package enum TableLayout {
         package static let waitingSince = 16
         /// i32; written last by a new holder.
         package static let process = 24
-        /// u32; what it is (``HolderRoles``).
+        /// u32; its roles (``HolderRoles``).
         package static let roles = 28
         /// u64, clock ticks since the machine started; when the process started, which distinguishes it from a later
         /// process of the same number.
@@ -78,7 +78,7 @@ package enum TableLayout {
     static func row(_ slot: Int) -> Int { Header.byteCount + slot * Row.byteCount }
 }
 
-/// What a holder of a slot is.
+/// The roles of a holder of a slot.
 package struct HolderRoles: OptionSet, Sendable {
     package let rawValue: UInt32
     package init(rawValue: UInt32) { self.rawValue = rawValue }
@@ -87,14 +87,14 @@ package struct HolderRoles: OptionSet, Sendable {
     package static let writer = HolderRoles(rawValue: 1)
     /// It has the store open as a shared store, and so a lease.
     package static let lease = HolderRoles(rawValue: 2)
-    /// It opened the store for reading alone.
+    /// It opened the store for reading only.
     package static let readOnly = HolderRoles(rawValue: 4)
     /// It is suspended.
     package static let suspended = HolderRoles(rawValue: 8)
 }
 
 /// The holder of the write slot, as one word: a slot of the table with its generation, so that a word left by a former
-/// holder of the slot is never taken for the present one's.
+/// holder of the slot is never mistaken for the present one's.
 struct OwnerWord: Equatable {
     let rawValue: UInt32
 

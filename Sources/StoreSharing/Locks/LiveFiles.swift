@@ -128,7 +128,7 @@ package final class LiveFile: Sendable {
     /// nothing when the file has a name, or when SQLite's bytes are not locked here.
     ///
     /// A connection that has not read yet holds no lock, so no lock proves that there is no such connection. With its
-    /// first read it would take the WAL of the other database, which has the same path, for its own, and write to it
+    /// first read it would use the WAL of the other database, which has the same path, as its own, and write to it
     /// under the former key. Without a first page it fails (`SQLITE_NOTADB`). An empty file would not do: SQLite
     /// removes the WAL beside one.
     package func invalidateFirstPage() throws(SystemError) {
@@ -136,7 +136,7 @@ package final class LiveFile: Sendable {
         guard status.linkCount == 0 else { return }
         try locking.withLock { locking throws(SystemError) in
             guard locking.isLocked else { return }
-            // Not zeros: SQLCipher takes a page of zeros for an empty one.
+            // Not zeros: SQLCipher treats a page of zeros as an empty one.
             let bytes = [UInt8](repeating: 0xff, count: min(status.byteCount, Limits.invalidatedBytes))
             switch locking.descriptor {
             case .some(let descriptor): try descriptor.write(bytes, at: 0)

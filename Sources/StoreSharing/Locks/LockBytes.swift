@@ -41,7 +41,7 @@ package enum WALLockByte {
 package enum LockByte: Int64, CaseIterable, Sendable {
     /// Creating, migrating and opening a store: one process at a time.
     case opening = 16
-    /// Asks newcomers to wait while a switch to a new key is under way.
+    /// Asks newcomers to wait while a switch to a new key is in progress.
     case intent = 17
     /// Shared by every process that has the store open; exclusive for the switch to a new key.
     case lease = 18
@@ -68,7 +68,7 @@ package enum LockByte: Int64, CaseIterable, Sendable {
         return byte..<byte + 1
     }
 
-    /// What the holder of the byte does, for messages.
+    /// A description of what the holder of the byte does, for messages.
     package var purpose: String {
         switch self {
         case .opening: "is creating, migrating or opening the store"

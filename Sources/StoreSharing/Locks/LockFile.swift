@@ -89,7 +89,7 @@ package final class LockFile: Sendable {
             let file = try openDescriptor()
             afterOpening()
             guard try file.tryLock(byte.range, kind) else { return nil }
-            // The path may name another file by now; a lock on the old one would exclude nobody.
+            // The path may name another file by now; a lock on the old one would exclude no process.
             if try Files.identity(path) == file.status().identity { return HeldLock(file, byte, kind) }
         }
     }
@@ -99,7 +99,7 @@ package final class LockFile: Sendable {
         try openDescriptor().isLocked(byte.range, against: kind)
     }
 
-    /// Gives a lock file the mode, owner, group and access control list of its database, once the database exists.
+    /// Sets a lock file to the mode, owner, group and access control list of its database, once the database exists.
     package static func matchAttributes(of path: String, to reference: String) throws(SystemError) {
         guard let attributes = try FileAttributes(of: reference) else { return }
         // Closing another descriptor does no harm: these locks belong to open file descriptions, not to the process.
@@ -119,7 +119,7 @@ package final class LockFile: Sendable {
         }
     }
 
-    // MARK: Who holds a byte
+    // MARK: Holders of a byte
 
     /// The processes that hold a lock on a byte, this one included, as far as it may see them.
     ///
@@ -188,7 +188,7 @@ package final class LockFile: Sendable {
     }
 }
 
-/// A lock on one byte of a lock file, held until it is released or this object is gone.
+/// A lock on one byte of a lock file, held until it is released or this object is deinitialized.
 package final class HeldLock: Sendable {
     package let byte: LockByte
     package let kind: LockKind

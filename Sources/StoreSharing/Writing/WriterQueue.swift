@@ -1,7 +1,7 @@
 import StorePlatform
 
-/// The queue of all connections that want to write to a store, in all processes: at most one of them holds the write
-/// slot, and none waits for it forever.
+/// The queue of all connections that are about to write to a store, in all processes: at most one of them holds the
+/// write slot, and none waits for it forever.
 ///
 /// A writer that finds the write slot free acquires it before those that wait. So one process writes several times in a
 /// row with warm caches. This lasts only until the first waiting writer has waited ``Limits/overtakingTime``; then the
@@ -215,7 +215,7 @@ package final class WriterQueue: Sendable {
     /// Ends the sleep of the waiting thread, so that it checks whether it was interrupted.
     package func call() { slot.row.call() }
 
-    // MARK: What the table shows
+    // MARK: Contents of the table
 
     /// The WAL at the last checkpoint that any process made or tried, as one word; 0 before the first. It saves work
     /// and proves nothing.
@@ -236,7 +236,7 @@ package final class WriterQueue: Sendable {
     @inline(__always)
     package func showBegin(at time: UInt64) { slot.row.words.storeRelaxed64(TableLayout.Row.writingSince, time) }
 
-    /// Publishes what this holder's writes have cost so far.
+    /// Publishes the cost of this holder's writes so far.
     package func showEnd(_ figures: WriteFigures) {
         let row = slot.row.words
         row.storeRelaxed64(TableLayout.Row.writingSince, 0)
@@ -266,9 +266,9 @@ package struct WriteFigures: Sendable, Equatable {
 
 /// When a waiting writer sleeps, what wakes it, and when it checks the holder of the write slot.
 ///
-/// Normally it is woken. It checks by itself for what nobody reports: that the holder was killed, also between
-/// releasing the write slot and waking the next writer; and that the writer to which it was offered does not run. The
-/// first in the queue checks often, the others seldom, so that a thousand of them cost nothing.
+/// Normally it is woken. It checks by itself for events that no process reports: that the holder was killed, also
+/// between releasing the write slot and waking the next writer; and that the writer to which it was offered does not
+/// run. The first in the queue checks often, the others seldom, so that a thousand of them cost nothing.
 private struct WriterWait {
     private var nextLook: UInt64
     private var quietUntil: UInt64 = 0
@@ -280,10 +280,11 @@ private struct WriterWait {
     /// The word on which to sleep.
     func word(at now: UInt64) -> UInt32 { now < quietUntil ? WakeWord.quiet : WakeWord.armed }
 
-    /// When to wake up if nobody wakes it.
+    /// When to wake up if no process wakes it.
     var wakeTime: UInt64 { quietUntil != 0 ? min(quietUntil, nextLook) : nextLook }
 
-    /// The write slot was gone when the writer tried to acquire it: for a moment nobody needs to wake it again.
+    /// The write slot was already acquired by another writer when this one tried: for a moment it need not be woken
+    /// again.
     mutating func cameTooLate(at now: UInt64) { quietUntil = now + Limits.quietNanoseconds }
 
     mutating func isTimeToLook(at now: UInt64) -> Bool {

@@ -2,9 +2,9 @@ import StorePlatform
 
 /// How a process asks the users of a store to yield it for a moment, and how they notice.
 ///
-/// A request lasts while the byte `intent` is locked, so it ends with the process that made it. The words beside it in
-/// the shared memory only wake sleepers and say how urgent it is: a process that may not write the lock file, or finds
-/// no table in it, polls the byte.
+/// A request lasts while the byte `intent` is locked, so it ends with the process that made it. The words in the shared
+/// memory only wake sleepers and say how urgent it is: a process that may not write the lock file, or finds no table in
+/// it, polls the byte.
 package final class YieldNotifier: Sendable {
     private let path: String
     private let file: OpenFile
@@ -42,7 +42,7 @@ package final class YieldNotifier: Sendable {
 
     // MARK: For the users of the store
 
-    /// Whether a process asks for the store, or is about to switch it.
+    /// Whether a process requests the store, or is about to switch it.
     package var isAsked: Bool {
         (try? file.isLocked(LockByte.intent.range, against: .shared)) ?? false
     }

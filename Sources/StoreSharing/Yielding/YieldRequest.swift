@@ -3,9 +3,9 @@ import Synchronization
 
 /// Asks all users of a store to yield its file for a moment, for a switch to a new key.
 ///
-/// Each open shared store that notices it admits no new access, waits for the accesses under way, closes its
-/// connections, releases its lease and waits until the request has ended. Then it opens the file that is at the path
-/// and resumes. The request is a locked byte, so it ends with the process that made it.
+/// Each open shared store that notices it admits no new access, waits for the running accesses, closes its connections,
+/// releases its lease and waits until the request has ended. Then it opens the file that is at the path and resumes.
+/// The request is a locked byte, so it ends with the process that made it.
 package final class YieldRequest: Sendable {
     private let lockFile: LockFile
     private let intent: HeldLock
@@ -24,7 +24,7 @@ package final class YieldRequest: Sendable {
     /// - Parameters:
     ///   - paths: The files of the store.
     ///   - insists: Whether long reads and snapshots are ended at once; see ``insist()``.
-    /// - Returns: nil when another process has already asked.
+    /// - Returns: nil when another process has already requested it.
     /// - Throws: `SystemError` when the lock file cannot be opened for writing.
     package static func ask(_ paths: StorePaths, insists: Bool = false) throws -> YieldRequest? {
         let lockFile = try LockFile(path: paths.lock, likeFile: paths.database)
@@ -67,7 +67,7 @@ package final class YieldRequest: Sendable {
 
     /// Lets all users resume, whether the store was switched or not. A second call does nothing.
     ///
-    /// Release the exclusive lease first: those that are woken ask for theirs at once.
+    /// Release the exclusive lease first: the woken processes try to acquire theirs at once.
     package func end() {
         intent.release()
         notifier.notify()

@@ -5,7 +5,7 @@ import StoreCrypto
 import StorePlatform
 import StoreSharing
 
-/// The file that is to be adopted, open below SQLite from the first read of it to the end.
+/// The file to adopt, open without SQLite from the first read of it to the end.
 ///
 /// Its descriptor is opened before the first connection of this process and closed after the last (FACTS 5).
 final class AdoptedFile {
@@ -97,11 +97,11 @@ final class ForeignDatabase {
         self.configuration = configuration
     }
 
-    /// Opens the file, copies its WAL into it, and gives it a rollback journal.
+    /// Opens the file, copies its WAL into it, and switches it to a rollback journal.
     ///
     /// A program that still has the file open under its former name when the store has replaced it can then not write
     /// to it: SQLite checks for that before it creates a journal, but not before it appends to a WAL.
-    /// - Throws: `StoreError` `storeInUse` when another connection has it open, and what opening throws.
+    /// - Throws: `StoreError` `storeInUse` when another connection has it open, and the errors of opening.
     func fold() throws {
         do {
             let queue = try DatabaseQueue(path: path, configuration: configuration)
@@ -139,7 +139,7 @@ final class ForeignDatabase {
 }
 
 extension CipherSettings {
-    /// Sets what differs from SQLCipher's defaults, after the key.
+    /// Sets the settings that differ from SQLCipher's defaults, after the key.
     func apply(to db: Database) throws {
         let usual = kdfHash == .sha512 ? CipherSettings.sqlCipher4 : CipherSettings.sqlCipher3
         if pageBytes != usual.pageBytes { try db.execute(sql: "PRAGMA cipher_page_size = \(pageBytes)") }

@@ -97,7 +97,7 @@ struct AdoptionTarget {
     /// The path at which a file of an older version is kept.
     func backupPath(version: Int) -> String { "\(path).sqlcipher\(version)" }
 
-    /// - Throws: ``ToolError`` when another file has the path at which the original is to be kept.
+    /// - Throws: ``ToolError`` when another file has the path at which the original must be kept.
     func requireFreeBackup(version: Int) throws {
         let backup = backupPath(version: version)
         guard Files.exists(backup), try Files.identity(backup) != Files.identity(path) else { return }

@@ -115,7 +115,7 @@ struct FileAdoption {
         try source.close()
         try file.lock()
         let hasLog = try [target.paths.wal, target.paths.journal].contains { try Files.byteCount($0) ?? 0 > 0 }
-        // In rollback mode every transaction that writes gives page 1 a new initialization vector.
+        // In rollback mode every writing transaction also writes page 1, with a new initialization vector.
         guard !hasLog, try file.beginning(firstPage.count) == firstPage else {
             throw AdoptedFile.inUse(target.path, "Another program wrote to it meanwhile.")
         }
@@ -167,7 +167,7 @@ struct FileAdoption {
 
     // MARK: Publishing
 
-    /// Gives the original a second name, which stays.
+    /// Links the original to a second name, which stays.
     ///
     /// - Returns: That name, and whether it was created here; nil when the store has the original's pages.
     private func keepOriginal() throws -> (path: String, isNew: Bool)? {

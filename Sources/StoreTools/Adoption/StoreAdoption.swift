@@ -33,7 +33,7 @@ public struct StoreAdoption: StoreTool {
         self.key = key
     }
 
-    /// What was adopted.
+    /// The adopted store.
     public struct Report: Sendable {
         /// The database file.
         public let path: String
@@ -45,7 +45,7 @@ public struct StoreAdoption: StoreTool {
         public let original: String?
         /// How long it took.
         public let duration: Duration
-        /// What did not fail but should be known.
+        /// Notices that are not failures.
         public let notices: [String]
 
         /// Whether the file was a store already, and an earlier adoption of it was completed.
@@ -54,8 +54,8 @@ public struct StoreAdoption: StoreTool {
 
     /// - Throws: ``ToolError`` `noSuchFile`, `notAdoptable`, `alreadyStore`, `otherVersion`, `exists`,
     ///   `contentDiffers`; `StoreError` `wrongKey`, `storeInUse`, `saltMissing`, `foreignSidecar`,
-    ///   `unsupportedFilesystem`; what reading and writing throw; `CancellationError`: the file is then unchanged.
-    ///   ``ToolError`` `adoptionInterrupted` and `incomplete` describe the state and what is left to do.
+    ///   `unsupportedFilesystem`; the errors of reading and writing; `CancellationError`: the file is then unchanged.
+    ///   ``ToolError`` `adoptionInterrupted` and `incomplete` describe the state and the remaining steps.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
         let target = AdoptionTarget(path)
@@ -94,7 +94,7 @@ public struct StoreAdoption: StoreTool {
     }
 
     /// Opens the store that has replaced the file. The opening sets WAL mode, creates -wal and -shm, which stay, and
-    /// completes what the adoption could not.
+    /// completes any remaining step of the adoption.
     ///
     /// - Throws: ``ToolError`` that says that the file is converted, whatever failed.
     private func complete(_ result: FileAdoption.Result?, _ key: UnlockedKey, _ run: ToolRun) throws -> SharedStore {
@@ -142,7 +142,7 @@ public struct StoreAdoption: StoreTool {
         }
     }
 
-    /// Gives the store keyslots where that was requested.
+    /// Adds keyslots to the store where that was requested.
     private func convert(_ store: SharedStore, _ key: UnlockedKey, _ run: ToolRun) throws {
         guard scheme == .slots, try store.keys.summary().scheme == .direct else { return }
         do {

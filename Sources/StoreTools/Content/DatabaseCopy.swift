@@ -2,9 +2,9 @@ import CipherStore
 
 /// Copies the whole content of one database into an empty one, row by row, with the stored values unchanged.
 ///
-/// SQLCipher's own `sqlcipher_export` gives rows of tables without an integer primary key new row ids, which breaks
-/// external-content full-text indexes, and needs the source attached to a connection that may write to it. This copy
-/// reads through a connection that cannot, keeps row ids, and can be interrupted.
+/// SQLCipher's own `sqlcipher_export` assigns new row ids to rows of tables without an integer primary key, which
+/// breaks external-content full-text indexes, and needs the source attached to a connection that may write to it. This
+/// copy reads through a connection that cannot, keeps row ids, and can be interrupted.
 struct DatabaseCopy {
     let source: Database
     let target: Database
@@ -23,7 +23,7 @@ struct DatabaseCopy {
         var rows = 0
         for table in tables where table.name != Self.sequenceTable { rows += try copyRows(of: table) }
         if let sequence = tables.first(where: { $0.name == Self.sequenceTable }) {
-            // Filled by the inserted rows; the source's content counts, names of dropped tables included.
+            // Filled by the inserted rows; the source's content is kept, names of dropped tables included.
             try target.execute(sql: "DELETE FROM main.\(Self.sequenceTable)")
             rows += try copyRows(of: sequence)
         }
@@ -77,7 +77,7 @@ struct DatabaseLayout: Sendable {
     private let encoding: String
     private let autoVacuum: Int
 
-    /// The layout of a database that is to be copied.
+    /// The layout of a database to copy.
     init(_ db: Database) throws {
         pageBytes = try Int.fetchOne(db, sql: "PRAGMA main.page_size") ?? 4096
         encoding = try String.fetchOne(db, sql: "PRAGMA main.encoding") ?? "UTF-8"
@@ -135,7 +135,7 @@ extension DatabaseCopy {
     }
 }
 
-/// What must be known of a table to read all of its rows in a defined order.
+/// The properties of a table that are needed to read all of its rows in a defined order.
 struct TableShape {
     let name: String
     /// All columns, generated ones included, in their order.
@@ -175,7 +175,7 @@ struct TableShape {
             + "ORDER BY \(order.joined(separator: ", "))"
     }
 
-    /// Inserts what ``select(_:)`` of the given columns returns.
+    /// Inserts the rows that ``select(_:)`` of the given columns returns.
     var insert: String {
         let wanted = (rowIDName.map { [$0] } ?? []) + givenColumns.map(\.quotedIdentifier)
         let places = wanted.map { _ in "?" }.joined(separator: ", ")

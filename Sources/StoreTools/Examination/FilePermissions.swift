@@ -3,7 +3,7 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// Who may use the files of a store.
+/// The users that may use the files of a store.
 struct FilePermissions {
     let paths: StorePaths
 
@@ -82,7 +82,7 @@ struct FilePermissions {
     private func directoryFindings() -> [Finding] {
         let directory = Files.directory(of: paths.database)
         guard let status = (try? Files.status(of: directory)) ?? nil else { return [] }
-        // With the sticky bit nobody removes or renames files of others.
+        // With the sticky bit no user can remove or rename files of others.
         guard status.permissions & 0o002 != 0, status.permissions & 0o1000 == 0 else { return [] }
         return [
             Finding(
@@ -91,7 +91,7 @@ struct FilePermissions {
         ]
     }
 
-    /// What is wrong with the key file.
+    /// The problem of the key file.
     static func keyFileFindings(_ path: String, store: StorePaths) -> [Finding] {
         guard let status = (try? Files.status(of: path)) ?? nil, status.kind == .regular else { return [] }
         var findings: [Finding] = []

@@ -14,9 +14,9 @@ public struct Finding: Hashable, Sendable {
     public let severity: Severity
     /// A stable name for programs.
     public let name: String
-    /// What was found.
+    /// The finding.
     public let what: String
-    /// What to do; nil where no action is needed.
+    /// The remedy; nil where no action is needed.
     public let remedy: String?
 
     init(_ severity: Severity, _ name: String, _ what: String, remedy: String? = nil) {
@@ -29,7 +29,7 @@ public struct Finding: Hashable, Sendable {
     /// In one sentence or two.
     public var text: String {
         guard let remedy else { return what }
-        // What an error says is a sentence; a finding continues with what to do.
+        // The text of an error is a sentence; a finding continues with the remedy.
         return what + (what.hasSuffix(".") ? " " : ": ") + remedy
     }
 

@@ -1,7 +1,7 @@
 /// A published bug of the libraries below, with the affected versions.
 ///
-/// Only the version that the library reports counts. A distribution may have fixed an old version without a new number,
-/// so each is a note, and never makes a store unsound by itself.
+/// Only the version that the library reports is compared. A distribution may have fixed an old version without a new
+/// number, so each is a note, and never makes a store unsound by itself.
 package struct KnownBug: Equatable, Sendable {
     package enum Library: Equatable, Sendable {
         case sqlite
@@ -18,7 +18,7 @@ package struct KnownBug: Equatable, Sendable {
     /// Where it is documented.
     package let source: String
 
-    /// A version as its numbers; what follows them is ignored.
+    /// A version as its numbers; the rest of the text is ignored.
     package struct Version: Comparable, ExpressibleByStringLiteral, CustomStringConvertible, Sendable {
         package let numbers: [Int]
 

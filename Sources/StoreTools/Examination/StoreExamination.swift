@@ -3,7 +3,7 @@ import KeyCustody
 import StorePlatform
 import StoreSharing
 
-/// Finds what is wrong or risky about a store, from the library to the last file beside it, and what to do.
+/// Finds problems and risks of a store, from the library to the last file next to it, each with a remedy.
 ///
 /// ```swift
 /// let report = try StoreExamination("app.db", unlockedBy: .keyFile(path: "app.key")).run()
@@ -33,13 +33,13 @@ public struct StoreExamination: StoreTool {
         self.key = key
     }
 
-    /// What was found.
+    /// The findings of an examination.
     public struct Report: Sendable {
         /// The findings, the most severe first.
         public internal(set) var findings: [Finding]
         /// The status of the store.
         public internal(set) var status: StoreStatus.Report
-        /// What opening the store reported, where that was necessary.
+        /// The notices of opening the store, where that was necessary.
         public internal(set) var notices: [String]
 
         /// Whether a finding is more than a note.
@@ -55,9 +55,9 @@ public struct StoreExamination: StoreTool {
             let source = try key.source()
             if let keyFile { findings += FilePermissions.keyFileFindings(keyFile, store: paths) }
             if let warning = source.warning { findings.append(Finding(.risk, "keySource", warning)) }
-            // A refused key file, or a wrong key, is a finding, and the rest is examined all the same.
+            // A refused key file, or a wrong key, is a finding, and the rest is still examined.
             do {
-                // Parts of two stores are there after an interrupted restoration: no key fits both.
+                // Parts of two stores exist after an interrupted restoration: no key fits both.
                 if status.interruptedRestoration != nil {
                     _ = try key.read(source)
                 } else {
@@ -83,7 +83,7 @@ public struct StoreExamination: StoreTool {
 /// Everything that an examination checks but the key.
 private struct StoreCheckup {
     let paths: StorePaths
-    /// The status, with what the key proves, if there is one.
+    /// The status, with the facts that the key proves, if a key is given.
     let status: StoreStatus.Report
 
     func findings() -> [Finding] {
@@ -95,7 +95,7 @@ private struct StoreCheckup {
         return Finding.Severity.allCases.flatMap { severity in found.filter { $0.severity == severity } }
     }
 
-    /// Whether a rotation is pending or at work, and the copy beside the store is its own.
+    /// Whether a rotation is pending or running, and the copy next to the store is its own.
     private var isRotating: Bool {
         let state = status.sidecar?.state
         return state == .rotating || state == .switching || StoreStatus.Report.isChangingKeys(paths.database) == true
@@ -152,7 +152,7 @@ private struct StoreCheckup {
         return findings
     }
 
-    /// What the sidecar contains about the keys.
+    /// The findings about the keys in the sidecar.
     private func keys() -> [Finding] {
         guard status.interruptedRestoration == nil, let slotted = status.sidecar?.slotted else { return [] }
         var findings: [Finding] = []
@@ -171,7 +171,8 @@ private struct StoreCheckup {
     }
 
     private func log() -> [Finding] {
-        // A backup is read without both, and without a lock. Nobody opens a store whose restoration was interrupted.
+        // A backup is read without both, and without a lock. No process opens a store whose restoration was
+        // interrupted.
         if status.backup != nil || status.interruptedRestoration != nil { return [] }
         let note = status.walNote.map {
             Finding(.note, "logWithoutContent", $0, remedy: "compare with the last backup: cipherctl backup verify")

@@ -4,7 +4,7 @@ import RotationCore
 import StorePlatform
 import StoreSharing
 
-/// Files beside a store that should not be there for long, or not at all.
+/// Files next to a store that should not exist for long, or not at all.
 struct StrayFiles {
     let paths: StorePaths
     /// Whether a rotation is pending or at work.
@@ -39,7 +39,8 @@ struct StrayFiles {
                 remedy: "nothing: a later change of the sidecar removes it; or remove it yourself")
         }
         if ending == "-destroying" { return destroyedDatabase(name) }
-        // Reported as a whole: the database in that folder is the one at the place, and the rest may be there alone.
+        // Reported as a whole: the database in that folder is the one at the path, and the other files may exist only
+        // there.
         if let interruptedRestoration, ending == "-restoring" || name == Files.name(of: interruptedRestoration) {
             return nil
         }

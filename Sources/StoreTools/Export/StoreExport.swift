@@ -2,7 +2,7 @@ import CipherStore
 import KeyCustody
 import StorePlatform
 
-/// Writes the content of a store into a new plain SQLite database, which **anybody can read without a key**.
+/// Writes the content of a store into a new plain SQLite database, which **anyone can read without a key**.
 ///
 /// ```swift
 /// let report = try StoreExport(of: "app.db", toInsecurePlaintext: "plain.db", unlockedBy: source).run()
@@ -43,12 +43,12 @@ public struct StoreExport: StoreTool {
         public let contentHash: ContentHash
         /// How long it took.
         public let duration: Duration
-        /// What did not fail but should be known.
+        /// Notices that are not failures.
         public let notices: [String]
     }
 
-    /// - Throws: ``ToolError`` `noDirectory`, `exists`, `needsWriting`, `contentDiffers`; what opening and reading the
-    ///   store and writing the file throw; `CancellationError`. The plain database is removed then.
+    /// - Throws: ``ToolError`` `noDirectory`, `exists`, `needsWriting`, `contentDiffers`; the errors of opening and
+    ///   reading the store and of writing the file; `CancellationError`. The plain database is removed then.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
         let place = TargetPlace(path: target, noun: "database", run: run)
@@ -62,7 +62,7 @@ public struct StoreExport: StoreTool {
         let staging = try StagingDirectory(for: target, .exporting)
         defer { staging.remove() }
         let staged = place.databasePath(in: staging)
-        // Created first, so that it is its owner's alone from the first byte.
+        // Created first, so that only its owner can access it from the first byte on.
         _ = try FileDescriptor(
             opening: staged, .writeOnly, creating: .always(permissions: FileAttributes.privatePermissions))
         let (rows, hash) = try store.read { try copy($0, into: staged, run) }

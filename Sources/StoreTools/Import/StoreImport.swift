@@ -58,13 +58,13 @@ public struct StoreImport: StoreTool {
         public let contentHash: ContentHash
         /// How long it took.
         public let duration: Duration
-        /// What did not fail but should be known.
+        /// Notices that are not failures.
         public let notices: [String]
     }
 
     /// - Throws: ``ToolError`` `noSuchFile`, `notPlain`, `plainNeedsRecovery`, `noDirectory`, `exists`,
-    ///   `contentDiffers`, and what reading and writing throw: the store is removed then. `importInterrupted` and
-    ///   `incomplete` describe the state and what is left to do. `CancellationError`.
+    ///   `contentDiffers`, and the errors of reading and writing: the store is removed then. `importInterrupted` and
+    ///   `incomplete` describe the state and the remaining steps. `CancellationError`.
     public func perform(_ run: ToolRun) throws -> Report {
         let start = ContinuousClock.now
         let place = TargetPlace(path: target, run: run)
@@ -136,7 +136,7 @@ struct EncryptedCopy {
     }
 
     /// - Parameter atEnd: Runs in the transaction that read the source.
-    /// - Throws: What reading and writing throw; ``ToolError`` `contentDiffers`.
+    /// - Throws: The errors of reading and writing; ``ToolError`` `contentDiffers`.
     func make(at path: String, atEnd: () throws -> Void = {}) throws -> Result {
         let (result, keys) = try source.read { db in
             let result = try copy(db, into: path)

@@ -7,13 +7,13 @@ import StoreSharing
 /// The path of a store or database that is created: it must be free, and existing files are not touched.
 struct TargetPlace {
     let path: String
-    /// What is to be created there, for messages.
+    /// The kind of file to create there, for messages.
     var noun = "store"
     let run: ToolRun
 
     private var paths: StorePaths { StorePaths(path) }
 
-    /// Refuses a path that is taken, or beside which leftovers of another database would spoil the new one.
+    /// Refuses a path that is in use, or next to which leftovers of another database would damage the new one.
     ///
     /// - Throws: ``ToolError`` that names the file in the way.
     func requireFree() throws {
@@ -28,7 +28,7 @@ struct TargetPlace {
         }
         if let destroyed = try MissingDatabase.interruptedDestruction(paths) { throw destroyed }
         for stray in [paths.wal, paths.sharedMemory, paths.journal] where Files.exists(stray) {
-            // SQLite would take it for a part of the new database.
+            // SQLite would treat it as a part of the new database.
             throw taken(
                 path, stray, "It belongs to a database that is not there: move it to that database, or away.")
         }
@@ -94,7 +94,7 @@ struct TargetPlace {
     /// Removes the published database's name in the staging directory. Until then no process opens it: it has two
     /// names.
     ///
-    /// - Throws: ``ToolError`` that says what is left to do: the store is published.
+    /// - Throws: ``ToolError`` that names the remaining steps: the store is published.
     func removeSecondName(in staging: StagingDirectory) throws {
         let staged = databasePath(in: staging)
         for _ in 0..<2 where (try? Files.remove(staged)) != nil { return }

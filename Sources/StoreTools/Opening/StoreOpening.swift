@@ -6,11 +6,11 @@ import StoreSharing
 
 /// How the tools open existing stores.
 package enum StoreOpening {
-    // MARK: By the sidecar alone
+    // MARK: With the sidecar only
 
     /// The sidecar, authenticated by a key: the database itself is not opened, and may be damaged.
     ///
-    /// - Throws: `StoreError` `noSuchStore` where there is none, and what else opening the store would throw.
+    /// - Throws: `StoreError` `noSuchStore` where no store exists, and any other error of opening the store.
     package static func sidecar(
         _ path: String, _ key: UnlockedKey, onNotice: (String) -> Void
     ) throws -> AuthenticatedSidecar {
@@ -29,8 +29,8 @@ package enum StoreOpening {
 
     /// Opens a store read-only.
     ///
-    /// - Throws: What `SharedStore.openReadOnly` throws; `StoreError` `noSuchStore` when there is none yet;
-    ///   ``ToolError`` `needsWriting`.
+    /// - Throws: The errors of `SharedStore.openReadOnly`; `StoreError` `noSuchStore` when the store does not exist
+    ///   yet; ``ToolError`` `needsWriting`.
     package static func readOnly(
         _ path: String, _ key: UnlockedKey, onNotice: (String) -> Void
     ) throws -> SharedStore {
@@ -63,7 +63,7 @@ package enum StoreOpening {
     /// Opens an existing store for writing; never creates one.
     ///
     /// - Parameter isCancelled: Called during waits for other processes; nil where a signal ends the process anyway.
-    /// - Throws: What `SharedStore.open` throws; `CancellationError`.
+    /// - Throws: The errors of `SharedStore.open`; `CancellationError`.
     package static func writable(
         _ path: String, _ key: UnlockedKey, isCancelled: (@Sendable () -> Bool)? = nil, onNotice: (String) -> Void
     ) throws -> SharedStore {

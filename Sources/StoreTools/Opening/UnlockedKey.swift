@@ -9,7 +9,7 @@ package struct UnlockedKey: Sendable {
     package let secret: Secret
     private let name: String
 
-    /// - Throws: What the source throws.
+    /// - Throws: The error of the source.
     package init(_ source: KeySource) throws {
         name = source.description
         secret = try source.read()
@@ -36,7 +36,7 @@ package struct UnlockedKey: Sendable {
     /// Whether it is a passphrase and not a raw key.
     package var isPassphrase: Bool { secret.isPassphrase }
 
-    /// Runs an opening with the key. When it is refused and resembles a recovery key, the error says what is wrong with
+    /// Runs an opening with the key. When it is refused and resembles a recovery key, the error names the problem with
     /// it.
     package func explainingRefusal<Success>(_ open: () throws -> Success) throws -> Success {
         do {
@@ -49,7 +49,7 @@ package struct UnlockedKey: Sendable {
         }
     }
 
-    /// What is wrong with a recovery key; nil for a valid one, and for a text that does not resemble one.
+    /// The problem of a recovery key; nil for a valid one, and for a text that does not resemble one.
     private var recoveryKeyFault: RecoveryKey.ReadingError? {
         isPassphrase ? secret.withBytes { Self.fault($0) } : nil
     }

@@ -11,9 +11,9 @@ package struct KeyHealth: Sendable {
     package let keyCreated: UInt64?
     /// When a backup was last verified, from the key log.
     package let backupVerified: UInt64?
-    /// What is wrong with the key log.
+    /// The problem of the key log.
     package let logProblems: [String]
-    /// What the chain of the key log cannot prove.
+    /// The facts that the chain of the key log cannot prove.
     package let logNotes: [String]
     /// Whether the key log has no line, or does not exist.
     package let isLogMissing: Bool
@@ -70,7 +70,7 @@ package struct KeyHealth: Sendable {
 
     private func isToCome(_ time: UInt64) -> Bool { time > now && time - now > Limits.clockTolerance }
 
-    /// What is older than the policy permits.
+    /// The keys and backups that are older than the policy permits.
     package func findings(_ policy: KeyPolicy) -> [Finding] {
         keyFindings(policy) + backupFindings(policy) + clockFindings
             + logProblems.map { Finding(.risk, "keyLogChanged", $0, remedy: Self.logRemedy) }

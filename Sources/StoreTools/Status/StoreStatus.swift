@@ -23,8 +23,8 @@ public struct StoreStatus: StoreTool {
 
     /// - Parameters:
     ///   - path: The database file of the store.
-    ///   - source: Where the key comes from; it is read once. Without one nothing is authenticated: the report is what
-    ///     the sidecar claims.
+    ///   - source: The source of the key; it is read once. Without one nothing is authenticated: the report is what the
+    ///     sidecar claims.
     public init(_ path: String, unlockedBy source: KeySource? = nil) {
         self.init(path, key: source.map { ToolKey($0) })
     }
@@ -37,7 +37,7 @@ public struct StoreStatus: StoreTool {
     /// - Throws: `StoreError` `noSuchStore`; with a key `wrongKey`, `sidecarDamaged` or `sidecarForged`; `SystemError`.
     public func perform(_ run: ToolRun) throws -> Report {
         var report = try Report(path)
-        // Parts of two stores are there then: no key fits both.
+        // Parts of two stores exist then: no key fits both.
         if let key, report.interruptedRestoration == nil {
             try report.authenticate(StoreOpening.sidecar(path, key.unlocked(), onNotice: run.notice))
         }
@@ -87,13 +87,13 @@ public struct StoreStatus: StoreTool {
         public let walFrames: Int
         /// Frames of the WAL that are already in the database file; nil when no process has the WAL open.
         public let copiedFrames: Int?
-        /// The processes that read an old snapshot, and so keep the WAL from being reset.
+        /// The processes that read an old snapshot, and so prevent a reset of the WAL.
         public let logReaders: [WALReader]
         /// Pages at the last commit, according to header and WAL.
         public let pages: Int
         /// Pages that header and WAL count and that are in neither; 0 for a whole database.
         let missingPages: Int
-        /// Whether the WAL has bytes of which nothing counts.
+        /// Whether the WAL has bytes but no valid frame.
         package let isWALWithoutContent: Bool
         /// The folder with the files of the store that an interrupted restoration was replacing; nil where there is none.
         let interruptedRestoration: String?
@@ -103,11 +103,11 @@ public struct StoreStatus: StoreTool {
         /// The processes that have the store open, read or write; nil when that cannot be determined.
         public let holders: StoreHolders?
         package let filesystem: FilesystemKind
-        /// What needs attention, each as a sentence without its full stop.
+        /// The findings that need attention, each as a sentence without its full stop.
         public private(set) var attention: [String] = []
         /// The age of the keys, and whether the key log is intact.
         package private(set) var keyHealth: KeyHealth
-        /// What opening the store reported, where that was necessary.
+        /// The notices of opening the store, where that was necessary.
         public internal(set) var notices: [String] = []
     }
 }
@@ -121,7 +121,7 @@ extension StoreStatus.Report {
     public var generation: UInt64? { sidecar?.generation }
     /// How the pages are encrypted.
     public var settings: CipherSettings? { sidecar?.settings }
-    /// How the store keeps its key, and what opens it.
+    /// How the store keeps its key, and which slots open it.
     public var keys: StoreKeys.Summary? { sidecar.map { StoreKeys.Summary($0) } }
     /// Whether the store records a newer sidecar than the present one; nil when that is not known.
     public var isRolledBack: Bool? {
@@ -197,7 +197,7 @@ extension StoreStatus.Report {
 
     // MARK: With the key
 
-    /// Adds what the key proves.
+    /// Adds the facts that the key proves.
     mutating func authenticate(_ choice: AuthenticatedSidecar) throws {
         sidecar = choice.sidecar
         isAuthenticated = true
@@ -280,7 +280,7 @@ extension StoreStatus.Report {
 
     private mutating func findRisks() {
         if let interruptedRestoration {
-            // What is there belongs to two stores, and says nothing of either.
+            // The files belong to two stores and do not describe either.
             attention = [Finding.restorationInterrupted(path, interruptedRestoration).text]
             return
         }
@@ -324,7 +324,7 @@ extension StoreStatus.Report {
     }
 }
 
-/// What the WAL of a store has that counts.
+/// The valid content of the WAL of a store.
 private struct WALContent {
     let bytes: Int
     /// nil where SQLite would not use the header of the WAL.
@@ -342,7 +342,7 @@ private struct WALContent {
         scan = try WALScan.scan(fileBytes: bytes) { try file.read(at: $0, into: $1) }
     }
 
-    /// Whether there are bytes, and no frame among them that was ever written whole.
+    /// Whether it has bytes, but no frame that was ever written completely.
     var hasNothing: Bool { bytes > 0 && (scan.map { $0.committedFrames + $0.uncommittedFrames } ?? 0) == 0 }
 
     /// Pages at the last commit.
@@ -355,7 +355,7 @@ private struct WALContent {
 
     /// Pages of the database that are neither in the file nor in the WAL.
     ///
-    /// - Parameter pageBytes: nil where nobody knows it: then none is missed.
+    /// - Parameter pageBytes: nil where it is unknown: then no page is reported missing.
     static func missingPages(of path: String, pageBytes: Int?) throws -> Int {
         guard let pageBytes else { return 0 }
         var missing = 0
@@ -365,7 +365,7 @@ private struct WALContent {
             let bytes = try Files.byteCount(path) ?? 0
             let inFile = bytes / pageBytes
             let pages = log.pages(first)
-            // What a header promises that is wrong can be billions: counted, not listed.
+            // A wrong header can claim billions of pages: they are counted, not listed.
             let inLog = log.scan?.lastFrames.keys.count { Int($0) > inFile && Int($0) <= pages } ?? 0
             // An empty file is reported as such.
             missing = bytes == 0 ? 0 : max(0, pages - inFile - inLog)
@@ -374,7 +374,7 @@ private struct WALContent {
         return missing
     }
 
-    /// Whether something holds again and again: a writer or a checkpoint may be at work.
+    /// Whether a condition holds repeatedly, because a writer or a checkpoint may be active.
     static func recheck(_ isSo: () throws -> Bool) throws -> Bool {
         let deadline = ContinuousClock.now + Limits.recheckTime
         while try isSo() {
@@ -384,14 +384,14 @@ private struct WALContent {
         return false
     }
 
-    /// What to say of a WAL that has nothing.
+    /// The text for a WAL that has bytes but no valid frame.
     static let note =
         "the WAL has bytes none of which counts: commits that were in it and not yet in the database file are "
         + "lost if it was damaged"
 }
 
 extension StoreStatus.Report {
-    /// What to say of a WAL with bytes of which none counts; nil for any other.
+    /// The text for a WAL that has bytes but no valid frame; nil for any other.
     package var walNote: String? { isWALWithoutContent ? WALContent.note : nil }
 
     /// The same of the store at a path.
@@ -401,7 +401,7 @@ extension StoreStatus.Report {
 }
 
 extension Finding {
-    /// A store of which nothing may be removed, and that nobody opens.
+    /// A store of which no file may be removed, and that no process opens.
     static func restorationInterrupted(_ path: String, _ folder: String) -> Finding {
         Finding(
             .problem, "restorationInterrupted",

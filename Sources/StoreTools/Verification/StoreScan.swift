@@ -8,8 +8,8 @@ import StoreSharing
 
 /// Authenticates every page of a database and every committed frame of its WAL, below SQLite.
 ///
-/// The store may be in use: a page that fails is read again for a while before that counts (a checkpoint may be writing
-/// it).
+/// The store may be in use: a page that fails is read again for a while before it is reported (a checkpoint may be
+/// writing it).
 struct StoreScan {
     let path: String
     let file: RawFile
@@ -22,7 +22,8 @@ struct StoreScan {
         var pagesChecked = 0
         /// Pages that are not authentic.
         var damagedPages = PageRanges()
-        /// The same, but the WAL contains a valid image, which counts: a checkpoint may have been interrupted there.
+        /// The same, but the WAL contains a valid image, which replaces it: a checkpoint may have been interrupted
+        /// there.
         var supersededPages = PageRanges()
         /// Pages that belong to the database and are neither in the file nor in the WAL.
         var missingPages = PageRanges()
@@ -109,7 +110,7 @@ struct StoreScan {
 
     // MARK: WAL
 
-    /// - Returns: The pages of which the WAL contains an image that counts.
+    /// - Returns: The pages of which the WAL contains a valid image.
     private func checkLog(_ keys: borrowing PageKeys, _ report: inout Report) throws -> Set<UInt32> {
         let deadline = ContinuousClock.now + Limits.recheckTime
         while true {
@@ -125,7 +126,7 @@ struct StoreScan {
         report.damagedFrames = []
         report.pagesByLog = 0
         let wal = StorePaths(path).wal
-        // A backup has no WAL: one that is there was written by a program that opened the file as a store.
+        // A backup has no WAL: an existing one was written by a program that opened the file as a store.
         if BackupBundle(holding: path) != nil { return [] }
         guard try Files.byteCount(wal) ?? 0 > 0 else { return [] }
         let log = try RawFile(wal: wal)

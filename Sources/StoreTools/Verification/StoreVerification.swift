@@ -35,16 +35,16 @@ public struct StoreVerification: StoreTool {
         /// The page size in bytes.
         public let pageBytes: Int
         let scan: StoreScan.Report
-        /// What `integrity_check` reported, `ok` alone for valid content; nil when it was not run, as where pages are
+        /// The report of `integrity_check`, `ok` alone for valid content; nil when it was not run, as where pages are
         /// damaged.
         public internal(set) var integrity: [String]?
         /// Rows that refer to rows which do not exist; nil when that was not checked.
         public internal(set) var foreignKeyViolations: Int?
-        /// What is wrong, each as a sentence without its full stop.
+        /// The problems, each as a sentence without its full stop.
         public internal(set) var problems: [String] = []
-        /// What could not be checked but is not damage.
+        /// Checks that were not possible, which is not damage.
         public internal(set) var unchecked: [String] = []
-        /// What opening the store reported.
+        /// The notices of opening the store.
         public internal(set) var notices: [String] = []
 
         /// Whether nothing is wrong.
@@ -53,8 +53,8 @@ public struct StoreVerification: StoreTool {
         public var pagesChecked: Int { scan.pagesChecked }
         /// Pages that are not authentic.
         public var damagedPages: PageRanges { scan.damagedPages }
-        /// Pages that are not authentic in the file, where the WAL contains a valid image, which counts: a checkpoint
-        /// may have been interrupted there.
+        /// Pages that are not authentic in the file, where the WAL contains a valid image, which replaces them: a
+        /// checkpoint may have been interrupted there.
         public var supersededPages: PageRanges { scan.supersededPages }
         /// Pages that belong to the database and are neither in the file nor in the WAL.
         public var missingPages: PageRanges { scan.missingPages }
@@ -70,8 +70,8 @@ public struct StoreVerification: StoreTool {
         public var duration: Duration { scan.duration }
     }
 
-    /// - Throws: `StoreError` `wrongKey`, `noSuchStore`, `sidecarDamaged`, `sidecarForged`, and what else opening the
-    ///   store throws, unless it is damage of its pages; ``ToolError`` `needsWriting`; `SystemError`;
+    /// - Throws: `StoreError` `wrongKey`, `noSuchStore`, `sidecarDamaged`, `sidecarForged`, and any other error of
+    ///   opening the store, unless it is damage of its pages; ``ToolError`` `needsWriting`; `SystemError`;
     ///   `CancellationError`. Damage is in the report.
     public func perform(_ run: ToolRun) throws -> Report {
         let path = BackupBundle.database(meantBy: path)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import KeyRotation
 
-/// The time in which nobody uses a store. Another open file of this process stands for another process.
+/// The period in which no process uses a store. Another open file of this process represents another process.
 @Suite struct ExclusivePauseTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }

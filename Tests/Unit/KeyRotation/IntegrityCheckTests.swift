@@ -8,13 +8,13 @@ import Testing
 
 @testable import KeyRotation
 
-/// `integrity_check` before a rotation: its end on request, and what it finds.
+/// `integrity_check` before a rotation: its cancellation, and its findings.
 @Suite(.serialized) struct IntegrityCheckTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
     private static let rows = 200
 
-    /// A store with an index of what a function makes of each row, in `integrity_check` as well.
+    /// A store with an index on the result of a function, which `integrity_check` calls for each row as well.
     private func open(_ look: @escaping @Sendable () -> Void = {}) throws -> SharedStore {
         var config = Configuration()
         config.prepareDatabase { db in
@@ -40,7 +40,7 @@ import Testing
 
     private func sidecar() throws -> Sidecar? { SidecarFiles(databasePath: path).read().main.parsed?.claimed }
 
-    /// What is looked at in the middle of a check.
+    /// The counters of a check in progress.
     private struct Scene {
         var isArmed = false
         var rows = 0
@@ -55,7 +55,7 @@ import Testing
                 if scene.isArmed { scene.rows += 1 }
                 return scene.rows == 1 && scene.isArmed
             }
-            // Behind the second question an interruption has followed the first.
+            // By the second call of `isCancelled`, the first one has caused an interruption.
             if isFirst { _ = waitUntil(within: .seconds(5)) { scene.withLock { $0.questions > 1 } } }
         }
         try fill(store)
@@ -80,7 +80,7 @@ import Testing
         try store.close()
     }
 
-    // SQLCipher makes SQLite name the page that is asked for next.
+    // With SQLCipher, SQLite names the page that is read next.
     @Test("a page that fails its authentication ends the rotation by its own number")
     func damagedPage() throws {
         let store = try open()
@@ -95,7 +95,8 @@ import Testing
         try damaged.close()
     }
 
-    // SQLCipher ends the check with an error of its own where it comes on such a page in some places, and rotations did so.
+    // In some places such a page makes SQLCipher end the check with an error of its own, and rotations once ended with
+    // that error.
     @Test(
         "a damaged page is told by its number wherever it lies, by rotations and when one is looked at",
         arguments: [2, 3, 4, 5, 9, 60])

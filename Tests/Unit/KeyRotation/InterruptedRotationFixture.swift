@@ -5,14 +5,15 @@ import StorePlatform
 import StoreSharing
 import TestKit
 
-/// Leaves a store that nobody has open as a rotation leaves it that is killed.
+/// Leaves a closed store in the state in which a killed rotation leaves it.
 enum InterruptedRotationFixture {
     /// Bytes of the copy that was begun.
     static let copyBytes = 5000
 
-    /// As a kill in the middle of the copy leaves it.
+    /// The state after a kill in the middle of the copy.
     ///
-    /// - Parameter isSwitching: Whether the sidecar says that the switch has begun. The copy is none that could be moved.
+    /// - Parameter isSwitching: Whether the sidecar says that the switch has begun. The copy is not complete, so it
+    ///   cannot replace the database.
     /// - Returns: The keys of both epochs.
     @discardableResult
     static func leave(

@@ -8,7 +8,7 @@ import Testing
 
 @testable import KeyRotation
 
-/// The copying of pages by itself.
+/// The copying of pages, without the other steps of a rotation.
 @Suite struct PageCopierTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -34,7 +34,8 @@ import Testing
             reporter: ProgressReporter(nil), isCancelled: { false }, clock: still.clock)
         let span = Duration.microseconds(Int(view.databasePages) * view.pageBytes)
         #expect(span > .seconds(4))
-        // What is handed out is paid for behind it, so the last batch costs no time, and a rest is worth a little.
+        // Granted bytes delay only the next batch, so the last batch takes no time, and an idle period allows a small
+        // burst.
         let slack = Duration.milliseconds(400)
         for pass in 1...2 {
             if pass == 1 { try copier.copyAll(of: view) } else { try copier.verifyAll() }

@@ -8,7 +8,7 @@ import Testing
 
 @testable import KeyRotation
 
-/// Rotations that were cut before the switch: told of, gone on with, abandoned.
+/// Rotations that were interrupted before the switch: reported, resumed, abandoned.
 @Suite(.serialized) struct ResumedRotationTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -16,7 +16,7 @@ import Testing
     private static let newBytes = [UInt8](repeating: 0x77, count: 32)
     private let newKey = KeySource.rawKey(newBytes)
 
-    /// A store of some pages, with a key slot or none.
+    /// A store of some pages, with a keyslot or without.
     private func make(_ scheme: KeyScheme = .slots) throws {
         var configuration = Configuration()
         configuration.keyScheme = scheme
@@ -58,7 +58,7 @@ import Testing
         return try store.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM t") }
     }
 
-    /// Expects that it is refused, and that the store is as it was.
+    /// Expects that the resumption is refused, and that the store is unchanged.
     private func expectRefusal(
         _ code: StoreError.Code, _ options: KeyRotation.Options, by source: KeySource? = nil,
         at location: SourceLocation = #_sourceLocation
@@ -98,15 +98,15 @@ import Testing
         #expect(try resume(options()) == nil)
     }
 
-    // It went on to the key that was pending whatever key was given, and ended well: who had only the one that he gave was
-    // locked out.
+    // The resumption once used the pending key whatever key was given, and succeeded. A user who had only the given key
+    // was locked out.
     @Test("a direct store goes on to its new key only when that is given again")
     func directStore() throws {
         try cutDirect()
         try expectRefusal(.keyMissing, options())
         try expectRefusal(.invalidKey, options(.newKey(.rawKey([UInt8](repeating: 0x78, count: 32)))))
         try expectRefusal(.invalidKey, options(.newKey(raw)))
-        // The new key alone does not open what is to be copied.
+        // The new key alone does not open the pages to copy.
         try expectRefusal(.rotationPending, options(.newKey(newKey)), by: newKey)
         #expect(try resume(options(.newKey(newKey)))?.toEpoch == 2)
         #expect(try rows(newKey) == 50)
@@ -117,7 +117,7 @@ import Testing
     func switchingStore() throws {
         try cutDirect(isSwitching: true)
         try expectRefusal(.invalidKey, options(.newKey(raw)))
-        // Without the new key it was finished all the same, and whoever had lost that key was locked out.
+        // The switch was once completed without the new key, and a user who had lost that key was locked out.
         try expectRefusal(.keyMissing, options())
     }
 
@@ -126,7 +126,8 @@ import Testing
         try make()
         try InterruptedRotationFixture.leave(path)
         try expectRefusal(.modeConflict, options(.newKey(newKey)))
-        // The master key would have stayed, and whoever it was renewed for would still open the store.
+        // The master key would have stayed, and the person because of whom it was to be renewed could still open the
+        // store.
         try expectRefusal(.modeConflict, options(.compromised(dropsOtherSlots: true, alsoKeeping: [])))
         #expect(try KeyRotation.abandon(path: path, unlockedBy: raw))
         let own = try TestKeys.material("raw")
@@ -166,10 +167,10 @@ import Testing
         #expect(isThere.withLock { $0 } == false)
     }
 
-    // Each record of the switch derived the keys anew: a second for each with everybody waiting.
+    // Each record of the switch once derived the keys again: a second for each, with all processes paused.
     @Test("no key is derived while everybody waits")
     func derivations() async throws {
-        // In a process of its own: derivations of other tests would be counted too.
+        // In a process of its own, so that derivations of other tests are not counted.
         await #expect(processExitsWith: .success) {
             let folder = TemporaryFolder()
             let path = folder.path("app.db")

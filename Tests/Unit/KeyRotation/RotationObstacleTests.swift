@@ -8,7 +8,7 @@ import Testing
 
 @testable import KeyRotation
 
-/// What is in the way of a rotation, and what only seems to be.
+/// Obstacles to a rotation, and conditions that only resemble one.
 @Suite(.serialized) struct RotationObstacleTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -23,7 +23,7 @@ import Testing
         return options
     }
 
-    // SQLite's own SQLITE_BUSY was all that was told.
+    // SQLite's own SQLITE_BUSY was once the only report.
     @Test("a process that keeps the write lock ends a rotation by its name, be it a shell", arguments: [false, true])
     func writeLock(isShell: Bool) throws {
         let holder = try ActorProcess()
@@ -41,7 +41,7 @@ import Testing
         try store.close()
     }
 
-    // It waited for half a minute, whoever cancelled it.
+    // It once waited for 30 seconds despite a cancellation.
     @Test("a rotation that waits for the lock of openings names who holds it, and is ended by a cancellation")
     func openingLock() throws {
         let store = try open()
@@ -62,7 +62,7 @@ import Testing
         try store.close()
     }
 
-    // It decides nothing, and kept a store from being rotated.
+    // The key log decides nothing, but once prevented a rotation.
     @Test(
         "something else in the place of the key log is told, and keeps nobody from rotating",
         arguments: ["folder", "pipe"])

@@ -2,7 +2,7 @@ import Testing
 
 @testable import KeyRotation
 
-/// Names in place of files, connections and locks.
+/// Names instead of files, connections and locks.
 private enum Named: RotationResources {
     typealias Announcement = String
     typealias Keys = String
@@ -32,7 +32,7 @@ struct RotationStateTests {
         ]
     }
 
-    /// What leads to each place.
+    /// The events that lead to each place.
     private static var ways: [Place: [State.Event]] {
         var ways: [Place: [State.Event]] = [.examining: []]
         let steps: [(Place, Place, State.Event)] = [
@@ -57,7 +57,7 @@ struct RotationStateTests {
         return state
     }
 
-    /// A step with what it takes, as text.
+    /// A step with its resources, as text.
     private static func text(_ step: State.Step) -> String {
         func text(_ held: State.Held) -> String {
             ([held.isAnnounced ? "announced" : "nothing"]
@@ -85,7 +85,7 @@ struct RotationStateTests {
         }
     }
 
-    /// The step of a place, and what comes of each outcome that belongs to it; all others change nothing.
+    /// The step of a place, and the next step for each valid outcome; all other outcomes change nothing.
     private typealias Answers = [Place: (step: String, next: [(State.Event, String)])]
 
     private static var answers: Answers {

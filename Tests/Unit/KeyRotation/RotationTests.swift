@@ -9,7 +9,7 @@ import Testing
 
 @testable import KeyRotation
 
-/// Rotations of a store that this process alone has open.
+/// Rotations of a store that only this process has open.
 @Suite(.serialized) struct RotationTests {
     private let folder = TemporaryFolder()
     private var path: String { folder.path("app.db") }
@@ -21,7 +21,7 @@ import Testing
             at: path ?? self.path, unlockedBy: TestKeys.source("raw"), configuration: config)
     }
 
-    /// A store of some hundred pages, a part of which is in the log only.
+    /// A store of some hundred pages, a part of which is in the WAL only.
     private func filled(_ scheme: KeyScheme = .slots) throws -> SharedStore {
         let store = try open(scheme: scheme)
         try store.write { db in
@@ -66,7 +66,7 @@ import Testing
         try store.close()
         #expect(!FileManager.default.fileExists(atPath: path + "-rotating"))
         #expect(StoreProof.problems(path).isEmpty)
-        // The former key opens nothing that is left.
+        // The former key opens no remaining file.
         let files = try FileManager.default.contentsOfDirectory(atPath: folder.url.path)
         #expect(files.allSatisfy { !$0.contains("rotating") && !$0.contains(".tmp") }, "\(files)")
     }
@@ -201,13 +201,13 @@ import Testing
         #expect(storeError { try KeyRotation(damaged, options: quick).run() } == .pageDamaged(150))
         #expect(try sidecar().state == .ready)
         #expect(damaged.epoch == 1)
-        // Its preflight finds it too, and refuses before anything is done.
+        // The preflight finds it, too, and refuses before anything is done.
         let plan = try KeyRotation(damaged).preflight()
         #expect(!plan.canBegin && plan.damage?.isEmpty == false)
         try damaged.close()
     }
 
-    // A disk or a memory that turns a bit would otherwise be noticed when the only whole database is gone.
+    // Otherwise a flipped bit on disk or in memory would be noticed only when the last intact database is removed.
     @Test(
         "a bit of the copy that turned is found when it is read back, of the whole copy and of what is carried over",
         arguments: [RotationProgress.Phase.verifying, .catchingUp])
@@ -217,7 +217,7 @@ import Testing
         let reached = Mutex<RotationProgress.Phase?>(nil)
         let error = storeError {
             try KeyRotation(store, options: quick).run(isCancelled: {
-                // Asked before each batch, so also between the writing of pages and their reading.
+                // Called before each batch, so also between the writing of pages and their reading.
                 guard reached.withLock({ $0 == phase }) else { return false }
                 let file = try? FileDescriptor(opening: copy, .readWrite)
                 guard let byte = try? file?.read(at: 1000, byteCount: 1), let byte = byte.first else { return false }
@@ -252,7 +252,7 @@ import Testing
         try store.close()
     }
 
-    // MARK: Steps by hand
+    // MARK: Single steps
 
     private func run(_ store: SharedStore) throws -> RotationRun {
         let (keys, _) = try store.requireRotationKeys()
@@ -276,7 +276,7 @@ import Testing
         let (isWriting, isRead) = (Flag(), Flag())
         let outcome = Mutex<Bool?>(nil)
         Thread.detachNewThread {
-            // The lock is kept until somebody else has gone on.
+            // The lock is held until another access has resumed.
             let wentOn = try? stranger.withWriteLock(until: .now + .seconds(30)) {
                 isWriting.set()
                 return waitUntil { isRead.isSet }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import KeyRotation
 
-/// A clock that stands still but for what is slept.
+/// A clock that advances only by sleeping.
 final class StillClock: Sendable {
     private let time = Mutex(Duration.zero)
     var clock: Throttle.Clock { Throttle.Clock(now: { self.now }, sleep: { self.pass($0) }) }

@@ -7,10 +7,10 @@ import StoreSharing
 import TestKit
 import Testing
 
-/// The exchange of a database for its copy, step by step.
+/// The replacement of a database by its copy, step by step.
 @Suite("The switch of a database to its copy", .serialized)
 struct DatabaseSwitchTests {
-    /// A rotation whose copy is complete, and whose switch is to be announced.
+    /// A rotation whose copy is complete, and whose switch is not announced yet.
     private func switching(_ fixture: RecoveryFixture) throws -> (DatabaseSwitch, pages: UInt32) {
         try fixture.begin()
         let pages = try fixture.copy()
@@ -42,7 +42,7 @@ struct DatabaseSwitchTests {
     func notAnnounced() throws {
         let fixture = try RecoveryFixture(.newDataKey)
         let (exchange, pages) = try switching(fixture)
-        // Somebody else has ended the rotation.
+        // Another process has ended the rotation.
         try fixture.journal().abandon()
         #expect(fixture.code { try exchange.announce(pages: pages) } == .rotationPending)
         #expect(exchange.status == .notAnnounced && exchange.step == .proved)
@@ -57,7 +57,7 @@ struct DatabaseSwitchTests {
         let (exchange, pages) = try switching(fixture)
         try exchange.announce(pages: pages)
         let (wal, elsewhere) = (fixture.path + "-wal", fixture.folder.path("elsewhere"))
-        // What is no file is neither replaced nor followed.
+        // An entry that is no regular file is neither replaced nor followed.
         try FileManager.default.moveItem(atPath: wal, toPath: elsewhere)
         try FileManager.default.createSymbolicLink(atPath: wal, withDestinationPath: elsewhere)
         #expect(throws: SystemError.self) { try exchange.run() }
@@ -65,7 +65,7 @@ struct DatabaseSwitchTests {
         #expect(try Files.byteCount(elsewhere) ?? 0 > 0)
         try FileManager.default.removeItem(atPath: wal)
         try FileManager.default.moveItem(atPath: elsewhere, toPath: wal)
-        // The copy is gone.
+        // The copy is missing.
         try FileManager.default.moveItem(atPath: fixture.copyPath, toPath: elsewhere)
         #expect(throws: (any Error).self) { try exchange.run() }
         #expect(exchange.step == .walReplaced && exchange.status == .announced)
@@ -104,7 +104,7 @@ struct DatabaseSwitchTests {
         #expect(try LockedDatabase.lock(path) == nil)
         first.admitConnections()
         let second = try #require(try LockedDatabase.lock(path))
-        // The first one has nothing to release any more.
+        // The first switch has nothing to release any more.
         first.release()
         #expect(try !other.tryLock(SQLiteLockByte.all, .exclusive))
         try Data("x".utf8).write(to: URL(filePath: folder.path("new")))

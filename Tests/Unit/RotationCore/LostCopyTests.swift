@@ -8,7 +8,7 @@ import StoreSharing
 import TestKit
 import Testing
 
-/// A rotation that was cut at its switch, whose copy is missing, cut, damaged or something else.
+/// A rotation that was interrupted at its switch, and whose copy is missing, truncated, damaged or another file.
 @Suite("Recovery of a rotation without its copy", .serialized)
 struct LostCopyTests {
     @Test(
@@ -26,14 +26,14 @@ struct LostCopyTests {
             #expect(text.contains("the WAL was emptied for the switch"), "\(text)")
         }
         #expect(before.changes(until: FolderSnapshot(of: fixture.folder)).filter { !$0.hasSuffix("-lock") } == [])
-        // What is missing is put back, and everything is there.
+        // The missing file is put back, and the store is complete.
         try? FileManager.default.removeItem(atPath: fixture.copyPath)
         try fixture.write(pages)
         try fixture.checkRotated()
     }
 
-    // A store whose copy somebody had removed, or the disk had damaged, was lost for good: though the former database, its
-    // log and its key were as they had been.
+    // A store whose copy had been removed, or damaged by the disk, was once lost permanently, although the former
+    // database, its WAL and its key were unchanged.
     @Test(
         "a rotation whose copy is lost before the log was emptied is undone, which is said, and no commit is lost",
         arguments: Rotated.allCases, RecoveryFixture.BadCopy.allCases)
@@ -56,7 +56,7 @@ struct LostCopyTests {
                 }, "\(notices)")
             if bad == .link || bad == .folder { try FileManager.default.removeItem(atPath: fixture.copyPath) }
             try fixture.checkUndone()
-            // And it can be rotated again.
+            // The store can be rotated again.
             try fixture.announce()
             try fixture.checkRotated()
         }
@@ -131,7 +131,7 @@ struct LostCopyTests {
             let fixture = try RecoveryFixture(kind)
             let peer = try fixture.open(0)
             let paths = StorePaths(fixture.path)
-            // So that the log has frames, as a rotation sees to it.
+            // The WAL must have frames, as a rotation ensures.
             try peer.write { try $0.execute(sql: "UPDATE t SET a = a WHERE id = 1") }
             let request = try #require(try YieldRequest.ask(paths, insists: false))
             let lease = try #require(try request.exclusiveLease(until: .now + .seconds(20), isCancelled: { false }))

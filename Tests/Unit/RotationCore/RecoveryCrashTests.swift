@@ -4,15 +4,15 @@ import StorePlatform
 import TestKit
 import Testing
 
-/// A recovery that is killed itself, at every place that it passes.
+/// A recovery that is killed itself, at each of its crash points.
 @Suite("Killed recoveries", .serialized)
 struct RecoveryCrashTests {
-    /// The places of a rotation that is undone, in their order.
+    /// The crash points of a rotation that is undone, in their order.
     static let undoingPlaces = [
         "recoveryBegun", "recoveryCopyRemoved", "temporaryFileWritten", "fileRenamed", "sidecarMainWritten",
         "temporaryFileWritten:2", "fileRenamed:2", "sidecarWritten",
     ]
-    /// Those of one that is completed.
+    /// The crash points of a rotation that is completed.
     static let completingPlaces = [
         "recoveryBegun", "temporaryFileWritten", "fileRenamed", "recoveryWALReplaced", "recoveryRenamed",
         "recoveryMoved", "recoveryDurable", "temporaryFileWritten:2", "fileRenamed:2", "sidecarMainWritten",

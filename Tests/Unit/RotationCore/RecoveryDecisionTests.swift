@@ -2,7 +2,7 @@ import Testing
 
 @testable import RotationCore
 
-/// Every state in which a rotation can be found, and what is done about it.
+/// Every state in which a rotation can be found, and the action for it.
 @Suite("Decisions about a rotation that was cut")
 struct RecoveryDecisionTests {
     private static let all = RecoveryFindings.Stage.allCases.flatMap { stage in

@@ -9,7 +9,8 @@ import Testing
 
 @testable import KeyCustody
 
-/// What is rotated: everything opens with raw keys, each of 32 times one byte, so that nothing is derived.
+/// The kind of store that is rotated. All keys are raw keys, each of one byte repeated 32 times, so that no key is
+/// derived.
 enum Rotated: String, CaseIterable, Sendable, Codable {
     /// Slots 1 and 2 have the raw keys 0 and 1.
     case newDataKey
@@ -18,9 +19,9 @@ enum Rotated: String, CaseIterable, Sendable, Codable {
     /// The raw key 0 becomes the raw key 7.
     case direct
 
-    /// A raw key that opens the store before.
+    /// A raw key that opens the store before the rotation.
     static let present: UInt8 = 0
-    /// One that opens it afterwards.
+    /// A raw key that opens it afterwards.
     var next: UInt8 { self == .direct ? 7 : 0 }
 
     func mode() throws -> RotationMode {
@@ -35,7 +36,7 @@ enum Rotated: String, CaseIterable, Sendable, Codable {
     static func secret(_ key: UInt8) throws -> Secret { try source(key).read() }
 }
 
-/// A store with rows in file and log, and a rotation of it that goes as far as a test wants.
+/// A store with rows in file and WAL, and a rotation of it up to the step that a test needs.
 final class RecoveryFixture {
     static let rows = 400
     let folder = TemporaryFolder()
@@ -46,10 +47,10 @@ final class RecoveryFixture {
     var path: String { folder.path("app.db") }
     var copyPath: String { path + "-rotating" }
 
-    /// - Parameter hasIndex: Whether the index of the log is there, as after a kill, or not, as after a power cut.
+    /// - Parameter hasIndex: Whether the wal-index exists, as after a kill, or not, as after a power failure.
     init(_ kind: Rotated, hasIndex: Bool = false) throws {
         self.kind = kind
-        // Made elsewhere and taken over while it is open, as a kill leaves it: with commits in the log.
+        // Made at another path and copied while it is open, so that commits are in the WAL, as after a kill.
         let origin = TemporaryFolder()
         var configuration = Configuration()
         configuration.keyScheme = kind == .direct ? .direct : .slots
@@ -64,7 +65,7 @@ final class RecoveryFixture {
         try store.write { db in
             for _ in 0..<Self.rows / 2 { try db.execute(sql: "INSERT INTO t (a) VALUES (hex(randomblob(300)))") }
         }
-        // The last commit makes the database no longer.
+        // The last commit does not extend the database.
         try store.write { try $0.execute(sql: "UPDATE t SET a = hex(randomblob(300)) WHERE id = 1") }
         if kind != .direct {
             let administration = try KeyAdministration.unlock(
@@ -80,14 +81,14 @@ final class RecoveryFixture {
         }
     }
 
-    // MARK: The course of a rotation
+    // MARK: The steps of a rotation
 
     func lock() throws {
         let file = try LockFile(path: path + "-lock", likeFile: path)
         for byte in [LockByte.opening, .admin] { locks.append(try #require(try file.tryLock(byte, .exclusive))) }
     }
 
-    /// As the kernel does when the rotation's process dies.
+    /// Releases the locks, as the kernel does when the rotation's process dies.
     func die() {
         for lock in locks { lock.release() }
         locks = []
@@ -150,7 +151,7 @@ final class RecoveryFixture {
         case absent, truncated, long, damagedPage, otherKey, empty, link, folder
     }
 
-    /// Something else than the complete copy under its name.
+    /// Removes the complete copy, or replaces it by something else.
     func spoil(_ bad: BadCopy, _ whole: [[UInt8]]) throws {
         var pages = whole
         let elsewhere = folder.path("elsewhere")
@@ -178,13 +179,13 @@ final class RecoveryFixture {
         try AtomicFile.move(copyPath, to: path)
     }
 
-    // MARK: What is left
+    // MARK: Checks
 
     func open(_ key: UInt8) throws -> SharedStore {
         try SharedStore.open(at: path, unlockedBy: Rotated.source(key))
     }
 
-    /// Opens the store with a key and looks at all of it.
+    /// Opens the store with a key and verifies all of it.
     ///
     /// - Returns: The epoch and the notices.
     @discardableResult
@@ -201,7 +202,7 @@ final class RecoveryFixture {
         return (copies.main.parsed?.claimed.epoch, notices)
     }
 
-    /// That the store has its next key, and opens with that and no other.
+    /// Expects that the store has its next key, and opens with that key and no other.
     func checkRotated() throws {
         #expect(try check(kind.next).epoch == 2)
         #expect(!Files.exists(copyPath))
@@ -210,7 +211,7 @@ final class RecoveryFixture {
         if kind == .direct { #expect(code { _ = try open(0) } == .wrongKey) }
     }
 
-    /// That the store has its present key, and every key opens it.
+    /// Expects that the store has its present key, and that every key opens it.
     func checkUndone() throws {
         #expect(try check(0).epoch == 1)
         #expect(!Files.exists(copyPath))
@@ -219,7 +220,7 @@ final class RecoveryFixture {
 
     func state() -> Sidecar.State? { SidecarFiles(databasePath: path).read().main.parsed?.claimed.state }
 
-    /// What an error says.
+    /// The text of an error.
     func text(_ body: () throws -> Void) -> String {
         do {
             try body()

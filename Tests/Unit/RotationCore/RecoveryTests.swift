@@ -8,7 +8,7 @@ import Synchronization
 import TestKit
 import Testing
 
-/// A rotation that ended anywhere, and the next one who opens the store.
+/// A rotation that was interrupted anywhere, and the next opening of the store.
 @Suite("Recovery of a rotation", .serialized)
 struct RecoveryTests {
     // MARK: Before the switch
@@ -54,7 +54,7 @@ struct RecoveryTests {
         try direct.checkUndone()
     }
 
-    // MARK: Behind it
+    // MARK: After the switch
 
     @Test(
         "a rotation that was cut at the switch is completed by the next opening, which says so",
@@ -86,7 +86,7 @@ struct RecoveryTests {
         let text = fixture.text { _ = try fixture.open(0) }
         #expect(text.contains("has just been completed") && text.contains("Give the new key."), "\(text)")
         #expect(fixture.state() == .ready)
-        // Later nobody knows: but it is not told to put an older sidecar back.
+        // Later the reason is unknown, but the error must not advise to restore an older sidecar.
         let later = fixture.text { _ = try fixture.open(0) }
         #expect(later.contains("it is at epoch 2") && !later.lowercased().contains("restore the sidecar"), "\(later)")
         try fixture.checkRotated()
@@ -121,7 +121,7 @@ struct RecoveryTests {
         arguments: [Rotated.newDataKey])
     func inUse(kind: Rotated) throws {
         let fixture = try RecoveryFixture(kind).announce()
-        // The bytes that a connection locks; the descriptor of another open file stands for another process.
+        // The bytes that a connection locks; the descriptor of another open file represents another process.
         let file = try FileDescriptor(opening: fixture.path, .readWrite)
         #expect(try file.tryLock(SQLiteLockByte.all, .exclusive))
         let opening = try #require(
@@ -159,7 +159,7 @@ struct RecoveryTests {
         lease.release()
         request.end()
         if kind == .compromised {
-            // The keys in memory are the former ones: the source has to be asked again.
+            // The keys in memory are the former ones: the source must be read again.
             #expect(
                 fixture.code { _ = try peer.read { try Int.fetchOne($0, sql: "SELECT 1") } }
                     == .keyRotated(from: 1, to: 2))
@@ -173,7 +173,7 @@ struct RecoveryTests {
         try fixture.checkRotated()
     }
 
-    // MARK: Everyday
+    // MARK: Ordinary openings
 
     @Test("a copy beside a store that is not being rotated is a leftover and removed; what is no file is not followed")
     func leftovers() throws {
@@ -193,7 +193,7 @@ struct RecoveryTests {
         #expect(Files.exists(fixture.copyPath))
     }
 
-    // Recovery once removed any regular file of that name, and a rotation only what it can have made itself.
+    // A recovery once removed any regular file of that name. A rotation removes only a file that it can have made.
     @Test("a file that no rotation made is left alone and told, also when one is undone", arguments: [false, true])
     func foreignFile(isRotating: Bool) throws {
         let fixture = try RecoveryFixture(.newDataKey)
@@ -276,7 +276,7 @@ struct RecoveryTests {
         let rotating = try RecoveryFixture(kind).begin()
         try rotating.open(0).close()
         let again = try RecoveryFixture(kind).begin()
-        // The index of the log is made by the pool, which may write.
+        // The pool, which may write, creates the wal-index.
         let count = try withPool(again.path) { pool in
             try pool.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM t") }
         }
