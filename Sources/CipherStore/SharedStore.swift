@@ -1,3 +1,4 @@
+import CipherDatabase
 import KeyCustody
 import StorePlatform
 import StoreSharing
@@ -112,5 +113,129 @@ public final class SharedStore: DatabaseWriter {
         let access = try await connections.enter(isWrite: isWrite)
         defer { connections.leave(access, isOnQueue: true) }
         return try await body(access.pool)
+    }
+}
+
+extension SharedStore {
+    public func read<T>(_ value: (Database) throws -> T) throws -> T { try access { try $0.read(value) } }
+
+    public func read<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await access { try await $0.read(value) }
+    }
+
+    public func unsafeRead<T>(_ value: (Database) throws -> T) throws -> T { try access { try $0.unsafeRead(value) } }
+
+    public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await access { try await $0.unsafeRead(value) }
+    }
+
+    public func unsafeReentrantRead<T>(_ value: (Database) throws -> T) throws -> T {
+        try access { try $0.unsafeReentrantRead(value) }
+    }
+
+    public func asyncRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        submit(value) { $0.asyncRead($1) }
+    }
+
+    public func asyncUnsafeRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        submit(value) { $0.asyncUnsafeRead($1) }
+    }
+
+    public func spawnConcurrentRead(_ value: @escaping @Sendable (Result<Database, any Error>) -> Void) {
+        submit(value) { $0.spawnConcurrentRead($1) }
+    }
+
+    /// Passes an access without a waiting caller to a connection.
+    func submit(
+        _ value: @escaping @Sendable (Result<Database, any Error>) -> Void,
+        _ begin: @escaping @Sendable (DatabasePool, @escaping @Sendable (Result<Database, any Error>) -> Void) -> Void
+    ) {
+        connections.submit { [connections] outcome in
+            switch outcome {
+            case .failure(let error): value(.failure(error))
+            case .success(let access):
+                begin(access.pool) { database in
+                    defer { connections.leave(access, isOnQueue: true) }
+                    value(database)
+                }
+            }
+        }
+    }
+}
+
+extension SharedStore {
+    public func write<T>(_ updates: (Database) throws -> T) throws -> T {
+        try access(isWrite: true) { try $0.write(updates) }
+    }
+
+    public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try await access(isWrite: true) { try await $0.write(updates) }
+    }
+
+    public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T {
+        switch entry {
+        case .failure(let reason): return try DatabasePool.refuse(because: reason, configuration, updates)
+        case .success(let access):
+            defer { connections.leave(access) }
+            return try access.pool.writeWithoutTransaction(updates)
+        }
+    }
+
+    public func writeWithoutTransaction<T: Sendable>(
+        _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
+        try await access { try await $0.writeWithoutTransaction(updates) }
+    }
+
+    public func unsafeReentrantWrite<T>(_ updates: (Database) throws -> T) rethrows -> T {
+        switch entry {
+        case .failure(let reason): return try DatabasePool.refuse(because: reason, configuration, updates)
+        case .success(let access):
+            defer { connections.leave(access) }
+            return try access.pool.unsafeReentrantWrite(updates)
+        }
+    }
+
+    public func barrierWriteWithoutTransaction<T>(_ updates: (Database) throws -> T) throws -> T {
+        try access { try $0.barrierWriteWithoutTransaction(updates) }
+    }
+
+    public func barrierWriteWithoutTransaction<T: Sendable>(
+        _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T {
+        try await access { try await $0.barrierWriteWithoutTransaction(updates) }
+    }
+
+    public func asyncBarrierWriteWithoutTransaction(
+        _ updates: @escaping @Sendable (Result<Database, any Error>) -> Void
+    ) {
+        submit(updates) { $0.asyncBarrierWriteWithoutTransaction($1) }
+    }
+
+    public func asyncWriteWithoutTransaction(_ updates: @escaping @Sendable (Database) -> Void) {
+        connections.submit { [connections] outcome in
+            switch outcome {
+            case .failure(let error):
+                DatabasePool.refuse(because: error.ofClosedConnection, connections.configuration, updates)
+            case .success(let access):
+                access.pool.asyncWriteWithoutTransaction { db in
+                    defer { connections.leave(access, isOnQueue: true) }
+                    updates(db)
+                }
+            }
+        }
+    }
+
+    /// For an access that throws only what its closure throws: without a connection the closure still runs, and its
+    /// statements throw the reason.
+    private var entry: Result<StoreAccess, any Error> {
+        Result { try connections.enter() }.mapError { $0.ofClosedConnection }
+    }
+}
+
+extension Error {
+    /// The error that a statement throws for this error of a store: `SQLITE_MISUSE` for a closed one, as everywhere.
+    fileprivate var ofClosedConnection: any Error {
+        (self as? StoreError)?.code == .storeClosed ? DatabaseError.connectionIsClosed() : self
     }
 }

@@ -36,10 +36,12 @@ struct HolderTests {
             let holder = try #require(try holders().first)
             #expect(holder["pid"] as? Int32 == getpid() && holder["state"] as? String == "running")
             #expect(holder["label"] as? String == "importer")
-            #expect(Set(holder["uses"] as? [String] ?? []).isSuperset(of: ["lease", "writer", "write slot", "write lock"]))
+            #expect(
+                Set(holder["uses"] as? [String] ?? []).isSuperset(of: ["lease", "writer", "write slot", "write lock"]))
             #expect(holder["writing_seconds"] as? Double ?? -1 >= 0)
             let line = try #require(try status().output.split(separator: "\n").first { $0.hasPrefix("holders ") })
-            #expect(line.contains("process \(getpid()) (") && line.contains("\"importer\"") && line.contains("write slot"))
+            #expect(
+                line.contains("process \(getpid()) (") && line.contains("\"importer\"") && line.contains("write slot"))
         }
         let holder = try #require(try holders().first)
         #expect(holder["uses"] as? [String] == ["lease", "writer"] && holder["writes"] as? Int == 1)

@@ -1,3 +1,5 @@
+import Foundation
+
 /// One row of a statement's result.
 ///
 /// A row from a cursor shows the statement's current row and changes with it; ``copy()`` keeps its values. It is valid
@@ -272,5 +274,203 @@ final class RowColumns: Sendable {
         // Code mostly uses the spelling of the query: no lower-casing then.
         if !hasTwins, let index = names.firstIndex(of: name) { return index }
         return indexes[name.lowercased()]
+    }
+}
+
+// Bytes of a row without copying them.
+
+extension Row {
+    /// Calls `body` with the bytes of a column, counted from 0, without copying them; nil for NULL.
+    ///
+    /// The bytes are valid only inside `body`. Traps when the column holds a number.
+    public func withUnsafeData<Result>(atIndex index: Int, _ body: (Data?) throws -> Result) rethrows -> Result {
+        try body(dataNoCopy(atIndex: index))
+    }
+
+    /// Calls `body` with the bytes of a column without copying them; nil for NULL and where there is no such column.
+    ///
+    /// The bytes are valid only inside `body`. Traps when the column holds a number.
+    public func withUnsafeData<Result>(named name: String, _ body: (Data?) throws -> Result) rethrows -> Result {
+        try body(dataNoCopy(named: name))
+    }
+
+    /// The bytes of a column, counted from 0, without copying them; nil for NULL.
+    ///
+    /// They are valid until the cursor of the row advances: prefer ``withUnsafeData(atIndex:_:)``. Traps when the
+    /// column holds a number.
+    public func dataNoCopy(atIndex index: Int) -> Data? {
+        requireColumn(index)
+        guard let statement else { return slowValue(at: index) }
+        let column = statementColumn(index)
+        switch statement.storageClass(at: column) {
+        case .null: return nil
+        case .integer, .real: return slowValue(at: index)
+        case .text, .blob: break
+        }
+        let bytes = statement.bytes(at: column)
+        guard let start = bytes.baseAddress else { return Data() }
+        return Data(
+            bytesNoCopy: UnsafeMutableRawPointer(mutating: start), count: bytes.count, deallocator: .none)
+    }
+
+    /// The bytes of a column without copying them; nil for NULL and where there is no such column.
+    public func dataNoCopy(named name: String) -> Data? { columns.index(of: name).flatMap { dataNoCopy(atIndex: $0) } }
+}
+
+// The rows within a row that adapters define.
+
+extension Row {
+    /// The scopes of the row, which adapters such as ``ScopeAdapter`` define.
+    public var scopes: ScopesView { ScopesView(base: adaptation?.base, layouts: adaptation?.layout.scopes ?? [:]) }
+
+    /// The scopes of the row, their scopes, and so on.
+    public var scopesTree: ScopesTreeView { ScopesTreeView(scopes: scopes) }
+
+    /// The row without its scopes.
+    public var unscoped: Row {
+        guard let adaptation, !adaptation.layout.scopes.isEmpty else { return self }
+        return Row.adapting(adaptation.base, to: adaptation.layout.withoutScopes)
+    }
+
+    /// The row as the statement returned it, with all of its columns.
+    public var unadapted: Row { adaptation?.base ?? self }
+
+    /// The scopes of a row, by name.
+    public struct ScopesView: Collection {
+        fileprivate let base: Row?
+        fileprivate let layouts: [String: RowLayout]
+
+        public typealias Index = Dictionary<String, RowLayout>.Index
+        public typealias Element = (name: String, row: Row)
+
+        /// The names of the scopes.
+        public var names: Dictionary<String, RowLayout>.Keys { layouts.keys }
+
+        /// The row of a scope; nil when there is no scope of this name.
+        public subscript(name: String) -> Row? {
+            guard let base, let layout = layouts[name] else { return nil }
+            return .adapting(base, to: layout)
+        }
+
+        public var startIndex: Index { layouts.startIndex }
+        public var endIndex: Index { layouts.endIndex }
+        public func index(after index: Index) -> Index { layouts.index(after: index) }
+        public subscript(position: Index) -> Element {
+            let (name, layout) = layouts[position]
+            return (name, base.map { .adapting($0, to: layout) } ?? Row())
+        }
+    }
+
+    /// The scopes of a row at every depth, by name.
+    public struct ScopesTreeView {
+        fileprivate let scopes: ScopesView
+
+        /// The names of the scopes at every depth.
+        public var names: Set<String> {
+            scopes.reduce(into: Set(scopes.names)) { $0.formUnion($1.row.scopesTree.names) }
+        }
+
+        /// The row of the nearest scope of a name; nil when there is none.
+        public subscript(name: String) -> Row? {
+            var level = [scopes]
+            while !level.isEmpty {
+                for scopes in level { if let row = scopes[name] { return row } }
+                level = level.flatMap { $0.map(\.row.scopes) }
+            }
+            return nil
+        }
+    }
+}
+
+// Reading values with errors where subscripts trap, and the slow paths of subscripts.
+
+extension Row {
+    // MARK: Throwing
+
+    /// The value of a column, counted from 0.
+    ///
+    /// - Throws: ``RowDecodingError`` for NULL, for values that do not fit, and where there is no such column.
+    public func decode<Value: DatabaseValueConvertible>(_ type: Value.Type = Value.self, atIndex index: Int) throws
+        -> Value
+    {
+        guard indices(contain: index) else { throw missingColumn("\(index)", wanted: Value.self) }
+        let stored = databaseValue(at: index)
+        if let value = Value.fromDatabaseValue(stored) { return value }
+        throw RowDecodingError(
+            column: columnNames[index], index: index, found: stored, row: rowIndex, wanted: Value.self)
+    }
+
+    /// The value of a column, counted from 0; nil for NULL.
+    ///
+    /// - Throws: ``RowDecodingError`` for values that do not fit, and where there is no such column.
+    public func decodeIfPresent<Value: DatabaseValueConvertible>(
+        _ type: Value.Type = Value.self, atIndex index: Int
+    ) throws -> Value? {
+        guard indices(contain: index) else { throw missingColumn("\(index)", wanted: Value.self) }
+        return hasNull(atIndex: index) ? Value.fromDatabaseValue(.null) : try decode(Value.self, atIndex: index)
+    }
+
+    /// The value of the leftmost column of a name, ignoring case.
+    ///
+    /// - Throws: ``RowDecodingError`` for NULL, for values that do not fit, and where there is no such column.
+    public func decode<Value: DatabaseValueConvertible>(
+        _ type: Value.Type = Value.self, forColumn name: String
+    ) throws -> Value {
+        if let index = columns.index(of: name) { return try decode(Value.self, atIndex: index) }
+        guard let value = Value.fromMissingColumn() else { throw missingColumn(name, wanted: Value.self) }
+        return value
+    }
+
+    /// The value of the leftmost column of a name, ignoring case; nil for NULL and where there is no such column.
+    ///
+    /// - Throws: ``RowDecodingError`` for values that do not fit.
+    public func decodeIfPresent<Value: DatabaseValueConvertible>(
+        _ type: Value.Type = Value.self, forColumn name: String
+    ) throws -> Value? {
+        guard let index = columns.index(of: name) else { return Value.fromMissingColumn() }
+        return try decodeIfPresent(Value.self, atIndex: index)
+    }
+
+    private func indices(contain index: Int) -> Bool { index >= 0 && index < count }
+
+    // The position of the current row in its result.
+    private var rowIndex: Int? { run.map { $0.steps.rowCount - 1 } }
+
+    private func missingColumn(_ name: String, wanted: Any.Type) -> RowDecodingError {
+        RowDecodingError(column: name, index: nil, found: nil, row: rowIndex, wanted: wanted)
+    }
+
+    // MARK: The first of several columns
+
+    /// The first value that is not NULL among columns; columns that the row does not have count as NULL.
+    /// Traps when that value does not fit.
+    public func coalesce<Value: DatabaseValueConvertible>(_ names: some Collection<String>) -> Value? {
+        for name in names {
+            if let index = columns.index(of: name), !hasNull(atIndex: index) {
+                let value: Value = slowValue(at: index)
+                return value
+            }
+        }
+        return nil
+    }
+
+    // MARK: The slow paths of subscripts
+
+    @usableFromInline
+    func slowValue<Value: DatabaseValueConvertible>(at index: Int) -> Value {
+        do {
+            return try decode(Value.self, atIndex: index)
+        } catch {
+            ProgrammerError.trap("\(error)")
+        }
+    }
+
+    @usableFromInline
+    func missingValue<Value: DatabaseValueConvertible>(_ name: String) -> Value {
+        guard let value = Value.fromMissingColumn() else {
+            let names = columnNames.joined(separator: ", ")
+            ProgrammerError.trap("row has no column named \(name): its columns are \(names)")
+        }
+        return value
     }
 }

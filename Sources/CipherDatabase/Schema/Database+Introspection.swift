@@ -162,3 +162,145 @@ extension Database {
         }
     }
 }
+
+extension Database {
+    // MARK: What exists
+
+    /// Whether there is a table of this name, ignoring case.
+    ///
+    /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil for any of them.
+    /// - Throws: ``DatabaseError`` when there is no such schema.
+    public func tableExists(_ name: String, in schemaName: String? = nil) throws -> Bool {
+        try exists("table", name, in: schemaName)
+    }
+
+    /// Whether there is a view of this name, ignoring case.
+    ///
+    /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil for any of them.
+    /// - Throws: ``DatabaseError`` when there is no such schema.
+    public func viewExists(_ name: String, in schemaName: String? = nil) throws -> Bool {
+        try exists("view", name, in: schemaName)
+    }
+
+    /// Whether there is a trigger of this name, ignoring case.
+    ///
+    /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil for any of them.
+    /// - Throws: ``DatabaseError`` when there is no such schema.
+    public func triggerExists(_ name: String, in schemaName: String? = nil) throws -> Bool {
+        try exists("trigger", name, in: schemaName)
+    }
+
+    /// Whether a name is one of SQLite's own tables.
+    public static func isSQLiteInternalTable(_ tableName: String) -> Bool {
+        tableName.hasPrefix("sqlite_") || tableName.hasPrefix("pragma_")
+    }
+
+    /// Whether a name is one of the tables that list applied migrations. The name of the function is GRDB's, and so is
+    /// that of the table, so that either library finds what the other one has migrated.
+    public static func isGRDBInternalTable(_ tableName: String) -> Bool { tableName.hasPrefix("grdb_") }
+
+    private func exists(_ type: String, _ name: String, in schemaName: String?) throws -> Bool {
+        try compareSchema()
+        return try schemaIDs(named: schemaName).contains { schemaID in
+            try exists(type, DatabaseObjectID(schemaID: schemaID, name: name))
+        }
+    }
+
+    /// Whether an object exists, according to the cache.
+    func exists(_ type: String, _ object: DatabaseObjectID) throws -> Bool {
+        try objects(of: object.schemaID).contains(
+            SchemaCache.Object(type: type, name: object.name.lowercasedASCII))
+    }
+
+    private func objects(of schemaID: DatabaseSchemaID) throws -> Set<SchemaCache.Object> {
+        if let objects = schemaCache.schemas[schemaID]?.objects { return objects }
+        let rows = try Row.fetchAll(self, sql: "SELECT type, name FROM \(schemaID.schemaTable)")
+        let objects = Set(rows.map { SchemaCache.Object(type: $0[0], name: ($0[1] as String).lowercasedASCII) })
+        schemaCache.schemas[schemaID, default: SchemaCache.Entries()].objects = objects
+        return objects
+    }
+
+    // MARK: Schemas
+
+    /// The schemas to search, in SQLite's order: the temporary one hides the others.
+    func schemaIDs(named name: String?) throws -> [DatabaseSchemaID] {
+        let all = try allSchemaIDs()
+        guard let name else { return all }
+        let wanted = name.lowercasedASCII
+        guard let schemaID = all.first(where: { $0.name.lowercasedASCII == wanted }) else {
+            throw DatabaseError.noSuchSchema(name)
+        }
+        return [schemaID]
+    }
+
+    private func allSchemaIDs() throws -> [DatabaseSchemaID] {
+        if let known = schemaCache.schemaIDs { return known }
+        let names = try String.fetchAll(self, sql: "SELECT name FROM pragma_database_list ORDER BY name <> 'temp', seq")
+        let schemaIDs = names.map(DatabaseSchemaID.init(name:))
+        schemaCache.schemaIDs = schemaIDs
+        return schemaIDs
+    }
+}
+
+extension Database {
+    // MARK: Checking
+
+    /// The rows of all tables that refer to rows that do not exist.
+    /// - SeeAlso: <https://www.sqlite.org/pragma.html#pragma_foreign_key_check>
+    public func foreignKeyViolations() throws -> MapCursor<RowCursor, ForeignKeyViolation> {
+        try Row.fetchCursor(self, sql: "PRAGMA foreign_key_check").map(ForeignKeyViolation.init(row:))
+    }
+
+    /// The rows of one table that refer to rows that do not exist.
+    ///
+    /// - Parameter schemaName: `main`, `temp` or the name of an attached database; nil for the first that has the
+    ///   table.
+    /// - Throws: ``DatabaseError`` when there is no such table, or no such schema.
+    public func foreignKeyViolations(
+        in tableName: String, in schemaName: String? = nil
+    ) throws -> MapCursor<RowCursor, ForeignKeyViolation> {
+        try compareSchema()
+        let schemaID = try schemaIDs(named: schemaName).first {
+            try exists("table", DatabaseObjectID(schemaID: $0, name: tableName))
+        }
+        guard let schemaID else { throw DatabaseError.noSuchTable(tableName) }
+        let (schema, table) = (schemaID.name.quotedDatabaseIdentifier, tableName.quotedDatabaseIdentifier)
+        return try Row.fetchCursor(self, sql: "PRAGMA \(schema).foreign_key_check(\(table))")
+            .map(ForeignKeyViolation.init(row:))
+    }
+
+    /// Checks the foreign keys of all tables.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first
+    ///   row with a broken reference.
+    public func checkForeignKeys() throws {
+        if let violation = try foreignKeyViolations().next() { throw violation.databaseError(self) }
+    }
+
+    /// Checks the foreign keys of one table.
+    ///
+    /// - Parameters:
+    ///   - tableName: The table that refers to others.
+    ///   - schemaName: `main`, `temp` or the name of an attached database; nil for the first that has the table.
+    /// - Throws: ``DatabaseError`` `.SQLITE_CONSTRAINT_FOREIGNKEY` that names tables, columns and rowid of the first
+    ///   row with a broken reference; ``DatabaseError`` when there is no such table, or no such schema.
+    public func checkForeignKeys(in tableName: String, in schemaName: String? = nil) throws {
+        if let violation = try foreignKeyViolations(in: tableName, in: schemaName).next() {
+            throw violation.databaseError(self)
+        }
+    }
+
+    // MARK: Enforcing
+
+    /// Whether the connection enforces foreign keys now.
+    func enforcesForeignKeys() throws -> Bool { try Bool.fetchOne(self, sql: "PRAGMA foreign_keys") ?? false }
+
+    /// Runs a block while foreign keys are not enforced. Outside of transactions only.
+    func withForeignKeysSuspended<T>(_ block: () throws -> T) throws -> T {
+        guard try enforcesForeignKeys() else { return try block() }
+        handle.setForeignKeys(false)
+        // Not by SQL, which fails where an access is interrupted or cancelled.
+        defer { handle.setForeignKeys(true) }
+        return try block()
+    }
+}

@@ -1,4 +1,5 @@
 import CipherDatabase
+import Foundation
 import KeyCustody
 import StoreCrypto
 import StorePlatform
@@ -189,4 +190,171 @@ public struct StoreKeys: Sendable {
 extension SharedStore {
     /// The keys of the store.
     public var keys: StoreKeys { StoreKeys(store: self) }
+}
+
+extension StoreKeys {
+    /// The result of accepting a sidecar.
+    public struct Acceptance: Hashable, Sendable {
+        /// The generation of the sidecar that was found.
+        public let found: UInt64
+        /// The generation that the store remembered; nil where it remembered none.
+        public let remembered: UInt64?
+        /// The generation of the sidecar now, which the store remembers.
+        public let generation: UInt64
+        /// The keys that open the store now. Slots that were removed or changed since the sidecar was the newest are
+        /// included again.
+        public let summary: Summary
+
+        /// Whether the sidecar was older than what the store remembered; otherwise nothing was changed in it.
+        public var wasRolledBack: Bool { generation != found }
+    }
+
+    /// Accepts a sidecar that was put back to a former generation, which an opening refuses with `sidecarRolledBack`.
+    /// For users who did so on purpose, because all newer copies are lost.
+    ///
+    /// The sidecar is written again, with a generation above the remembered one, and the key log records it. **Keys
+    /// that were removed or changed since it was the newest open the store again**: check the slots in the result. A
+    /// sidecar that is the newest stays as it is, and is remembered by the store from then on.
+    ///
+    /// - Parameters:
+    ///   - path: The database file.
+    ///   - source: A key that the sidecar knows; read once.
+    ///   - configuration: As for `SharedStore.open`.
+    /// - Throws: As `SharedStore.open`; `StoreError`: `rotationPending`, `storeInUse`; `DatabaseError` where the store could
+    ///   not be written. It can be repeated then.
+    @discardableResult
+    public static func acceptSidecar(
+        at path: String, unlockedBy source: KeySource, configuration: Configuration = Configuration()
+    ) throws -> Acceptance {
+        let administration = try KeyAdministration.unlock(databasePath: StorePaths(path).database, with: source.read())
+        return try acceptSidecar(at: path, holding: administration.keys, configuration: configuration)
+    }
+
+    /// The same, with the keys of the sidecar, which are known already.
+    package static func acceptSidecar(
+        at path: String, holding keys: SidecarKeys, configuration: Configuration = Configuration(),
+        onNotice: (@Sendable (String) -> Void)? = nil
+    ) throws -> Acceptance {
+        let store = try SharedStore.open(
+            at: path, holding: keys, configuration: configuration, acceptsFormerSidecar: true)
+        defer { try? store.close() }
+        var administration = KeyAdministration(databasePath: StorePaths(path).database, keys: keys)
+        administration.onNotice = onNotice ?? configuration.onNotice
+        let remembered = try store.rememberedGeneration()
+        let found = try administration.sidecar()
+        let isRolledBack = remembered.map { found.isRolledBack(storeRemembersGeneration: $0) } ?? false
+        let accepted = isRolledBack ? try administration.accept(over: remembered ?? 0) : found
+        try store.remember(accepted)
+        return Acceptance(
+            found: found.generation, remembered: remembered, generation: accepted.generation, summary: Summary(accepted)
+        )
+    }
+}
+
+extension StoreKeys {
+    /// One way to open a store. It holds no secret.
+    public struct Slot: Hashable, Sendable, Identifiable {
+        /// The slot's number, from 1; a number is never used twice.
+        public let number: UInt64
+        /// The source of its key.
+        public let kind: Kind
+        /// The owner's label for it; may be empty.
+        public let label: String
+        /// When its key was set, by the clock of the process that set it.
+        public let created: Date
+        /// How its key is derived.
+        public let derivation: Derivation
+
+        public var id: UInt64 { number }
+
+        init(_ slot: Keyslot) {
+            number = slot.id
+            kind = Kind(slot.kind)
+            label = slot.label.text
+            created = Date(timeIntervalSince1970: TimeInterval(slot.created))
+            derivation = Derivation(slot.derivation)
+        }
+    }
+
+    /// The source of the key of a slot.
+    public enum Kind: String, Hashable, Sendable, CaseIterable {
+        /// A passphrase that a person remembers, from any source.
+        case passphrase
+        /// A file of 32 random bytes.
+        case keyFile = "key-file"
+        /// The output of a program.
+        case command
+        /// A credential that systemd passes to a service.
+        case credential
+        /// A random key that was printed and stored.
+        case recovery
+
+        init(_ kind: Keyslot.Kind) {
+            switch kind {
+            case .passphrase: self = .passphrase
+            case .keyFile: self = .keyFile
+            case .command: self = .command
+            case .credential: self = .credential
+            case .recovery: self = .recovery
+            }
+        }
+    }
+
+    /// How the key of a slot is derived. Parameters outside the bounds of the format are refused (`invalidKey`).
+    public enum Derivation: Hashable, Sendable, CustomStringConvertible {
+        /// HKDF alone, for random keys of full strength.
+        case hkdf
+        /// scrypt (RFC 7914) with N = 2^`log2Rounds`, 14 to 20, r = 8 and p = `lanes`, 1 to 4. It uses 2^`log2Rounds`
+        /// KiB of memory.
+        case scrypt(log2Rounds: Int, lanes: Int)
+        /// Argon2id (RFC 9106). OpenSSL before 3.2 cannot open such a slot.
+        case argon2id(memoryKiB: Int, iterations: Int, lanes: Int)
+
+        /// scrypt with 128 MiB of memory, about 300 ms.
+        public static let standard = Derivation(.standard)
+        /// Argon2id with 64 MiB of memory, three passes and four lanes.
+        public static let standardArgon2id = Derivation(.standardArgon2id)
+
+        init(_ derivation: SlotDerivation) {
+            switch derivation {
+            case .hkdf: self = .hkdf
+            case .scrypt(let log2Rounds, _, let lanes): self = .scrypt(log2Rounds: log2Rounds, lanes: lanes)
+            case .argon2id(let memoryKiB, let iterations, let lanes):
+                self = .argon2id(memoryKiB: memoryKiB, iterations: iterations, lanes: lanes)
+            }
+        }
+
+        var slotDerivation: SlotDerivation {
+            switch self {
+            case .hkdf: .hkdf
+            case .scrypt(let log2Rounds, let lanes): .scrypt(log2Rounds: log2Rounds, blockSize: 8, lanes: lanes)
+            case .argon2id(let memoryKiB, let iterations, let lanes):
+                .argon2id(memoryKiB: memoryKiB, iterations: iterations, lanes: lanes)
+            }
+        }
+
+        public var description: String { slotDerivation.description }
+    }
+
+    /// How a store keeps its key, and which slots open it.
+    public struct Summary: Hashable, Sendable {
+        public let scheme: KeyScheme
+        /// The epoch of the data key; 1 at first, incremented by each rotation.
+        public let epoch: UInt64
+        /// In the order of their numbers; none in a direct store.
+        public let slots: [Slot]
+        /// When the data key was made, or got its slots; nil in a direct store, which does not record it.
+        public let dataKeyCreated: Date?
+        /// Whether the store was direct once and still has that key: then **its former passphrase still opens the
+        /// database**, without any slot, until the data key is rotated.
+        public let formerPassphraseOpensPages: Bool
+
+        package init(_ sidecar: Sidecar) {
+            scheme = sidecar.slotted == nil ? .direct : .slots
+            epoch = sidecar.epoch
+            slots = sidecar.slots.map(Slot.init)
+            dataKeyCreated = sidecar.slotted.map { Date(timeIntervalSince1970: TimeInterval($0.dataKey.created)) }
+            formerPassphraseOpensPages = sidecar.slotted?.dataKey.origin == .direct
+        }
+    }
 }

@@ -41,8 +41,8 @@ package struct KeyLogAudit: Hashable, Sendable {
         if last == nil, let first = entries.first, first.number > 1 { return nil }
         let recorded = last?.number("to") ?? last?.number("epoch") ?? 1
         guard recorded < epoch else { return nil }
-        return "the key log records epoch \(recorded) at most, but the sidecar is at epoch \(epoch): lines were removed, "
-            + "or never written"
+        return "the key log records epoch \(recorded) at most, but the sidecar is at epoch \(epoch): lines were "
+            + "removed, or never written"
     }
 }
 
