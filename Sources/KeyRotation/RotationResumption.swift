@@ -26,7 +26,7 @@ struct RotationResumption {
         defer { admin.release() }
         guard let rotation = try journal.rotation() else { return nil }
         if rotation.sidecar.state == .switching {
-            try requireAim(of: rotation)
+            try requireMode(of: rotation)
             // Released as in an opening: the recovery acquires the admin lock itself.
             admin.release()
             return try finish(rotation)
@@ -34,7 +34,7 @@ struct RotationResumption {
         guard let keys = try rotation.keys else {
             throw StoreError.noPendingKeys(paths.database, hasPresent: rotation.present != nil)
         }
-        try requireAim(of: rotation)
+        try requireMode(of: rotation)
         // No key is derived again: all processes wait while the journal writes in the switch.
         let known = RotationJournal(databasePath: paths.database, resuming: keys)
         // While the admin lock is held, an opening considers the rotation running and does not change it.
@@ -117,7 +117,7 @@ struct RotationResumption {
     // MARK: The mode
 
     /// Compares the requested mode with that of the rotation, which cannot be changed any more.
-    private func requireAim(of rotation: PendingRotation) throws {
+    private func requireMode(of rotation: PendingRotation) throws {
         guard rotation.sidecar.slotted != nil else { return try requireNewKey(rotation) }
         switch options.mode {
         case .newDataKey: break

@@ -20,7 +20,7 @@ extension Database {
     /// Installs the waits of the configuration: for the write slot (``waitForWriteSlot(_:sql:)``) and for SQLite's
     /// locks (the busy handler). An interruption, and so a cancellation, ends every wait.
     func installBusyMode() {
-        switch configuration.busyMode {
+        switch busyMode {
         case .immediateError: failWhenBusy()
         case .timeout(let seconds): waitForLocks(seconds: seconds)
         case .callback(let callback):
@@ -32,10 +32,18 @@ extension Database {
         }
     }
 
+    /// Follows `PRAGMA busy_timeout = N`: SQLite has put a wait of its own in the place of the busy handler. That one
+    /// knows neither suspensions nor the writer queue, and an interruption does not end it.
+    func noteBusyTimeout() {
+        guard let milliseconds = try? Int.fetchOne(self, sql: "PRAGMA busy_timeout") else { return }
+        busyMode = milliseconds > 0 ? .timeout(Double(milliseconds) / 1000) : .immediateError
+        installBusyMode()
+    }
+
     /// Makes the connection wait while it is set up. The setup holds locks only for a moment, so it waits for others
     /// even where the configuration would not.
     func installSetUpBusyMode() {
-        if case .immediateError = configuration.busyMode {
+        if case .immediateError = busyMode {
             waitForLocks(seconds: Limits.setUpWait)
         } else {
             installBusyMode()

@@ -15,6 +15,8 @@ public final class Database {
     let label: String
     /// The configuration with which the connection was opened.
     public let configuration: Configuration
+    /// The busy mode in force: that of the configuration, unless a `PRAGMA busy_timeout` has changed it.
+    var busyMode: BusyMode
     /// The keys of this connection: what was set, what was settled, and what SQL may still change.
     let keying: ConnectionKeying
     /// The length of the WAL, in frames, after the last commit of this connection.
@@ -115,6 +117,7 @@ public final class Database {
         self.path = path
         self.label = label
         self.configuration = configuration
+        busyMode = configuration.busyMode
         usesDefaultClock = configuration.transactionClock is DefaultTransactionClock
         schemaSource = configuration.schemaSource
         keying = ConnectionKeying(handle: handle, keyring: keyring, configuration: configuration)

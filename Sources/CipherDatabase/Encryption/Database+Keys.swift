@@ -25,21 +25,22 @@ extension Database {
     }
 
     private func usePassphrase(bytes: UnsafeRawBufferPointer) throws {
-        requireAccess()
-        if isClosed { throw closedError }
-        try keying.give(.passphrase(Passphrase(SecretBytes(copying: bytes))), on: self)
+        try use(.passphrase(Passphrase(SecretBytes(copying: bytes))))
     }
 
     /// Gives the raw key of the database: 32 bytes, used without derivation.
-    public func useRawKey(_ key: RawKey) throws {
-        requireAccess()
-        if isClosed { throw closedError }
-        try keying.give(.rawKey(key), on: self)
-    }
+    public func useRawKey(_ key: RawKey) throws { try use(.rawKey(key)) }
 
     /// Gives the raw key of the database as 32 bytes.
     public func useRawKey(_ key: Data) throws {
-        try useRawKey(RawKey(bytes: Array(key)))
+        try useRawKey(RawKey(key.withUnsafeBytes { SecretBytes(copying: $0) }))
+    }
+
+    /// Gives the key of the database without a copy of it outside of locked memory.
+    package func use(_ secret: Secret) throws {
+        requireAccess()
+        if isClosed { throw closedError }
+        try keying.give(secret, on: self)
     }
 
     /// Refused: changing the key in place loses data.

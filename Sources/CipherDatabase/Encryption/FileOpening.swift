@@ -128,9 +128,9 @@ package final class FileOpening: Sendable {
     }
 
     /// Runs a block under the opening lock, and restores the former state of the lock.
-    func locked<Result>(_ body: () throws -> Result) throws -> Result {
+    func locked<Result>(deadline: ContinuousClock.Instant? = nil, _ body: () throws -> Result) throws -> Result {
         let wasLocked = isLocked
-        try lock()
+        try lock(deadline: deadline)
         defer { if !wasLocked { release() } }
         return try body()
     }

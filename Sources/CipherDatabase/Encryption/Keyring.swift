@@ -27,6 +27,8 @@ package final class Keyring: Sendable {
         var isSidecarCurrent = false
         /// The generation that the store has recorded; nil when it has recorded none, and before it was read.
         var remembered: UInt64?
+        /// Whether the secret opens the file no longer: its keyslot is gone with all others.
+        var isSecretFormer = false
         /// Whether a store was created that is not in the key log yet.
         var hasCreated = false
     }
@@ -58,7 +60,9 @@ package final class Keyring: Sendable {
         opening = FileOpening(after: former.opening)
         acceptsFormerSidecar = former.acceptsFormerSidecar
         scheme = former.scheme
-        held = former.keys.map { HeldKeys(keys: $0, secret: former.secret, sidecar: former.sidecar) } ?? former.held
+        held =
+            former.vault?.accepted.map { HeldKeys(keys: $0.keys, secret: former.secret, sidecar: $0.sidecar) }
+            ?? former.held
     }
 
     /// A new keyring of the same file with the same suspension, notices and keys, and nothing else. It is for reopening
@@ -72,13 +76,13 @@ package final class Keyring: Sendable {
 
     /// Discards the results of verifying a file that lost its name.
     func forgetFile() {
-        state.withLock { $0 = State(hasCreated: $0.hasCreated) }
+        state.withLock { $0 = State(isSecretFormer: $0.isSecretFormer, hasCreated: $0.hasCreated) }
         vault?.forget()
     }
 
     package var paths: StorePaths? { opening.paths }
     var isInMemory: Bool { paths == nil }
-    var vault: Vault? { opening.vault }
+    package var vault: Vault? { opening.vault }
 
     /// The sidecar as it was last read or written.
     package var sidecar: Sidecar? { vault?.sidecar }
@@ -87,16 +91,38 @@ package final class Keyring: Sendable {
     package var keys: SidecarKeys? { vault?.keys }
 
     /// Stores the keys and the sidecar after a change of the keys.
-    package func changeKeys(_ keys: SidecarKeys, _ sidecar: Sidecar) { vault?.accept(sidecar, keys) }
+    package func changeKeys(_ keys: SidecarKeys, _ sidecar: Sidecar) {
+        // A passphrase of a keyslot is not the one from which a direct store derives its key.
+        let becomesDirect = self.sidecar?.slotted != nil && sidecar.slotted == nil
+        if becomesDirect { state.withLock { $0.isSecretFormer = true } }
+        vault?.accept(sidecar, keys)
+    }
 
     /// The settled key of the first connection; nil until then.
     package var pageKey: PageKey? { state.withLock { $0.settled?.key } }
 
     /// The secret that opened the file, now or in a former opening; nil when only keys are known.
-    package var secret: Secret? { state.withLock { $0.settled?.secret } ?? held?.secret }
+    package var secret: Secret? {
+        state.withLock { $0.isSecretFormer ? nil : $0.settled?.secret ?? held?.secret }
+    }
 
     /// The origin of the key of a copy of the database: when the keyring has only keys, the secret that opened them.
-    func provisionOfCopies(_ key: KeyOrigin) -> KeyOrigin {
+    ///
+    /// - Throws: `StoreError` `wrongKey` when that secret was changed or removed since: it would open the copy alone.
+    func originOfCopies(_ key: KeyOrigin) throws -> KeyOrigin {
+        let isFormer = state.withLock { $0.isSecretFormer }
+        // The accepted sidecar may be older than a change of the keys.
+        if sidecar != nil, let newest = vault?.read().newestClaimed,
+            isFormer || (newest.slotted != nil && secret != nil)
+        {
+            guard !isFormer, let secret, try vault?.keys(of: newest, for: secret) != nil else {
+                throw StoreError(
+                    .wrongKey, what: "The database was not copied.",
+                    why: "The key with which it was opened was changed or removed since, and the copy would have "
+                        + "that key.",
+                    remedy: "Open it again with a key that is valid, and copy it then.")
+            }
+        }
         guard case .held = key, let secret, let pageKey else { return key }
         return .material(secret, creatingWith: pageKey.settings)
     }
@@ -173,7 +199,7 @@ package final class Keyring: Sendable {
             if store.sidecar.state != .creating { throw FileDiagnosis.emptyFile(diagnosis.path) }
             if opening.isReadonly { throw FileDiagnosis.notYetCreated(diagnosis.path) }
         }
-        vault?.accept(store, mends: !opening.isReadonly)
+        vault?.accept(store, repairs: !opening.isReadonly)
         return store.pageKey
     }
 
@@ -271,17 +297,26 @@ package final class Keyring: Sendable {
         state.withLock { $0.settled = (secret, key) }
     }
 
+    /// Whether page 1 has proved this key: a connection may have been given another one.
+    private func isVerified(_ key: PageKey) -> Bool {
+        state.withLock { state in
+            state.isVerified && state.settled.map { $0.key.dataKey.isEqual(to: key.dataKey) } ?? true
+        }
+    }
+
     private func verify(_ file: ConnectionHandle, _ key: PageKey) throws {
-        guard let paths, let vault, !state.withLock({ $0.isVerified }) else { return }
+        guard let paths, let vault, !isVerified(key) else { return }
         let diagnosis = FileDiagnosis(file, path: paths.database)
         // A file without a sidecar is not a store yet; during its adoption it has a second name for a moment. A file
         // that is never written, such as a backup, has no WAL under any of its names.
         if sidecar != nil && !opening.isImmutable { try diagnosis.requireOneName() }
         try diagnosis.verifyFirstPage(key, sidecar: sidecar)
         state.withLock { $0.isVerified = true }
-        guard vault.needsMending else { return }
+        guard vault.needsRepair else { return }
         do {
-            try opening.locked { try vault.mend(keyOpensDatabase: file.fileBytes != 0) }
+            try opening.locked(deadline: .now) { try vault.repair(keyOpensDatabase: file.fileBytes != 0) }
+        } catch let error as StoreError where error.code == .storeInUse {
+            // Another process opens, changes or rotates the store. It or the next opening does the same.
         } catch is CancellationError {
             // The opening is no longer needed; the next one tries again.
         } catch {

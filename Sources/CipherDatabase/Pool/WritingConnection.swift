@@ -119,7 +119,7 @@ final class WritingConnection: @unchecked Sendable {
     /// keyslots of a store the copy has the one with which this was opened.
     func vacuum(into path: String) throws {
         let scheme: KeyScheme = keyring.sidecar?.slotted == nil ? .direct : .slots
-        try sync { try $0.copy(into: path, key: keyring.provisionOfCopies(key), scheme: scheme) }
+        try sync { try $0.copy(into: path, key: keyring.originOfCopies(key), scheme: scheme) }
     }
 
     var checkpointStatistics: CheckpointStatistics { checkpointer.recorder.statistics }

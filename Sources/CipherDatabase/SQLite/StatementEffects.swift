@@ -2,7 +2,7 @@ import CSQLCipher
 
 /// What a statement does beyond reading and writing rows, as SQLite reports it while it compiles the statement.
 struct StatementEffects: OptionSet {
-    let rawValue: UInt8
+    let rawValue: UInt16
 
     /// It creates, changes or drops tables, views, indexes or triggers, or attaches a database.
     static let schema = StatementEffects(rawValue: 1)
@@ -20,13 +20,15 @@ struct StatementEffects: OptionSet {
     static let pragma = StatementEffects(rawValue: 64)
     /// It writes by statements that it compiles as it runs, so that SQLite treats it as one that reads.
     static let hiddenWrites = StatementEffects(rawValue: 128)
+    /// It sets SQLite's busy timeout, which replaces the busy handler.
+    static let busyTimeout = StatementEffects(rawValue: 256)
     /// The effects that only the write slot uses.
     static let changes: StatementEffects = [.temporaryRows, .rows]
 
     /// Whether the statement changes only temporary tables, so that it needs no lock.
     var writesTemporaryTablesOnly: Bool { intersection(.changes) == .temporaryRows }
 
-    init(rawValue: UInt8) { self.rawValue = rawValue }
+    init(rawValue: UInt16) { self.rawValue = rawValue }
 
     /// - Parameters:
     ///   - action: The authorizer's action code.
@@ -49,6 +51,7 @@ struct StatementEffects: OptionSet {
             let name = operation.map { String(cString: $0) }?.lowercased()
             self = Self.writingPragmas.contains(name ?? "") || detail != nil ? .pragma : []
             if name == "journal_mode" && detail != nil { insert(.journalMode) }
+            if name == "busy_timeout" && detail != nil { insert(.busyTimeout) }
             if Self.hiddenWriters.contains(name ?? "") { formUnion([.hiddenWrites, .schema]) }
         case SQLITE_FUNCTION:
             self = Self.isHiddenWriter(detail) ? [.hiddenWrites, .schema] : []

@@ -119,6 +119,7 @@ extension Database {
         hooks.effects = []
         if effects.contains(.schema) { schemaCache.clear() }
         if effects.contains(.journalMode) { noteJournalMode() }
+        if effects.contains(.busyTimeout) { noteBusyTimeout() }
         guard effects.contains(.transaction) else { return }
         schemaCache.isCompared = false
         if handle.isInAutocommit {

@@ -177,7 +177,7 @@ package final class DatabaseSuspension: Sendable {
         switch action {
         case .release: return release(until: deadline)
         case .recheck: try? recheck(mayWait: false)
-        case .admit, .disappoint: wakeWaiting()
+        case .admit, .failWaiters: wakeWaiting()
         case nil: break
         }
         return Outcome()

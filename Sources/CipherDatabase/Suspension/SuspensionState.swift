@@ -44,7 +44,7 @@ enum SuspensionState: Equatable, Sendable {
         /// Admit writes, and wake the waits for that.
         case admit
         /// Wake the waits for the end of the suspension: it will not come.
-        case disappoint
+        case failWaiters
     }
 
     mutating func handle(_ event: Event) -> Action? {
@@ -52,7 +52,7 @@ enum SuspensionState: Equatable, Sendable {
         case (.closed, _): return nil
         case (_, .close):
             self = .closed
-            return .disappoint
+            return .failWaiters
         case (.running, .suspend), (.resuming, .suspend):
             self = .suspending
             return .release
@@ -69,7 +69,7 @@ enum SuspensionState: Equatable, Sendable {
             return .admit
         case (.resuming, .rechecked(let loss?)):
             self = .lost(loss)
-            return .disappoint
+            return .failWaiters
         case (.running, .released), (.running, .resume), (.running, .rechecked), (.running, .postponed): return nil
         case (.suspending, .suspend), (.suspending, .postponed): return nil
         case (.suspended, .suspend), (.suspended, .released), (.suspended, .postponed): return nil

@@ -171,7 +171,9 @@ public struct StoreKeys: Sendable {
 
     /// Adopts the keys that a change of the scheme has made.
     private func take(_ administration: KeyAdministration) throws {
-        store.keyring.changeKeys(administration.keys, try administration.sidecar())
+        let sidecar = try administration.sidecar()
+        store.keyring.changeKeys(administration.keys, sidecar)
+        store.connections.keeper.noteScheme(isDirect: sidecar.slotted == nil)
     }
 
     private func newSlot(_ source: KeySource, _ label: String, _ derivation: Derivation?) throws -> NewSlot {

@@ -87,6 +87,9 @@ final class LeaseKeeper: Sendable {
         }
     }
 
+    /// Records that this process has changed the scheme of the store.
+    func noteScheme(isDirect: Bool) { state.withLock { $0.identity.isDirect = isDirect } }
+
     /// Records the identity of the store after it was opened again.
     func adopt(_ identity: StoreIdentity) throws {
         let file = try Files.identity(paths.database)

@@ -339,7 +339,7 @@ struct StoreIdentity {
     let storeID: StoreID
     let epoch: UInt64
     /// Whether its data key comes from its user, so that a new one cannot be found with an old one.
-    let isDirect: Bool
+    var isDirect: Bool
 
     init(_ keyring: Keyring, path: String) throws(StoreError) {
         guard let sidecar = keyring.sidecar else {

@@ -18,8 +18,13 @@ extension SharedStore {
         return (keys, sidecar)
     }
 
-    /// The secret that opened the store; nil where only its keys are known.
-    package func rotationSecret() throws -> Secret? { keyring.secret }
+    /// The secret that opened the store; nil where only its keys are known, and where it opens no keyslot any more.
+    package func rotationSecret() throws -> Secret? {
+        guard let secret = keyring.secret,
+            let sidecar = SidecarFiles(databasePath: StorePaths(path).database).read().newestClaimed
+        else { return nil }
+        return try keyring.vault?.keys(of: sidecar, for: secret) == nil ? nil : secret
+    }
 
     /// Adopts the keys of the next epoch, which may not be derivable from the former ones. So the rotated store can be
     /// used further when its master key was renewed.

@@ -55,7 +55,7 @@ enum ConnectionState: Equatable, Sendable {
         /// Make the waiters check again.
         case admit
         /// Make the waiters throw.
-        case disappoint
+        case failWaiters
         /// Close the connections that came too late, for good.
         case discard
     }
@@ -80,7 +80,7 @@ enum ConnectionState: Equatable, Sendable {
         case .reopened, .postponed, .lost: return reopening(event)
         case .close:
             self = .closed
-            return .disappoint
+            return .failWaiters
         }
     }
 
@@ -153,10 +153,10 @@ enum ConnectionState: Equatable, Sendable {
             return cause.isEmpty ? .admit : .drain
         case .postponed:
             self = .away(cause)
-            return .disappoint
+            return .failWaiters
         default:
             self = .failed
-            return .disappoint
+            return .failWaiters
         }
     }
 

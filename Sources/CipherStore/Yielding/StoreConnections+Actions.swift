@@ -38,7 +38,7 @@ extension StoreConnections {
         case .release: waiters.wake()
         case .reopen: try? reopen()
         case .admit: admit()
-        case .disappoint: waiters.wake(state.withLock { $0.failure })
+        case .failWaiters: waiters.wake(state.withLock { $0.failure })
         case .discard, nil: break
         }
     }

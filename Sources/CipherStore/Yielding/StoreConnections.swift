@@ -75,11 +75,11 @@ final class StoreConnections: @unchecked Sendable {
     // MARK: Requests
 
     /// Yields the file to the requesting process.
-    func giveUp() { perform(handle(.ask)) }
+    func yieldStore() { perform(handle(.ask)) }
 
     /// Resumes after a request.
-    func takeBack() {
-        letAccessesGoOn()
+    func endYield() {
+        resumeAccesses()
         perform(handle(.withdraw))
     }
 
@@ -107,7 +107,7 @@ final class StoreConnections: @unchecked Sendable {
         }
     }
 
-    private func letAccessesGoOn() {
+    private func resumeAccesses() {
         let pool = state.withLock { state in
             defer { state.hasEndedAccesses = false }
             return state.hasEndedAccesses ? state.pool : nil

@@ -59,11 +59,11 @@ final class YieldWatcher: Sendable {
             let count = notifier.count
             guard notifier.isAsked, !isStopped.load(ordering: .acquiring) else { break }
             // Also for another request right after the first, when a connection in use may have kept the store.
-            if served != count { connections()?.giveUp() }
+            if served != count { connections()?.yieldStore() }
             served = count
             if notifier.insists { connections()?.endAccesses() }
             notifier.wait(since: count, for: Limits.requestLookTime)
         }
-        connections()?.takeBack()
+        connections()?.endYield()
     }
 }

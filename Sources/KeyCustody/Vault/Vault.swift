@@ -2,7 +2,8 @@ import StoreCrypto
 import StorePlatform
 import Synchronization
 
-/// The key material that a store keeps in its sidecar. Only this type reads, verifies, caches, repairs and writes it.
+/// The key material that a store keeps in its sidecar, for the openings of the store: they read, verify, cache, repair and
+/// write it here. Changes of keys and rotations use ``SidecarFiles``, which this type uses as well.
 ///
 /// It acquires no lock. A caller that writes must hold the opening lock and say so with ``setGuarded(_:)``. While that
 /// lock is held no other process changes the sidecar, so what was read under it is not read again.
@@ -16,6 +17,8 @@ package final class Vault: Sendable {
     private struct State {
         /// Both copies as they were last read, unverified.
         var copies: SidecarCopies?
+        /// Both copies as they were last verified.
+        var verified: SidecarCopies?
         var isGuarded = false
         /// What a secret opened last, and the copies for which it did.
         var unlocked: (store: AuthenticatedSidecar, copies: SidecarCopies, secret: Secret)?
@@ -23,7 +26,7 @@ package final class Vault: Sendable {
         var sidecar: Sidecar?
         var keys: SidecarKeys?
         /// The keys with which differing copies are repaired after page 1 has authenticated them.
-        var unmended: SidecarKeys?
+        var unrepaired: SidecarKeys?
     }
 
     package init(databasePath: String) { files = SidecarFiles(databasePath: databasePath) }
@@ -33,10 +36,18 @@ package final class Vault: Sendable {
     /// The sidecar as it was last accepted or written; nil before.
     package var sidecar: Sidecar? { state.withLock { $0.sidecar } }
 
-    /// The keys that authenticated it.
+    /// The keys of the accepted sidecar.
     package var keys: SidecarKeys? { state.withLock { $0.keys } }
 
-    /// Both copies as they are now, unverified.
+    /// The accepted sidecar and its keys, of one moment.
+    package var accepted: (sidecar: Sidecar, keys: SidecarKeys)? {
+        state.withLock { state in
+            guard let sidecar = state.sidecar, let keys = state.keys else { return nil }
+            return (sidecar, keys)
+        }
+    }
+
+    /// Both copies, unverified: as they are now, or as they were read first under the opening lock.
     package func read() -> SidecarCopies {
         if let copies = state.withLock({ $0.isGuarded ? $0.copies : nil }) { return copies }
         let copies = files.read()
@@ -61,20 +72,21 @@ package final class Vault: Sendable {
     }
 
     /// Whether the copies differ from those that were last read.
-    package var hasChanged: Bool { state.withLock { $0.copies != nil } && changedCopies != nil }
+    package var hasChanged: Bool {
+        guard let last = state.withLock({ $0.copies }) else { return false }
+        return files.read() != last
+    }
 
     /// Whether the accepted sidecar was replaced by one of another store, epoch or salt.
     ///
-    /// What a copy claims is not verified here. Copies are therefore considered only if they have changed since the
-    /// last reading: the former ones were verified then.
+    /// What a copy claims is not verified here. Copies are therefore considered only if they differ from those that
+    /// were verified last.
     package var isSuperseded: Bool {
-        guard let sidecar, let newest = changedCopies?.newestClaimed else { return false }
-        return newest.storeID != sidecar.storeID || newest.epoch != sidecar.epoch || newest.salt != sidecar.salt
-    }
-
-    private var changedCopies: SidecarCopies? {
+        let (sidecar, verified) = state.withLock { ($0.sidecar, $0.verified) }
+        guard let sidecar, let verified else { return false }
         let copies = files.read()
-        return copies == state.withLock { $0.copies } ? nil : copies
+        guard copies != verified, let newest = copies.newestClaimed else { return false }
+        return newest.storeID != sidecar.storeID || newest.epoch != sidecar.epoch || newest.salt != sidecar.salt
     }
 
     /// Whether both copies contain this version.
@@ -97,13 +109,19 @@ package final class Vault: Sendable {
         let store = try withDerivedKeys(of: secret) { derived in
             try files.choose(copies, &derived, unlock: secret.unlock)
         }
-        state.withLock { $0.unlocked = store.map { ($0, copies, secret) } }
+        state.withLock { state in
+            state.unlocked = store.map { ($0, copies, secret) }
+            state.verified = copies
+        }
         return store
     }
 
     /// Opens the keys of the store with keys that are known already.
     package func unlock(holding keys: SidecarKeys, _ copies: SidecarCopies? = nil) throws -> AuthenticatedSidecar? {
-        try files.choose(copies ?? read(), unlock: { _ in keys })
+        let copies = copies ?? read()
+        let store = try files.choose(copies, unlock: { _ in keys })
+        state.withLock { $0.verified = copies }
+        return store
     }
 
     /// Whether unlocking the copies with the secret needs a derivation that was not done yet.
@@ -147,12 +165,12 @@ package final class Vault: Sendable {
 
     /// Makes an unlocked sidecar the accepted one.
     ///
-    /// - Parameter mends: Whether differing copies are to be repaired after page 1 has authenticated the keys.
-    package func accept(_ store: AuthenticatedSidecar, mends: Bool) {
+    /// - Parameter repairs: Whether differing copies are to be repaired after page 1 has authenticated the keys.
+    package func accept(_ store: AuthenticatedSidecar, repairs: Bool) {
         state.withLock { state in
             state.sidecar = store.sidecar
             state.keys = store.keys
-            state.unmended = store.notes.isEmpty || !mends ? nil : store.keys
+            state.unrepaired = store.notes.isEmpty || !repairs ? nil : store.keys
         }
     }
 
@@ -174,12 +192,12 @@ package final class Vault: Sendable {
         // The new slot opens to these keys, so they are not derived again.
         let keys = made.opened(by: sidecar.slots.first)
         withDerivedKeys(of: secret) { $0.remember(keys, of: sidecar) }
-        try write(sidecar, keys)
         guard let dataKey = try keys.dataKey(of: sidecar) else {
             throw StoreError(
                 .invalidKey, what: "\"\(files.databasePath)\" was not created.",
                 why: "The key that was made for its pages cannot be unwrapped again.", remedy: "Check the machine.")
         }
+        try write(sidecar, keys)
         return PageKey(dataKey, salt: salt, settings: settings)
     }
 
@@ -212,14 +230,14 @@ package final class Vault: Sendable {
     }
 
     /// Whether the copies were found to differ and were not repaired yet.
-    package var needsMending: Bool { state.withLock { $0.unmended != nil } }
+    package var needsRepair: Bool { state.withLock { $0.unrepaired != nil } }
 
     /// Rewrites a missing or stale copy. Another process may have done so, or written a newer version, since the copies
     /// were read.
     ///
     /// - Parameter keyOpensDatabase: Whether page 1 was authenticated.
-    package func mend(keyOpensDatabase: Bool) throws {
-        guard let keys = state.withLock({ $0.unmended.take() }), let now = try unlock(holding: keys) else { return }
+    package func repair(keyOpensDatabase: Bool) throws {
+        guard let keys = state.withLock({ $0.unrepaired.take() }), let now = try unlock(holding: keys) else { return }
         try FileOwnership.requireKept(files.databasePath, what: "They were left as they are.")
         defer { reread() }
         try files.repair(now, keyOpensDatabase: keyOpensDatabase)

@@ -1,5 +1,4 @@
 import CipherStore
-import Foundation
 import KeyCustody
 import StoreCrypto
 import StorePlatform
@@ -69,15 +68,7 @@ package struct UnlockedKey: Sendable {
     }
 
     /// Sets the key on a connection that is being prepared.
-    func give(to db: Database) throws {
-        try secret.withBytes { bytes in
-            guard let start = bytes.baseAddress else { return }
-            // Not a copy: the bytes stay in locked memory.
-            let borrowed = Data(
-                bytesNoCopy: UnsafeMutableRawPointer(mutating: start), count: bytes.count, deallocator: .none)
-            try isPassphrase ? db.usePassphrase(borrowed) : db.useRawKey(borrowed)
-        }
-    }
+    func give(to db: Database) throws { try db.use(secret) }
 }
 
 /// How a tool gets its key: it is read once all checks that need no key have passed.

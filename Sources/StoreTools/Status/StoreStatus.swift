@@ -284,11 +284,11 @@ extension StoreStatus.Report {
             attention = [Finding.restorationInterrupted(path, interruptedRestoration).text]
             return
         }
-        let isMendable = copies.contains { $0.state == "ok" }
+        let isRepairable = copies.contains { $0.state == "ok" }
         for copy in copies where copy.state != "ok" && !(backup != nil && copy.copy == .backup) {
             attention.append(
                 "the \(copy.copy.rawValue) copy of the sidecar is \(copy.state.replacing("_", with: " "))"
-                    + (isMendable ? ": the next opening for writing restores it from the other one" : ""))
+                    + (isRepairable ? ": the next opening for writing restores it from the other one" : ""))
         }
         switch sidecar?.state {
         case .creating: attention.append(interruptedCreation)

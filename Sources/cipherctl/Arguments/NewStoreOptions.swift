@@ -9,8 +9,7 @@ enum Scheme {
     }
 
     static let note =
-        "Slots: a random data key that several keys can open (cipherctl key add), each of which can be changed in an "
-        + "instant. Direct: SQLCipher's own derivation, so that any SQLCipher 4 opens the file with the passphrase, "
+        "Slots: a random data key that several keys can open (cipherctl key add), each of which can be changed without re-encrypting a page. Direct: SQLCipher's own derivation, so that any SQLCipher 4 opens the file with the passphrase, "
         + "and another passphrase means re-encrypting every page."
 
     /// - Returns: nil when it was not given.

@@ -21,7 +21,7 @@ struct AdoptCommand: Command {
             "A database of SQLCipher 4 keeps its key and all pages but the first, which is rewritten: its first 32 "
                 + "bytes become readable, and the salt that was there moves to the sidecar. A database of an older "
                 + "version is copied row by row, and the original stays beside it as DB.sqlcipher3 (or 2, or 1).",
-            "With --scheme slots the store finally gets a keyslot for its key; the database keeps its key, so that the "
+            "With --scheme slots the last step adds a keyslot for its key; the database keeps its key, so that the "
                 + "former passphrase opens it with any SQLCipher until `cipherctl rotate` has run.",
             "The content hash is compared before the store takes the file's place. A run that is interrupted, by a "
                 + "kill or a power failure, leaves either the former file or the store; the same command completes it.",

@@ -26,8 +26,7 @@ struct BackupCommand: Command {
             "A backup opens the store for writing, so it settles an interrupted rotation first: it undoes the "
                 + "rotation, or completes it if its switch has begun. The command reports this before and after; "
                 + "`cipherctl rotate STORE --status` shows it beforehand and changes nothing.",
-            "A backup keeps the data key and the salt of its time, and opens with the keys of its time: a passphrase "
-                + "that was changed or removed since still opens it. To prevent that, remove the backup.",
+            "A backup has the data key and the salt that the store had when it was made, and opens with the keys that were valid then: a passphrase that was changed or removed since still opens it. To prevent that, remove the backup.",
         ])
 
     private let storePath: String

@@ -88,8 +88,7 @@ struct KeyTestCommand: Command {
             "cipherctl key test app.db --key-file recovery.txt --json",
         ],
         notes: [
-            "The key is tried on the sidecar, which must be the newest that the store remembers; nothing is locked, and of the "
-                + "database only that is read. A recovery key is typed or read from a file like a passphrase, in capital or "
+            "The key is tried on the sidecar. From the database the command reads only the recorded generation, because the sidecar must not be older. It locks nothing. A recovery key is typed or read from a file like a passphrase, in capital or "
                 + "small letters, with hyphens or without."
         ])
 

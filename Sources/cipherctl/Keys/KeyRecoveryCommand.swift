@@ -99,7 +99,7 @@ struct KeyRecoveryCommand: Command {
         guard found?.id == slot.id else {
             throw CommandFailure(
                 .failed, "notProved", what: "The recovery key does not open \(SlotReport.name(slot)).",
-                why: "It was tried on what is written.",
+                why: "The sidecar was read again after the change, and the key did not open that keyslot.",
                 hint: "Do not rely on it: remove the slot, and make another one.")
         }
     }

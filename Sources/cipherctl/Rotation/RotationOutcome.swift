@@ -71,7 +71,7 @@ struct RotationOutcome {
                 "\(path): \"\(copy)\" was left by a rotation: the next opening for writing removes it",
                 "  nothing was checked or changed",
             ]
-        case .abandoned: ["\(path): the rotation was ended; the store keeps its key"]
+        case .abandoned: ["\(path): the rotation was abandoned; the store keeps its key"]
         case .nothingPending: ["\(path): no rotation was pending"]
         case .failed: []
         }

@@ -28,7 +28,7 @@ import Testing
                 #expect(rows == StoreFixture.rowCount)
                 if let store = writer as? SharedStore { #expect(store.notices == notices.all) }
             }
-            #expect(try fixture.bytes(copy) == whole, "\(way) did not mend the \(harm) copy")
+            #expect(try fixture.bytes(copy) == whole, "\(way) did not repair the \(harm) copy")
             let said = notices.all.joined(separator: "\n")
             #expect(said.contains(isMain ? "main copy" : "backup copy"), "\(way) said \(said)")
             #expect(said.contains("opened with the backup") == isMain, "\(way) said \(said)")

@@ -295,6 +295,37 @@ import Testing
         try store.close()
     }
 
+    /// The lease remembered that the store was direct when it was opened: the store object reported `keyRotated` for
+    /// good although it held the new keys.
+    @Test("a store that was converted to keyslots is rotated and used by the same object")
+    func rotatesAfterConversion() throws {
+        let store = try filled(.direct)
+        let before = try content(store)
+        try store.keys.convertToSlots(.rawKey(TestKeys.rawKey))
+        #expect(try KeyRotation(store, options: quick).run().toEpoch == 2)
+        #expect(try content(store) == before)
+        try store.write { try $0.execute(sql: "INSERT INTO t (a) VALUES ('more')") }
+        try store.close()
+    }
+
+    /// The key that the store was opened with was always among those to be kept, also when its keyslot was gone.
+    @Test("after a leaked key was changed the store is rotated without it")
+    func compromisedAfterChange() throws {
+        let store = try filled()
+        let before = try content(store)
+        let other = KeySource.rawKey([UInt8](repeating: 7, count: 32))
+        try store.keys.change(1, to: other)
+        var options = quick
+        options.mode = .compromised(dropsOtherSlots: false, alsoKeeping: [other])
+        #expect(try KeyRotation(store, options: options).run().toEpoch == 2)
+        #expect(try content(store) == before)
+        try store.close()
+        #expect(storeError { try open() } == .wrongKey)
+        let opened = try SharedStore.open(at: path, unlockedBy: other)
+        #expect(try content(opened) == before)
+        try opened.close()
+    }
+
     @Test("a pause is withdrawn also when the proof that nobody is connected has failed, which keeps connections out")
     func withdrawsAfterProof() throws {
         let store = try filled()

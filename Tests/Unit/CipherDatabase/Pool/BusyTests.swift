@@ -46,6 +46,46 @@ import Testing
         #expect(try holder.read { try $0.rowCount() } == 2)
     }
 
+    /// SQLite's own timed wait replaced the busy handler: writers of the queue were refused at once, and neither an
+    /// interruption nor a suspension ended a wait for SQLite's lock.
+    @Test("PRAGMA busy_timeout sets the wait, which an interruption still ends")
+    func busyTimeoutPragma() throws {
+        let holder = try Databases.poolWithTable(folder)
+        let pool = try Databases.pool(folder)
+        let set = try pool.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA busy_timeout = 30000") }
+        #expect(set == 30000)
+        let stock = try Databases.pool(folder) { $0.usesWriterQueue = false }
+        try stock.writeWithoutTransaction { try $0.execute(sql: "PRAGMA busy_timeout = 30000") }
+        let threads = Threads()
+        try holder.write { db in
+            try db.insert(1)
+            for waiting in [pool, stock] {
+                let error = Mutex<DatabaseError?>(nil)
+                let hasEnded = Flag()
+                threads.start {
+                    let found = databaseError { try waiting.write { try $0.insert(2) } }
+                    error.withLock { $0 = found }
+                    hasEnded.set()
+                }
+                #expect(!waitUntil(within: .milliseconds(300)) { hasEnded.isSet })
+                let began = ContinuousClock.now
+                #expect(
+                    waitUntil {
+                        waiting.interrupt()
+                        return hasEnded.isSet
+                    })
+                #expect(ContinuousClock.now - began < .seconds(5))
+                #expect(error.withLock { $0?.resultCode } == .SQLITE_INTERRUPT)
+            }
+        }
+        threads.join()
+        try pool.writeWithoutTransaction { try $0.execute(sql: "PRAGMA busy_timeout = 0") }
+        try holder.write { db in
+            try db.insert(1)
+            #expect(databaseError { try pool.write { try $0.insert(2) } }?.resultCode == .SQLITE_BUSY)
+        }
+    }
+
     @Test("a callback is asked with the number of tries until it gives up, or the lock is free")
     func callback() throws {
         let holder = try Databases.poolWithTable(folder)

@@ -17,23 +17,23 @@ import Testing
     private static let table: [[Step]] = [
         [
             (.suspending, .release), (.running, nil), (.running, nil), (.running, nil), (.running, nil),
-            (.running, nil), (.closed, .disappoint),
+            (.running, nil), (.closed, .failWaiters),
         ],
         [
             (.suspending, nil), (.suspended, nil), (.resuming, .recheck), (.suspending, .release),
-            (.suspending, .release), (.suspending, nil), (.closed, .disappoint),
+            (.suspending, .release), (.suspending, nil), (.closed, .failWaiters),
         ],
         [
             (.suspended, nil), (.suspended, nil), (.resuming, .recheck), (.suspended, .release),
-            (.suspended, .release), (.suspended, nil), (.closed, .disappoint),
+            (.suspended, .release), (.suspended, nil), (.closed, .failWaiters),
         ],
         [
             (.suspending, .release), (.resuming, nil), (.resuming, .recheck), (.running, .admit),
-            (.lost(rotated), .disappoint), (.resuming, nil), (.closed, .disappoint),
+            (.lost(rotated), .failWaiters), (.resuming, nil), (.closed, .failWaiters),
         ],
         [
             (.lost(.moved), nil), (.lost(.moved), nil), (.resuming, .recheck), (.lost(.moved), nil),
-            (.lost(.moved), nil), (.lost(.moved), nil), (.closed, .disappoint),
+            (.lost(.moved), nil), (.lost(.moved), nil), (.closed, .failWaiters),
         ],
         [
             (.closed, nil), (.closed, nil), (.closed, nil), (.closed, nil), (.closed, nil), (.closed, nil),

@@ -174,4 +174,21 @@ import Testing
             #expect(error?.message?.contains("store.keys.change") == true)
         }
     }
+
+    /// The copy had the former key alone.
+    @Test("a store whose key was changed is not copied under the former key, until it is opened again")
+    func copyAfterChange() throws {
+        let fixture = try KeyslotFixture()
+        let other = TestKey.raw(0x2b)
+        try fixture.withStore { store in
+            try store.vacuum(into: fixture.folder.path("before.db"))
+            try store.keys.change(1, to: other.source)
+            #expect(storeError { try store.vacuum(into: fixture.folder.path("after.db")) } == .wrongKey)
+            #expect(!Files.exists(fixture.folder.path("after.db")))
+        }
+        try fixture.withStore(other) { try $0.vacuum(into: fixture.folder.path("after.db")) }
+        let copy = try SharedStore.open(at: fixture.folder.path("after.db"), unlockedBy: other.source)
+        #expect(try copy.read { try String.fetchOne($0, sql: "SELECT text FROM note") } == "kept")
+        try copy.close()
+    }
 }
