@@ -32,10 +32,12 @@ let package = Package(
             name: "CipherDatabase",
             dependencies: ["CSQLCipher", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto"]
         ),
+        .target(name: "CipherRecords", dependencies: ["CipherDatabase"]),
         .target(
             name: "CipherStore",
             dependencies: [
-                "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto", "CSQLCipher",
+                "CipherDatabase", "CipherRecords", "KeyCustody", "PageFormat", "StorePlatform", "StoreCrypto",
+                "CSQLCipher",
             ]
         ),
         .target(
@@ -90,6 +92,11 @@ let package = Package(
             name: "CipherDatabaseTests",
             dependencies: ["CipherDatabase", "KeyCustody", "StorePlatform", "CSQLCipher", "TestKit"],
             path: "Tests/Unit/CipherDatabase"
+        ),
+        .testTarget(
+            name: "CipherRecordsTests",
+            dependencies: ["CipherDatabase", "CipherRecords"],
+            path: "Tests/Unit/CipherRecords"
         ),
         .testTarget(
             name: "CipherStoreTests",

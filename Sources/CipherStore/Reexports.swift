@@ -1,6 +1,7 @@
-// `import CipherStore` is all that a program needs: the connection layer, the keys it hands over, the errors it
-// catches, and the C functions of SQLite for `db.sqliteConnection`.
+// `import CipherStore` is all that a program needs: connections, records and requests, the keys it hands over, the errors
+// it catches, and the C functions of SQLite for `db.sqliteConnection`.
 @_exported import CSQLCipher
 @_exported import CipherDatabase
+@_exported import CipherRecords
 @_exported import KeyCustody
 @_exported import StorePlatform

@@ -130,7 +130,7 @@ public final class Row {
 
     /// The leftmost column of a name, in any case; nil when there is none.
     @inlinable
-    func index(of name: String) -> Int? {
+    package func index(of name: String) -> Int? {
         let columns = columns
         guard statement != nil else { return columns.index(of: name) }
         let likely = Int(likelyColumn)
@@ -176,6 +176,15 @@ public final class Row {
     public var containsNonNullValue: Bool {
         if (0..<count).contains(where: { !hasNull(atIndex: $0) }) { return true }
         return scopes.contains { $0.row.containsNonNullValue }
+    }
+}
+
+extension Row {
+    /// What the record layer knows of the columns of this row's statement; always nil for kept rows, which several
+    /// threads may read.
+    package var decodingPlan: AnyObject? {
+        get { firstColumn < 0 ? nil : columns.decodingPlan }
+        set { if firstColumn >= 0 { columns.decodingPlan = newValue } }
     }
 }
 
@@ -256,6 +265,9 @@ final class RowColumns: Sendable {
     private let indexes: [String: Int]
     /// Whether two names differ in case alone, or not at all.
     @usableFromInline let hasTwins: Bool
+    /// What the record layer knows of these columns.
+    // Safe because: it is touched only through rows that show a statement, by the one thread of the access.
+    @exclusivity(unchecked) nonisolated(unsafe) var decodingPlan: AnyObject?
 
     init(names: [String]) {
         self.names = names

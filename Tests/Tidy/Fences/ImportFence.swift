@@ -7,6 +7,7 @@ enum ImportFence {
         ["StoreCrypto"],
         ["KeyCustody", "PageFormat"],
         ["CipherDatabase"],
+        ["CipherRecords"],
         ["CipherStore"],
         ["KeyRotation", "EncryptionConformance", "ChangesetSync"],
         ["cipherctl", "StoreDemo", "StoreBenchmark"],
