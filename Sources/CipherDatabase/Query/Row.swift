@@ -72,11 +72,11 @@ public final class Row {
 
     /// The statement whose current row is shown; nil for a kept row.
     @inlinable
-    var statement: StatementHandle? { firstColumn < 0 ? nil : StatementHandle(SQLiteStatement(address)) }
+    package var statement: StatementHandle? { firstColumn < 0 ? nil : StatementHandle(SQLiteStatement(address)) }
 
     /// The column of the statement that a column of this row is.
     @inlinable
-    func statementColumn(_ index: Int) -> CInt { CInt(truncatingIfNeeded: index) &+ CInt(firstColumn) }
+    package func statementColumn(_ index: Int) -> CInt { CInt(truncatingIfNeeded: index) &+ CInt(firstColumn) }
 
     /// A row without columns.
     public convenience init() { self.init(values: [], columns: RowColumns(names: [])) }
@@ -183,8 +183,8 @@ extension Row {
     /// What the record layer knows of the columns of this row's statement; always nil for kept rows, which several
     /// threads may read.
     package var decodingPlan: AnyObject? {
-        get { firstColumn < 0 ? nil : columns.decodingPlan }
-        set { if firstColumn >= 0 { columns.decodingPlan = newValue } }
+        get { firstColumn < 0 ? nil : source.decodingPlan }
+        set { if firstColumn >= 0 { source.decodingPlan = newValue } }
     }
 }
 
@@ -266,7 +266,7 @@ final class RowColumns: Sendable {
     /// Whether two names differ in case alone, or not at all.
     @usableFromInline let hasTwins: Bool
     /// What the record layer knows of these columns.
-    // Safe because: it is touched only through rows that show a statement, by the one thread of the access.
+    // Safe because: it is touched only through rows that show this statement, by the one thread of its access.
     @exclusivity(unchecked) nonisolated(unsafe) var decodingPlan: AnyObject?
 
     init(names: [String]) {

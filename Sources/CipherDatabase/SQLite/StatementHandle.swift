@@ -106,14 +106,14 @@ import CSQLCipher
 
     /// An integer that is stored as one; nil for all else, text that looks like a number among it.
     @inlinable
-    func storedInteger(at index: CInt) -> Int64? {
+    package func storedInteger(at index: CInt) -> Int64? {
         let value = sqlite3_column_value(pointer, index)
         return sqlite3_value_type(value) == SQLITE_INTEGER ? sqlite3_value_int64(value) : nil
     }
 
     /// A number that is stored as one; nil for all else, text that looks like a number among it.
     @inlinable
-    func storedNumber(at index: CInt) -> Double? {
+    package func storedNumber(at index: CInt) -> Double? {
         let value = sqlite3_column_value(pointer, index)
         let type = sqlite3_value_type(value)
         return type == SQLITE_FLOAT || type == SQLITE_INTEGER ? sqlite3_value_double(value) : nil

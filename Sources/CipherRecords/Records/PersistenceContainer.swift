@@ -13,11 +13,11 @@ public struct PersistenceContainer: Sendable {
     // the last record of the type had, and only compares each name with the one expected.
 
     /// The names of the columns; those behind the last value are only expected.
-    private(set) var names: ColumnNames
+    @usableFromInline var names: ColumnNames
     /// The values of the first names.
-    private(set) var values: [DatabaseValue] = []
+    @usableFromInline var values: [DatabaseValue] = []
     /// Where the next value is expected.
-    private var position = 0
+    @usableFromInline var position = 0
 
     public init() { names = .none }
 
@@ -34,19 +34,37 @@ public struct PersistenceContainer: Sendable {
         finish()
     }
 
+    // Of the subscripts below those of a known type go first: they take no box for the value.
+
+    /// The value of a column, in any case; nil for NULL, for no such column, and for a value that does not fit.
+    @inlinable
+    public subscript<Value: DatabaseValueConvertible>(_ column: String) -> Value? {
+        get { value(of: column).flatMap { Value.fromDatabaseValue($0) } }
+        set { set(column, newValue?.databaseValue ?? .null) }
+    }
+
+    /// The value of a column; nil for NULL, for no such column, and for a value that does not fit.
+    @inlinable
+    public subscript<Value: DatabaseValueConvertible>(_ column: some ColumnExpression) -> Value? {
+        get { value(of: column.name).flatMap { Value.fromDatabaseValue($0) } }
+        set { set(column.name, newValue?.databaseValue ?? .null) }
+    }
+
     /// The value of a column, in any case; nil for NULL and for no such column.
+    @_disfavoredOverload
     public subscript(_ column: String) -> (any DatabaseValueConvertible)? {
         get { value(of: column)?.storage.value }
         set { set(column, newValue?.databaseValue ?? .null) }
     }
 
     /// The value of a column; nil for NULL and for no such column.
+    @_disfavoredOverload
     public subscript(_ column: some ColumnExpression) -> (any DatabaseValueConvertible)? {
         get { self[column.name] }
         set { set(column.name, newValue?.databaseValue ?? .null) }
     }
 
-    @inline(__always)
+    @inlinable @inline(__always)
     mutating func set(_ name: String, _ value: DatabaseValue) {
         if position == values.count, position < names.count, names.list[position] == name {
             values.append(value)
@@ -57,7 +75,8 @@ public struct PersistenceContainer: Sendable {
     }
 
     /// Sets a column that was not expected at this place.
-    private mutating func setElsewhere(_ name: String, _ value: DatabaseValue) {
+    @usableFromInline
+    mutating func setElsewhere(_ name: String, _ value: DatabaseValue) {
         if let index = index(of: name) {
             values[index] = value
             return
@@ -82,6 +101,7 @@ public struct PersistenceContainer: Sendable {
     }
 
     /// The value of a column, in any case; nil when there is no such column.
+    @usableFromInline
     func value(of name: String) -> DatabaseValue? { index(of: name).map { values[$0] } }
 
     /// The names of the columns.
@@ -103,11 +123,12 @@ public struct PersistenceContainer: Sendable {
 }
 
 /// The names of columns, shared by containers.
+@usableFromInline
 final class ColumnNames: Sendable {
     static let none = ColumnNames([])
 
-    let list: [String]
-    let count: Int
+    @usableFromInline let list: [String]
+    @usableFromInline let count: Int
 
     init(_ list: [String]) {
         self.list = list

@@ -6,9 +6,9 @@ import Foundation
 /// Values of keys.
 enum RecordKey {
     /// A key as the records of a type store it: their strategies for data, dates and UUIDs hold for keys too.
-    static func value(of key: some DatabaseValueConvertible, for type: Any.Type) -> DatabaseValue {
+    static func value<Key: DatabaseValueConvertible>(of key: Key, for type: Any.Type) -> DatabaseValue {
         // Most keys are numbers and texts, which have no strategies.
-        guard key is UUID || key is Date || key is Data, let record = type as? any EncodableRecord.Type else {
+        guard hasStrategy(Key.self), let record = type as? any EncodableRecord.Type else {
             return key.databaseValue
         }
         // The column is known to the database alone; strategies rarely ask for it.
@@ -20,6 +20,12 @@ enum RecordKey {
             return (try? record.databaseDataEncodingStrategy(for: column).value(of: data)) ?? data.databaseValue
         default: return key.databaseValue
         }
+    }
+
+    private static func hasStrategy<Key>(_ type: Key.Type) -> Bool {
+        type == UUID.self || type == Date.self || type == Data.self || type == UUID?.self
+            || type == Date?.self
+            || type == Data?.self
     }
 }
 

@@ -192,6 +192,28 @@ extension QueryInterfaceRequest where RowDecoder: TableRecord {
     }
 }
 
+extension QueryInterfaceRequest where RowDecoder: TableRecord {
+    /// A statement that deletes the rows and returns a selection of each.
+    public func deleteAndFetchStatement(
+        _ db: Database, select: (RowDecoder.DatabaseComponents) throws -> [any SQLSelectable]
+    ) throws -> Statement {
+        try deleteAndFetchStatement(db, selection: select(RowDecoder.databaseComponents))
+    }
+
+    /// A statement that changes the rows and returns a selection of each.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` without any assignment.
+    public func updateAndFetchStatement(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        assignments: (RowDecoder.DatabaseComponents) throws -> [ColumnAssignment],
+        select: (RowDecoder.DatabaseComponents) throws -> [any SQLSelectable]
+    ) throws -> Statement {
+        try updateAndFetchStatement(
+            db, onConflict: conflictResolution, assignments(RowDecoder.databaseComponents),
+            selection: select(RowDecoder.databaseComponents))
+    }
+}
+
 extension QueryInterfaceRequest where RowDecoder: FetchableRecord & TableRecord {
     /// Changes the rows and returns them as they are then, one after another. All of them are changed, whether the
     /// cursor has reached them or not.

@@ -11,7 +11,11 @@ final class StatementPlan {
 
     /// Writes the SQL of a request. The request that is written holds numbers in the places of its values, so that the
     /// parameters tell where the values of the next request of this shape go.
-    init(_ request: StatementRequest, facts: SchemaFacts) throws {
+    ///
+    /// - Parameter statement: Gives the statement of an SQL text, which several plans may share.
+    init(
+        _ request: StatementRequest, facts: SchemaFacts, statement: (String) -> PlannedStatement
+    ) throws {
         var count = 0
         let numbered = request.mapValues { _ in
             count += 1
@@ -24,7 +28,7 @@ final class StatementPlan {
             throw DatabaseError(message: "the values of a request are not read in the order in which they are replaced")
         }
         let generated = try SQLGenerator.generate(numbered, facts: facts)
-        statement = PlannedStatement(sql: generated.text)
+        self.statement = statement(generated.text)
         adapter = generated.scopeLayout?.adapter
         let order = generated.values.map { Int.fromDatabaseValue($0) ?? 0 }
         self.order = order.elementsEqual(0..<count) ? nil : order
@@ -48,6 +52,8 @@ final class RecordStorage {
 
     private var generation: Int
     private var plans: [StatementRequest: StatementPlan] = [:]
+    /// The statements of the plans: requests whose aliases have no names differ in shape, and not in text.
+    private var statements: [String: PlannedStatement] = [:]
     /// What is kept of record types.
     var recordPlans: [ObjectIdentifier: RecordPlan] = [:]
     /// The plan of the record type used last.
@@ -62,6 +68,7 @@ final class RecordStorage {
         if generation == self.generation { return }
         self.generation = generation
         plans.removeAll()
+        statements.removeAll()
         recordPlans.removeAll()
         latestPlan = nil
     }
@@ -71,9 +78,15 @@ final class RecordStorage {
             statistics.found += 1
             return plan
         }
-        let plan = try StatementPlan(request, facts: SchemaFacts(db))
-        statistics.generated += 1
         if plans.count >= Self.mostRequests { plans.removeAll() }
+        if statements.count >= Self.mostRequests { statements.removeAll() }
+        let plan = try StatementPlan(request, facts: SchemaFacts(db)) { sql in
+            if let known = statements[sql] { return known }
+            let planned = PlannedStatement(sql: sql)
+            statements[sql] = planned
+            return planned
+        }
+        statistics.generated += 1
         plans[plan.shape] = plan
         return plan
     }

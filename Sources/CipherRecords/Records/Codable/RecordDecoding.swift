@@ -39,7 +39,7 @@ final class DecodingPlan {
     func columns<Key: CodingKey>(_ type: Key.Type) -> KeyColumns {
         let id = ObjectIdentifier(type)
         if let known = tables.first(where: { $0.type == id }) { return known.table }
-        let table = KeyColumns(strategy: record.databaseColumnDecodingStrategy)
+        let table = KeyColumns(of: type, strategy: record.databaseColumnDecodingStrategy)
         tables.append((id, table))
         return table
     }
@@ -50,29 +50,44 @@ final class DecodingPlan {
 
 /// The columns of the keys of one type, found when they are first asked for.
 final class KeyColumns {
-    static let unknown: Int16 = -2
-    static let missing: Int16 = -1
+    static let unknown = -2
+    static let missing = -1
 
-    /// The column of each key of a type whose values are single bytes, as those of most enumerations are.
-    @exclusivity(unchecked) private var byByte: [Int16]
+    /// The column of each key of a type whose values are single bytes, as those of most enumerations are; nil for others.
+    private let byByte: UnsafeMutablePointer<Int16>?
     private let strategy: DatabaseColumnDecodingStrategy
+    /// The key that the whole row was read for: the first one that nothing in the row stands for.
+    @exclusivity(unchecked) var keyOfRow: String?
 
-    init(strategy: DatabaseColumnDecodingStrategy) {
+    init<Key: CodingKey>(of type: Key.Type, strategy: DatabaseColumnDecodingStrategy) {
         self.strategy = strategy
-        byByte = Array(repeating: Self.unknown, count: 256)
+        guard MemoryLayout<Key>.size == 1 else {
+            byByte = nil
+            return
+        }
+        let table = UnsafeMutablePointer<Int16>.allocate(capacity: 256)
+        table.initialize(repeating: Int16(Self.unknown), count: 256)
+        byByte = table
     }
 
-    /// The column of a key; nil when the row has none.
+    deinit { byByte?.deallocate() }
+
+    /// The column of a key that has been asked for before; ``unknown`` for others, ``missing`` where the row has none.
     @inline(__always)
-    func index<Key: CodingKey>(of key: Key, in row: Row) -> Int? {
-        guard MemoryLayout<Key>.size <= 1 else { return find(key, in: row) }
-        // A value of one byte refers to nothing, so its byte says which it is. A type without a byte has one value.
-        let byte = withUnsafeBytes(of: key) { $0.first ?? 0 }
-        let known = byByte[Int(byte)]
-        if known >= 0 { return Int(known) }
-        if known == Self.missing { return nil }
-        let index = find(key, in: row)
-        byByte[Int(byte)] = Int16(truncatingIfNeeded: index ?? -1)
+    func knownIndex<Key: CodingKey>(of key: Key) -> Int {
+        // A value of one byte refers to nothing, so its byte says which it is.
+        byByte.map { Int($0[Int(unsafeBitCast(key, to: UInt8.self))]) } ?? Self.unknown
+    }
+
+    /// Finds the column of a key.
+    ///
+    /// - Returns: ``missing`` when the row has none.
+    @inline(never)
+    func findIndex<Key: CodingKey>(of key: Key, in row: Row) -> Int {
+        let index = find(key, in: row) ?? Self.missing
+        if let byByte, index <= Int(Int16.max) {
+            byByte[Int(unsafeBitCast(key, to: UInt8.self))] = Int16(index)
+        }
         return index
     }
 
@@ -95,7 +110,8 @@ struct RowDecoder: Decoder {
     var userInfo: [CodingUserInfoKey: Any] { plan.userInfo }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
-        KeyedDecodingContainer(RowContainer<Key>(row: row, plan: plan, columns: plan.columns(type)))
+        KeyedDecodingContainer(
+            RowContainer<Key>(RowContext(row: row, plan: plan, columns: plan.columns(type))))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer { throw wrongShape("an array") }
@@ -107,22 +123,50 @@ struct RowDecoder: Decoder {
             plan.record,
             DecodingError.Context(
                 codingPath: [],
-                debugDescription: "a record is read from the columns of a row, and \(plan.record) decodes \(shape)"))
+                debugDescription:
+                    "a record is read from the columns of a row, and \(plan.record) decodes \(shape)"))
     }
 }
 
-/// The columns of a row, by coding keys.
-struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
+/// What the containers of one record have in common.
+final class RowContext {
     let row: Row
     let plan: DecodingPlan
     let columns: KeyColumns
-    /// Whether a key was read from the whole row: see ``decodeElsewhere(_:forKey:)``.
-    private let rest = BaseRowUse()
+    /// The statement whose current row is shown; nil for a kept row.
+    let statement: StatementHandle?
 
     init(row: Row, plan: DecodingPlan, columns: KeyColumns) {
         self.row = row
         self.plan = plan
         self.columns = columns
+        statement = row.statement
+    }
+}
+
+/// The columns of a row, by coding keys.
+struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    // The methods of a container are called through the box that Swift has for it, for each property of each record, by
+    // code that is not specialized for the type of the keys and copies the container each time. So it is one reference.
+
+    private let context: RowContext
+
+    init(_ context: RowContext) { self.context = context }
+
+    private var row: Row { context.row }
+    private var plan: DecodingPlan { context.plan }
+
+    /// The column of a key; ``KeyColumns/missing`` when the row has none.
+    @inline(__always)
+    private func index(of key: Key) -> Int {
+        let known = context.columns.knownIndex(of: key)
+        return known == KeyColumns.unknown ? context.columns.findIndex(of: key, in: context.row) : known
+    }
+
+    /// The column of a key; nil when the row has none.
+    private func column(of key: Key) -> Int? {
+        let index = index(of: key)
+        return index < 0 ? nil : index
     }
 
     var codingPath: [any CodingKey] { [] }
@@ -131,11 +175,11 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     }
 
     func contains(_ key: Key) -> Bool {
-        columns.index(of: key, in: row) != nil || row.scopesTree[key.stringValue] != nil
+        column(of: key) != nil || row.scopesTree[key.stringValue] != nil
     }
 
     func decodeNil(forKey key: Key) throws -> Bool {
-        if let index = columns.index(of: key, in: row) { return row.hasNull(atIndex: index) }
+        if let index = column(of: key) { return row.hasNull(atIndex: index) }
         return row.scopesTree[key.stringValue].map { !$0.containsNonNullValue } ?? true
     }
 
@@ -147,37 +191,44 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     private func integer<Value: FixedWidthInteger & DatabaseValueConvertible>(
         _ type: Value.Type, _ key: Key
     ) throws -> Value {
-        if let index = columns.index(of: key, in: row), let stored = row.storedInteger(at: index),
-            let value = Value(exactly: stored)
-        {
-            return value
+        let index = index(of: key)
+        if index >= 0 {
+            let stored =
+                context.statement?.storedInteger(at: row.statementColumn(index)) ?? keptInteger(index)
+            if let stored, let value = Value(exactly: stored) { return value }
         }
         return try otherColumn(type, key)
     }
 
+    private func keptInteger(_ index: Int) -> Int64? {
+        context.statement == nil ? row.storedInteger(at: index) : nil
+    }
+
     @inline(__always)
     private func number(_ key: Key) throws -> Double {
-        if let index = columns.index(of: key, in: row), let stored = row.storedNumber(at: index) { return stored }
+        let index = index(of: key)
+        if index >= 0, let stored = row.storedNumber(at: index) { return stored }
         return try otherColumn(Double.self, key)
     }
 
     @inline(__always)
     private func text(_ key: Key) throws -> String {
-        if let index = columns.index(of: key, in: row), let value = row.fittingValue(String.self, at: index) {
-            return value
-        }
+        let index = index(of: key)
+        if index >= 0, let value = row.fittingValue(String.self, at: index) { return value }
         return try otherColumn(String.self, key)
     }
 
     /// Whether a column has a value for an optional property.
     @inline(__always)
     private func hasValue(_ key: Key) -> Bool {
-        columns.index(of: key, in: row).map { !row.hasNull(atIndex: $0) } ?? false
+        column(of: key).map { !row.hasNull(atIndex: $0) } ?? false
     }
 
     // A value that is not stored as the type reads it, as a number in an integer column that holds a REAL.
-    private func otherColumn<Value: DatabaseValueConvertible>(_ type: Value.Type, _ key: Key) throws -> Value {
-        let index = columns.index(of: key, in: row)
+    private func otherColumn<Value: DatabaseValueConvertible>(_ type: Value.Type, _ key: Key) throws
+        -> Value
+    {
+        let index = column(of: key)
         if let index, let value = Value.fromDatabaseValue(row.databaseValue(at: index)) { return value }
         throw row.decodingError(column: key.stringValue, at: index, wanted: type, table: plan.tableName)
     }
@@ -243,19 +294,23 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     // MARK: Other types
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        guard let index = columns.index(of: key, in: row) else {
+        guard let index = column(of: key) else {
             if let value = try decodeElsewhere(type, forKey: key) { return value }
             // The first key that nothing stands for takes the whole row: the record is a part of this one.
-            guard !rest.isUsed, let value = try decodeBaseRow(type) else { throw missing(type, key) }
-            rest.isUsed = true
+            guard context.columns.keyOfRow == nil || context.columns.keyOfRow == key.stringValue,
+                let value = try decodeBaseRow(type)
+            else { throw missing(type, key) }
+            context.columns.keyOfRow = key.stringValue
             return value
         }
         return try ColumnDecoding.decode(type, row, index, key.stringValue, plan)
     }
 
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
-        guard let index = columns.index(of: key, in: row) else {
-            guard let scope = row.scopesTree[key.stringValue], scope.containsNonNullValue else { return nil }
+        guard let index = column(of: key) else {
+            guard let scope = row.scopesTree[key.stringValue], scope.containsNonNullValue else {
+                return nil
+            }
             return try decodeElsewhere(type, forKey: key)
         }
         return row.hasNull(atIndex: index)
@@ -291,11 +346,6 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func superDecoder() throws -> any Decoder { RowDecoder(row: row, plan: plan) }
     func superDecoder(forKey key: Key) throws -> any Decoder { RowDecoder(row: row, plan: plan) }
-}
-
-/// Whether the whole row was given to a part of a record.
-private final class BaseRowUse {
-    var isUsed = false
 }
 
 /// Reads one column as any decodable type.

@@ -55,6 +55,15 @@ extension MutablePersistableRecord {
         return fetched
     }
 
+    /// Updates the row that has the record's primary key or inserts the record, and reads what the statement returns.
+    public mutating func saveAndFetch<T>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        fetch: (Statement) throws -> T, select: (DatabaseComponents) throws -> [any SQLSelectable]
+    ) throws -> T {
+        try saveAndFetch(
+            db, onConflict: conflictResolution, selection: select(Self.databaseComponents), fetch: fetch)
+    }
+
     private mutating func saveWithCallbacks(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, returning: Returning?
     ) throws -> PersistenceSuccess {
@@ -80,6 +89,25 @@ extension PersistableRecord {
     public func save(_ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil) throws {
         var record: some MutablePersistableRecord = self
         try record.save(db, onConflict: conflictResolution)
+    }
+
+    /// Updates the row that has the record's primary key or inserts the record, and reads the row as another type.
+    public func saveAndFetch<T: FetchableRecord & TableRecord>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        as type: T.Type
+    ) throws -> T {
+        var record: some MutablePersistableRecord = self
+        return try record.saveAndFetch(db, onConflict: conflictResolution, as: type)
+    }
+
+    /// Updates the row that has the record's primary key or inserts the record, and reads what the statement returns.
+    public func saveAndFetch<T>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        selection: [any SQLSelectable], fetch: (Statement) throws -> T
+    ) throws -> T {
+        var record: some MutablePersistableRecord = self
+        return try record.saveAndFetch(
+            db, onConflict: conflictResolution, selection: selection, fetch: fetch)
     }
 }
 
@@ -110,6 +138,13 @@ extension MutablePersistableRecord {
     public mutating func upsertAndFetch<T: FetchableRecord & TableRecord>(
         _ db: Database, as type: T.Type, onConflict conflictTarget: [String] = [],
         doUpdate assignments: ((_ excluded: TableAlias<Self>) -> [ColumnAssignment])? = nil
+    ) throws -> T {
+        try runUpsertAndFetch(db, as: type, onConflict: conflictTarget, doUpdate: assignments)
+    }
+
+    fileprivate mutating func runUpsertAndFetch<T: FetchableRecord & TableRecord>(
+        _ db: Database, as type: T.Type, onConflict conflictTarget: [String],
+        doUpdate assignments: ((_ excluded: TableAlias<Self>) -> [ColumnAssignment])?
     ) throws -> T {
         var fetched: T?
         var upsert = Upsert(conflictTarget: conflictTarget)
@@ -173,8 +208,17 @@ extension PersistableRecord {
         _ db: Database, onConflict conflictTarget: [String] = [],
         doUpdate assignments: ((_ excluded: TableAlias<Self>) -> [ColumnAssignment])? = nil
     ) throws -> Self where Self: FetchableRecord {
+        try upsertAndFetch(db, as: Self.self, onConflict: conflictTarget, doUpdate: assignments)
+    }
+
+    /// Inserts the record or updates the row that it is in conflict with, and reads the row as another type.
+    public func upsertAndFetch<T: FetchableRecord & TableRecord>(
+        _ db: Database, as type: T.Type, onConflict conflictTarget: [String] = [],
+        doUpdate assignments: ((_ excluded: TableAlias<Self>) -> [ColumnAssignment])? = nil
+    ) throws -> T {
         var record = self
-        return try record.upsertAndFetch(db, as: Self.self, onConflict: conflictTarget, doUpdate: assignments)
+        return try record.runUpsertAndFetch(
+            db, as: type, onConflict: conflictTarget, doUpdate: assignments)
     }
 }
 

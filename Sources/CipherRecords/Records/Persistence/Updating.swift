@@ -34,6 +34,16 @@ extension MutablePersistableRecord {
         try update(db, onConflict: conflictResolution, columns: .some(Set(columns.map(\.name))))
     }
 
+    /// Updates some columns of the row that has the record's primary key.
+    ///
+    /// - Throws: ``RecordError/recordNotFound(databaseTableName:key:)`` when no row was changed.
+    public func update(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        columns: some Collection<some ColumnExpression>
+    ) throws {
+        try update(db, onConflict: conflictResolution, columns: .some(Set(columns.map(\.name))))
+    }
+
     // MARK: Updating what has changed
 
     /// Updates the columns that differ from another record.
@@ -161,6 +171,22 @@ extension MutablePersistableRecord {
             try update(db, onConflict: conflictResolution, columns: columns, returning: returning)
             guard let fetched else { throw DatabaseError.skippedCallback("aroundUpdate", of: Self.self) }
             return fetched
+        }
+    }
+}
+
+extension MutablePersistableRecord where Self: AnyObject {
+    /// Changes the record, and updates the columns that differ afterwards.
+    ///
+    /// - Returns: Whether any did; otherwise nothing runs.
+    @discardableResult
+    public func updateChanges(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        modify: (Self) throws -> Void
+    ) throws -> Bool {
+        var record = self
+        return try record.updateChanges(db, onConflict: conflictResolution) { (record: inout Self) in
+            try modify(record)
         }
     }
 }

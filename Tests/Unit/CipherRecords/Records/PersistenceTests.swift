@@ -312,9 +312,11 @@ struct PersistenceTests {
             let names = (0..<2_000).map { "n\($0)\"\\\u{1}é" } + ["Bob"]
             try #expect(Member.filter(names.contains(Column("name"))).fetchAll(db).map(\.name) == ["Bob"])
             let blobs = (0..<2_000).map { Data([UInt8($0 % 256)]) }
-            try #expect(Member.filter(blobs.contains(cast(Column("name"), as: .blob))).fetchCount(db) == 0)
             try #expect(
-                Member.filter((blobs + [Data("Ann".utf8)]).contains(cast(Column("name"), as: .blob))).fetchCount(db)
+                Member.filter(blobs.contains(cast(Column("name"), as: .blob))).fetchCount(db) == 0)
+            try #expect(
+                Member.filter((blobs + [Data("Ann".utf8)]).contains(cast(Column("name"), as: .blob)))
+                    .fetchCount(db)
                     == 1)
             try #expect(Member.deleteAll(db, keys: keys) == 2)
         }
@@ -338,6 +340,112 @@ struct PersistenceTests {
             try #expect(Member.filter { $0.id == 1 }.deleteAndFetchAll(db) == updated)
             try #expect(Member.filter { $0.score > 10 }.deleteAndFetchIds(db) == [3, 4])
             try #expect(Member.fetchAll(db) == [Member(id: 2, name: "BOB", score: 1)])
+        }
+    }
+
+    // MARK: Classes
+
+    private final class Thing: PersistableRecord, FetchableRecord {
+        static let databaseTableName = "country"
+        var code: String
+        var name: String?
+
+        init(code: String, name: String?) { (self.code, self.name) = (code, name) }
+
+        init(row: Row) {
+            code = row["code"]
+            name = row["name"]
+        }
+
+        func encode(to container: inout PersistenceContainer) {
+            container["code"] = code
+            container[Column("name")] = name
+        }
+    }
+
+    @Test("a class, whose methods do not change it")
+    func classes() throws {
+        try queue().write { db in
+            let thing = Thing(code: "FR", name: nil)
+            try thing.insert(db)
+            try #expect(thing.updateChanges(db) { $0.name = "France" })
+            try thing.update(db, columns: [Column("name")])
+            try thing.save(db)
+            try thing.upsert(db)
+            try #expect(Thing.fetchOne(db, key: "FR")?.name == "France")
+            try #expect(thing.saveAndFetch(db, as: Country.self) == Country(code: "FR", name: "France"))
+            try #expect(thing.delete(db))
+        }
+    }
+
+    // MARK: Bad input
+
+    private struct Wrong: MutablePersistableRecord, Codable {
+        static let databaseTableName = "member"
+        var id: Int64?
+        var nickname: String
+    }
+
+    private struct Missing: PersistableRecord, Codable { var a: Int }
+
+    private struct Empty: PersistableRecord {
+        static let databaseTableName = "member"
+        func encode(to container: inout PersistenceContainer) {}
+    }
+
+    @Test("columns, tables and keys that are not there are errors with their names")
+    func badInput() throws {
+        try queue().write { db in
+            func message(_ body: () throws -> Void) throws -> String {
+                let error = try #require(#expect(throws: DatabaseError.self) { try body() })
+                return error.message ?? ""
+            }
+            #expect(
+                try message { _ = try Wrong(id: 1, nickname: "a").inserted(db) }
+                    == "table member has no column named nickname")
+            try #expect(message { try Missing(a: 1).insert(db) } == "no such table: missing")
+            try #expect(message { try Empty().insert(db) }.contains("gives no column"))
+            // A column that the table lacks is no part of an update.
+            _ = try Member(id: 1, name: "Ann").inserted(db)
+            try Wrong(id: 1, nickname: "a").update(db)
+            try #expect(message { _ = try Citizenship.fetchOne(db, key: 1) }.contains("has 2 columns"))
+            #expect(
+                try message { _ = try Member.fetchOne(db, key: ["score": 1]) }.contains(
+                    "no unique key on score"))
+            #expect(throws: DatabaseError.self) { try Name(name: "Ann").inserted(db) }
+            let other = DatabaseQueue()
+            #expect(throws: DatabaseError.self) {
+                try other.write { _ = try Member(id: nil, name: "Ann").inserted($0) }
+            }
+        }
+    }
+
+    private struct Reserved: MutablePersistableRecord, FetchableRecord, Codable, Equatable {
+        static let databaseTableName = "or\"der"
+        var select: Int64?
+        var weird: String
+        enum CodingKeys: String, CodingKey {
+            case select
+            case weird = "we\"ird' --"
+        }
+        mutating func didInsert(_ inserted: InsertionSuccess) { select = inserted.rowID }
+    }
+
+    @Test("reserved words and quotes in names")
+    func reservedNames() throws {
+        try DatabaseQueue().write { db in
+            try db.create(table: Reserved.databaseTableName) { t in
+                t.autoIncrementedPrimaryKey("select")
+                t.column("we\"ird' --", .text)
+            }
+            var record = Reserved(select: nil, weird: "x' OR 1 --")
+            try record.insert(db)
+            record.weird = "\"; DROP TABLE a"
+            try record.save(db)
+            try #expect(Reserved.fetchOne(db, key: 1) == record)
+            try #expect(Reserved.filter(Column("we\"ird' --") == record.weird).fetchAll(db) == [record])
+            try #expect(record.upsertAndFetch(db) == record)
+            try #expect(record.delete(db))
         }
     }
 }
