@@ -48,7 +48,7 @@ extension FetchableRecord where Self: TableRecord {
 
     /// The record with a primary key of one column.
     ///
-    /// - Throws: ``RecordError/recordNotFound(databaseTableName:key:)`` when there is none.
+    /// - Throws: `RecordError.recordNotFound` when there is none.
     public static func find(_ db: Database, key: some DatabaseValueConvertible) throws -> Self {
         if let record = try fetchOne(db, key: key) { return record }
         let columns = try db.primaryKey(databaseTableName).columns
@@ -58,7 +58,7 @@ extension FetchableRecord where Self: TableRecord {
 
     /// The record with the columns of a unique key.
     ///
-    /// - Throws: ``RecordError/recordNotFound(databaseTableName:key:)`` when there is none.
+    /// - Throws: `RecordError.recordNotFound` when there is none.
     public static func find(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> Self {
         if let record = try fetchOne(db, key: key) { return record }
         throw RecordError.recordNotFound(
@@ -124,7 +124,7 @@ extension FetchableRecord where Self: TableRecord & Identifiable, ID: DatabaseVa
 
     /// The record with an identifier.
     ///
-    /// - Throws: ``RecordError/recordNotFound(databaseTableName:key:)`` when there is none.
+    /// - Throws: `RecordError.recordNotFound` when there is none.
     public static func find(_ db: Database, id: ID) throws -> Self { try find(db, key: id) }
 
     /// The records with identifiers, one after another.

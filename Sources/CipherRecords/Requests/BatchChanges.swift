@@ -150,7 +150,7 @@ extension QueryInterfaceRequest {
 
     /// A statement that changes the rows and returns a selection of each.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` without any assignment.
+    /// - Throws: `DatabaseError` `.SQLITE_MISUSE` without any assignment.
     public func updateAndFetchStatement(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
         _ assignments: [ColumnAssignment], selection: [any SQLSelectable]
@@ -202,7 +202,7 @@ extension QueryInterfaceRequest where RowDecoder: TableRecord {
 
     /// A statement that changes the rows and returns a selection of each.
     ///
-    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` without any assignment.
+    /// - Throws: `DatabaseError` `.SQLITE_MISUSE` without any assignment.
     public func updateAndFetchStatement(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
         assignments: (RowDecoder.DatabaseComponents) throws -> [ColumnAssignment],

@@ -1,6 +1,6 @@
 import CipherDatabase
 
-/// What the operators of SQL are defined for: columns, expressions, ``SQL`` and requests. Plain values are not among
+/// What the operators of SQL are defined for: columns, expressions, `SQL` and requests. Plain values are not among
 /// it: `1 + 2` stays a matter of Swift. `1.databaseValue` is.
 public protocol SQLSpecificExpressible: SQLExpressible, SQLSelectable, SQLOrderingTerm {}
 
