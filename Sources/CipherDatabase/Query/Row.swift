@@ -73,11 +73,11 @@ public final class Row {
 
     /// The statement whose current row is shown; nil for a kept row.
     @inlinable
-    var statement: StatementHandle? { firstColumn < 0 ? nil : StatementHandle(SQLiteStatement(address)) }
+    package var statement: StatementHandle? { firstColumn < 0 ? nil : StatementHandle(SQLiteStatement(address)) }
 
     /// The column of the statement for a column of this row.
     @inlinable
-    func statementColumn(_ index: Int) -> CInt { CInt(truncatingIfNeeded: index) &+ CInt(firstColumn) }
+    package func statementColumn(_ index: Int) -> CInt { CInt(truncatingIfNeeded: index) &+ CInt(firstColumn) }
 
     /// A row without columns.
     public convenience init() { self.init(values: [], columns: RowColumns(names: [])) }
@@ -131,7 +131,7 @@ public final class Row {
 
     /// The leftmost column of a name, ignoring case; nil when there is none.
     @inlinable
-    func index(of name: String) -> Int? {
+    package func index(of name: String) -> Int? {
         let columns = columns
         guard statement != nil else { return columns.index(of: name) }
         let likely = Int(likelyColumn)
@@ -177,6 +177,15 @@ public final class Row {
     public var containsNonNullValue: Bool {
         if (0..<count).contains(where: { !hasNull(atIndex: $0) }) { return true }
         return scopes.contains { $0.row.containsNonNullValue }
+    }
+}
+
+extension Row {
+    /// What the record layer knows of the columns of this row's statement; always nil for kept rows, which several
+    /// threads may read.
+    package var decodingPlan: AnyObject? {
+        get { firstColumn < 0 ? nil : source.decodingPlan }
+        set { if firstColumn >= 0 { source.decodingPlan = newValue } }
     }
 }
 
@@ -257,6 +266,9 @@ final class RowColumns: Sendable {
     private let indexes: [String: Int]
     /// Whether two names are equal, or differ only in case.
     @usableFromInline let hasTwins: Bool
+    /// What the record layer knows of these columns.
+    // Safe because: it is touched only through rows that show this statement, by the one thread of its access.
+    @exclusivity(unchecked) nonisolated(unsafe) var decodingPlan: AnyObject?
 
     init(names: [String]) {
         self.names = names
