@@ -30,8 +30,10 @@ public final class Row {
     }
 
     /// A row that shows adjacent columns of a row.
-    convenience init(showing base: Row, from firstColumn: Int, layout: RowLayout) {
-        let source = AdaptedSource(base: base, layout: layout)
+    convenience init(
+        showing base: Row, from firstColumn: Int, layout: RowLayout, prefetched: PrefetchedRows? = nil
+    ) {
+        let source = AdaptedSource(base: base, layout: layout, prefetched: prefetched)
         if base.statement == nil {
             self.init(StoredValue(in: base.address, at: firstColumn).address, source: source, firstColumn: -1)
         } else {
@@ -46,10 +48,11 @@ public final class Row {
     }
 
     /// A row of values in another order than in the statement.
-    convenience init(_ reordered: RowBlock, base: Row, layout: RowLayout) {
+    convenience init(_ reordered: RowBlock, base: Row, layout: RowLayout, prefetched: PrefetchedRows? = nil) {
         self.init(
-            reordered.firstRow, source: AdaptedSource(base: base, layout: layout, reordered: reordered), firstColumn: -1
-        )
+            reordered.firstRow,
+            source: AdaptedSource(base: base, layout: layout, reordered: reordered, prefetched: prefetched),
+            firstColumn: -1)
     }
 
     /// A row with its own values.
@@ -203,6 +206,7 @@ extension Row: Equatable {
         if left === right { return true }
         guard left.columnNames == right.columnNames && left.databaseValues == right.databaseValues else { return false }
         if left.adaptation == nil && right.adaptation == nil { return true }
+        guard left.adaptation?.prefetched?.rows == right.adaptation?.prefetched?.rows else { return false }
         let names = Set(left.scopes.names)
         return names == Set(right.scopes.names) && names.allSatisfy { left.scopes[$0] == right.scopes[$0] }
     }

@@ -46,7 +46,11 @@ final class AdaptedSource: RowSource {
     /// The values in the order of the adapter, where it differs from the order of the statement.
     let reordered: RowBlock?
 
-    init(base: Row, layout: RowLayout, reordered: RowBlock? = nil) {
+    /// The rows of other tables that were fetched for this one, and for its scopes.
+    let prefetched: PrefetchedRows?
+
+    init(base: Row, layout: RowLayout, reordered: RowBlock? = nil, prefetched: PrefetchedRows? = nil) {
+        self.prefetched = prefetched
         self.base = base
         self.layout = layout
         self.reordered = reordered

@@ -150,6 +150,7 @@ extension FetchableRecord {
     /// The records of a request, one after another.
     public static func fetchCursor(_ db: Database, _ request: some FetchRequest) throws -> RecordCursor<Self> {
         let request = try request.makePreparedRequest(db, forSingleResult: false)
+        try request.requireNoSupplement()
         return try fetchCursor(request.statement, adapter: request.adapter)
     }
 
@@ -157,6 +158,10 @@ extension FetchableRecord {
     @inlinable
     public static func fetchAll(_ db: Database, _ request: some FetchRequest) throws -> [Self] {
         let request = try request.makePreparedRequest(db, forSingleResult: false)
+        if let supplement = request.supplement {
+            let rows = try Row.fetchAll(request.statement, adapter: request.adapter)
+            return try supplement(rows).map { try Self(row: $0) }
+        }
         return try fetchAll(request.statement, adapter: request.adapter)
     }
 
@@ -164,6 +169,10 @@ extension FetchableRecord {
     @inlinable
     public static func fetchOne(_ db: Database, _ request: some FetchRequest) throws -> Self? {
         let request = try request.makePreparedRequest(db, forSingleResult: true)
+        if let supplement = request.supplement {
+            guard let row = try Row.fetchOne(request.statement, adapter: request.adapter) else { return nil }
+            return try supplement([row]).first.map { try Self(row: $0) }
+        }
         return try fetchOne(request.statement, adapter: request.adapter)
     }
 }
@@ -186,8 +195,9 @@ extension FetchableRecord where Self: Hashable {
 
     /// The different records of a request.
     public static func fetchSet(_ db: Database, _ request: some FetchRequest) throws -> Set<Self> {
-        let request = try request.makePreparedRequest(db, forSingleResult: false)
-        return try fetchSet(request.statement, adapter: request.adapter)
+        let prepared = try request.makePreparedRequest(db, forSingleResult: false)
+        if prepared.supplement != nil { return try Set(fetchAll(db, request)) }
+        return try fetchSet(prepared.statement, adapter: prepared.adapter)
     }
 }
 

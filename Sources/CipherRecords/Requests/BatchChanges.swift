@@ -72,13 +72,14 @@ extension QueryInterfaceRequest {
     /// - Returns: How many rows were deleted.
     @discardableResult
     public func deleteAll(_ db: Database) throws -> Int {
-        try db.prepare(.delete(relation, returning: [])).statement.execute()
+        try db.prepare(.delete(relation.withoutPrefetches, returning: [])).statement.execute()
         return db.changesCount
     }
 
     /// A statement that deletes the rows and returns a selection of each.
     public func deleteAndFetchStatement(_ db: Database, selection: [any SQLSelectable]) throws -> Statement {
-        try db.prepare(.delete(relation, returning: selection.map { $0.sqlSelection.content })).statement
+        try db.prepare(.delete(relation.withoutPrefetches, returning: selection.map { $0.sqlSelection.content }))
+            .statement
     }
 }
 
@@ -102,7 +103,8 @@ extension QueryInterfaceRequest
 where RowDecoder: TableRecord & Identifiable, RowDecoder.ID: Hashable & DatabaseValueConvertible {
     /// Deletes the rows and returns their identifiers.
     public func deleteAndFetchIds(_ db: Database) throws -> Set<RowDecoder.ID> {
-        let statement = try db.prepare(.delete(relation, returning: [.primaryKey(.request)])).statement
+        let statement = try db.prepare(.delete(relation.withoutPrefetches, returning: [.primaryKey(.request)]))
+            .statement
         return try RowDecoder.ID.fetchSet(statement)
     }
 }
@@ -117,7 +119,7 @@ extension QueryInterfaceRequest {
         let record = RowDecoder.self as? any MutablePersistableRecord.Type
         let policy = policy ?? record?.persistenceConflictPolicy.conflictResolutionForUpdate
         return try db.prepare(
-            .update(relation, assignments.compactMap(\.assignment), policy, returning: returning))
+            .update(relation.withoutPrefetches, assignments.compactMap(\.assignment), policy, returning: returning))
     }
 
     /// Changes the rows.

@@ -31,7 +31,7 @@ public protocol AggregatingRequest: RelationRequest {}
 public protocol TableRequest: RelationRequest {}
 
 /// A request that tables can be joined to.
-public protocol JoinableRequest<RowDecoder>: TypedRequest {}
+public protocol JoinableRequest<RowDecoder>: TypedRequest, RelationRequest {}
 
 /// A request or an association: what they have in common, for extensions of one's own.
 ///
@@ -188,8 +188,10 @@ where Self: FilteredRequest, Self: TypedRequest, RowDecoder: Identifiable, RowDe
 }
 
 extension TableRequest {
-    /// The request with an alias for its table.
-    public func aliased<T>(_ alias: TableAlias<T>) -> Self { changed { $0.alias = alias.id } }
+    /// The request with an alias for its table. It may have several, of which one at most has a name.
+    public func aliased<T>(_ alias: TableAlias<T>) -> Self {
+        changed { if !$0.aliases.contains(alias.id) { $0.aliases.append(alias.id) } }
+    }
 }
 
 extension TableRequest where Self: FilteredRequest {

@@ -43,6 +43,7 @@ extension Term {
             switch node.operation {
             case .column, .fastKey, .tableName: break
             case .apply(_, let operands): for operand in operands { operand.forEachValue(body) }
+            case .located(_, let term): term.forEachValue(body)
             case .literal(let text): text.forEachValue(body)
             case .subquery(let query), .bareQuery(let query): query.forEachValue(body)
             case .definition(let table): table.query.forEachValue(body)
@@ -65,6 +66,7 @@ extension Node {
         case .column, .fastKey, .tableName: self
         case .apply(let function, let operands):
             Node(.apply(function, operands.map { $0.mapValues(transform) }))
+        case .located(let path, let term): Node(.located(path, term.mapValues(transform)))
         case .literal(let text): Node(.literal(text.mapValues(transform)))
         case .subquery(let query): Node(.subquery(query.mapValues(transform)))
         case .bareQuery(let query): Node(.bareQuery(query.mapValues(transform)))
@@ -128,6 +130,7 @@ extension Selection {
         switch self {
         case .expression(let term): term.forEachValue(body)
         case .literal(let text): text.forEachValue(body)
+        case .located(_, let selections): for selection in selections { selection.forEachValue(body) }
         case .allColumns, .allColumnsExcluding, .primaryKey, .one: break
         }
     }
@@ -136,6 +139,7 @@ extension Selection {
         switch self {
         case .expression(let term): .expression(term.mapValues(transform))
         case .literal(let text): .literal(text.mapValues(transform))
+        case .located(let path, let selections): .located(path, selections.map { $0.mapValues(transform) })
         case .allColumns, .allColumnsExcluding, .primaryKey, .one: self
         }
     }
@@ -151,7 +155,7 @@ extension Relation {
         for case .term(let term, _) in ordering.elements { term.forEachValue(body) }
         if let offset = limit?.offset { body(offset.value) }
         for join in joins {
-            if case .condition(let condition?) = join.link { condition.forEachValue(body) }
+            if case .condition(let condition?, _, _) = join.link { condition.forEachValue(body) }
             join.relation.forEachValue(body)
         }
     }
@@ -173,8 +177,8 @@ extension Relation {
         mapped.limit?.offset = limit?.offset.map { BoundValue(value: transform($0.value)) }
         mapped.joins = joins.map { join in
             var mapped = join
-            if case .condition(let condition?) = join.link {
-                mapped.link = .condition(condition.mapValues(transform))
+            if case .condition(let condition?, let left, let right) = join.link {
+                mapped.link = .condition(condition.mapValues(transform), left: left, right: right)
             }
             mapped.relation = join.relation.mapValues(transform)
             return mapped

@@ -18,6 +18,7 @@ extension Term {
         case .inRows(let negated): return Term(.apply(.inRows(negated: !negated), operands))
         case .exists(let negated): return Term(.apply(.exists(negated: !negated), operands))
         case .like(let negated): return Term(.apply(.like(negated: !negated), operands))
+        case .isEmpty(let negated): return Term(.apply(.isEmpty(negated: !negated), operands))
         default: return not
         }
     }

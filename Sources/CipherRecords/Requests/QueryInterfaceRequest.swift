@@ -85,17 +85,23 @@ extension QueryInterfaceRequest where RowDecoder: Identifiable, RowDecoder.ID: D
 
 extension QueryInterfaceRequest: FetchRequest {
     public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
-        try db.prepare(.select(relation, singleResult: singleResult))
+        guard relation.hasPrefetches else {
+            return try db.prepare(.select(relation, singleResult: singleResult))
+        }
+        var prepared = try db.prepare(.select(relation.withoutPrefetches, singleResult: singleResult))
+        let relation = relation
+        prepared.supplement = { rows in try Prefetching(db).addPrefetchedRows(of: relation, to: rows) }
+        return prepared
     }
 
     /// How many rows the request has.
     public func fetchCount(_ db: Database) throws -> Int {
-        try Int.fetchOne(db.prepare(.count(relation)).statement) ?? 0
+        try Int.fetchOne(db.prepare(.count(relation.withoutPrefetches)).statement) ?? 0
     }
 
     /// Whether the request has no row.
     public func isEmpty(_ db: Database) throws -> Bool {
-        try Bool.fetchOne(db.prepare(.exists(relation)).statement) != true
+        try Bool.fetchOne(db.prepare(.exists(relation.withoutPrefetches)).statement) != true
     }
 }
 
@@ -105,7 +111,7 @@ extension QueryInterfaceRequest: SQLSpecificExpressible {
     /// The request as a query in parentheses: the value of its first row and column.
     public var sqlExpression: SQLExpression { subquery.expression }
 
-    var subquery: Term { Term(.subquery(.relation(relation))) }
+    var subquery: Term { Term(.subquery(.relation(relation.withoutPrefetches))) }
 
     /// Whether an expression has the value of one of the rows: `IN`.
     public func contains(_ element: some SQLExpressible) -> SQLExpression {
@@ -155,7 +161,8 @@ public struct CommonTableExpression<RowDecoder>: Sendable {
         recursive: Bool = false, named tableName: String, columns: [String]? = nil, request: QueryInterfaceRequest<T>
     ) {
         table = CommonTable(
-            name: tableName, columns: columns, isRecursive: recursive, query: .relation(request.relation))
+            name: tableName, columns: columns, isRecursive: recursive,
+            query: .relation(request.relation.withoutPrefetches))
     }
 
     /// - Parameters:
@@ -198,7 +205,8 @@ extension CommonTableExpression where RowDecoder == Row {
         recursive: Bool = false, named tableName: String, columns: [String]? = nil, request: QueryInterfaceRequest<T>
     ) {
         table = CommonTable(
-            name: tableName, columns: columns, isRecursive: recursive, query: .relation(request.relation))
+            name: tableName, columns: columns, isRecursive: recursive,
+            query: .relation(request.relation.withoutPrefetches))
     }
 
     /// An expression whose rows are read as rows.

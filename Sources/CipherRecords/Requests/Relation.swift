@@ -9,7 +9,8 @@ import CipherDatabase
 struct Relation: Hashable, Sendable {
     /// The name of the table, view or common table expression.
     var table: String
-    var alias: AliasID?
+    /// What stands for the table in expressions; one of them at most has a name.
+    var aliases: [AliasID] = []
     var selection: [Selection]
     var filters: [Term] = []
     var ordering = Ordering()
@@ -19,10 +20,18 @@ struct Relation: Hashable, Sendable {
     var limit: Limit?
     var commonTables: [CommonTable] = []
     var joins: [Join] = []
+    /// Rows of other tables that are fetched for the rows of this one, by requests of their own.
+    var prefetches: [AssociationChain] = []
 
     init(table: String, selection: [Selection] = [.allColumns(.request)]) {
         self.table = table
         self.selection = selection
+    }
+
+    /// The alias that names the table, otherwise any.
+    var alias: AliasID? {
+        get { aliases.first { $0.name != nil } ?? aliases.first }
+        set { aliases = newValue.map { [$0] } ?? [] }
     }
 
     /// The number of rows to return, and how many to skip before them.
@@ -44,8 +53,10 @@ struct Join: Hashable, Sendable {
     enum Link: Hashable, Sendable {
         /// Columns of both tables have the same values.
         case columns([ColumnPair])
-        /// A condition on columns of both tables, which it knows by their aliases.
-        case condition(Term?)
+        /// A foreign key of one of the tables.
+        case foreignKey(ForeignKeyLink)
+        /// A condition on columns of both tables, which it knows by these aliases.
+        case condition(Term?, left: AliasID, right: AliasID)
     }
 
     struct ColumnPair: Hashable, Sendable {
@@ -71,6 +82,8 @@ enum Selection: Hashable, Sendable {
     case primaryKey(ColumnOwner)
     /// SQL text: any number of columns.
     case literal(LiteralText)
+    /// Columns of a joined table, at the end of a path of joins, as if they were columns of this one.
+    case located([String], [Selection])
     /// Nothing that is read: for queries of which only the number of rows counts.
     case one
 }

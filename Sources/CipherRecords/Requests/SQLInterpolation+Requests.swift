@@ -67,7 +67,7 @@ extension SQLInterpolation {
 
     /// A request as a query, without parentheses: `SELECT COUNT(*) FROM (\(request))`.
     public mutating func appendInterpolation<T>(_ request: QueryInterfaceRequest<T>) {
-        append(Node(.bareQuery(.relation(request.relation))))
+        append(Node(.bareQuery(.relation(request.relation.withoutPrefetches))))
     }
 
     /// The name of a common table expression: `SELECT * FROM \(best)`.

@@ -326,3 +326,168 @@ extension Table {
         keys.isEmpty ? 0 : try filter(keys: keys).deleteAll(db)
     }
 }
+
+// MARK: - By keys
+
+extension Table where RowDecoder == Row {
+    /// What the row with a primary key of one column holds; nil when there is none, and for nil.
+    public func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> RowDecoder? {
+        guard let key else { return nil }
+        return try filter(key: key).fetchOne(db)
+    }
+
+    /// What the row with the columns of a unique key holds; nil when there is none, and for nil.
+    public func fetchOne(_ db: Database, key: [String: (any DatabaseValueConvertible)?]?) throws -> RowDecoder? {
+        guard let key else { return nil }
+        return try filter(key: key).fetchOne(db)
+    }
+
+    /// What the row with a primary key of one column holds.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public func find(_ db: Database, key: some DatabaseValueConvertible) throws -> RowDecoder {
+        if let found = try fetchOne(db, key: key) { return found }
+        throw try notFound(db, key)
+    }
+
+    /// What the row with the columns of a unique key holds.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public func find(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> RowDecoder {
+        if let found = try fetchOne(db, key: key) { return found }
+        throw RecordError.recordNotFound(
+            databaseTableName: tableName, key: key.mapValues { $0?.databaseValue ?? .null })
+    }
+
+    /// What the rows with primary keys of one column hold, in any order.
+    public func fetchAll(_ db: Database, keys: some Collection<some DatabaseValueConvertible>) throws -> [RowDecoder] {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
+    }
+
+    /// What the rows with the columns of unique keys hold, in any order.
+    public func fetchAll(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> [RowDecoder] {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
+    }
+
+    /// What the rows with primary keys of one column hold, row after row.
+    public func fetchCursor(
+        _ db: Database, keys: some Collection<some DatabaseValueConvertible>
+    ) throws -> RowCursor {
+        try filter(keys: keys).fetchCursor(db)
+    }
+}
+
+extension Table where RowDecoder: FetchableRecord {
+    /// What the row with a primary key of one column holds; nil when there is none, and for nil.
+    public func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> RowDecoder? {
+        guard let key else { return nil }
+        return try filter(key: key).fetchOne(db)
+    }
+
+    /// What the row with the columns of a unique key holds; nil when there is none, and for nil.
+    public func fetchOne(_ db: Database, key: [String: (any DatabaseValueConvertible)?]?) throws -> RowDecoder? {
+        guard let key else { return nil }
+        return try filter(key: key).fetchOne(db)
+    }
+
+    /// What the row with a primary key of one column holds.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public func find(_ db: Database, key: some DatabaseValueConvertible) throws -> RowDecoder {
+        if let found = try fetchOne(db, key: key) { return found }
+        throw try notFound(db, key)
+    }
+
+    /// What the row with the columns of a unique key holds.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public func find(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> RowDecoder {
+        if let found = try fetchOne(db, key: key) { return found }
+        throw RecordError.recordNotFound(
+            databaseTableName: tableName, key: key.mapValues { $0?.databaseValue ?? .null })
+    }
+
+    /// What the rows with primary keys of one column hold, in any order.
+    public func fetchAll(_ db: Database, keys: some Collection<some DatabaseValueConvertible>) throws -> [RowDecoder] {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
+    }
+
+    /// What the rows with the columns of unique keys hold, in any order.
+    public func fetchAll(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> [RowDecoder] {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
+    }
+
+    /// What the rows with primary keys of one column hold, row after row.
+    public func fetchCursor(
+        _ db: Database, keys: some Collection<some DatabaseValueConvertible>
+    ) throws -> RecordCursor<RowDecoder> {
+        try filter(keys: keys).fetchCursor(db)
+    }
+}
+
+extension Table where RowDecoder: FetchableRecord & Hashable {
+    /// The different things that the rows with primary keys of one column hold.
+    public func fetchSet(
+        _ db: Database, keys: some Collection<some DatabaseValueConvertible>
+    ) throws -> Set<RowDecoder> {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchSet(db)
+    }
+}
+
+extension Table {
+    fileprivate func notFound<Key: DatabaseValueConvertible>(_ db: Database, _ key: Key) throws -> RecordError {
+        let column = try db.primaryKey(tableName).columns[0]
+        return .recordNotFound(
+            databaseTableName: tableName, key: [column: RecordKey.value(of: key, for: RowDecoder.self)])
+    }
+
+    /// Deletes the rows with the columns of unique keys.
+    ///
+    /// - Returns: How many rows were deleted.
+    @discardableResult
+    public func deleteAll(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> Int {
+        keys.isEmpty ? 0 : try filter(keys: keys).deleteAll(db)
+    }
+}
+
+extension Table where RowDecoder: Identifiable, RowDecoder.ID: DatabaseValueConvertible {
+    /// The row with an identifier.
+    public func filter(id: RowDecoder.ID) -> QueryInterfaceRequest<RowDecoder> { all().filter(id: id) }
+
+    /// The rows with identifiers.
+    public func filter(ids: some Collection<RowDecoder.ID>) -> QueryInterfaceRequest<RowDecoder> {
+        all().filter(ids: ids)
+    }
+
+    /// Whether a row has an identifier.
+    public func exists(_ db: Database, id: RowDecoder.ID) throws -> Bool { try exists(db, key: id) }
+
+    /// Deletes the row with an identifier.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    public func deleteOne(_ db: Database, id: RowDecoder.ID) throws -> Bool { try deleteOne(db, key: id) }
+
+    /// Deletes the rows with identifiers.
+    ///
+    /// - Returns: How many rows were deleted.
+    @discardableResult
+    public func deleteAll(_ db: Database, ids: some Collection<RowDecoder.ID>) throws -> Int {
+        try deleteAll(db, keys: ids)
+    }
+}
+
+extension Table where RowDecoder: FetchableRecord & Identifiable, RowDecoder.ID: DatabaseValueConvertible {
+    /// What the row with an identifier holds; nil when there is none.
+    public func fetchOne(_ db: Database, id: RowDecoder.ID) throws -> RowDecoder? { try fetchOne(db, key: id) }
+
+    /// What the row with an identifier holds.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public func find(_ db: Database, id: RowDecoder.ID) throws -> RowDecoder { try find(db, key: id) }
+
+    /// What the rows with identifiers hold, in any order.
+    public func fetchAll(_ db: Database, ids: some Collection<RowDecoder.ID>) throws -> [RowDecoder] {
+        try fetchAll(db, keys: ids)
+    }
+}

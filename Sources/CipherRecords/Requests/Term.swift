@@ -40,6 +40,13 @@ enum Term: Hashable, Sendable {
         }
     }
 
+    /// An expression that cannot be written: a mistake that was found when there was no way to throw.
+    static func failure(_ message: String) -> Term {
+        var literal = LiteralText(SQL(sql: ""))
+        literal.pieces = [.failure(message)]
+        return Term(.literal(literal))
+    }
+
     var isNull: Bool { if case .value(let bound) = self { bound.value.isNull } else { false } }
 
     /// The operation; nil for a value.
@@ -81,6 +88,8 @@ enum Operation: Hashable, Sendable {
     /// The columns that tell rows apart, for counting and grouping: see ``SchemaFacts/fastKey(of:)``.
     case fastKey(ColumnOwner)
     case apply(Operator, [Term])
+    /// An expression on a joined table, at the end of a path of joins.
+    case located([String], Term)
     /// SQL text, with what stands in it.
     case literal(LiteralText)
     /// A query in parentheses.
@@ -128,6 +137,20 @@ enum Operator: Hashable, Sendable {
     case uniqueKeys([String])
     /// The operand, by its name in the result: `expression AS name`.
     case named(String)
+    /// Whether the operand, which counts rows, is 0.
+    case isEmpty(negated: Bool)
+    /// The row is linked to a row of another table, whose values are the operands.
+    case linked(OriginRow)
+    /// As many operands as this says are together among the rows that the other operands are.
+    case amongRows(Int)
+}
+
+/// A row of another table that rows are looked for by.
+struct OriginRow: Hashable, Sendable {
+    var link: Join.Link
+    var table: String
+    /// The columns whose values are known.
+    var columns: [String]
 }
 
 enum Infix: String, Sendable {
@@ -207,7 +230,7 @@ struct LiteralText: Hashable, Sendable {
         /// Text whose question marks take the values. Whether they are NULL makes no difference to the text.
         case text(String, [RawValue])
         case node(Node)
-        /// Text whose arguments do not fit, found when there was no way to throw.
+        /// A mistake that was found when there was no way to throw: what is wrong.
         case failure(String)
     }
 
@@ -247,7 +270,7 @@ struct LiteralText: Hashable, Sendable {
             let (text, values) = try sql.positional()
             return .text(text, values.map(RawValue.init))
         } catch {
-            return .failure(sql.text)
+            return .failure("the arguments do not fit the parameters of this SQL text: \(sql.text)")
         }
     }
 }

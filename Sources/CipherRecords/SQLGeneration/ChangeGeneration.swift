@@ -33,7 +33,7 @@ extension SQLGenerator {
         var changed = relation
         changed.commonTables = []
         changed.ordering = Ordering()
-        try write(relation.commonTables)
+        try write(relation.allCommonTables)
         if !relation.canBeChangedDirectly {
             changed = Relation(table: relation.table)
             changed.filters = [try keyCondition(relation)]
@@ -62,7 +62,7 @@ extension SQLGenerator {
                     + "table \(relation.table)")
         }
         var keys = relation.joins.isEmpty ? relation : relation.joiningOnly
-        keys.commonTables = []
+        keys = keys.withoutCommonTables
         keys.isDistinct = false
         keys.selection = columns.map { .expression(Term(.column($0, .request))) }
         if keys.limit == nil { keys.ordering = Ordering() }
@@ -91,6 +91,18 @@ extension Relation {
     private func withoutSelection() -> Relation {
         var relation = joiningOnly
         relation.selection = []
+        return relation
+    }
+
+    /// The same rows in a statement that has the common table expressions already.
+    fileprivate var withoutCommonTables: Relation {
+        var relation = self
+        relation.commonTables = []
+        relation.joins = joins.map { join in
+            var join = join
+            join.relation = join.relation.withoutCommonTables
+            return join
+        }
         return relation
     }
 

@@ -26,18 +26,22 @@ extension SQLGenerator {
             let table = try table(of: owner)
             write(try facts.fastKey(of: table.table)) { $0.write(column: $1, qualifier: table.qualifier) }
         case .apply(let function, let operands): try write(function, operands)
+        case .located(let path, let term): try located(path) { try $0.write(term) }
         case .literal(let literal): try write(literal)
         case .subquery(let query):
             write("(")
             try write(query)
             write(")")
         case .bareQuery(let query): try write(query)
-        case .tableName(let name): write(identifier: name)
+        case .tableName(let name):
+            // A full-text table has a column of its own name: under an alias it is found by that.
+            let isAliased = name == current.table && current.qualifier != nil && current.qualifier != name
+            write(column: name, qualifier: isAliased ? current.qualifier : nil)
         case .definition(let table): try write(table)
         case .columns(let selections, let table, let qualifier):
             // `columnsOf` stands in statements of any tables: it always says which one it means.
             let outer = current
-            if !table.isEmpty { current = Current(table: table, qualifier: qualifier ?? table) }
+            if !table.isEmpty { current = Current(table: table, qualifier: qualifier ?? table, place: current.place) }
             try write(selections) { generator, selection in try generator.write(selection) }
             current = outer
         }
@@ -48,10 +52,7 @@ extension SQLGenerator {
             switch piece {
             case .text(let text, let values): write(text, values: values.lazy.map(\.value))
             case .node(let node): try write(node.operation)
-            case .failure(let text):
-                throw DatabaseError(
-                    resultCode: .SQLITE_MISUSE, message: "the arguments of the SQL text do not fit its parameters",
-                    sql: text)
+            case .failure(let message): throw misuse(message)
             }
         }
     }
@@ -101,8 +102,10 @@ extension SQLGenerator {
             write(" AS \(type.rawValue))")
         case .function(let function): try write(function, operands)
         case .choice(let hasBase, let hasElse): try writeChoice(operands, hasBase: hasBase, hasElse: hasElse)
-        case .primaryKey: try writePrimaryKey(operands)
-        case .uniqueKeys(let columns): try writeUniqueKeys(columns, operands)
+        case .isEmpty(let negated):
+            try write(operand: operands[0])
+            write(negated ? " > 0" : " = 0")
+        case .primaryKey, .uniqueKeys, .linked, .amongRows: try writeKeyCondition(function, operands)
         }
     }
 
@@ -111,6 +114,16 @@ extension SQLGenerator {
     }
 
     private mutating func write(_ function: Function, _ operands: [Term]) throws {
+        if function.isDistinct, case .located(let path, let term)? = operands.first?.operation,
+            case .fastKey? = term.operation, let scope = scopes.last
+        {
+            let table = scope.places[try place(at: path)].relation.table
+            guard try facts.fastKey(of: table).count == 1 else {
+                throw misuse(
+                    "the rows of table \(table) cannot be counted in a join: it has no rowid, and a key of several columns"
+                )
+            }
+        }
         write(name: function.name)
         write(function.isDistinct ? "(DISTINCT " : "(")
         if function.takesRows { write("*") }
@@ -146,6 +159,48 @@ extension SQLGenerator {
     }
 
     // MARK: Keys
+
+    private mutating func writeKeyCondition(_ function: Operator, _ operands: [Term]) throws {
+        switch function {
+        case .primaryKey: try writePrimaryKey(operands)
+        case .uniqueKeys(let columns): try writeUniqueKeys(columns, operands)
+        case .linked(let origin): try writeLink(to: origin, operands)
+        case .amongRows(let count): try writeAmongRows(count, operands)
+        default: break
+        }
+    }
+
+    /// Writes that a row is linked to one whose values are known.
+    private mutating func writeLink(to origin: OriginRow, _ values: [Term]) throws {
+        guard let pairs = try facts.columnPairs(origin.link, left: origin.table, right: current.table) else {
+            throw misuse("request(for:) needs an association by columns: join the common table expression to a request")
+        }
+        let equations = try pairs.map { pair in
+            guard let index = origin.columns.firstIndex(where: { $0.lowercasedASCII == pair.left.lowercasedASCII })
+            else {
+                throw misuse(
+                    "the record does not encode column \(pair.left) of table \(origin.table), which the association "
+                        + "needs")
+            }
+            return (pair.right, values[index])
+        }
+        // NULL refers to nothing.
+        if equations.contains(where: \.1.isNull) { return write("0") }
+        try write(.conjunction(equations.map { Term(.column($0, .request)).equals($1) }))
+    }
+
+    private mutating func writeAmongRows(_ count: Int, _ operands: [Term]) throws {
+        write("(")
+        try write(operands.prefix(count)) { generator, term in try generator.write(term) }
+        write(") IN (VALUES ")
+        let starts = Array(stride(from: count, to: operands.count, by: count))
+        try write(starts) { generator, start in
+            generator.write("(")
+            try generator.write(operands[start..<(start + count)]) { generator, term in try generator.write(term) }
+            generator.write(")")
+        }
+        write(")")
+    }
 
     private mutating func writePrimaryKey(_ operands: [Term]) throws {
         let columns = try facts.primaryKey(current.table).columns
@@ -186,6 +241,7 @@ extension Term {
     fileprivate var needsParentheses: Bool {
         switch operation {
         case nil, .column, .fastKey, .subquery, .tableName: return false
+        case .located(_, let term): return term.needsParentheses
         case .literal, .bareQuery, .definition, .columns: return true
         case .apply(let function, let operands):
             switch function {

@@ -16,11 +16,16 @@ struct SQLGenerator {
     /// How the columns of the outermost query are divided among its tables; nil when they all belong to one.
     private(set) var scopeLayout: ScopeLayout?
 
+    /// The common table expressions that can be used at the place that is written.
+    var commonTables: [CommonTable] = []
+
     /// The table that unqualified columns belong to.
     struct Current {
         var table: String
         /// The name to write before columns; nil where none is needed.
         var qualifier: String?
+        /// Its position among the tables of the innermost query.
+        var place = 0
     }
 
     init(facts: SchemaFacts) { self.facts = facts }
@@ -141,6 +146,16 @@ extension SQLGenerator {
 }
 
 extension Relation {
+    /// The common table expressions of the request and of what is joined to it.
+    var allCommonTables: [CommonTable] {
+        if joins.isEmpty { return commonTables }
+        return joins.reduce(into: commonTables) { tables, join in
+            for table in join.relation.allCommonTables where !tables.contains(where: { $0.name == table.name }) {
+                tables.append(table)
+            }
+        }
+    }
+
     /// The same rows in any order: a limit needs its order.
     var withoutOrder: Relation {
         guard limit == nil else { return self }

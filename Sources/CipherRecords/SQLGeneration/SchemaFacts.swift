@@ -19,6 +19,17 @@ struct SchemaFacts {
     var isUniqueKey: (_ columns: [String], _ table: String) throws -> Bool
     /// The names of the columns of a table, generated ones included.
     var columns: (_ table: String) throws -> [String]
+    /// The foreign keys of a table.
+    var foreignKeys: (_ table: String) throws -> [Reference]
+    /// The names of the columns of a query.
+    var columnsOfQuery: (_ sql: String) throws -> [String]
+
+    /// A foreign key.
+    struct Reference {
+        /// The table that it refers to.
+        var table: String
+        var mapping: [(origin: String, destination: String)]
+    }
 
     /// The facts of a connection.
     init(_ db: Database) {
@@ -28,6 +39,10 @@ struct SchemaFacts {
         }
         isUniqueKey = { columns, table in try db.columnsForUniqueKey(columns, in: table) != nil }
         columns = { table in try db.columns(in: table).map(\.name) }
+        foreignKeys = { table in
+            try db.foreignKeys(on: table).map { Reference(table: $0.destinationTable, mapping: $0.mapping) }
+        }
+        columnsOfQuery = { sql in try db.makeStatement(sql: sql).columnNames }
     }
 
     /// A table as facts are stated of it by hand.
@@ -38,6 +53,8 @@ struct SchemaFacts {
         var isRowID = true
         var hasRowID = true
         var uniqueKeys: [[String]] = []
+        /// The foreign keys.
+        var references: [Reference] = []
     }
 
     /// Facts that are stated.
@@ -57,6 +74,8 @@ struct SchemaFacts {
             return ([table.key] + table.uniqueKeys).contains { Set(columns).isSuperset(of: $0) }
         }
         columns = { try table($0).columns }
+        foreignKeys = { try table($0).references }
+        columnsOfQuery = { _ in throw DatabaseError(message: "the columns of SQL text are known to a database alone") }
     }
 
     /// Columns that tell the rows of a table apart, as short as there are: the rowid under its own name or that of its

@@ -8,7 +8,11 @@ extension SQLGenerator {
     /// - Returns: How its columns are divided among its tables; nil when they all belong to one.
     @discardableResult
     mutating func writeSelect(_ relation: Relation, limitedToOne: Bool = false) throws -> ScopeLayout? {
-        try write(relation.commonTables)
+        let commonTables = relation.allCommonTables
+        try write(commonTables)
+        let outer = self.commonTables
+        self.commonTables += commonTables
+        defer { self.commonTables = outer }
         return try within(relation) { generator in
             generator.write(relation.isDistinct ? "SELECT DISTINCT " : "SELECT ")
             try generator.writeSelection()
@@ -54,7 +58,7 @@ extension SQLGenerator {
             write("*")
         case .allColumnsExcluding(let excluded, let owner):
             let (table, excluded) = (try table(of: owner), Set(excluded.map(\.lowercasedASCII)))
-            let columns = try facts.columns(table.table).filter { !excluded.contains($0.lowercasedASCII) }
+            let columns = try columns(of: table.table).filter { !excluded.contains($0.lowercasedASCII) }
             if columns.isEmpty { throw misuse("all columns of table \(table.table) are excluded") }
             write(columns) { $0.write(column: $1, qualifier: table.qualifier) }
         case .primaryKey(let owner):
@@ -63,6 +67,10 @@ extension SQLGenerator {
         case .expression(let term):
             try write(term)
         case .literal(let literal): try write(literal)
+        case .located(let path, let selections):
+            try located(path) { generator in
+                try generator.write(selections) { generator, selection in try generator.write(selection) }
+            }
         case .one: write("1")
         }
     }
@@ -76,19 +84,19 @@ extension SQLGenerator {
             write(identifier: place.relation.table)
             if scope.isRenamed(index) { write(" " + place.name.quotedDatabaseIdentifier) }
             guard let join = place.join else { continue }
-            let conditions = linkConditions(join.link, place, scope) + place.relation.filters
+            let conditions = try linkConditions(join.link, place, scope) + place.relation.filters
             try with(index) { try $0.write(conditions: conditions, after: " ON ") }
         }
     }
 
-    private func linkConditions(_ link: Join.Link, _ place: TableScope.Place, _ scope: TableScope) -> [Term] {
-        switch link {
-        case .condition(let condition): return condition.map { [$0] } ?? []
-        case .columns(let pairs):
-            let parent = scope.places[place.parent].name
-            return pairs.map { pair in
-                Term(.column(pair.right, .request)).equals(Term(.column(pair.left, .named(parent))))
-            }
+    private func linkConditions(
+        _ link: Join.Link, _ place: TableScope.Place, _ scope: TableScope
+    ) throws -> [Term] {
+        if case .condition(let condition, _, _) = link { return condition.map { [$0] } ?? [] }
+        let parent = scope.places[place.parent]
+        let pairs = try facts.columnPairs(link, left: parent.relation.table, right: place.relation.table)
+        return (pairs ?? []).map { pair in
+            Term(.column(pair.right, .request)).equals(Term(.column(pair.left, .named(parent.name))))
         }
     }
 
@@ -208,7 +216,7 @@ extension Relation {
             switch selection {
             case .allColumns, .allColumnsExcluding, .primaryKey, .one: true
             case .expression(let term): !term.isAggregate && term.name == nil
-            case .literal: false
+            case .literal, .located: false
             }
         }
         return isPlain ? Term(.apply(.function(Function(name: "COUNT", isAggregate: true, takesRows: true)), [])) : nil

@@ -28,6 +28,8 @@ struct TableScope {
         let parent: Int
         /// The name of the table in the statement.
         var name: String
+        /// What stands for the table in expressions.
+        var aliases: [AliasID]
     }
 
     /// The tables from the root on, each before those that are joined to it.
@@ -37,22 +39,57 @@ struct TableScope {
 
     /// - Parameter outer: The scopes around the query.
     init(_ relation: Relation, within outer: [TableScope]) throws {
-        Self.add(relation, join: nil, parent: 0, to: &places)
+        try Self.add(relation, join: nil, parent: 0, to: &places)
         isQualified = places.count > 1 || relation.alias?.name != nil
         try chooseNames(takenOutside: Self.aliasedNames(in: outer))
     }
 
-    private static func add(_ relation: Relation, join: Join?, parent: Int, to places: inout [Place]) {
+    private static func add(_ relation: Relation, join: Join?, parent: Int, to places: inout [Place]) throws {
+        try check(relation, join, isBehindOptional: join != nil && places[parent].join?.kind == .optional)
         let name = relation.alias?.name ?? relation.table
-        places.append(Place(relation: relation, join: join, parent: parent, name: name))
+        var place = Place(relation: relation, join: join, parent: parent, name: name, aliases: relation.aliases)
+        if case .condition(_, let left, let right)? = join?.link {
+            place.aliases.append(right)
+            places[parent].aliases.append(left)
+        }
+        places.append(place)
         let own = places.count - 1
-        for join in relation.joins { add(join.relation, join: join, parent: own, to: &places) }
+        for join in relation.joins { try add(join.relation, join: join, parent: own, to: &places) }
+    }
+
+    /// Refuses what no statement can say.
+    private static func check(_ relation: Relation, _ join: Join?, isBehindOptional: Bool) throws {
+        func misuse(_ message: String) -> DatabaseError {
+            DatabaseError(resultCode: .SQLITE_MISUSE, message: message)
+        }
+        let names = Set(relation.aliases.compactMap(\.name))
+        if names.count > 1 {
+            throw misuse(
+                "table \(relation.table) has several aliases with a name: \(names.sorted().joined(separator: ", "))")
+        }
+        for (index, one) in relation.joins.enumerated() {
+            guard relation.joins[..<index].contains(where: { $0.key == one.key }) else { continue }
+            throw misuse(
+                "two different associations of table \(relation.table) have the key \(one.key): give one of them "
+                    + "another, by forKey(_:)")
+        }
+        guard let join else { return }
+        if isBehindOptional && join.kind == .required {
+            throw misuse(
+                "association \(join.key) is required, behind one that is optional: make both optional, or both required"
+            )
+        }
+        if relation.isDistinct || !relation.groups.isEmpty || !relation.having.isEmpty {
+            throw misuse(
+                "association \(join.key) has distinct rows, groups or aggregates, which a join cannot have: use "
+                    + "including(all:)")
+        }
     }
 
     /// Names that inner queries may not use: columns are qualified with them from inside.
     private static func aliasedNames(in scopes: [TableScope]) -> Set<String> {
         var names: Set<String> = []
-        for place in scopes.flatMap(\.places) where place.relation.alias != nil {
+        for place in scopes.flatMap(\.places) where !place.aliases.isEmpty {
             names.insert(place.name.lowercasedASCII)
         }
         return names
@@ -89,7 +126,18 @@ struct TableScope {
     func isRenamed(_ index: Int) -> Bool { places[index].name != places[index].relation.table }
 
     /// The table of an alias.
-    func place(of alias: AliasID) -> Place? { places.first { $0.relation.alias == alias } }
+    func place(of alias: AliasID) -> Place? { places.first { $0.aliases.contains(alias) } }
+
+    /// The position of the table at the end of a path of joins; nil when there is none.
+    func place(at path: [String], from start: Int) -> Int? {
+        var place = start
+        for key in path {
+            let next = places.indices.first { places[$0].join?.key == key && places[$0].parent == place }
+            guard let next else { return nil }
+            place = next
+        }
+        return place
+    }
 
     /// How columns of a table are qualified within the query.
     func qualifier(of index: Int) -> String? {
@@ -107,15 +155,16 @@ extension SQLGenerator {
     func table(of owner: ColumnOwner) throws -> Current {
         switch owner {
         case .request: return current
-        case .named(let name): return Current(table: name, qualifier: name)
-        case .nobody: return Current(table: current.table, qualifier: nil)
+        case .named(let name): return Current(table: name, qualifier: name, place: current.place)
+        case .nobody: return Current(table: current.table, qualifier: nil, place: current.place)
         case .alias(let alias):
             for (depth, scope) in scopes.reversed().enumerated() {
                 guard let place = scope.place(of: alias) else { continue }
                 // From within another query, always: its own tables may have columns of the same name.
                 let isRenamed = place.name != place.relation.table
                 let isNeeded = depth > 0 || scope.isQualified || isRenamed
-                return Current(table: place.relation.table, qualifier: isNeeded ? place.name : nil)
+                return Current(
+                    table: place.relation.table, qualifier: isNeeded ? place.name : nil, place: current.place)
             }
             throw misuse(
                 "a table alias is used outside of its request: apply aliased(_:) to the request or association that it "
@@ -128,9 +177,21 @@ extension SQLGenerator {
         let outer = current
         defer { current = outer }
         if let scope = scopes.last {
-            current = Current(table: scope.places[index].relation.table, qualifier: scope.qualifier(of: index))
+            current = Current(
+                table: scope.places[index].relation.table, qualifier: scope.qualifier(of: index), place: index)
         }
         return try body(&self)
+    }
+
+    /// The position of the table at the end of a path of joins.
+    func place(at path: [String]) throws -> Int {
+        if let index = scopes.last?.place(at: path, from: current.place) { return index }
+        throw misuse("the request does not join \(path.joined(separator: ".")), which an expression is about")
+    }
+
+    /// Runs a block for a joined table.
+    mutating func located<T>(_ path: [String], _ body: (inout SQLGenerator) throws -> T) throws -> T {
+        try with(place(at: path), body)
     }
 
     /// Runs a block within a query.

@@ -176,11 +176,13 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func contains(_ key: Key) -> Bool {
         column(of: key) != nil || row.scopesTree[key.stringValue] != nil
+            || row.prefetchedRows[key.stringValue] != nil
     }
 
     func decodeNil(forKey key: Key) throws -> Bool {
         if let index = column(of: key) { return row.hasNull(atIndex: index) }
-        return row.scopesTree[key.stringValue].map { !$0.containsNonNullValue } ?? true
+        if let scope = row.scopesTree[key.stringValue] { return !scope.containsNonNullValue }
+        return row.prefetchedRows[key.stringValue] == nil
     }
 
     // MARK: Plain columns
@@ -308,18 +310,18 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
         guard let index = column(of: key) else {
-            guard let scope = row.scopesTree[key.stringValue], scope.containsNonNullValue else {
-                return nil
-            }
+            if let scope = row.scopesTree[key.stringValue], !scope.containsNonNullValue { return nil }
             return try decodeElsewhere(type, forKey: key)
         }
         return row.hasNull(atIndex: index)
             ? nil : try ColumnDecoding.decode(type, row, index, key.stringValue, plan)
     }
 
-    /// A value from the scope that has the name of a key; nil when there is none.
+    /// A value from the scope, or the prefetched rows, that have the name of a key; nil when there are none.
     private func decodeElsewhere<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
-        try row.scopesTree[key.stringValue].flatMap { try ColumnDecoding.record(type, from: $0, plan) }
+        if let scope = row.scopesTree[key.stringValue] { return try ColumnDecoding.record(type, from: scope, plan) }
+        guard let rows = row.prefetchedRows[key.stringValue] else { return nil }
+        return try Value(from: RowsDecoder(rows: rows, plan: plan))
     }
 
     private func decodeBaseRow<Value: Decodable>(_ type: Value.Type) throws -> Value? {
@@ -346,6 +348,59 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     func superDecoder() throws -> any Decoder { RowDecoder(row: row, plan: plan) }
     func superDecoder(forKey key: Key) throws -> any Decoder { RowDecoder(row: row, plan: plan) }
+}
+
+/// Decodes an array or a set of records from prefetched rows.
+struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
+    let rows: [Row]
+    let plan: DecodingPlan
+    var currentIndex = 0
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { plan.userInfo }
+    var count: Int? { rows.count }
+    var isAtEnd: Bool { currentIndex >= rows.count }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer { self }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        throw wrongShape("the columns of a row")
+    }
+
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { throw wrongShape("a single value") }
+
+    mutating func decodeNil() throws -> Bool { false }
+
+    mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        guard !isAtEnd, let value = try ColumnDecoding.record(type, from: rows[currentIndex], plan) else {
+            throw wrongShape("more rows, or other ones")
+        }
+        currentIndex += 1
+        return value
+    }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try nextRow().container(keyedBy: type)
+    }
+
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer { throw wrongShape("arrays") }
+
+    mutating func superDecoder() throws -> any Decoder { try nextRow() }
+
+    private mutating func nextRow() throws -> RowDecoder {
+        guard !isAtEnd else { throw wrongShape("more rows") }
+        currentIndex += 1
+        return RowDecoder(row: rows[currentIndex - 1], plan: plan)
+    }
+
+    private func wrongShape(_ wanted: String) -> DecodingError {
+        DecodingError.typeMismatch(
+            plan.record,
+            DecodingError.Context(
+                codingPath: [], debugDescription: "prefetched rows are read as an array of records, not as \(wanted)"))
+    }
 }
 
 /// Reads one column as any decodable type.

@@ -13,6 +13,14 @@ final class RequestTable {
     }
 
     private(set) var cases: [Case] = []
+    private let tables: [SchemaFacts.Table]
+    private let sql: String
+
+    /// Requests for the tables of a schema, which `sql` creates.
+    init(_ tables: [SchemaFacts.Table] = Schema.tables, sql: String = Schema.sql) {
+        self.tables = tables
+        self.sql = sql
+    }
 
     /// A request that is fetched.
     func callAsFunction<T>(
@@ -78,8 +86,9 @@ final class RequestTable {
     /// Checks each text, without a database, and that a connection finds the SQL of each request again for other
     /// values; then that SQLite takes it.
     func check() throws {
-        let facts = SchemaFacts(tables: Schema.tables)
-        let queue = try Schema.queue()
+        let facts = SchemaFacts(tables: tables)
+        let queue = DatabaseQueue()
+        try queue.write { try $0.execute(sql: sql) }
         for item in cases {
             let generated = try SQLGenerator.generate(item.request, facts: facts)
             #expect(Self.expanded(generated.text, generated.values) == item.expected, sourceLocation: item.location)
