@@ -42,11 +42,12 @@ let package = Package(
                 "CipherDatabase", "KeyCustody", "PageFormat", "StorePlatform", "StoreSharing", "StoreCrypto",
             ]
         ),
+        .target(name: "CipherRecords", dependencies: ["CipherDatabase"]),
         .target(
             name: "CipherStore",
             dependencies: [
-                "CipherDatabase", "KeyCustody", "PageFormat", "RotationCore", "StorePlatform", "StoreSharing",
-                "StoreCrypto",
+                "CipherDatabase", "CipherRecords", "KeyCustody", "PageFormat", "RotationCore", "StorePlatform",
+                "StoreSharing", "StoreCrypto",
                 "CSQLCipher",
             ]
         ),
@@ -127,6 +128,11 @@ let package = Package(
                 "CipherDatabase", "KeyCustody", "StorePlatform", "StoreSharing", "CSQLCipher", "TestHarness", "TestKit",
             ],
             path: "Tests/Unit/CipherDatabase"
+        ),
+        .testTarget(
+            name: "CipherRecordsTests",
+            dependencies: ["CipherDatabase", "CipherRecords"],
+            path: "Tests/Unit/CipherRecords"
         ),
         .testTarget(
             name: "CipherStoreTests",

@@ -1,6 +1,7 @@
 import CipherStore
 import Foundation
 import KeyRotation
+import Synchronization
 
 /// `make bench-rotation`: changes the key of stores of several sizes while processes write and read without a pause.
 struct LiveRotationBenchmark {
@@ -10,7 +11,8 @@ struct LiveRotationBenchmark {
 
     func run() throws {
         BenchmarkTable.printHead([
-            "size", "whole rotation", "copy", "rounds", "pause", "longest write", "longest read", "accesses", "failed",
+            "size", "whole rotation", "copy", "rounds", "pause", "write before", "longest write", "in phase",
+            "longest read", "accesses", "failed",
         ])
         for size in megabytes { try measure(size) }
     }
@@ -27,17 +29,31 @@ struct LiveRotationBenchmark {
         }
         for worker in workers { try BenchmarkError.require(worker.line() == "ready", "a worker did not start") }
         for worker in workers { worker.start() }
+        // The same load without a rotation: what the machine alone makes of the longest write.
+        Thread.sleep(forTimeInterval: min(30, max(5, Double(size) / 50)))
+        let phases = Mutex<[(phase: RotationProgress.Phase, begin: UInt64)]>([])
         let clock = ContinuousClock()
-        let start = clock.now
-        let report = try KeyRotation(store).run()
+        let (start, begin) = (clock.now, DispatchTime.now().uptimeNanoseconds)
+        let report = try KeyRotation(store).run { progress in
+            phases.withLock { phases in
+                guard phases.last?.phase != progress.phase else { return }
+                phases.append((progress.phase, DispatchTime.now().uptimeNanoseconds))
+            }
+        }
         let time = clock.now - start
         try Data().write(to: URL(fileURLWithPath: stop))
         let answers = try workers.map { worker in
             let figures = (worker.line() ?? "").split(separator: " ").compactMap { Double($0) }
-            try BenchmarkError.require(figures.count == 4, "a worker failed")
+            try BenchmarkError.require(figures.count >= 4 && figures.count % 2 == 0, "a worker failed")
             return figures
         }
         let (writes, reads) = (answers.prefix(Self.writers), answers.dropFirst(Self.writers))
+        let slow = writes.flatMap { figures in
+            stride(from: 4, to: figures.count, by: 2).map { (begin: UInt64(figures[$0]), length: figures[$0 + 1]) }
+        }
+        let longest = slow.filter { $0.begin >= begin }.max { $0.length < $1.length }
+        let before = slow.filter { $0.begin < begin }.map(\.length).max()
+        let phase = longest.map { slow in phases.withLock { $0.last { $0.begin <= slow.begin }?.phase.rawValue ?? "" } }
         let kept = try store.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM live") ?? 0 }
         let written = Int(writes.map { $0[3] }.reduce(0, +))
         try BenchmarkError.require(kept == written, "\(written) rows were written, \(kept) are there")
@@ -46,7 +62,8 @@ struct LiveRotationBenchmark {
             "\(size) MB", String(format: "%.1f s", time / .seconds(1)),
             String(format: "%.0f MB/s", Double(report.copyBytesPerSecond) / 1e6), "\(report.rounds)",
             String(format: "%.1f ms", report.longestPause / .milliseconds(1)),
-            String(format: "%.1f ms", (writes.map { $0[1] }.max() ?? 0) / 1000),
+            before.map { String(format: "%.1f ms", $0 / 1000) } ?? "under 10 ms",
+            longest.map { String(format: "%.1f ms", $0.length / 1000) } ?? "under 10 ms", phase ?? "",
             String(format: "%.1f ms", (reads.map { $0[1] }.max() ?? 0) / 1000),
             String(format: "%.0f", answers.map { $0[0] }.reduce(0, +)),
             String(format: "%.0f", answers.map { $0[2] }.reduce(0, +)),
@@ -54,8 +71,9 @@ struct LiveRotationBenchmark {
     }
 }
 
-/// A process that writes or reads until a file appears, and answers `<operations> <longest> <failed> <rows written>`,
-/// the longest in microseconds.
+/// A process that writes or reads until a file appears, and answers `<operations> <longest> <failed> <rows written>`, the
+/// longest in microseconds; then begin and length of each write of more than 10 ms, in nanoseconds of the machine's clock
+/// and in microseconds.
 struct RotationWorker {
     private static let key = [UInt8](repeating: 0x2a, count: 32)
 
@@ -100,6 +118,7 @@ struct RotationWorker {
         _ = readLine()
         var (operations, failed, rows) = (0, 0, 0)
         var longest: UInt64 = 0
+        var slow = ""
         while !FileManager.default.fileExists(atPath: stop) {
             let start = DispatchTime.now().uptimeNanoseconds
             do {
@@ -115,11 +134,13 @@ struct RotationWorker {
                 failed += 1
                 FileHandle.standardError.write(Data("a \(writes ? "write" : "read") failed: \(error)\n".utf8))
             }
-            longest = max(longest, DispatchTime.now().uptimeNanoseconds - start)
+            let length = DispatchTime.now().uptimeNanoseconds - start
+            longest = max(longest, length)
+            if writes && length > 10_000_000 { slow += " \(start) \(length / 1000)" }
             operations += 1
             Thread.sleep(forTimeInterval: 0.001)
         }
-        answer("\(operations) \(longest / 1000) \(failed) \(rows)")
+        answer("\(operations) \(longest / 1000) \(failed) \(rows)\(slow)")
         try store.close()
     }
 

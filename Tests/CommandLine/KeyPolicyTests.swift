@@ -132,7 +132,7 @@ struct KeyPolicyTests {
             "\(text.output)\(text.errors)"
         )
         let json = try place.run(arguments + ["--if-older-than", "90d", "--json"])
-        #expect(json.status == 2 && json.json["not_judged"] as? Int == 1, "\(json.output)")
+        #expect(json.status == 2 && json.json["not_checked"] as? Int == 1, "\(json.output)")
         #expect(try place.ctl("key", "test", store).status == 0)
         #expect(try place.run(arguments).status == 0)
         #expect(try place.ctl("key", "test", store, key: place.path("second.key")).status == 0)

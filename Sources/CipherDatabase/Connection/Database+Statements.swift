@@ -24,7 +24,8 @@ extension Database {
         return statement
     }
 
-    private func makeStatement(sql: String, persistent: Bool) throws -> Statement {
+    /// Compiles one statement, as one that will run many times where `persistent` says so.
+    package func makeStatement(sql: String, persistent: Bool) throws -> Statement {
         requireAccess()
         return try sql.withCString { text in
             let (statement, tail) = try compile(text, sql: sql, persistent: persistent)

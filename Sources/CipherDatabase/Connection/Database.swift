@@ -32,6 +32,8 @@ public final class Database {
     /// Statements of fetches from SQL text.
     @exclusivity(unchecked) var fetchCache = StatementCache()
     @exclusivity(unchecked) var controls = ControlStatements()
+    /// What the layer of records keeps for this connection: its statements and plans.
+    @exclusivity(unchecked) package var recordStorage: AnyObject?
     /// Whether the access under way refuses statements that write.
     var refusesWrites = false
     /// Whether an fsync has failed: nothing is written any more then.
@@ -332,6 +334,7 @@ public final class Database {
         transaction = TransactionTracker()
         statementCache.removeAll()
         fetchCache.removeAll()
+        recordStorage = nil
         controls.finalizeAll()
     }
 

@@ -1,9 +1,9 @@
 /// The one place where this library ends the program: errors of the program that no error value could repair, each
 /// documented where it can be made.
 @usableFromInline
-enum ProgrammerError {
+package enum ProgrammerError {
     /// Ends the program with a message, in release builds too.
-    static func trap(_ message: String, file: StaticString = #fileID, line: UInt = #line) -> Never {
+    package static func trap(_ message: String, file: StaticString = #fileID, line: UInt = #line) -> Never {
         fatalError(message, file: file, line: line)
     }
 

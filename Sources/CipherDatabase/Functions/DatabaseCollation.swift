@@ -53,7 +53,7 @@ extension DatabaseFunction: Hashable {
 
 extension String {
     /// The text with `A` to `Z` in lower case and the rest unchanged: how SQLite compares names.
-    var lowercasedASCII: String {
+    package var lowercasedASCII: String {
         // Most names have no capital letter, and then nothing is copied.
         guard utf8.contains(where: { $0 >= 65 && $0 <= 90 }) else { return self }
         return String(decoding: utf8.map { $0 >= 65 && $0 <= 90 ? $0 | 32 : $0 }, as: UTF8.self)

@@ -4,12 +4,16 @@ extension Database {
     /// Runs one or several statements and drops their rows.
     ///
     /// - Throws: ``DatabaseError``; statements before the failing one have run.
-    public func execute(literal: SQL) throws { try execute(sql: literal.text, arguments: literal.arguments) }
+    public func execute(literal: SQL) throws {
+        let literal = try literal.written(self)
+        try execute(sql: literal.text, arguments: literal.arguments)
+    }
 
     /// Compiles one statement and sets its arguments. A literal without any does not set them.
     ///
     /// - Throws: ``DatabaseError``; `.SQLITE_MISUSE` when the text holds no statement, or several.
     public func makeStatement(literal: SQL) throws -> Statement {
+        let literal = try literal.written(self)
         let statement = try makeStatement(sql: literal.text)
         if !literal.arguments.isEmpty { try statement.setArguments(literal.arguments) }
         return statement
@@ -18,6 +22,7 @@ extension Database {
     /// The compiled statement of this SQL text, kept by the connection for the next time, with its arguments set. A
     /// literal without any does not set them: the statement may still have those of its last use.
     public func cachedStatement(literal: SQL) throws -> Statement {
+        let literal = try literal.written(self)
         let statement = try cachedStatement(sql: literal.text)
         if !literal.arguments.isEmpty { try statement.setArguments(literal.arguments) }
         return statement
@@ -39,7 +44,8 @@ extension Database {
     /// The statements of a text with their arguments, each compiled on demand. A literal without any leaves the
     /// statements without arguments.
     public func allStatements(literal: SQL) throws -> SQLStatementCursor {
-        try allStatements(sql: literal.text, arguments: literal.arguments.isEmpty ? nil : literal.arguments)
+        let literal = try literal.written(self)
+        return try allStatements(sql: literal.text, arguments: literal.arguments.isEmpty ? nil : literal.arguments)
     }
 }
 

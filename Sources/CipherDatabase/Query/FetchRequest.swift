@@ -28,10 +28,23 @@ extension FetchRequest {
 public struct PreparedRequest {
     public var statement: Statement
     public var adapter: (any RowAdapter)?
+    /// Adds to rows what other statements return for them, as the rows of associations; nil for nothing. Cursors do not
+    /// call it: it needs all rows at once.
+    public var supplement: (([Row]) throws -> [Row])?
 
     public init(statement: Statement, adapter: (any RowAdapter)? = nil) {
         self.statement = statement
         self.adapter = adapter
+    }
+}
+
+extension PreparedRequest {
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` for a request whose rows need all rows at once.
+    package func requireNoSupplement() throws {
+        guard supplement != nil else { return }
+        throw DatabaseError(
+            resultCode: .SQLITE_MISUSE,
+            message: "a request with including(all:) cannot be read by a cursor: use fetchAll, fetchOne or fetchSet")
     }
 }
 

@@ -54,19 +54,22 @@ extension Row {
     /// The rows of a request, one after the other.
     public static func fetchCursor(_ db: Database, _ request: some FetchRequest) throws -> RowCursor {
         let request = try request.makePreparedRequest(db, forSingleResult: false)
+        try request.requireNoSupplement()
         return try fetchCursor(request.statement, adapter: request.adapter)
     }
 
     /// All rows of a request.
     public static func fetchAll(_ db: Database, _ request: some FetchRequest) throws -> [Row] {
         let request = try request.makePreparedRequest(db, forSingleResult: false)
-        return try fetchAll(request.statement, adapter: request.adapter)
+        let rows = try fetchAll(request.statement, adapter: request.adapter)
+        return try request.supplement?(rows) ?? rows
     }
 
     /// The first row of a request; nil when there is none.
     public static func fetchOne(_ db: Database, _ request: some FetchRequest) throws -> Row? {
         let request = try request.makePreparedRequest(db, forSingleResult: true)
-        return try fetchOne(request.statement, adapter: request.adapter)
+        guard let row = try fetchOne(request.statement, adapter: request.adapter) else { return nil }
+        return try request.supplement?([row]).first ?? row
     }
 
     /// The distinct rows of a request.

@@ -21,6 +21,40 @@ extension Row {
     /// The stored value of a column, counted from 0, as a Swift value; nil for NULL.
     public subscript(_ index: Int) -> (any DatabaseValueConvertible)? { databaseValue(at: index).storage.value }
 
+    /// The value of a column, counted from 0; nil when it does not fit, and when there is no such column:
+    /// ``decode(_:atIndex:)`` says why.
+    @inlinable
+    package func fittingValue<Value: DatabaseValueConvertible & StatementColumnConvertible>(
+        _ type: Value.Type, at index: Int
+    ) -> Value? {
+        if index < 0 || index >= count { return nil }
+        if let statement { return Value(column: statementColumn(index), of: statement) }
+        return Value(kept: StoredValue(in: address, at: index))
+    }
+
+    /// The integer of a column, counted from 0; nil for every other stored value, and when there is no such column.
+    @inlinable
+    package func storedInteger(at index: Int) -> Int64? {
+        if index < 0 || index >= count { return nil }
+        if let statement { return statement.storedInteger(at: statementColumn(index)) }
+        let kept = StoredValue(in: address, at: index)
+        if kept.kind == .small { return Int64(kept.word) }
+        if case .int64(let number) = DatabaseValue(kept: kept).storage { return number }
+        return nil
+    }
+
+    /// The number of a column, counted from 0; nil for every other stored value, and when there is no such column.
+    @inlinable
+    package func storedNumber(at index: Int) -> Double? {
+        if index < 0 || index >= count { return nil }
+        if let statement { return statement.storedNumber(at: statementColumn(index)) }
+        switch DatabaseValue(kept: StoredValue(in: address, at: index)).storage {
+        case .double(let number): return number
+        case .int64(let number): return Double(number)
+        default: return nil
+        }
+    }
+
     // MARK: By name
 
     /// The value of the leftmost column of a name, ignoring case. Traps when there is no such column, or the value does

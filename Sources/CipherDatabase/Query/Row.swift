@@ -32,8 +32,10 @@ public final class Row {
     }
 
     /// A row that shows adjacent columns of a row.
-    convenience init(showing base: Row, from firstColumn: Int, layout: RowLayout) {
-        let source = AdaptedSource(base: base, layout: layout)
+    convenience init(
+        showing base: Row, from firstColumn: Int, layout: RowLayout, prefetched: PrefetchedRows? = nil
+    ) {
+        let source = AdaptedSource(base: base, layout: layout, prefetched: prefetched)
         if base.statement == nil {
             self.init(StoredValue(in: base.address, at: firstColumn).address, source: source, firstColumn: -1)
         } else {
@@ -48,10 +50,11 @@ public final class Row {
     }
 
     /// A row of values in another order than in the statement.
-    convenience init(_ reordered: RowBlock, base: Row, layout: RowLayout) {
+    convenience init(_ reordered: RowBlock, base: Row, layout: RowLayout, prefetched: PrefetchedRows? = nil) {
         self.init(
-            reordered.firstRow, source: AdaptedSource(base: base, layout: layout, reordered: reordered), firstColumn: -1
-        )
+            reordered.firstRow,
+            source: AdaptedSource(base: base, layout: layout, reordered: reordered, prefetched: prefetched),
+            firstColumn: -1)
     }
 
     /// A row with its own values.
@@ -75,11 +78,11 @@ public final class Row {
 
     /// The statement whose current row is shown; nil for a kept row.
     @inlinable
-    var statement: StatementHandle? { firstColumn < 0 ? nil : StatementHandle(SQLiteStatement(address)) }
+    package var statement: StatementHandle? { firstColumn < 0 ? nil : StatementHandle(SQLiteStatement(address)) }
 
     /// The column of the statement for a column of this row.
     @inlinable
-    func statementColumn(_ index: Int) -> CInt { CInt(truncatingIfNeeded: index) &+ CInt(firstColumn) }
+    package func statementColumn(_ index: Int) -> CInt { CInt(truncatingIfNeeded: index) &+ CInt(firstColumn) }
 
     /// A row without columns.
     public convenience init() { self.init(values: [], columns: RowColumns(names: [])) }
@@ -133,7 +136,7 @@ public final class Row {
 
     /// The leftmost column of a name, ignoring case; nil when there is none.
     @inlinable
-    func index(of name: String) -> Int? {
+    package func index(of name: String) -> Int? {
         let columns = columns
         guard statement != nil else { return columns.index(of: name) }
         let likely = Int(likelyColumn)
@@ -182,6 +185,15 @@ public final class Row {
     }
 }
 
+extension Row {
+    /// What the record layer knows of the columns of this row's statement; always nil for kept rows, which several
+    /// threads may read.
+    package var decodingPlan: AnyObject? {
+        get { firstColumn < 0 ? nil : source.decodingPlan }
+        set { if firstColumn >= 0 { source.decodingPlan = newValue } }
+    }
+}
+
 extension Row: ExpressibleByDictionaryLiteral {
     /// A row of the given columns, in this order.
     public convenience init(dictionaryLiteral elements: (String, (any DatabaseValueConvertible)?)...) {
@@ -196,6 +208,7 @@ extension Row: Equatable {
         if left === right { return true }
         guard left.columnNames == right.columnNames && left.databaseValues == right.databaseValues else { return false }
         if left.adaptation == nil && right.adaptation == nil { return true }
+        guard left.adaptation?.prefetched?.rows == right.adaptation?.prefetched?.rows else { return false }
         let names = Set(left.scopes.names)
         return names == Set(right.scopes.names) && names.allSatisfy { left.scopes[$0] == right.scopes[$0] }
     }
@@ -259,6 +272,9 @@ final class RowColumns: Sendable {
     private let indexes: [String: Int]
     /// Whether two names are equal, or differ only in case.
     @usableFromInline let hasTwins: Bool
+    /// What the record layer knows of these columns.
+    // Safe because: it is touched only through rows that show this statement, by the one thread of its access.
+    @exclusivity(unchecked) nonisolated(unsafe) var decodingPlan: AnyObject?
 
     init(names: [String]) {
         self.names = names
@@ -321,14 +337,19 @@ extension Row {
 
 extension Row {
     /// The scopes of the row, which adapters such as ``ScopeAdapter`` define.
-    public var scopes: ScopesView { ScopesView(base: adaptation?.base, layouts: adaptation?.layout.scopes ?? [:]) }
+    public var scopes: ScopesView {
+        let adaptation = adaptation
+        return ScopesView(
+            base: adaptation?.base, layouts: adaptation?.layout.scopes ?? [:],
+            prefetched: adaptation?.prefetched?.scopes ?? [:])
+    }
 
     /// The scopes of the row, their scopes, and so on.
     public var scopesTree: ScopesTreeView { ScopesTreeView(scopes: scopes) }
 
     /// The row without its scopes.
     public var unscoped: Row {
-        guard let adaptation, !adaptation.layout.scopes.isEmpty else { return self }
+        guard let adaptation, !adaptation.layout.scopes.isEmpty || adaptation.prefetched != nil else { return self }
         return Row.adapting(adaptation.base, to: adaptation.layout.withoutScopes)
     }
 
@@ -339,6 +360,7 @@ extension Row {
     public struct ScopesView: Collection {
         fileprivate let base: Row?
         fileprivate let layouts: [String: RowLayout]
+        fileprivate let prefetched: [String: PrefetchedRows]
 
         public typealias Index = Dictionary<String, RowLayout>.Index
         public typealias Element = (name: String, row: Row)
@@ -349,7 +371,7 @@ extension Row {
         /// The row of a scope; nil when there is no scope of this name.
         public subscript(name: String) -> Row? {
             guard let base, let layout = layouts[name] else { return nil }
-            return .adapting(base, to: layout)
+            return .adapting(base, to: layout, prefetched: prefetched[name])
         }
 
         public var startIndex: Index { layouts.startIndex }
@@ -357,7 +379,7 @@ extension Row {
         public func index(after index: Index) -> Index { layouts.index(after: index) }
         public subscript(position: Index) -> Element {
             let (name, layout) = layouts[position]
-            return (name, base.map { .adapting($0, to: layout) } ?? Row())
+            return (name, base.map { .adapting($0, to: layout, prefetched: prefetched[name]) } ?? Row())
         }
     }
 
@@ -472,5 +494,63 @@ extension Row {
             ProgrammerError.trap("row has no column named \(name): its columns are \(names)")
         }
         return value
+    }
+}
+
+// MARK: - Prefetched rows
+
+/// The rows of other tables that were fetched for a row and for its scopes, by the keys of their associations.
+package final class PrefetchedRows {
+    package let rows: [String: [Row]]
+    package let scopes: [String: PrefetchedRows]
+
+    package init(rows: [String: [Row]], scopes: [String: PrefetchedRows]) {
+        self.rows = rows
+        self.scopes = scopes
+    }
+}
+
+extension Row {
+    /// The rows of other tables that were fetched for this one, by `including(all:)`.
+    public var prefetchedRows: PrefetchedRowsView { PrefetchedRowsView(root: adaptation?.prefetched) }
+
+    /// The row with rows of other tables.
+    package func adding(_ prefetched: PrefetchedRows) -> Row {
+        if let adaptation { return .adapting(adaptation.base, to: adaptation.layout, prefetched: prefetched) }
+        return .adapting(self, to: RowLayout(columns), prefetched: prefetched)
+    }
+
+    /// The position of a column in the row that the statement returned, for the leftmost column of a name here.
+    package func unadaptedIndex(of name: String) -> Int? {
+        columns.index(of: name).map { adaptation?.layout.columns[$0].index ?? $0 }
+    }
+
+    /// The prefetched rows of a row and of its scopes at every depth, by the keys of their associations.
+    public struct PrefetchedRowsView {
+        fileprivate let root: PrefetchedRows?
+
+        /// Whether there are none.
+        public var isEmpty: Bool { keys.isEmpty }
+
+        /// The keys of all associations.
+        public var keys: Set<String> {
+            var keys: Set<String> = []
+            var level = root.map { [$0] } ?? []
+            while !level.isEmpty {
+                for node in level { keys.formUnion(node.rows.keys) }
+                level = level.flatMap(\.scopes.values)
+            }
+            return keys
+        }
+
+        /// The nearest rows of a key; nil when none were asked for.
+        public subscript(_ key: String) -> [Row]? {
+            var level = root.map { [$0] } ?? []
+            while !level.isEmpty {
+                for node in level { if let rows = node.rows[key] { return rows } }
+                level = level.flatMap(\.scopes.values)
+            }
+            return nil
+        }
     }
 }

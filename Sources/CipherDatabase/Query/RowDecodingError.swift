@@ -11,8 +11,19 @@ public struct RowDecodingError: Error, Sendable, Hashable, CustomStringConvertib
     /// The requested type.
     public let typeName: String
 
+    /// The table that the record belongs to; nil for values that were not read into a record.
+    public let tableName: String?
+    /// The declared type of the column, as in `VARCHAR(20)`; nil when there is none, and for rows kept apart from their
+    /// result.
+    public let declaredType: String?
+
     @usableFromInline
-    init(column: String, index: Int?, found: DatabaseValue?, row: Int?, wanted: Any.Type) {
+    init(
+        column: String, index: Int?, found: DatabaseValue?, row: Int?, wanted: Any.Type, table: String? = nil,
+        declaredType: String? = nil
+    ) {
+        tableName = table
+        self.declaredType = declaredType
         columnName = column
         columnIndex = index
         rowIndex = row
@@ -23,6 +34,8 @@ public struct RowDecodingError: Error, Sendable, Hashable, CustomStringConvertib
     public var description: String {
         var text = "could not read a value of type \(typeName) from column \(String(reflecting: columnName))"
         if let columnIndex { text += " (at index \(columnIndex))" }
+        if let declaredType { text += " declared \(declaredType)" }
+        if let tableName { text += " of table \(String(reflecting: tableName))" }
         if let rowIndex { text += " of row \(rowIndex)" }
         return switch storageClass {
         case nil: text + ", which the row does not have"
@@ -42,5 +55,23 @@ extension DatabaseValue {
         case .string: .text
         case .blob: .blob
         }
+    }
+}
+
+extension Row {
+    /// The error of a column that cannot be read into a record.
+    ///
+    /// - Parameters:
+    ///   - name: The name of the column, for one that the row does not have.
+    ///   - index: The position of the column; nil when the row does not have it.
+    ///   - table: The table of the record.
+    package func decodingError(
+        column name: String, at index: Int?, wanted: Any.Type, table: String?
+    ) -> RowDecodingError {
+        let index = index.flatMap { $0 >= 0 && $0 < count ? $0 : nil }
+        return RowDecodingError(
+            column: index.map { columnNames[$0] } ?? name, index: index, found: index.map { databaseValue(at: $0) },
+            row: run.map { $0.steps.rowCount - 1 }, wanted: wanted, table: table,
+            declaredType: index.flatMap { index in statement?.declaredType(at: statementColumn(index)) })
     }
 }

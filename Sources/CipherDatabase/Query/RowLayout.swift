@@ -74,10 +74,12 @@ extension RowAdapter {
 
 extension Row {
     /// A row as an adapter shows it.
-    static func adapting(_ base: Row, to layout: RowLayout) -> Row {
-        if let first = layout.firstOfNeighbors { return Row(showing: base, from: first, layout: layout) }
-        if base.statement != nil { return adapting(base.copy(), to: layout) }
+    static func adapting(_ base: Row, to layout: RowLayout, prefetched: PrefetchedRows? = nil) -> Row {
+        if let first = layout.firstOfNeighbors {
+            return Row(showing: base, from: first, layout: layout, prefetched: prefetched)
+        }
+        if base.statement != nil { return adapting(base.copy(), to: layout, prefetched: prefetched) }
         let values = layout.columns.map { base.databaseValue(at: $0.index) }
-        return Row(RowBlock(values, columns: layout.rowColumns), base: base, layout: layout)
+        return Row(RowBlock(values, columns: layout.rowColumns), base: base, layout: layout, prefetched: prefetched)
     }
 }

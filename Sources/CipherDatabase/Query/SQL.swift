@@ -7,8 +7,19 @@
 /// try db.execute(literal: query)
 /// ```
 public struct SQL: Sendable {
-    private(set) var text: String
-    private(set) var arguments: StatementArguments
+    package private(set) var text: String
+    package private(set) var arguments: StatementArguments
+    /// What is written into the text when the statement is made, from left to right.
+    package private(set) var insertions: [Insertion] = []
+
+    /// A fragment and its place.
+    package struct Insertion: Sendable {
+        /// The place in the text, in bytes of UTF-8.
+        package var textOffset: Int
+        /// How many arguments by position stand before it.
+        package var argumentCount: Int
+        package let fragment: any SQLFragment
+    }
 
     /// SQL text, used unchanged, with the values of its parameters.
     public init(sql: String, arguments: StatementArguments = StatementArguments()) {
@@ -17,10 +28,39 @@ public struct SQL: Sendable {
     }
 
     /// Whether there is no text.
-    public var isEmpty: Bool { text.isEmpty }
+    public var isEmpty: Bool { text.isEmpty && insertions.isEmpty }
+
+    /// A text that is one fragment.
+    package init(fragment: any SQLFragment) {
+        self.init(sql: "")
+        append(fragment)
+    }
 
     /// The text with its parameters, and their values.
-    public func build(_ db: Database) throws -> (sql: String, arguments: StatementArguments) { (text, arguments) }
+    public func build(_ db: Database) throws -> (sql: String, arguments: StatementArguments) {
+        let written = try written(db)
+        return (written.text, written.arguments)
+    }
+
+    /// The same with all fragments written.
+    func written(_ db: Database) throws -> SQL {
+        if insertions.isEmpty { return self }
+        var bytes: [UInt8] = []
+        var values: [DatabaseValue] = []
+        let (text, given) = (Array(text.utf8), arguments.values)
+        var (offset, count) = (0, 0)
+        for insertion in insertions {
+            bytes += text[offset..<insertion.textOffset]
+            values += given[count..<insertion.argumentCount]
+            (offset, count) = (insertion.textOffset, insertion.argumentCount)
+            let fragment = try insertion.fragment.sql(db)
+            bytes += fragment.text.utf8
+            values += fragment.values
+        }
+        var written = SQL(sql: String(decoding: bytes + text[offset...], as: UTF8.self))
+        written.arguments = StatementArguments(plain: values + given[count...], named: arguments.namedValues)
+        return written
+    }
 
     // MARK: Joining
 
@@ -30,7 +70,21 @@ public struct SQL: Sendable {
         return sum
     }
 
-    public static func += (left: inout SQL, right: SQL) { left.append(sql: right.text, arguments: right.arguments) }
+    public static func += (left: inout SQL, right: SQL) {
+        let (length, count) = (left.text.utf8.count, left.arguments.values.count)
+        left.append(sql: right.text, arguments: right.arguments)
+        for var insertion in right.insertions {
+            insertion.textOffset += length
+            insertion.argumentCount += count
+            left.insertions.append(insertion)
+        }
+    }
+
+    /// Adds a fragment behind this text.
+    package mutating func append(_ fragment: any SQLFragment) {
+        insertions.append(
+            Insertion(textOffset: text.utf8.count, argumentCount: arguments.values.count, fragment: fragment))
+    }
 
     /// Appends text with values.
     public mutating func append(literal: SQL) { self += literal }
@@ -90,6 +144,9 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
 
     /// Other SQL, with its values: `\(condition)`.
     public mutating func appendInterpolation(_ literal: SQL) { sql += literal }
+
+    /// What the query interface writes when the statement is made.
+    package mutating func append(_ fragment: any SQLFragment) { sql.append(fragment) }
 
     /// The name of a table or column, quoted: `\(identifier: "order")`.
     public mutating func appendInterpolation(identifier name: String) {

@@ -7,7 +7,7 @@
 public struct SQLRequest<RowDecoder>: Sendable {
     /// Converts the rows.
     public var adapter: (any RowAdapter)?
-    let literal: SQL
+    package let literal: SQL
     private let isCached: Bool
 
     /// - Parameters:
@@ -53,6 +53,7 @@ extension SQLRequest where RowDecoder == Row {
 
 extension SQLRequest: FetchRequest {
     public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
+        let literal = try literal.written(db)
         let statement = try isCached ? db.cachedStatement(sql: literal.text) : db.makeStatement(sql: literal.text)
         // Always, even none at all: a cached statement may have those of another request.
         try statement.setArguments(literal.arguments)

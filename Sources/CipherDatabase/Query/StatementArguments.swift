@@ -9,12 +9,18 @@
 /// SQL, as the values of a row often do; one without any name of the SQL is refused. Where arguments do not fit,
 /// ``DatabaseError`` `.SQLITE_MISUSE` is thrown, which names what is missing or unknown and never a value.
 public struct StatementArguments: Sendable {
-    var values: [DatabaseValue]
-    var namedValues: [String: DatabaseValue]
+    package internal(set) var values: [DatabaseValue]
+    package internal(set) var namedValues: [String: DatabaseValue]
 
     public init() {
         values = []
         namedValues = [:]
+    }
+
+    /// Arguments that are stored values already.
+    package init(plain values: [DatabaseValue], named namedValues: [String: DatabaseValue] = [:]) {
+        self.values = values
+        self.namedValues = namedValues
     }
 
     /// Arguments by position.

@@ -80,6 +80,9 @@ import CSQLCipher
         sqlite3_column_name(pointer, index).map { String(cString: $0) } ?? ""
     }
 
+    /// The type that a column of a table was declared with; nil for expressions.
+    func declaredType(at index: CInt) -> String? { sqlite3_column_decltype(pointer, index).map { String(cString: $0) } }
+
     @inlinable
     func isNull(at index: CInt) -> Bool { sqlite3_column_type(pointer, index) == SQLITE_NULL }
     @inlinable
@@ -99,6 +102,21 @@ import CSQLCipher
     func unusualInt64(_ value: Int64, at index: CInt) -> Int64? {
         let type = sqlite3_column_type(pointer, index)
         return (value == 0 ? type != SQLITE_NULL : type == SQLITE_INTEGER) ? value : nil
+    }
+
+    /// An integer that is stored as one; nil for all else, text that looks like a number among it.
+    @inlinable
+    package func storedInteger(at index: CInt) -> Int64? {
+        let value = sqlite3_column_value(pointer, index)
+        return sqlite3_value_type(value) == SQLITE_INTEGER ? sqlite3_value_int64(value) : nil
+    }
+
+    /// A number that is stored as one; nil for all else, text that looks like a number among it.
+    @inlinable
+    package func storedNumber(at index: CInt) -> Double? {
+        let value = sqlite3_column_value(pointer, index)
+        let type = sqlite3_value_type(value)
+        return type == SQLITE_FLOAT || type == SQLITE_INTEGER ? sqlite3_value_double(value) : nil
     }
 
     /// A floating-point number, or nil for NULL.

@@ -14,7 +14,7 @@ public struct ColumnInfo: Hashable, Sendable {
     /// The position in the primary key, counted from 1; 0 for columns outside of it.
     public let primaryKeyIndex: Int
     /// Whether the column is computed from others.
-    let isGenerated: Bool
+    package let isGenerated: Bool
 
     /// - Parameter row: A row of `PRAGMA table_xinfo`.
     public init(row: Row) {
@@ -37,7 +37,7 @@ public struct PrimaryKeyInfo: Hashable, Sendable {
     /// The name of the `INTEGER PRIMARY KEY` column; nil when there is none.
     public let rowIDColumn: String?
     /// Whether the table has a rowid, as all but `WITHOUT ROWID` tables have.
-    let tableHasRowID: Bool
+    package let tableHasRowID: Bool
 
     /// The names of the key columns, in the order of the key; `rowid` where the table declares none. Never empty.
     public var columns: [String] { columnInfos?.map(\.name) ?? ["rowid"] }

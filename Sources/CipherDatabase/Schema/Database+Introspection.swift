@@ -41,7 +41,7 @@ extension Database {
     }
 
     /// The columns of the first unique key whose columns are all among the given ones; nil when there is none.
-    func columnsForUniqueKey(_ columns: some Sequence<String>, in tableName: String) throws -> [String]? {
+    package func columnsForUniqueKey(_ columns: some Sequence<String>, in tableName: String) throws -> [String]? {
         let given = Set(columns.map(\.lowercasedASCII))
         guard !given.isEmpty else { return nil }
         let primaryKey = try primaryKey(tableName)

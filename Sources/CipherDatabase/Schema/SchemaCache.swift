@@ -6,6 +6,8 @@
 struct SchemaCache {
     /// The schema version that belongs to the entries.
     private(set) var version: Int32?
+    /// Raised when everything is forgotten, so that what was derived from the entries can be forgotten with them.
+    private(set) var generation = 0
     /// Whether the entries belong to the transaction under way.
     var isCompared = false
     /// Whether the entries may hold changes that are not committed yet.
@@ -42,7 +44,11 @@ struct SchemaCache {
         if committing { isProvisional = false }
     }
 
-    mutating func clear() { self = SchemaCache() }
+    mutating func clear() {
+        let next = generation &+ 1
+        self = SchemaCache()
+        generation = next
+    }
 }
 
 extension Database {
@@ -62,6 +68,12 @@ extension Database {
         schemaCache.clear()
         statementCache.removeAll()
         fetchCache.removeAll()
+    }
+
+    /// A number that another schema does not have: what was derived from an earlier one is to be forgotten.
+    package func schemaGeneration() throws -> Int {
+        try compareSchema()
+        return schemaCache.generation
     }
 
     /// Called before the cache is used.

@@ -64,7 +64,7 @@ extension Database {
     public func create(
         index name: String, on table: String, columns: [String], options: IndexOptions = [], condition: SQL? = nil
     ) throws {
-        let condition = try condition?.definition()
+        let condition = try condition?.definition(self)
         let index = IndexDefinition(name: name, table: table, columns: columns, options: options, condition: condition)
         try execute(sql: index.sql)
     }
@@ -80,8 +80,8 @@ extension Database {
         index name: String, on table: String, expressions: [SQL], options: IndexOptions = [], condition: SQL? = nil
     ) throws {
         var index = IndexDefinition(
-            name: name, table: table, columns: [], options: options, condition: try condition?.definition())
-        index.items = try expressions.map { try $0.definition() }
+            name: name, table: table, columns: [], options: options, condition: try condition?.definition(self))
+        index.items = try expressions.map { try $0.definition(self) }
         try execute(sql: index.sql)
     }
 
@@ -140,7 +140,7 @@ extension Database {
         if options.contains(.ifNotExists) { sql += "IF NOT EXISTS " }
         sql += name.quotedDatabaseIdentifier
         if let columns { sql += " (\(columns.quotedList))" }
-        try execute(sql: "\(sql) AS \(literal.definition())")
+        try execute(sql: "\(sql) AS \(literal.definition(self))")
     }
 
     /// Drops a view.

@@ -7,8 +7,20 @@ extension SQL {
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when parameters and values do not correspond; the message names
     ///   no value.
-    func definition() throws -> String {
-        if arguments.isEmpty && !text.utf8.contains(where: Self.mayBeginParameter) { return text }
+    func definition(_ db: Database) throws -> String {
+        try written(db).spelled { $0.literal }.text
+    }
+
+    /// The text with a question mark for each parameter, and the values in their order.
+    ///
+    /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` when parameters and values do not correspond; the message names
+    ///   no value.
+    package func positional() throws -> (text: String, values: [DatabaseValue]) { try spelled { _ in "?" } }
+
+    /// The text with something written in place of its parameters, and their values.
+    private func spelled(_ spelling: (DatabaseValue) -> String) throws -> (text: String, values: [DatabaseValue]) {
+        if arguments.isEmpty && !text.utf8.contains(where: Self.mayBeginParameter) { return (text, []) }
+        var values: [DatabaseValue] = []
         let bytes = Array(text.utf8)
         var parameters = ParameterValues(arguments)
         var written: [UInt8] = []
@@ -16,7 +28,8 @@ extension SQL {
         for token in SQLToken.tokens(of: text) where token.kind == .parameter {
             written += bytes[position..<token.bytes.lowerBound]
             guard let value = parameters.value(of: token.text) else { throw mismatch() }
-            let literal = value.literal
+            let literal = spelling(value)
+            values.append(value)
             // A minus sign before a negative number would begin a comment.
             if literal.hasPrefix("-"), written.last == UInt8(ascii: "-") { written.append(UInt8(ascii: " ")) }
             written += literal.utf8
@@ -24,7 +37,7 @@ extension SQL {
         }
         guard parameters.areAllUsed else { throw mismatch() }
         written += bytes[position...]
-        return String(decoding: written, as: UTF8.self)
+        return (String(decoding: written, as: UTF8.self), values)
     }
 
     private static func mayBeginParameter(_ byte: UInt8) -> Bool { "?:@$".utf8.contains(byte) }

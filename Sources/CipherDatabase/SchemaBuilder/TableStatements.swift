@@ -36,7 +36,7 @@ struct TableStatements {
             items.append("PRIMARY KEY (\(names.quotedList))\(key.suffix)")
         }
         items += definition.uniqueKeys + foreignKeys + definition.checks
-        items += try definition.constraintTexts.map { try $0.definition() }
+        items += try definition.constraintTexts.map { try $0.definition(database) }
         sql += "\(definition.name.quotedDatabaseIdentifier) (\(items.joined(separator: ", ")))"
         let kinds = [
             options.contains(.strict) ? "STRICT" : nil, options.contains(.withoutRowID) ? "WITHOUT ROWID" : nil,
@@ -49,7 +49,7 @@ struct TableStatements {
     private mutating func add(_ component: TableDefinition.Component) throws {
         switch component {
         case .column(let column): try add(column)
-        case .columnText(let text): columns.append(try text.definition())
+        case .columnText(let text): columns.append(try text.definition(database))
         case .foreignKey(let constraint): try add(constraint)
         case .belongsTo(let reference):
             let parts = try reference.parts(referringTo: Self.key(of: reference, definition, ownKey, database))

@@ -1,7 +1,7 @@
 import Foundation
 
 /// A type whose values a database can store and return.
-public protocol DatabaseValueConvertible: StatementBinding {
+public protocol DatabaseValueConvertible: SQLExpressible, StatementBinding {
     /// The value as SQLite stores it.
     var databaseValue: DatabaseValue { get }
 

@@ -7,7 +7,7 @@ enum ImportFence {
         ["StoreSharing", "StoreCrypto"],
         ["KeyCustody", "PageFormat"],
         ["CipherDatabase"],
-        ["RotationCore"],
+        ["RotationCore", "CipherRecords"],
         ["CipherStore"],
         ["KeyRotation", "StoreTools", "EncryptionConformance", "ChangesetSync"],
         ["cipherctl", "StoreDemo", "StoreBenchmark"],

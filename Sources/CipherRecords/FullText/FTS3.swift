@@ -1,0 +1,210 @@
+import CipherDatabase
+
+/// Tables of FTS3. New programs use ``FTS5``.
+/// - SeeAlso: <https://www.sqlite.org/fts3.html>
+public struct FTS3: VirtualTableModule, Sendable {
+    public init() {}
+
+    public var moduleName: String { "fts3" }
+    public func makeTableDefinition() -> FTS3TableDefinition { FTS3TableDefinition() }
+
+    public func moduleArguments(for definition: FTS3TableDefinition, in db: Database) throws -> [String] {
+        definition.columns.map(ModuleArgument.column) + (definition.tokenizer.map { ["tokenize=\($0.spec)"] } ?? [])
+    }
+
+    public func didCreate(table name: String, _ definition: FTS3TableDefinition, in db: Database) throws {}
+
+    /// What a tokenizer does with accents and other marks.
+    public enum Diacritics: Sendable {
+        /// They count.
+        case keep
+        /// They are removed from most letters, as older versions of SQLite did.
+        case removeLegacy
+        /// They are removed.
+        case remove
+
+        var number: Int {
+            switch self {
+            case .keep: 0
+            case .removeLegacy: 1
+            case .remove: 2
+            }
+        }
+    }
+
+    /// The words that a tokenizer finds in a text.
+    ///
+    /// - Throws: `DatabaseError` where the linked SQLite has no FTS3.
+    public static func tokenize(
+        _ text: String, withTokenizer tokenizer: FTS3TokenizerDescriptor = .simple
+    ) throws -> [String] {
+        if tokenizer.spec == FTS3TokenizerDescriptor.simple.spec { return SimpleTokens.tokens(of: text) }
+        return try DatabaseQueue().write { db in
+            let arguments = [tokenizer.name] + tokenizer.arguments.map(\.quotedDatabaseIdentifier)
+            try db.execute(
+                sql: "CREATE VIRTUAL TABLE tokens USING fts3tokenize(\(arguments.joined(separator: ", ")))")
+            return try String.fetchAll(
+                db, sql: "SELECT token FROM tokens WHERE input = ? ORDER BY position", arguments: [text])
+        }
+    }
+}
+
+/// What a program says of an FTS3 table.
+public final class FTS3TableDefinition {
+    fileprivate var columns: [String] = []
+    /// How texts become words; nil for ``FTS3TokenizerDescriptor/simple``.
+    public var tokenizer: FTS3TokenizerDescriptor?
+
+    /// Adds a column.
+    public func column(_ name: String) { columns.append(name) }
+}
+
+/// A tokenizer of FTS3 and FTS4.
+/// - SeeAlso: <https://www.sqlite.org/fts3.html#tokenizer>
+public struct FTS3TokenizerDescriptor: Sendable {
+    let name: String
+    let arguments: [String]
+
+    /// As it stands after `tokenize=`.
+    var spec: String { ([name] + arguments.map(\.quotedDatabaseIdentifier)).joined(separator: " ") }
+
+    init(_ name: String, _ arguments: [String] = []) {
+        self.name = name
+        self.arguments = arguments
+    }
+
+    /// Words of ASCII letters and digits, and of all other characters; ASCII in lower case.
+    public static let simple = FTS3TokenizerDescriptor("simple")
+    /// As ``simple``, with English words by their stems.
+    public static let porter = FTS3TokenizerDescriptor("porter")
+
+    /// Words by the rules of Unicode.
+    ///
+    /// - Parameters:
+    ///   - separators: Characters that stand between words, against the rules.
+    ///   - tokenCharacters: Characters that belong to words, against the rules.
+    public static func unicode61(
+        diacritics: FTS3.Diacritics = .removeLegacy, separators: Set<Character> = [],
+        tokenCharacters: Set<Character> = []
+    ) -> FTS3TokenizerDescriptor {
+        var arguments: [String] = []
+        if diacritics != .removeLegacy { arguments.append("remove_diacritics=\(diacritics.number)") }
+        if !separators.isEmpty { arguments.append("separators=" + String(separators.sorted())) }
+        if !tokenCharacters.isEmpty { arguments.append("tokenchars=" + String(tokenCharacters.sorted())) }
+        return FTS3TokenizerDescriptor("unicode61", arguments)
+    }
+}
+
+/// Tables of FTS4.
+/// - SeeAlso: <https://www.sqlite.org/fts3.html>
+public struct FTS4: VirtualTableModule, Sendable {
+    public init() {}
+
+    public var moduleName: String { "fts4" }
+    public func makeTableDefinition() -> FTS4TableDefinition { FTS4TableDefinition() }
+
+    public func moduleArguments(for definition: FTS4TableDefinition, in db: Database) throws -> [String] {
+        var arguments: [String] = []
+        for column in definition.columns where column.isLanguageID {
+            arguments.append("languageid=\(column.name.quotedDatabaseIdentifier)")
+        }
+        arguments = definition.columns.filter { !$0.isLanguageID }.map { ModuleArgument.column($0.name) } + arguments
+        if let tokenizer = definition.tokenizer { arguments.append("tokenize=\(tokenizer.spec)") }
+        if let content = definition.content { arguments.append("content=\(content.quotedDatabaseIdentifier)") }
+        if let name = definition.compress { arguments.append("compress=\(name.quotedDatabaseIdentifier)") }
+        if let name = definition.uncompress { arguments.append("uncompress=\(name.quotedDatabaseIdentifier)") }
+        if let matchinfo = definition.matchinfo { arguments.append("matchinfo=\(matchinfo.quotedDatabaseIdentifier)") }
+        if let prefixes = definition.prefixes, !prefixes.isEmpty {
+            let list = prefixes.sorted().map(String.init).joined(separator: ",")
+            arguments.append("prefix=\(list.quotedDatabaseIdentifier)")
+        }
+        for column in definition.columns where !column.isIndexed {
+            arguments.append("notindexed=\(column.name.quotedDatabaseIdentifier)")
+        }
+        return arguments
+    }
+
+    public func didCreate(table name: String, _ definition: FTS4TableDefinition, in db: Database) throws {
+        guard let content = definition.synchronizedTable else { return }
+        let rowID = try Synchronization.rowID(of: content, db)
+        let columns = definition.columns.filter { !$0.isLanguageID }.map(\.name)
+        let sync = Synchronization(contentTable: content, fullTextTable: name, columns: columns)
+        let table = name.quotedDatabaseIdentifier
+        let delete = "DELETE FROM \(table) WHERE docid=old.\(rowID.quotedDatabaseIdentifier)"
+        let insert = "INSERT INTO \(table)(\(sync.names(after: "docid"))) VALUES(\(sync.values(of: "new", rowID)))"
+        try sync.create(
+            [
+                .init(suffix: "bu", event: "BEFORE UPDATE", statements: [delete]),
+                .init(suffix: "bd", event: "BEFORE DELETE", statements: [delete]),
+                .init(suffix: "au", event: "AFTER UPDATE", statements: [insert]),
+                .init(suffix: "ai", event: "AFTER INSERT", statements: [insert]),
+            ], db)
+        try db.execute(sql: "INSERT INTO \(table)(\(table)) VALUES('rebuild')")
+    }
+}
+
+/// What a program says of an FTS4 table.
+public final class FTS4TableDefinition {
+    fileprivate private(set) var columns: [FTS4ColumnDefinition] = []
+    fileprivate private(set) var synchronizedTable: String?
+    /// How texts become words; nil for ``FTS3TokenizerDescriptor/simple``.
+    public var tokenizer: FTS3TokenizerDescriptor?
+    /// The table that holds the texts; empty for a table that only holds the index.
+    public var content: String? {
+        didSet { if content != synchronizedTable { synchronizedTable = nil } }
+    }
+    /// The name of an SQL function that makes texts shorter.
+    public var compress: String?
+    /// The name of the SQL function that undoes ``compress``.
+    public var uncompress: String?
+    /// `fts3` for less information on the words of a document.
+    public var matchinfo: String?
+    /// The lengths of prefixes that are indexed.
+    public var prefixes: Set<Int>?
+
+    /// Adds a column.
+    @discardableResult
+    public func column(_ name: String) -> FTS4ColumnDefinition {
+        let column = FTS4ColumnDefinition(name)
+        columns.append(column)
+        return column
+    }
+
+    /// Takes the texts from a table, and stays the same as that table, by triggers on it.
+    ///
+    /// The triggers outlive the full-text table: see `Database.dropFTS4SynchronizationTriggers(forTable:)`.
+    public func synchronize(withTable table: String) {
+        synchronizedTable = table
+        content = table
+    }
+}
+
+/// A column of an FTS4 table.
+public final class FTS4ColumnDefinition {
+    fileprivate let name: String
+    fileprivate private(set) var isIndexed = true
+    fileprivate private(set) var isLanguageID = false
+
+    fileprivate init(_ name: String) { self.name = name }
+
+    /// The column's words are not found.
+    @discardableResult
+    public func notIndexed() -> Self {
+        isIndexed = false
+        return self
+    }
+
+    /// The column holds the language of the row, for its tokenizer.
+    @discardableResult
+    public func asLanguageId() -> Self {
+        isLanguageID = true
+        return self
+    }
+}
+
+extension Database {
+    /// Drops the triggers by which an FTS4 table followed another table. To be called when the FTS4 table is dropped.
+    public func dropFTS4SynchronizationTriggers(forTable table: String) throws {
+        try Synchronization.drop(["bu", "bd", "au", "ai"], of: table, self)
+    }
+}

@@ -1,0 +1,184 @@
+import CipherDatabase
+
+/// Tables of FTS5, SQLite's full-text search.
+///
+/// ```swift
+/// try db.create(virtualTable: "message_ft", using: FTS5()) { t in
+///     t.synchronize(withTable: "message")
+///     t.tokenizer = .porter(wrapping: .unicode61())
+///     t.column("text")
+/// }
+/// let found = try Message.joining(required: Message.index.matching(pattern)).fetchAll(db)
+/// ```
+/// - SeeAlso: <https://www.sqlite.org/fts5.html>
+public struct FTS5: VirtualTableModule, Sendable {
+    public init() {}
+
+    public var moduleName: String { "fts5" }
+    public func makeTableDefinition() -> FTS5TableDefinition { FTS5TableDefinition() }
+
+    public func moduleArguments(for definition: FTS5TableDefinition, in db: Database) throws -> [String] {
+        var arguments = definition.columns.map {
+            ModuleArgument.column($0.name) + ($0.isIndexed ? "" : " UNINDEXED")
+        }
+        if let tokenizer = definition.tokenizer {
+            let spec = tokenizer.components.map(ModuleArgument.quoted).joined(separator: " ")
+            arguments.append("tokenize=" + ModuleArgument.quoted(spec))
+        }
+        if let content = definition.content { arguments.append("content=" + ModuleArgument.quoted(content)) }
+        var rowID = definition.contentRowID
+        if rowID == nil, let table = definition.synchronizedTable { rowID = try Synchronization.rowID(of: table, db) }
+        if let rowID { arguments.append("content_rowid=" + ModuleArgument.quoted(rowID)) }
+        if let prefixes = definition.prefixes, !prefixes.isEmpty {
+            let list = prefixes.sorted().map(String.init).joined(separator: " ")
+            arguments.append("prefix=" + ModuleArgument.quoted(list))
+        }
+        if let size = definition.columnSize { arguments.append("columnsize=\(size)") }
+        if let detail = definition.detail { arguments.append("detail=\(detail)") }
+        return arguments
+    }
+
+    public func didCreate(table name: String, _ definition: FTS5TableDefinition, in db: Database) throws {
+        guard let content = definition.synchronizedTable else { return }
+        let rowID = try definition.contentRowID ?? Synchronization.rowID(of: content, db)
+        let sync = Synchronization(
+            contentTable: content, fullTextTable: name, columns: definition.columns.map(\.name))
+        let table = name.quotedDatabaseIdentifier
+        let insert =
+            "INSERT INTO \(table)(\(sync.names(after: "rowid"))) VALUES (\(sync.values(of: "new", rowID)))"
+        let delete =
+            "INSERT INTO \(table)(\(sync.names(after: name, "rowid"))) "
+            + "VALUES('delete', \(sync.values(of: "old", rowID)))"
+        try sync.create(
+            [
+                .init(suffix: "ai", event: "AFTER INSERT", statements: [insert]),
+                .init(suffix: "ad", event: "AFTER DELETE", statements: [delete]),
+                .init(suffix: "au", event: "AFTER UPDATE", statements: [delete, insert]),
+            ], db)
+        try db.execute(sql: "INSERT INTO \(table)(\(table)) VALUES('rebuild')")
+    }
+
+    /// What a tokenizer does with accents and other marks.
+    public enum Diacritics: Sendable {
+        /// They count.
+        case keep
+        /// They are removed from most letters, as older versions of SQLite did.
+        case removeLegacy
+        /// They are removed.
+        case remove
+
+        var number: Int {
+            switch self {
+            case .keep: 0
+            case .removeLegacy: 1
+            case .remove: 2
+            }
+        }
+    }
+}
+
+/// What a program says of an FTS5 table.
+public final class FTS5TableDefinition {
+    fileprivate private(set) var columns: [FTS5ColumnDefinition] = []
+    fileprivate private(set) var synchronizedTable: String?
+    /// How texts become words; nil for `unicode61`.
+    public var tokenizer: FTS5TokenizerDescriptor?
+    /// The table that holds the texts; empty for a table that only holds the index.
+    public var content: String? {
+        didSet { if content != synchronizedTable { synchronizedTable = nil } }
+    }
+    /// The column of ``content`` by which its rows are found; nil for its rowid.
+    public var contentRowID: String?
+    /// The lengths of prefixes that are indexed.
+    public var prefixes: Set<Int>?
+    /// 0 for a table that does not store how long each text is.
+    public var columnSize: Int?
+    /// `column` or `none` for a smaller index.
+    public var detail: String?
+
+    /// Adds a column.
+    @discardableResult
+    public func column(_ name: String) -> FTS5ColumnDefinition {
+        let column = FTS5ColumnDefinition(name)
+        columns.append(column)
+        return column
+    }
+
+    /// Takes the texts from a table, and stays the same as that table, by triggers on it.
+    ///
+    /// The triggers outlive the full-text table: see `Database.dropFTS5SynchronizationTriggers(forTable:)`.
+    public func synchronize(withTable table: String) {
+        synchronizedTable = table
+        content = table
+    }
+}
+
+/// A column of an FTS5 table.
+public final class FTS5ColumnDefinition {
+    fileprivate let name: String
+    fileprivate private(set) var isIndexed = true
+
+    fileprivate init(_ name: String) { self.name = name }
+
+    /// The column's words are not found.
+    @discardableResult
+    public func notIndexed() -> Self {
+        isIndexed = false
+        return self
+    }
+}
+
+/// A tokenizer of FTS5.
+/// - SeeAlso: <https://www.sqlite.org/fts5.html#tokenizers>
+public struct FTS5TokenizerDescriptor: Sendable {
+    /// The name of the tokenizer and its arguments.
+    public let components: [String]
+
+    public init(components: [String]) { self.components = components }
+
+    /// Words of ASCII letters and digits, and of all other characters; ASCII in lower case.
+    ///
+    /// - Parameters:
+    ///   - separators: Characters that stand between words, against the rules.
+    ///   - tokenCharacters: Characters that belong to words, against the rules.
+    public static func ascii(
+        separators: Set<Character> = [], tokenCharacters: Set<Character> = []
+    ) -> FTS5TokenizerDescriptor {
+        FTS5TokenizerDescriptor(components: ["ascii"] + characters(separators, tokenCharacters))
+    }
+
+    /// English words by their stems, as another tokenizer finds them.
+    public static func porter(wrapping base: FTS5TokenizerDescriptor? = nil) -> FTS5TokenizerDescriptor {
+        FTS5TokenizerDescriptor(components: ["porter"] + (base?.components ?? []))
+    }
+
+    /// Words by the rules of Unicode.
+    ///
+    /// - Parameters:
+    ///   - categories: The categories of characters that belong to words, as in `L* N* Co`; nil for these.
+    ///   - separators: Characters that stand between words, against the rules.
+    ///   - tokenCharacters: Characters that belong to words, against the rules.
+    public static func unicode61(
+        diacritics: FTS5.Diacritics = .removeLegacy, categories: String = "", separators: Set<Character> = [],
+        tokenCharacters: Set<Character> = []
+    ) -> FTS5TokenizerDescriptor {
+        var components = ["unicode61"]
+        if diacritics != .removeLegacy { components += ["remove_diacritics", String(diacritics.number)] }
+        if !categories.isEmpty { components += ["categories", categories] }
+        return FTS5TokenizerDescriptor(components: components + characters(separators, tokenCharacters))
+    }
+
+    private static func characters(_ separators: Set<Character>, _ tokenCharacters: Set<Character>) -> [String] {
+        var components: [String] = []
+        if !separators.isEmpty { components += ["separators", String(separators.sorted())] }
+        if !tokenCharacters.isEmpty { components += ["tokenchars", String(tokenCharacters.sorted())] }
+        return components
+    }
+}
+
+extension Database {
+    /// Drops the triggers by which an FTS5 table followed another table. To be called when the FTS5 table is dropped.
+    public func dropFTS5SynchronizationTriggers(forTable table: String) throws {
+        try Synchronization.drop(["ai", "ad", "au"], of: table, self)
+    }
+}

@@ -1,0 +1,484 @@
+import CipherDatabase
+import Foundation
+
+// Reading `Decodable` records: one pass over the coding keys, with the columns of the keys found once for a statement.
+
+extension FetchableRecord where Self: Decodable {
+    public init(row: Row) throws { self = try DecodingPlan.plan(of: Self.self, for: row).record(Self.self, row) }
+}
+
+/// What is known of a record type and the columns of one statement.
+final class DecodingPlan {
+    let record: any FetchableRecord.Type
+    /// The columns of keys, for each type of coding keys.
+    @exclusivity(unchecked) private var tables: [(type: ObjectIdentifier, table: KeyColumns)] = []
+    let userInfo: [CodingUserInfoKey: Any]
+
+    private init(_ record: any FetchableRecord.Type) {
+        self.record = record
+        userInfo = record.databaseDecodingUserInfo
+    }
+
+    /// The plan that the statement behind a row has, or a new one.
+    static func plan(of type: any FetchableRecord.Type, for row: Row) -> DecodingPlan {
+        // Nobody else puts anything there.
+        if let known = row.decodingPlan {
+            let plan = unsafeDowncast(known, to: DecodingPlan.self)
+            if plan.record == type { return plan }
+        }
+        let plan = DecodingPlan(type)
+        row.decodingPlan = plan
+        return plan
+    }
+
+    func record<Record: Decodable>(_ type: Record.Type, _ row: Row) throws -> Record {
+        try Record(from: RowDecoder(row: row, plan: self))
+    }
+
+    /// The columns of coding keys.
+    func columns<Key: CodingKey>(_ type: Key.Type) -> KeyColumns {
+        let id = ObjectIdentifier(type)
+        if let known = tables.first(where: { $0.type == id }) { return known.table }
+        let table = KeyColumns(of: type, strategy: record.databaseColumnDecodingStrategy)
+        tables.append((id, table))
+        return table
+    }
+
+    /// The table of the record, for errors.
+    var tableName: String? { (record as? any TableRecord.Type)?.databaseTableName }
+}
+
+/// The columns of the keys of one type, found when they are first asked for.
+final class KeyColumns {
+    static let unknown = -2
+    static let missing = -1
+
+    /// The column of each key of a type whose values are single bytes, as those of most enumerations are; nil for others.
+    private let byByte: UnsafeMutablePointer<Int16>?
+    private let strategy: DatabaseColumnDecodingStrategy
+    /// The key that the whole row was read for: the first one that nothing in the row stands for.
+    @exclusivity(unchecked) var keyOfRow: String?
+
+    init<Key: CodingKey>(of type: Key.Type, strategy: DatabaseColumnDecodingStrategy) {
+        self.strategy = strategy
+        guard MemoryLayout<Key>.size == 1 else {
+            byByte = nil
+            return
+        }
+        let table = UnsafeMutablePointer<Int16>.allocate(capacity: 256)
+        table.initialize(repeating: Int16(Self.unknown), count: 256)
+        byByte = table
+    }
+
+    deinit { byByte?.deallocate() }
+
+    /// The column of a key that has been asked for before; ``unknown`` for others, ``missing`` where the row has none.
+    @inline(__always)
+    func knownIndex<Key: CodingKey>(of key: Key) -> Int {
+        // A value of one byte refers to nothing, so its byte says which it is.
+        byByte.map { Int($0[Int(unsafeBitCast(key, to: UInt8.self))]) } ?? Self.unknown
+    }
+
+    /// Finds the column of a key.
+    ///
+    /// - Returns: ``missing`` when the row has none.
+    @inline(never)
+    func findIndex<Key: CodingKey>(of key: Key, in row: Row) -> Int {
+        let index = find(key, in: row) ?? Self.missing
+        if let byByte, index <= Int(Int16.max) {
+            byByte[Int(unsafeBitCast(key, to: UInt8.self))] = Int16(index)
+        }
+        return index
+    }
+
+    private func find<Key: CodingKey>(_ key: Key, in row: Row) -> Int? {
+        switch strategy {
+        case .useDefaultKeys: return row.index(of: key.stringValue)
+        case .convertFromSnakeCase: return row.columnNames.firstIndex { SnakeCase.camel($0) == key.stringValue }
+        case .custom(let codingKey):
+            return row.columnNames.firstIndex { codingKey($0).stringValue == key.stringValue }
+        }
+    }
+}
+
+/// Decodes a record from a row.
+struct RowDecoder: Decoder {
+    let row: Row
+    let plan: DecodingPlan
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { plan.userInfo }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        KeyedDecodingContainer(
+            RowContainer<Key>(RowContext(row: row, plan: plan, columns: plan.columns(type))))
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer { throw wrongShape("an array") }
+
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { throw wrongShape("a single value") }
+
+    private func wrongShape(_ shape: String) -> DecodingError {
+        DecodingError.typeMismatch(
+            plan.record,
+            DecodingError.Context(
+                codingPath: [],
+                debugDescription:
+                    "a record is read from the columns of a row, and \(plan.record) decodes \(shape)"))
+    }
+}
+
+/// What the containers of one record have in common.
+final class RowContext {
+    let row: Row
+    let plan: DecodingPlan
+    let columns: KeyColumns
+    /// The statement whose current row is shown; nil for a kept row.
+    let statement: StatementHandle?
+
+    init(row: Row, plan: DecodingPlan, columns: KeyColumns) {
+        self.row = row
+        self.plan = plan
+        self.columns = columns
+        statement = row.statement
+    }
+}
+
+/// The columns of a row, by coding keys.
+struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    // The methods of a container are called through the box that Swift has for it, for each property of each record, by
+    // code that is not specialized for the type of the keys and copies the container each time. So it is one reference.
+
+    private let context: RowContext
+
+    init(_ context: RowContext) { self.context = context }
+
+    private var row: Row { context.row }
+    private var plan: DecodingPlan { context.plan }
+
+    /// The column of a key; ``KeyColumns/missing`` when the row has none.
+    @inline(__always)
+    private func index(of key: Key) -> Int {
+        let known = context.columns.knownIndex(of: key)
+        return known == KeyColumns.unknown ? context.columns.findIndex(of: key, in: context.row) : known
+    }
+
+    /// The column of a key; nil when the row has none.
+    private func column(of key: Key) -> Int? {
+        let index = index(of: key)
+        return index < 0 ? nil : index
+    }
+
+    var codingPath: [any CodingKey] { [] }
+    var allKeys: [Key] {
+        (row.columnNames + row.scopes.names).compactMap { Key(stringValue: $0) }
+    }
+
+    func contains(_ key: Key) -> Bool {
+        column(of: key) != nil || row.scopesTree[key.stringValue] != nil
+            || row.prefetchedRows[key.stringValue] != nil
+    }
+
+    func decodeNil(forKey key: Key) throws -> Bool {
+        if let index = column(of: key) { return row.hasNull(atIndex: index) }
+        if let scope = row.scopesTree[key.stringValue] { return !scope.containsNonNullValue }
+        return row.prefetchedRows[key.stringValue] == nil
+    }
+
+    // MARK: Plain columns
+
+    // Numbers are read where numbers are stored: SQLite would make 0 of any text.
+
+    @inline(__always)
+    private func integer<Value: FixedWidthInteger & DatabaseValueConvertible>(
+        _ type: Value.Type, _ key: Key
+    ) throws -> Value {
+        let index = index(of: key)
+        if index >= 0 {
+            let stored =
+                context.statement?.storedInteger(at: row.statementColumn(index)) ?? keptInteger(index)
+            if let stored, let value = Value(exactly: stored) { return value }
+        }
+        return try otherColumn(type, key)
+    }
+
+    private func keptInteger(_ index: Int) -> Int64? {
+        context.statement == nil ? row.storedInteger(at: index) : nil
+    }
+
+    @inline(__always)
+    private func number(_ key: Key) throws -> Double {
+        let index = index(of: key)
+        if index >= 0, let stored = row.storedNumber(at: index) { return stored }
+        return try otherColumn(Double.self, key)
+    }
+
+    @inline(__always)
+    private func text(_ key: Key) throws -> String {
+        let index = index(of: key)
+        if index >= 0, let value = row.fittingValue(String.self, at: index) { return value }
+        return try otherColumn(String.self, key)
+    }
+
+    /// Whether a column has a value for an optional property.
+    @inline(__always)
+    private func hasValue(_ key: Key) -> Bool {
+        column(of: key).map { !row.hasNull(atIndex: $0) } ?? false
+    }
+
+    // A value that is not stored as the type reads it, as a number in an integer column that holds a REAL.
+    private func otherColumn<Value: DatabaseValueConvertible>(_ type: Value.Type, _ key: Key) throws
+        -> Value
+    {
+        let index = column(of: key)
+        if let index, let value = Value.fromDatabaseValue(row.databaseValue(at: index)) { return value }
+        throw row.decodingError(column: key.stringValue, at: index, wanted: type, table: plan.tableName)
+    }
+
+    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try otherColumn(type, key) }
+    func decode(_ type: String.Type, forKey key: Key) throws -> String { try text(key) }
+    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try number(key) }
+    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { try Float(number(key)) }
+    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try integer(type, key) }
+    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try integer(type, key) }
+    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try integer(type, key) }
+    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try integer(type, key) }
+    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try integer(type, key) }
+    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try integer(type, key) }
+    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try integer(type, key) }
+    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try integer(type, key) }
+    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try integer(type, key) }
+    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try integer(type, key) }
+
+    func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: Float.Type, forKey key: Key) throws -> Float? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: Int8.Type, forKey key: Key) throws -> Int8? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: Int16.Type, forKey key: Key) throws -> Int16? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: Int32.Type, forKey key: Key) throws -> Int32? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: UInt.Type, forKey key: Key) throws -> UInt? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: UInt8.Type, forKey key: Key) throws -> UInt8? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: UInt16.Type, forKey key: Key) throws -> UInt16? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: UInt32.Type, forKey key: Key) throws -> UInt32? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+    func decodeIfPresent(_ type: UInt64.Type, forKey key: Key) throws -> UInt64? {
+        hasValue(key) ? try decode(type, forKey: key) : nil
+    }
+
+    // MARK: Other types
+
+    func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
+        guard let index = column(of: key) else {
+            if let value = try decodeElsewhere(type, forKey: key) { return value }
+            // The first key that nothing stands for takes the whole row: the record is a part of this one.
+            guard context.columns.keyOfRow == nil || context.columns.keyOfRow == key.stringValue,
+                let value = try decodeBaseRow(type)
+            else { throw missing(type, key) }
+            context.columns.keyOfRow = key.stringValue
+            return value
+        }
+        return try ColumnDecoding.decode(type, row, index, key.stringValue, plan)
+    }
+
+    func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
+        guard let index = column(of: key) else {
+            if let scope = row.scopesTree[key.stringValue], !scope.containsNonNullValue { return nil }
+            return try decodeElsewhere(type, forKey: key)
+        }
+        return row.hasNull(atIndex: index)
+            ? nil : try ColumnDecoding.decode(type, row, index, key.stringValue, plan)
+    }
+
+    /// A value from the scope, or the prefetched rows, that have the name of a key; nil when there are none.
+    private func decodeElsewhere<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
+        if let scope = row.scopesTree[key.stringValue] { return try ColumnDecoding.record(type, from: scope, plan) }
+        guard let rows = row.prefetchedRows[key.stringValue] else { return nil }
+        return try Value(from: RowsDecoder(rows: rows, plan: plan))
+    }
+
+    private func decodeBaseRow<Value: Decodable>(_ type: Value.Type) throws -> Value? {
+        // A single value has no columns of its own.
+        if type is any DatabaseValueConvertible.Type { return nil }
+        return try ColumnDecoding.record(type, from: row.copy(), plan)
+    }
+
+    private func missing(_ type: Any.Type, _ key: Key) -> RowDecodingError {
+        row.decodingError(column: key.stringValue, at: nil, wanted: type, table: plan.tableName)
+    }
+
+    // MARK: Nested containers
+
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) throws -> KeyedDecodingContainer<Nested> {
+        throw missing(KeyedDecodingContainer<Nested>.self, key)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        throw missing((any UnkeyedDecodingContainer).self, key)
+    }
+
+    func superDecoder() throws -> any Decoder { RowDecoder(row: row, plan: plan) }
+    func superDecoder(forKey key: Key) throws -> any Decoder { RowDecoder(row: row, plan: plan) }
+}
+
+/// Decodes an array or a set of records from prefetched rows.
+struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
+    let rows: [Row]
+    let plan: DecodingPlan
+    var currentIndex = 0
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { plan.userInfo }
+    var count: Int? { rows.count }
+    var isAtEnd: Bool { currentIndex >= rows.count }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer { self }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        throw wrongShape("the columns of a row")
+    }
+
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { throw wrongShape("a single value") }
+
+    mutating func decodeNil() throws -> Bool { false }
+
+    mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        guard !isAtEnd, let value = try ColumnDecoding.record(type, from: rows[currentIndex], plan) else {
+            throw wrongShape("more rows, or other ones")
+        }
+        currentIndex += 1
+        return value
+    }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try nextRow().container(keyedBy: type)
+    }
+
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer { throw wrongShape("arrays") }
+
+    mutating func superDecoder() throws -> any Decoder { try nextRow() }
+
+    private mutating func nextRow() throws -> RowDecoder {
+        guard !isAtEnd else { throw wrongShape("more rows") }
+        currentIndex += 1
+        return RowDecoder(row: rows[currentIndex - 1], plan: plan)
+    }
+
+    private func wrongShape(_ wanted: String) -> DecodingError {
+        DecodingError.typeMismatch(
+            plan.record,
+            DecodingError.Context(
+                codingPath: [], debugDescription: "prefetched rows are read as an array of records, not as \(wanted)"))
+    }
+}
+
+/// Reads one column as any decodable type.
+enum ColumnDecoding {
+    static func decode<Value: Decodable>(
+        _ type: Value.Type, _ row: Row, _ index: Int, _ key: String, _ plan: DecodingPlan
+    ) throws -> Value {
+        if type == Date.self || type == Data.self { return try strategic(type, row, index, plan) }
+        if let convertible = type as? any DatabaseValueConvertible.Type {
+            if let value = value(convertible, row, index) as? Value { return value }
+            throw error(type, row, index, plan)
+        }
+        do {
+            return try Value(from: ColumnDecoder(row: row, index: index, plan: plan))
+        } catch is JSONNeeded {
+            guard let data = Data.fromDatabaseValue(row.databaseValue(at: index)) else {
+                throw error(type, row, index, plan)
+            }
+            return try plan.record.databaseJSONDecoder(for: key).decode(type, from: data)
+        }
+    }
+
+    private static func value<Value: DatabaseValueConvertible>(_ type: Value.Type, _ row: Row, _ index: Int) -> Any? {
+        Value.fromDatabaseValue(row.databaseValue(at: index))
+    }
+
+    /// Dates and data have strategies.
+    private static func strategic<Value>(
+        _ type: Value.Type, _ row: Row, _ index: Int, _ plan: DecodingPlan
+    ) throws -> Value {
+        let column = row.columnNames[index]
+        var value: Any?
+        if type == Date.self {
+            if case .deferredToDate = plan.record.databaseDateDecodingStrategy(for: column) {
+                value = row.fittingValue(Date.self, at: index)
+            } else if !row.hasNull(atIndex: index) {
+                value = plan.record.databaseDateDecodingStrategy(for: column).date(from: row.databaseValue(at: index))
+            }
+        } else {
+            switch plan.record.databaseDataDecodingStrategy(for: column) {
+            case .deferredToData: value = row.fittingValue(Data.self, at: index)
+            case .custom(let convert): value = convert(row.databaseValue(at: index))
+            }
+        }
+        guard let value = value as? Value else { throw error(type, row, index, plan) }
+        return value
+    }
+
+    /// A record from a row of its own; nil when the type is no record.
+    static func record<Value: Decodable>(_ type: Value.Type, from row: Row, _ plan: DecodingPlan) throws -> Value? {
+        if let record = type as? any FetchableRecord.Type { return try record.init(row: row) as? Value }
+        return try Value(from: RowDecoder(row: row, plan: DecodingPlan.plan(of: plan.record, for: row)))
+    }
+
+    static func error(_ type: Any.Type, _ row: Row, _ index: Int, _ plan: DecodingPlan) -> RowDecodingError {
+        row.decodingError(column: "", at: index, wanted: type, table: plan.tableName)
+    }
+}
+
+/// A column does not hold a single value: it is JSON.
+struct JSONNeeded: Error {}
+
+/// Decodes what takes a single value out of a column.
+struct ColumnDecoder: Decoder, SingleValueDecodingContainer {
+    let row: Row
+    let index: Int
+    let plan: DecodingPlan
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { plan.userInfo }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> { throw JSONNeeded() }
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer { throw JSONNeeded() }
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
+
+    func decodeNil() -> Bool { row.hasNull(atIndex: index) }
+
+    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        try ColumnDecoding.decode(type, row, index, row.columnNames[index], plan)
+    }
+}

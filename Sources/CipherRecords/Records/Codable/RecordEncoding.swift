@@ -1,0 +1,260 @@
+import CipherDatabase
+import Foundation
+
+// Storing `Encodable` records: one pass over the coding keys, straight into the container of columns.
+
+extension EncodableRecord where Self: Encodable {
+    public func encode(to container: inout PersistenceContainer) throws {
+        let encoder = RecordEncoder(Self.self, container)
+        // The encoder alone has the container now, so that nothing is copied.
+        container = PersistenceContainer()
+        try encode(to: encoder as any Encoder)
+        container = encoder.container
+    }
+}
+
+/// Encodes a record into the columns of a row.
+final class RecordEncoder: Encoder {
+    let record: any EncodableRecord.Type
+    @exclusivity(unchecked) var container: PersistenceContainer
+    private let columnStrategy: DatabaseColumnEncodingStrategy
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { record.databaseEncodingUserInfo }
+
+    init(_ record: any EncodableRecord.Type, _ container: PersistenceContainer) {
+        self.record = record
+        self.container = container
+        columnStrategy = record.databaseColumnEncodingStrategy
+    }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        KeyedEncodingContainer(RecordContainer<Key>(encoder: self))
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer { RefusedArray(path: []) }
+
+    func singleValueContainer() -> any SingleValueEncodingContainer { RefusedValue(record: record) }
+
+    @inline(__always)
+    func column(of key: some CodingKey) -> String {
+        if case .useDefaultKeys = columnStrategy { key.stringValue } else { columnStrategy.column(of: key) }
+    }
+
+    /// The value of a property of any encodable type.
+    func value<Value: Encodable>(of value: Value, column: String, key: String) throws -> DatabaseValue {
+        switch value {
+        case let data as Data: return try record.databaseDataEncodingStrategy(for: column).value(of: data)
+        case let date as Date: return record.databaseDateEncodingStrategy(for: column).value(of: date)
+        case let uuid as UUID: return record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
+        case let value as any DatabaseValueConvertible: return value.databaseValue
+        default: break
+        }
+        let encoder = ValueEncoder(self, column: column, key: key)
+        do {
+            try value.encode(to: encoder)
+            if let stored = encoder.stored, !encoder.needsJSON { return stored }
+        } catch is JSONNeeded {
+            // The value is encoded again, as a whole.
+        }
+        return String(decoding: try record.databaseJSONEncoder(for: key).encode(value), as: UTF8.self).databaseValue
+    }
+}
+
+/// The columns of a row, by coding keys.
+struct RecordContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    let encoder: RecordEncoder
+    var codingPath: [any CodingKey] { [] }
+
+    @inline(__always)
+    private func set(_ key: Key, _ value: DatabaseValue) { encoder.container.set(encoder.column(of: key), value) }
+
+    func encodeNil(forKey key: Key) throws { set(key, .null) }
+    func encode(_ value: Bool, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: String, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: Double, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: Float, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: Int, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: Int8, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: Int16, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: Int32, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: Int64, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: UInt, forKey key: Key) throws { try set(key, whole: value) }
+    func encode(_ value: UInt8, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: UInt16, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: UInt32, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encode(_ value: UInt64, forKey key: Key) throws { try set(key, whole: value) }
+
+    private func set(_ key: Key, whole number: some BinaryInteger) throws {
+        guard let number = Int64(exactly: number) else {
+            throw EncodingError.invalidValue(
+                number,
+                EncodingError.Context(
+                    codingPath: [key],
+                    debugDescription: "SQLite stores integers up to \(Int64.max): store a greater one as text"))
+        }
+        set(key, number.databaseValue)
+    }
+
+    func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
+        let column = encoder.column(of: key)
+        encoder.container.set(column, try encoder.value(of: value, column: column, key: key.stringValue))
+    }
+
+    // Optional properties give NULL, so that all records of a type give the same columns.
+    func encodeIfPresent(_ value: Bool?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: String?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: Double?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: Float?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: Int?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: Int8?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: Int16?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: Int32?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: Int64?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: UInt?, forKey key: Key) throws {
+        if let value { try set(key, whole: value) } else { set(key, .null) }
+    }
+    func encodeIfPresent(_ value: UInt8?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: UInt16?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: UInt32?, forKey key: Key) throws { set(key, value.databaseValue) }
+    func encodeIfPresent(_ value: UInt64?, forKey key: Key) throws {
+        if let value { try set(key, whole: value) } else { set(key, .null) }
+    }
+    func encodeIfPresent<Value: Encodable>(_ value: Value?, forKey key: Key) throws {
+        if let value { try encode(value, forKey: key) } else { set(key, .null) }
+    }
+
+    // MARK: Nested containers
+
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) -> KeyedEncodingContainer<Nested> {
+        KeyedEncodingContainer(RefusedObject<Nested>(path: [key]))
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer { RefusedArray(path: [key]) }
+    func superEncoder() -> any Encoder { encoder }
+    func superEncoder(forKey key: Key) -> any Encoder { encoder }
+}
+
+/// Encodes a property that is one value; all others throw ``JSONNeeded``.
+private final class ValueEncoder: Encoder, SingleValueEncodingContainer {
+    private let parent: RecordEncoder
+    private let column: String
+    private let key: String
+    private(set) var stored: DatabaseValue?
+    private(set) var needsJSON = false
+
+    var codingPath: [any CodingKey] { [] }
+    var userInfo: [CodingUserInfoKey: Any] { parent.userInfo }
+
+    init(_ parent: RecordEncoder, column: String, key: String) {
+        self.parent = parent
+        self.column = column
+        self.key = key
+    }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        needsJSON = true
+        return KeyedEncodingContainer(RefusedObject<Key>(path: [], error: JSONNeeded()))
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer {
+        needsJSON = true
+        return RefusedArray(path: [], error: JSONNeeded())
+    }
+
+    func singleValueContainer() -> any SingleValueEncodingContainer { self }
+
+    func encodeNil() throws { stored = .null }
+
+    func encode<Value: Encodable>(_ value: Value) throws {
+        stored = try parent.value(of: value, column: column, key: key)
+    }
+}
+
+// MARK: - What is refused
+
+private func refusal(_ path: [any CodingKey]) -> EncodingError {
+    EncodingError.invalidValue(
+        "a nested container",
+        EncodingError.Context(
+            codingPath: path,
+            debugDescription: "a record is encoded as the columns of one row: encode a nested value as a whole"))
+}
+
+private struct RefusedObject<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    let path: [any CodingKey]
+    let error: any Error
+    var codingPath: [any CodingKey] { path }
+
+    init(path: [any CodingKey], error: (any Error)? = nil) {
+        self.path = path
+        self.error = error ?? refusal(path)
+    }
+
+    func encodeNil(forKey key: Key) throws { throw error }
+    func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws { throw error }
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) -> KeyedEncodingContainer<Nested> {
+        KeyedEncodingContainer(RefusedObject<Nested>(path: path + [key], error: error))
+    }
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
+        RefusedArray(path: path + [key], error: error)
+    }
+    func superEncoder() -> any Encoder { RefusedEncoder(path: path, error: error) }
+    func superEncoder(forKey key: Key) -> any Encoder { RefusedEncoder(path: path + [key], error: error) }
+}
+
+private struct RefusedArray: UnkeyedEncodingContainer {
+    let path: [any CodingKey]
+    let error: any Error
+    var codingPath: [any CodingKey] { path }
+    var count: Int { 0 }
+
+    init(path: [any CodingKey], error: (any Error)? = nil) {
+        self.path = path
+        self.error = error ?? refusal(path)
+    }
+
+    func encodeNil() throws { throw error }
+    func encode<Value: Encodable>(_ value: Value) throws { throw error }
+    func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
+        KeyedEncodingContainer(RefusedObject<Nested>(path: path, error: error))
+    }
+    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { self }
+    func superEncoder() -> any Encoder { RefusedEncoder(path: path, error: error) }
+}
+
+private struct RefusedEncoder: Encoder {
+    let path: [any CodingKey]
+    let error: any Error
+    var codingPath: [any CodingKey] { path }
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        KeyedEncodingContainer(RefusedObject<Key>(path: path, error: error))
+    }
+    func unkeyedContainer() -> any UnkeyedEncodingContainer { RefusedArray(path: path, error: error) }
+    func singleValueContainer() -> any SingleValueEncodingContainer { RefusedSingle(error: error) }
+}
+
+private struct RefusedSingle: SingleValueEncodingContainer {
+    let error: any Error
+    var codingPath: [any CodingKey] { [] }
+    func encodeNil() throws { throw error }
+    func encode<Value: Encodable>(_ value: Value) throws { throw error }
+}
+
+private struct RefusedValue: SingleValueEncodingContainer {
+    let record: any EncodableRecord.Type
+    var codingPath: [any CodingKey] { [] }
+    private var error: EncodingError {
+        EncodingError.invalidValue(
+            "a single value",
+            EncodingError.Context(
+                codingPath: [], debugDescription: "\(record) is a record: it is encoded as the columns of a row"))
+    }
+    func encodeNil() throws { throw error }
+    func encode<Value: Encodable>(_ value: Value) throws { throw error }
+}

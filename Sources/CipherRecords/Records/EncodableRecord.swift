@@ -1,0 +1,263 @@
+import CipherDatabase
+import Foundation
+
+/// A type that can be stored as the columns of a row.
+///
+/// Types that are `Encodable` need no `encode(to:)` of a container.
+public protocol EncodableRecord {
+    /// Gives the columns and their values. Each record of a type gives the same columns, ideally in the same order.
+    func encode(to container: inout PersistenceContainer) throws
+
+    // MARK: Encodable records
+
+    /// What the encoder of an `Encodable` record finds in its `userInfo`.
+    static var databaseEncodingUserInfo: [CodingUserInfoKey: any Sendable] { get }
+
+    /// How `Data` of an `Encodable` record is stored.
+    static func databaseDataEncodingStrategy(for column: String) -> DatabaseDataEncodingStrategy
+
+    /// How a `Date` of an `Encodable` record is stored.
+    static func databaseDateEncodingStrategy(for column: String) -> DatabaseDateEncodingStrategy
+
+    /// How a `UUID` of an `Encodable` record is stored.
+    static func databaseUUIDEncodingStrategy(for column: String) -> DatabaseUUIDEncodingStrategy
+
+    /// How the columns of an `Encodable` record are named.
+    static var databaseColumnEncodingStrategy: DatabaseColumnEncodingStrategy { get }
+
+    /// The encoder of a property that is stored as JSON.
+    static func databaseJSONEncoder(for key: String) -> JSONEncoder
+}
+
+extension EncodableRecord {
+    public static var databaseEncodingUserInfo: [CodingUserInfoKey: any Sendable] { [:] }
+
+    public static func databaseDataEncodingStrategy(for column: String) -> DatabaseDataEncodingStrategy {
+        .deferredToData
+    }
+
+    public static func databaseDateEncodingStrategy(for column: String) -> DatabaseDateEncodingStrategy {
+        .deferredToDate
+    }
+
+    public static func databaseUUIDEncodingStrategy(for column: String) -> DatabaseUUIDEncodingStrategy {
+        .deferredToUUID
+    }
+
+    public static var databaseColumnEncodingStrategy: DatabaseColumnEncodingStrategy { .useDefaultKeys }
+
+    /// Data in base 64, dates as milliseconds since 1970, keys sorted: the same value has the same text every time.
+    public static func databaseJSONEncoder(for key: String) -> JSONEncoder {
+        let encoder = JSONEncoder()
+        encoder.dataEncodingStrategy = .base64
+        encoder.dateEncodingStrategy = .millisecondsSince1970
+        encoder.nonConformingFloatEncodingStrategy = .throw
+        encoder.outputFormatting = .sortedKeys
+        encoder.userInfo = databaseEncodingUserInfo
+        return encoder
+    }
+
+    // MARK: Values
+
+    /// The columns and their values.
+    public var databaseDictionary: [String: DatabaseValue] {
+        get throws { try PersistenceContainer(self).dictionary }
+    }
+
+    /// Whether both records store the same values.
+    public func databaseEquals(_ record: Self) -> Bool { (try? databaseChanges(from: record).isEmpty) ?? false }
+
+    /// The columns that differ from another record, with the values that they have there.
+    public func databaseChanges(from record: some EncodableRecord) throws -> [String: DatabaseValue] {
+        let changes = try PersistenceContainer(self).changes(from: PersistenceContainer(record))
+        return Dictionary(changes.map { ($0.column, $0.former) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Changes the record.
+    ///
+    /// - Returns: The columns that differ, with the values that they had.
+    public mutating func databaseChanges(modify: (inout Self) throws -> Void) throws -> [String: DatabaseValue] {
+        let former = try PersistenceContainer(self)
+        try modify(&self)
+        let changes = try PersistenceContainer(self).changes(from: former)
+        return Dictionary(changes.map { ($0.column, $0.former) }, uniquingKeysWith: { first, _ in first })
+    }
+}
+
+// MARK: - Strategies
+
+/// How `Data` is stored.
+public enum DatabaseDataEncodingStrategy: Sendable {
+    /// As a BLOB.
+    case deferredToData
+    /// As a TEXT; bytes that are not UTF-8 are refused.
+    case text
+    case custom(@Sendable (Data) -> (any DatabaseValueConvertible)?)
+}
+
+/// How a `Date` is stored.
+public enum DatabaseDateEncodingStrategy: Sendable {
+    /// As a TEXT `yyyy-MM-dd HH:mm:ss.SSS` in UTC.
+    case deferredToDate
+    /// As a number of seconds since 2001.
+    case timeIntervalSinceReferenceDate
+    /// As a number of seconds since 1970, with their fraction.
+    case timeIntervalSince1970
+    /// As a whole number of seconds since 1970, rounded down.
+    case secondsSince1970
+    /// As a whole number of milliseconds since 1970, rounded down.
+    case millisecondsSince1970
+    /// As a TEXT of ISO 8601, as in `2026-01-31T12:30:00Z`.
+    case iso8601
+    case formatted(DateFormatter)
+    case custom(@Sendable (Date) -> (any DatabaseValueConvertible)?)
+}
+
+/// How a `UUID` is stored.
+public enum DatabaseUUIDEncodingStrategy: Sendable {
+    /// As a BLOB of 16 bytes.
+    case deferredToUUID
+    /// As a TEXT such as `E621E1F8-C36C-495A-93FC-0C247A3E6E5F`.
+    case uppercaseString
+    /// As a TEXT such as `e621e1f8-c36c-495a-93fc-0c247a3e6e5f`.
+    case lowercaseString
+}
+
+/// How columns are named.
+public enum DatabaseColumnEncodingStrategy: Sendable {
+    /// As the coding keys.
+    case useDefaultKeys
+    /// As the coding keys in the form `snake_case`.
+    case convertToSnakeCase
+    case custom(@Sendable (any CodingKey) -> String)
+
+    func column(of key: some CodingKey) -> String {
+        switch self {
+        case .useDefaultKeys: key.stringValue
+        case .convertToSnakeCase: SnakeCase.snake(key.stringValue)
+        case .custom(let name): name(key)
+        }
+    }
+}
+
+/// How `Data` is read.
+public enum DatabaseDataDecodingStrategy: Sendable {
+    /// From a BLOB or a TEXT.
+    case deferredToData
+    case custom(@Sendable (DatabaseValue) -> Data?)
+}
+
+/// How a `Date` is read.
+public enum DatabaseDateDecodingStrategy: Sendable {
+    /// From a TEXT in one of SQLite's formats, or a number of seconds since 1970.
+    case deferredToDate
+    /// From a number of seconds since 2001.
+    case timeIntervalSinceReferenceDate
+    /// From a number of seconds since 1970.
+    case timeIntervalSince1970
+    /// From a number of milliseconds since 1970.
+    case millisecondsSince1970
+    /// From a TEXT of ISO 8601.
+    case iso8601
+    case formatted(DateFormatter)
+    case custom(@Sendable (DatabaseValue) -> Date?)
+}
+
+/// How columns are named.
+public enum DatabaseColumnDecodingStrategy: Sendable {
+    /// As the coding keys.
+    case useDefaultKeys
+    /// Columns in the form `snake_case` have the coding key `snakeCase`.
+    case convertFromSnakeCase
+    /// From a column to its coding key.
+    case custom(@Sendable (String) -> any CodingKey)
+}
+
+extension DatabaseDataEncodingStrategy {
+    func value(of data: Data) throws -> DatabaseValue {
+        switch self {
+        case .deferredToData: return data.databaseValue
+        case .text:
+            guard let text = String(data: data, encoding: .utf8) else {
+                throw EncodingError.invalidValue(
+                    "Data(\(data.count) bytes)",
+                    EncodingError.Context(codingPath: [], debugDescription: "the bytes are not UTF-8"))
+            }
+            return text.databaseValue
+        case .custom(let convert): return convert(data)?.databaseValue ?? .null
+        }
+    }
+}
+
+extension DatabaseDateEncodingStrategy {
+    func value(of date: Date) -> DatabaseValue {
+        switch self {
+        case .deferredToDate: date.databaseValue
+        case .timeIntervalSinceReferenceDate: date.timeIntervalSinceReferenceDate.databaseValue
+        case .timeIntervalSince1970: date.timeIntervalSince1970.databaseValue
+        case .secondsSince1970: Self.whole(date.timeIntervalSince1970)
+        case .millisecondsSince1970: Self.whole(date.timeIntervalSince1970 * 1000)
+        case .iso8601: date.formatted(.iso8601).databaseValue
+        case .formatted(let formatter): formatter.string(from: date).databaseValue
+        case .custom(let convert): convert(date)?.databaseValue ?? .null
+        }
+    }
+
+    // A date that no integer can count is stored as the number it is.
+    private static func whole(_ number: Double) -> DatabaseValue {
+        Int64(exactly: number.rounded(.down))?.databaseValue ?? number.databaseValue
+    }
+}
+
+extension DatabaseUUIDEncodingStrategy {
+    func value(of uuid: UUID) -> DatabaseValue {
+        switch self {
+        case .deferredToUUID: uuid.databaseValue
+        case .uppercaseString: uuid.uuidString.databaseValue
+        case .lowercaseString: uuid.uuidString.lowercased().databaseValue
+        }
+    }
+}
+
+extension DatabaseDateDecodingStrategy {
+    func date(from value: DatabaseValue) -> Date? {
+        switch self {
+        case .deferredToDate: Date.fromDatabaseValue(value)
+        case .timeIntervalSinceReferenceDate:
+            Double.fromDatabaseValue(value).map { Date(timeIntervalSinceReferenceDate: $0) }
+        case .timeIntervalSince1970: Double.fromDatabaseValue(value).map { Date(timeIntervalSince1970: $0) }
+        case .millisecondsSince1970: Double.fromDatabaseValue(value).map { Date(timeIntervalSince1970: $0 / 1000) }
+        case .iso8601: String.fromDatabaseValue(value).flatMap { try? Date($0, strategy: .iso8601) }
+        case .formatted(let formatter): String.fromDatabaseValue(value).flatMap { formatter.date(from: $0) }
+        case .custom(let convert): convert(value)
+        }
+    }
+}
+
+/// Names in the forms `snakeCase` and `snake_case`.
+enum SnakeCase {
+    /// `myURLProperty` becomes `my_url_property`.
+    static func snake(_ name: String) -> String {
+        var snake = ""
+        let characters = Array(name)
+        for (index, character) in characters.enumerated() {
+            if character.isUppercase, index > 0, characters[index - 1] != "_" {
+                let endsWord = !characters[index - 1].isUppercase
+                let beginsWord = index + 1 < characters.count && characters[index + 1].isLowercase
+                if endsWord || beginsWord { snake += "_" }
+            }
+            snake += character.lowercased()
+        }
+        return snake
+    }
+
+    /// `my_url_property` becomes `myUrlProperty`; underscores at both ends stay.
+    static func camel(_ name: String) -> String {
+        let head = name.prefix { $0 == "_" }
+        let rest = name.dropFirst(head.count)
+        let tail = rest.reversed().prefix { $0 == "_" }
+        let words = rest.dropLast(tail.count).split(separator: "_")
+        guard words.count > 1, let first = words.first else { return name }
+        return head + first.lowercased() + words.dropFirst().map(\.capitalized).joined() + String(tail)
+    }
+}

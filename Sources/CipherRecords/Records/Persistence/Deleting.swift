@@ -1,0 +1,53 @@
+import CipherDatabase
+
+// DELETE, and whether a row is there.
+
+extension MutablePersistableRecord {
+    /// Deletes the row that has the record's primary key.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    public func delete(_ db: Database) throws -> Bool {
+        try willDelete(db)
+        var deleted: Bool?
+        try aroundDelete(db) {
+            let success = try runDelete(db)
+            deleted = success
+            return success
+        }
+        guard let deleted else { throw DatabaseError.skippedCallback("aroundDelete", of: Self.self) }
+        didDelete(deleted: deleted)
+        return deleted
+    }
+
+    private func runDelete(_ db: Database) throws -> Bool {
+        guard let statement = try keyStatement(.delete, db, { "DELETE FROM \($0) WHERE \($1)" }) else { return false }
+        try statement.execute()
+        return db.changesCount > 0
+    }
+
+    /// Whether a row has the record's primary key.
+    public func exists(_ db: Database) throws -> Bool {
+        let statement = try keyStatement(.exists, db) { "SELECT EXISTS (SELECT 1 FROM \($0) WHERE \($1))" }
+        return try statement.flatMap { try Bool.fetchOne($0) } ?? false
+    }
+
+    /// A statement for the row that has the record's key; nil when the key is NULL.
+    private func keyStatement(
+        _ action: RecordPlan.Action, _ db: Database, _ makeSQL: (_ table: String, _ condition: String) -> String
+    ) throws -> Statement? {
+        let plan = try db.records().plan(of: Self.self, db)
+        guard let values = plan.keyValues(in: try plan.container(of: self)) else { return nil }
+        let condition = plan.keyCondition(values)
+        let statement =
+            if values.contains(where: \.isNull) {
+                try db.makeStatement(sql: makeSQL(plan.table.quotedDatabaseIdentifier, condition.sql))
+            } else {
+                try plan.statement(action, .none, db) {
+                    makeSQL(plan.table.quotedDatabaseIdentifier, condition.sql)
+                }
+            }
+        try statement.setArguments(StatementArguments(plain: condition.arguments))
+        return statement
+    }
+}

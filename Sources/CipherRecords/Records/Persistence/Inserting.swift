@@ -1,0 +1,237 @@
+import CipherDatabase
+
+// INSERT, with and without RETURNING.
+
+extension MutablePersistableRecord {
+    // MARK: Inserting
+
+    /// Inserts the record.
+    ///
+    /// - Parameter conflictResolution: What happens to a row that breaks a constraint; nil for what
+    ///   ``persistenceConflictPolicy`` says.
+    @inlinable
+    public mutating func insert(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil
+    ) throws {
+        try save(db, by: { try $0.insertWithCallbacks(db, onConflict: conflictResolution) })
+    }
+
+    /// Inserts the record.
+    ///
+    /// - Returns: The record as it is after the insertion, with its new key.
+    public func inserted(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil
+    ) throws -> Self {
+        var record = self
+        try record.insert(db, onConflict: conflictResolution)
+        return record
+    }
+
+    // MARK: Inserting and fetching
+
+    /// Inserts the record and reads the row that it has become, with its default and generated values.
+    public func insertAndFetch(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil
+    ) throws -> Self where Self: FetchableRecord {
+        var record = self
+        return try record.insertAndFetch(db, onConflict: conflictResolution, as: Self.self)
+    }
+
+    /// Inserts the record and reads the row that it has become as another type.
+    ///
+    /// - Throws: ``RecordError/recordNotFound(databaseTableName:key:)`` where a conflict was ignored.
+    public mutating func insertAndFetch<T: FetchableRecord & TableRecord>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil, as type: T.Type
+    ) throws -> T {
+        let fetched = try insertAndFetch(
+            db, onConflict: conflictResolution, selection: T.databaseSelection, fetch: { try T.fetchOne($0) })
+        guard let fetched else { throw try recordNotFound(db) }
+        return fetched
+    }
+
+    /// Inserts the record and reads what the statement returns of its row.
+    public mutating func insertAndFetch<T>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        selection: [any SQLSelectable], fetch: (Statement) throws -> T
+    ) throws -> T {
+        var fetched: T?
+        try withoutActuallyEscaping(fetch) { fetch in
+            let returning = Returning(selection.map { $0.sqlSelection.content }) { fetched = try fetch($0) }
+            try save(db, by: { try $0.insertWithCallbacks(db, onConflict: conflictResolution, returning: returning) })
+        }
+        guard let fetched else { throw DatabaseError.skippedCallback("aroundInsert", of: Self.self) }
+        return fetched
+    }
+
+    /// Inserts the record and reads what the statement returns of its row.
+    public mutating func insertAndFetch<T>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        fetch: (Statement) throws -> T, select: (DatabaseComponents) throws -> [any SQLSelectable]
+    ) throws -> T {
+        try insertAndFetch(
+            db, onConflict: conflictResolution, selection: select(Self.databaseComponents), fetch: fetch)
+    }
+
+    func recordNotFound(_ db: Database) throws -> RecordError {
+        let plan = try db.records().plan(of: Self.self, db)
+        return plan.notFound(try plan.container(of: self))
+    }
+}
+
+extension PersistableRecord {
+    /// Inserts the record.
+    ///
+    /// - Parameter conflictResolution: What happens to a row that breaks a constraint; nil for what
+    ///   ``MutablePersistableRecord/persistenceConflictPolicy`` says.
+    @inlinable
+    public func insert(_ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil) throws {
+        var record = self
+        try record.save(db, by: { try $0.insertWithCallbacks(db, onConflict: conflictResolution) })
+    }
+
+    /// Inserts the record and reads what the statement returns of its row.
+    public func insertAndFetch<T>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        selection: [any SQLSelectable], fetch: (Statement) throws -> T
+    ) throws -> T {
+        var record: some MutablePersistableRecord = self
+        return try record.insertAndFetch(db, onConflict: conflictResolution, selection: selection, fetch: fetch)
+    }
+
+    /// Inserts the record and reads what the statement returns of its row.
+    public func insertAndFetch<T>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        fetch: (Statement) throws -> T, select: (DatabaseComponents) throws -> [any SQLSelectable]
+    ) throws -> T {
+        try insertAndFetch(
+            db, onConflict: conflictResolution, selection: select(Self.databaseComponents), fetch: fetch)
+    }
+
+    /// Inserts the record and reads the row that it has become as another type.
+    ///
+    /// - Throws: ``RecordError/recordNotFound(databaseTableName:key:)`` where a conflict was ignored.
+    public func insertAndFetch<T: FetchableRecord & TableRecord>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil, as type: T.Type
+    ) throws -> T {
+        var record: some MutablePersistableRecord = self
+        return try record.insertAndFetch(db, onConflict: conflictResolution, as: type)
+    }
+}
+
+/// What a statement returns of the rows that it changes, and who reads it.
+@usableFromInline
+struct Returning {
+    let selection: [Selection]
+    let fetch: (Statement) throws -> Void
+
+    init(_ selection: [Selection], fetch: @escaping (Statement) throws -> Void) {
+        self.selection = selection
+        self.fetch = fetch
+    }
+}
+
+extension MutablePersistableRecord {
+    // MARK: Callbacks
+
+    /// Runs what stores the record between the callbacks of saving.
+    @inlinable
+    mutating func save(_ db: Database, by store: (inout Self) throws -> PersistenceSuccess) throws {
+        try willSave(db)
+        var saved: PersistenceSuccess?
+        // The callback may look at the record while the closure changes it: it sees the record as it was before.
+        let former = self
+        try former.aroundSave(db) {
+            let success = try store(&self)
+            saved = success
+            return success
+        }
+        guard let saved else { throw DatabaseError.skipped("aroundSave", of: Self.self) }
+        didSave(saved)
+    }
+
+    @inlinable
+    mutating func insertWithCallbacks(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution?
+    ) throws -> PersistenceSuccess {
+        try willInsert(db)
+        var inserted: InsertionSuccess?
+        try aroundInsert(db) {
+            let success = try runInsert(db, onConflict: conflictResolution)
+            inserted = success
+            return success
+        }
+        guard let inserted else { throw DatabaseError.skipped("aroundInsert", of: Self.self) }
+        didInsert(inserted)
+        return PersistenceSuccess(inserted)
+    }
+
+    mutating func insertWithCallbacks(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, returning: Returning
+    ) throws -> PersistenceSuccess {
+        try willInsert(db)
+        var inserted: InsertionSuccess?
+        try aroundInsert(db) {
+            let success = try runInsert(db, onConflict: conflictResolution, returning: returning)
+            inserted = success
+            return success
+        }
+        guard let inserted else { throw DatabaseError.skipped("aroundInsert", of: Self.self) }
+        didInsert(inserted)
+        return PersistenceSuccess(inserted)
+    }
+
+    // MARK: Statements
+
+    @usableFromInline
+    func runInsert(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution?
+    ) throws -> InsertionSuccess {
+        let plan = try db.records().plan(of: Self.self, db)
+        let container = try plan.container(of: self)
+        let policy = conflictResolution ?? Self.persistenceConflictPolicy.conflictResolutionForInsert
+        let statement = try plan.statement(.insert(policy), container.names, db) {
+            plan.insertSQL(container.columns, policy)
+        }
+        try statement.setArguments(StatementArguments(plain: container.values))
+        try statement.execute()
+        return InsertionSuccess(
+            rowID: db.lastInsertedRowID, rowIDColumn: plan.key.rowIDColumn, persistenceContainer: container)
+    }
+
+    func runInsert(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, returning: Returning
+    ) throws -> InsertionSuccess {
+        let plan = try db.records().plan(of: Self.self, db)
+        let container = try plan.container(of: self)
+        let policy = conflictResolution ?? Self.persistenceConflictPolicy.conflictResolutionForInsert
+        let sql = plan.insertSQL(container.columns, policy)
+        try plan.run(sql, container.values, returning, db)
+        return InsertionSuccess(
+            rowID: db.lastInsertedRowID, rowIDColumn: plan.key.rowIDColumn, persistenceContainer: container)
+    }
+}
+
+extension DatabaseError {
+    @usableFromInline
+    static func skipped(_ name: String, of type: Any.Type) -> DatabaseError { skippedCallback(name, of: type) }
+}
+
+extension RecordPlan {
+    func insertSQL(_ columns: [String], _ policy: Database.ConflictResolution) -> String {
+        let clause = policy == .abort ? "" : "OR \(policy.rawValue) "
+        let names = columns.map(\.quotedDatabaseIdentifier).joined(separator: ", ")
+        let marks = databaseQuestionMarks(count: columns.count)
+        return "INSERT \(clause)INTO \(table.quotedDatabaseIdentifier) (\(names)) VALUES (\(marks))"
+    }
+
+    /// Runs a statement that returns a selection of the rows that it changes.
+    func run(_ sql: String, _ values: [DatabaseValue], _ returning: Returning, _ db: Database) throws {
+        var generator = SQLGenerator(facts: SchemaFacts(db))
+        generator.current.table = table
+        generator.write(" RETURNING ")
+        try generator.write(returning.selection) { generator, selection in try generator.write(selection) }
+        let statement = try db.makeStatement(sql: sql + generator.text)
+        try statement.setArguments(StatementArguments(plain: values + generator.values))
+        try returning.fetch(statement)
+    }
+}

@@ -1,0 +1,143 @@
+import CipherDatabase
+
+/// A record that can be inserted, updated and deleted.
+///
+/// ```swift
+/// struct Player: Codable, MutablePersistableRecord {
+///     var id: Int64?
+///     var name: String
+///     mutating func didInsert(_ inserted: InsertionSuccess) { id = inserted.rowID }
+/// }
+/// var player = Player(id: nil, name: "Ann")
+/// try player.insert(db)
+/// ```
+///
+/// Callbacks run around the methods of a record, never around changes by requests or SQL. Those around a statement
+/// call their closure once and let its errors pass.
+public protocol MutablePersistableRecord: EncodableRecord, TableRecord {
+    /// What happens to a row that breaks a constraint.
+    static var persistenceConflictPolicy: PersistenceConflictPolicy { get }
+
+    // MARK: Inserting
+
+    /// Called before a record is inserted.
+    mutating func willInsert(_ db: Database) throws
+    /// Called around the statement that inserts a record.
+    func aroundInsert(_ db: Database, insert: () throws -> InsertionSuccess) throws
+    /// Called after a record was inserted.
+    mutating func didInsert(_ inserted: InsertionSuccess)
+
+    // MARK: Updating
+
+    /// Called before a record is updated.
+    func willUpdate(_ db: Database, columns: Set<String>) throws
+    /// Called around the statement that updates a record.
+    func aroundUpdate(_ db: Database, columns: Set<String>, update: () throws -> PersistenceSuccess) throws
+    /// Called after a record was updated.
+    func didUpdate(_ updated: PersistenceSuccess)
+
+    // MARK: Saving
+
+    /// Called before a record is inserted or updated.
+    func willSave(_ db: Database) throws
+    /// Called around all that inserts or updates a record.
+    func aroundSave(_ db: Database, save: () throws -> PersistenceSuccess) throws
+    /// Called after a record was inserted or updated.
+    func didSave(_ saved: PersistenceSuccess)
+
+    // MARK: Deleting
+
+    /// Called before a record is deleted.
+    func willDelete(_ db: Database) throws
+    /// Called around the statement that deletes a record.
+    func aroundDelete(_ db: Database, delete: () throws -> Bool) throws
+    /// Called after a record was deleted, or was not there.
+    func didDelete(deleted: Bool)
+}
+
+extension MutablePersistableRecord {
+    public static var persistenceConflictPolicy: PersistenceConflictPolicy { PersistenceConflictPolicy() }
+
+    @inlinable
+    public mutating func willInsert(_ db: Database) throws {}
+    @inlinable
+    public func aroundInsert(_ db: Database, insert: () throws -> InsertionSuccess) throws { _ = try insert() }
+    @inlinable
+    public mutating func didInsert(_ inserted: InsertionSuccess) {}
+    @inlinable
+    public func willUpdate(_ db: Database, columns: Set<String>) throws {}
+    @inlinable
+    public func aroundUpdate(_ db: Database, columns: Set<String>, update: () throws -> PersistenceSuccess) throws {
+        _ = try update()
+    }
+    @inlinable
+    public func didUpdate(_ updated: PersistenceSuccess) {}
+    @inlinable
+    public func willSave(_ db: Database) throws {}
+    @inlinable
+    public func aroundSave(_ db: Database, save: () throws -> PersistenceSuccess) throws { _ = try save() }
+    @inlinable
+    public func didSave(_ saved: PersistenceSuccess) {}
+    @inlinable
+    public func willDelete(_ db: Database) throws {}
+    @inlinable
+    public func aroundDelete(_ db: Database, delete: () throws -> Bool) throws { _ = try delete() }
+    @inlinable
+    public func didDelete(deleted: Bool) {}
+}
+
+/// A record whose methods do not change it: a class, or a struct that makes its own keys.
+public protocol PersistableRecord: MutablePersistableRecord {
+    /// Called before a record is inserted.
+    func willInsert(_ db: Database) throws
+    /// Called after a record was inserted.
+    func didInsert(_ inserted: InsertionSuccess)
+}
+
+extension PersistableRecord {
+    @inlinable
+    public func willInsert(_ db: Database) throws {}
+    @inlinable
+    public func didInsert(_ inserted: InsertionSuccess) {}
+}
+
+/// What happens to a row that breaks a constraint.
+/// - SeeAlso: <https://www.sqlite.org/lang_conflict.html>
+public struct PersistenceConflictPolicy: Sendable {
+    /// For insertions.
+    public let conflictResolutionForInsert: Database.ConflictResolution
+    /// For updates.
+    public let conflictResolutionForUpdate: Database.ConflictResolution
+
+    public init(insert: Database.ConflictResolution = .abort, update: Database.ConflictResolution = .abort) {
+        conflictResolutionForInsert = insert
+        conflictResolutionForUpdate = update
+    }
+}
+
+/// What is known of a row that was inserted.
+public struct InsertionSuccess: Sendable {
+    /// The rowid. It means nothing for a table without rowids, and where a conflict was ignored.
+    public var rowID: Int64
+    /// The column that is the rowid; nil when the table has none.
+    public var rowIDColumn: String?
+    /// The columns and values that were inserted.
+    public var persistenceContainer: PersistenceContainer
+
+    public init(rowID: Int64, rowIDColumn: String?, persistenceContainer: PersistenceContainer) {
+        self.rowID = rowID
+        self.rowIDColumn = rowIDColumn
+        self.persistenceContainer = persistenceContainer
+    }
+}
+
+/// What is known of a row that was inserted or updated.
+public struct PersistenceSuccess: Sendable {
+    /// The columns and values of the record.
+    public var persistenceContainer: PersistenceContainer
+
+    public init(persistenceContainer: PersistenceContainer) { self.persistenceContainer = persistenceContainer }
+
+    /// What is known of a row that was inserted.
+    public init(_ inserted: InsertionSuccess) { persistenceContainer = inserted.persistenceContainer }
+}

@@ -1,0 +1,131 @@
+import CipherDatabase
+
+/// What a connection keeps of one record type: table, key, and the statements that store its records.
+///
+/// A plan belongs to one schema: ``RecordStorage`` forgets it when the schema changes.
+final class RecordPlan {
+    let table: String
+    let key: SchemaFacts.Key
+    /// The columns of the table that can be given values.
+    let tableColumns: [String]
+    /// The columns that the next record is expected to give.
+    @exclusivity(unchecked) var expected = ColumnNames.none
+    /// The columns that an update of the last record changed, for the next one that gives the same columns.
+    @exclusivity(unchecked) var latestUpdate: (names: ColumnNames, columns: ContainerColumns)?
+    @exclusivity(unchecked) private var statements: [StatementKey: PlannedStatement] = [:]
+    /// The statement used last: most programs store many records in one way.
+    @exclusivity(unchecked) private var latest: (key: StatementKey, statement: PlannedStatement)?
+
+    /// What a statement does.
+    enum Action: Hashable {
+        case insert(Database.ConflictResolution)
+        case upsert
+        case update(Database.ConflictResolution)
+        case delete
+        case exists
+        case fetch
+    }
+
+    private struct StatementKey: Hashable {
+        let action: Action
+        let names: ColumnNames
+
+        static func == (left: StatementKey, right: StatementKey) -> Bool {
+            left.action == right.action && (left.names === right.names || left.names.list == right.names.list)
+        }
+
+        func hash(into hasher: inout Hasher) {
+            hasher.combine(action)
+            hasher.combine(names.list)
+        }
+    }
+
+    init(_ type: any TableRecord.Type, _ db: Database) throws {
+        table = type.databaseTableName
+        let facts = SchemaFacts(db)
+        key = try facts.primaryKey(table)
+        tableColumns = try db.columns(in: table).filter { !$0.isGenerated }.map(\.name)
+    }
+
+    /// A statement of this plan, compiled once.
+    ///
+    /// - Parameter makeSQL: Writes its SQL, when it is not there.
+    func statement(
+        _ action: Action, _ names: ColumnNames, _ db: Database, _ makeSQL: () throws -> String
+    ) throws -> Statement {
+        if let latest, latest.key.names === names, latest.key.action == action { return try latest.statement.free(db) }
+        let key = StatementKey(action: action, names: names)
+        if let planned = statements[key] {
+            latest = (key, planned)
+            return try planned.free(db)
+        }
+        let planned = PlannedStatement(sql: try makeSQL())
+        if statements.count >= RecordStorage.mostRequests { statements.removeAll() }
+        statements[key] = planned
+        latest = (key, planned)
+        return try planned.free(db)
+    }
+
+    /// The columns that the record gives, with their values.
+    func container(of record: some EncodableRecord) throws -> PersistenceContainer {
+        var container = PersistenceContainer(expecting: expected)
+        try record.encode(to: &container)
+        container.finish()
+        expected = container.names
+        if container.values.isEmpty {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE,
+                message: "\(type(of: record)) gives no column: encode(to:) has to set one at least")
+        }
+        return container
+    }
+
+    /// The values of the primary key in a container; nil when there is none but NULL.
+    func keyValues(in container: PersistenceContainer) -> [DatabaseValue]? {
+        let values = key.columns.map { container.value(of: $0) ?? .null }
+        return values.allSatisfy(\.isNull) ? nil : values
+    }
+
+    /// The error of a key that no row has.
+    func notFound(_ container: PersistenceContainer) -> RecordError {
+        let pairs = key.columns.map { ($0, container.value(of: $0) ?? .null) }
+        return .recordNotFound(
+            databaseTableName: table, key: Dictionary(pairs, uniquingKeysWith: { first, _ in first }))
+    }
+
+    /// The condition for the row of a key. Parts that are NULL are looked for with IS NULL.
+    func keyCondition(_ values: [DatabaseValue]) -> (sql: String, arguments: [DatabaseValue]) {
+        let conditions = zip(key.columns, values).map { column, value in
+            column.quotedDatabaseIdentifier + (value.isNull ? " IS NULL" : "=?")
+        }
+        return (conditions.joined(separator: " AND "), values.filter { !$0.isNull })
+    }
+}
+
+/// A statement that is compiled when it is first used.
+final class PlannedStatement {
+    let sql: String
+    // While nobody else refers to it, nobody steps through it, and it is free.
+    @exclusivity(unchecked) private var statement: Statement?
+
+    init(sql: String) { self.sql = sql }
+
+    func free(_ db: Database) throws -> Statement {
+        if isKnownUniquelyReferenced(&statement), let statement { return statement }
+        let fresh = try db.makeStatement(sql: sql, persistent: true)
+        statement = fresh
+        return fresh
+    }
+}
+
+extension RecordStorage {
+    /// The plan of a record type.
+    func plan(of type: any TableRecord.Type, _ db: Database) throws -> RecordPlan {
+        let id = ObjectIdentifier(type)
+        if let latestPlan, latestPlan.type == id { return latestPlan.plan }
+        let plan = try recordPlans[id] ?? RecordPlan(type, db)
+        recordPlans[id] = plan
+        latestPlan = (id, plan)
+        return plan
+    }
+}

@@ -1,0 +1,31 @@
+import CipherDatabase
+
+/// An error of a record. It names table and key columns, and never a value.
+public enum RecordError: Error, Sendable, Hashable {
+    /// No row of the table has the key: none was updated, returned or found.
+    ///
+    /// - Parameters:
+    ///   - databaseTableName: The table.
+    ///   - key: The columns of the key and their values. They are data: keep them out of logs.
+    case recordNotFound(databaseTableName: String, key: [String: DatabaseValue])
+}
+
+extension RecordError: CustomStringConvertible {
+    /// The table and the columns of the key.
+    public var description: String {
+        switch self {
+        case .recordNotFound(let table, let key):
+            let columns = key.keys.sorted().joined(separator: ", ")
+            return "no row of table \(table) has this key (\(columns)): it was deleted, or never inserted"
+        }
+    }
+}
+
+extension DatabaseError {
+    /// The error of a callback that did not run what it stands around.
+    static func skippedCallback(_ name: String, of type: Any.Type) -> DatabaseError {
+        DatabaseError(
+            resultCode: .SQLITE_MISUSE,
+            message: "\(name) of \(type) has to call its closure once, and to let the error of the closure pass")
+    }
+}

@@ -1,0 +1,213 @@
+import CipherDatabase
+import Foundation
+
+// Records by their keys.
+
+/// Values of keys.
+enum RecordKey {
+    /// A key as the records of a type store it: their strategies for data, dates and UUIDs hold for keys too.
+    static func value<Key: DatabaseValueConvertible>(of key: Key, for type: Any.Type) -> DatabaseValue {
+        // Most keys are numbers and texts, which have no strategies.
+        guard hasStrategy(Key.self), let record = type as? any EncodableRecord.Type else {
+            return key.databaseValue
+        }
+        // The column is known to the database alone; strategies rarely ask for it.
+        let column = "id"
+        switch key {
+        case let uuid as UUID: return record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
+        case let date as Date: return record.databaseDateEncodingStrategy(for: column).value(of: date)
+        case let data as Data:
+            return (try? record.databaseDataEncodingStrategy(for: column).value(of: data)) ?? data.databaseValue
+        default: return key.databaseValue
+        }
+    }
+
+    private static func hasStrategy<Key>(_ type: Key.Type) -> Bool {
+        type == UUID.self || type == Date.self || type == Data.self || type == UUID?.self
+            || type == Date?.self
+            || type == Data?.self
+    }
+}
+
+extension FetchableRecord where Self: TableRecord {
+    // MARK: One record
+
+    /// The record with a primary key of one column; nil when there is none, and for nil.
+    public static func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> Self? {
+        guard let key else { return nil }
+        let value = RecordKey.value(of: key, for: Self.self)
+        if value.isNull { return nil }
+        return try fetchOne(db, primaryKey: value)
+    }
+
+    /// The record with the columns of a unique key; nil when there is none, and for nil.
+    public static func fetchOne(_ db: Database, key: [String: (any DatabaseValueConvertible)?]?) throws -> Self? {
+        guard let key else { return nil }
+        return try filter(key: key).fetchOne(db)
+    }
+
+    /// The record with a primary key of one column.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public static func find(_ db: Database, key: some DatabaseValueConvertible) throws -> Self {
+        if let record = try fetchOne(db, key: key) { return record }
+        let columns = try db.primaryKey(databaseTableName).columns
+        throw RecordError.recordNotFound(
+            databaseTableName: databaseTableName, key: [columns[0]: RecordKey.value(of: key, for: Self.self)])
+    }
+
+    /// The record with the columns of a unique key.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public static func find(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> Self {
+        if let record = try fetchOne(db, key: key) { return record }
+        throw RecordError.recordNotFound(
+            databaseTableName: databaseTableName, key: key.mapValues { $0?.databaseValue ?? .null })
+    }
+
+    private static func fetchOne(_ db: Database, primaryKey value: DatabaseValue) throws -> Self? {
+        let statement = try db.records().plan(of: Self.self, db).statement(.fetch, .none, db) {
+            try SQLGenerator.generate(
+                .select(filter(key: value).relation, singleResult: true), facts: SchemaFacts(db)
+            ).text
+        }
+        try statement.setArguments(StatementArguments(plain: [value]))
+        return try fetchOne(statement)
+    }
+
+    // MARK: Several records
+
+    /// The records with primary keys of one column, one after another.
+    public static func fetchCursor(
+        _ db: Database, keys: some Collection<some DatabaseValueConvertible>
+    ) throws -> RecordCursor<Self> {
+        try filter(keys: keys).fetchCursor(db)
+    }
+
+    /// The records with primary keys of one column, in any order.
+    public static func fetchAll(
+        _ db: Database, keys: some Collection<some DatabaseValueConvertible>
+    ) throws -> [Self] {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
+    }
+
+    /// The records with the columns of unique keys, one after another.
+    public static func fetchCursor(
+        _ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]
+    ) throws -> RecordCursor<Self> {
+        try filter(keys: keys).fetchCursor(db)
+    }
+
+    /// The records with the columns of unique keys, in any order.
+    public static func fetchAll(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> [Self] {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
+    }
+}
+
+extension FetchableRecord where Self: TableRecord & Hashable {
+    /// The records with primary keys of one column.
+    public static func fetchSet(
+        _ db: Database, keys: some Collection<some DatabaseValueConvertible>
+    ) throws -> Set<Self> {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchSet(db)
+    }
+
+    /// The records with the columns of unique keys.
+    public static func fetchSet(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> Set<Self> {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchSet(db)
+    }
+}
+
+extension FetchableRecord where Self: TableRecord & Identifiable, ID: DatabaseValueConvertible {
+    /// The record with an identifier; nil when there is none.
+    public static func fetchOne(_ db: Database, id: ID) throws -> Self? { try fetchOne(db, key: id) }
+
+    /// The record with an identifier.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public static func find(_ db: Database, id: ID) throws -> Self { try find(db, key: id) }
+
+    /// The records with identifiers, one after another.
+    public static func fetchCursor(_ db: Database, ids: some Collection<ID>) throws -> RecordCursor<Self> {
+        try fetchCursor(db, keys: ids)
+    }
+
+    /// The records with identifiers, in any order.
+    public static func fetchAll(_ db: Database, ids: some Collection<ID>) throws -> [Self] {
+        try fetchAll(db, keys: ids)
+    }
+}
+
+extension FetchableRecord where Self: TableRecord & Identifiable & Hashable, ID: DatabaseValueConvertible {
+    /// The records with identifiers.
+    public static func fetchSet(_ db: Database, ids: some Collection<ID>) throws -> Set<Self> {
+        try fetchSet(db, keys: ids)
+    }
+}
+
+extension TableRecord {
+    // MARK: Existence and deletion
+
+    /// Whether a row has a primary key of one column.
+    public static func exists(_ db: Database, key: some DatabaseValueConvertible) throws -> Bool {
+        try !filter(key: key).isEmpty(db)
+    }
+
+    /// Whether a row has the columns of a unique key.
+    public static func exists(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> Bool {
+        try !filter(key: key).isEmpty(db)
+    }
+
+    /// Deletes the row with a primary key of one column.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    public static func deleteOne(_ db: Database, key: some DatabaseValueConvertible) throws -> Bool {
+        try filter(key: key).deleteAll(db) > 0
+    }
+
+    /// Deletes the row with the columns of a unique key.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    public static func deleteOne(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> Bool {
+        try filter(key: key).deleteAll(db) > 0
+    }
+
+    /// Deletes the rows with primary keys of one column.
+    ///
+    /// - Returns: How many rows were deleted.
+    @discardableResult
+    public static func deleteAll(
+        _ db: Database, keys: some Collection<some DatabaseValueConvertible>
+    ) throws -> Int {
+        keys.isEmpty ? 0 : try filter(keys: keys).deleteAll(db)
+    }
+
+    /// Deletes the rows with the columns of unique keys.
+    ///
+    /// - Returns: How many rows were deleted.
+    @discardableResult
+    public static func deleteAll(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> Int {
+        keys.isEmpty ? 0 : try filter(keys: keys).deleteAll(db)
+    }
+}
+
+extension TableRecord where Self: Identifiable, ID: DatabaseValueConvertible {
+    /// Whether a row has an identifier.
+    public static func exists(_ db: Database, id: ID) throws -> Bool { try exists(db, key: id) }
+
+    /// Deletes the row with an identifier.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    public static func deleteOne(_ db: Database, id: ID) throws -> Bool { try deleteOne(db, key: id) }
+
+    /// Deletes the rows with identifiers.
+    ///
+    /// - Returns: How many rows were deleted.
+    @discardableResult
+    public static func deleteAll(_ db: Database, ids: some Collection<ID>) throws -> Int {
+        try deleteAll(db, keys: ids)
+    }
+}

@@ -1,0 +1,189 @@
+import CipherDatabase
+
+/// What the operators of SQL are defined for: columns, expressions, `SQL` and requests. Plain values are not among
+/// it: `1 + 2` stays a matter of Swift. `1.databaseValue` is.
+public protocol SQLSpecificExpressible: SQLExpressible, SQLSelectable, SQLOrderingTerm {}
+
+/// What a request can select.
+public protocol SQLSelectable {
+    var sqlSelection: SQLSelection { get }
+}
+
+/// What a request can be ordered by.
+public protocol SQLOrderingTerm {
+    var sqlOrdering: SQLOrdering { get }
+}
+
+/// What a request selects: a column, an expression, or several columns.
+public struct SQLSelection: Sendable {
+    let content: Selection
+    init(_ content: Selection) { self.content = content }
+}
+
+/// An expression with its direction.
+public struct SQLOrdering: Sendable {
+    let term: Term
+    let direction: Ordering.Direction
+}
+
+extension SQLSelection: SQLSelectable {
+    public var sqlSelection: SQLSelection { self }
+}
+
+extension SQLOrdering: SQLOrderingTerm {
+    public var sqlOrdering: SQLOrdering { self }
+}
+
+extension SQLSpecificExpressible {
+    public var sqlSelection: SQLSelection { SQLSelection(.expression(Term(self))) }
+    public var sqlOrdering: SQLOrdering { SQLOrdering(term: Term(self), direction: .ascending) }
+}
+
+extension SQLExpression: SQLSpecificExpressible {}
+
+extension DatabaseValue: SQLSpecificExpressible {}
+
+extension SQL: SQLSpecificExpressible {
+    public var sqlExpression: SQLExpression { Term(.literal(LiteralText(self))).expression }
+    public var sqlSelection: SQLSelection { SQLSelection(.literal(LiteralText(self))) }
+}
+
+// MARK: - Columns
+
+/// A column of a table.
+///
+/// Columns are given in any of these ways:
+///
+/// ```swift
+/// enum Columns { static let score = Column("score") }
+/// enum Columns: String, ColumnExpression { case score }
+/// Player.filter(Column("score") > 100)
+/// Player.filter { $0.score > 100 }
+/// ```
+public protocol ColumnExpression: SQLSpecificExpressible {
+    /// The name of the column, without quotes.
+    var name: String { get }
+}
+
+extension ColumnExpression {
+    public var sqlExpression: SQLExpression { Term(.column(name, .request)).expression }
+
+    /// The column without the name of its table, wherever it stands. For names that a selection gives.
+    public var detached: SQLExpression { Term(.column(name, .nobody)).expression }
+}
+
+extension ColumnExpression where Self: RawRepresentable, RawValue == String {
+    /// The raw value.
+    public var name: String { rawValue }
+}
+
+/// A column by its name.
+public struct Column: ColumnExpression, Hashable, Sendable {
+    public let name: String
+
+    public init(_ name: String) { self.name = name }
+
+    /// A column with the name of a coding key.
+    public init(_ codingKey: some CodingKey) { name = codingKey.stringValue }
+
+    /// The number that tells the rows of most tables apart.
+    /// - SeeAlso: <https://www.sqlite.org/rowidtable.html>
+    public static let rowID = Column("rowid")
+
+    /// How well a row fits a full-text pattern; smaller is better.
+    /// - SeeAlso: <https://www.sqlite.org/fts5.html#the_auxiliary_functions>
+    public static let rank = Column("rank")
+}
+
+extension ColumnExpression where Self == Column {
+    /// The number that tells the rows of most tables apart.
+    public static var rowID: Column { Column.rowID }
+    /// How well a row fits a full-text pattern; smaller is better.
+    public static var rank: Column { Column.rank }
+}
+
+extension SQLSelectable where Self == Column {
+    /// The number that tells the rows of most tables apart.
+    public static var rowID: Column { Column.rowID }
+}
+
+/// All columns of a table: `*`.
+public struct AllColumns: SQLSelectable, Sendable {
+    public init() {}
+    public var sqlSelection: SQLSelection { SQLSelection(.allColumns(.request)) }
+}
+
+/// All columns of a table but some.
+public struct AllColumnsExcluding: SQLSelectable, Sendable {
+    private let names: [String]
+
+    public init(_ excludedColumns: some Collection<String>) { names = Array(excludedColumns) }
+
+    public var sqlSelection: SQLSelection { SQLSelection(.allColumnsExcluding(names, .request)) }
+}
+
+extension SQLSelectable where Self == AllColumns {
+    /// All columns: `*`.
+    public static var allColumns: AllColumns { AllColumns() }
+}
+
+extension SQLSelectable where Self == AllColumnsExcluding {
+    /// All columns but some.
+    public static func allColumns(excluding names: some Collection<String>) -> AllColumnsExcluding {
+        AllColumnsExcluding(names)
+    }
+
+    /// All columns but some.
+    public static func allColumns(excluding columns: some Collection<any ColumnExpression>) -> AllColumnsExcluding {
+        AllColumnsExcluding(columns.map(\.name))
+    }
+}
+
+// MARK: - Aliases
+
+/// Tells the tables of a request apart, so that an expression can say which of them a column belongs to.
+///
+/// ```swift
+/// let player = TableAlias<Player>()
+/// let request = Player.aliased(player).filter(Team.filter(Column("captainId") == player[Column("id")]).exists())
+/// ```
+///
+/// One alias stands for one table. Its name in SQL is chosen with the statement, unless it has one.
+@dynamicMemberLookup
+public struct TableAlias<RowDecoder>: Sendable {
+    let id: AliasID
+
+    /// An alias whose name is chosen with the statement.
+    public init() where RowDecoder == Never { id = AliasID(name: nil) }
+
+    /// An alias with a name of its own.
+    public init(name: String) where RowDecoder == Never { id = AliasID(name: name) }
+
+    /// An alias with a name of its own, or one whose name is chosen with the statement.
+    public init(name: String? = nil) { id = AliasID(name: name) }
+
+    /// A column of the table.
+    public subscript(_ column: some ColumnExpression) -> SQLExpression {
+        Term(.column(column.name, .alias(id))).expression
+    }
+
+    /// A column of the table.
+    public subscript(_ name: String) -> SQLExpression { Term(.column(name, .alias(id))).expression }
+
+    /// All columns of the table.
+    public subscript(_ columns: AllColumns) -> SQLSelection { SQLSelection(.allColumns(.alias(id))) }
+
+    /// Whether the table has a row, in requests that join it where there is one.
+    public var exists: SQLExpression {
+        Term(.apply(.infix(.isNot), [Term(.fastKey(.alias(id))), Term(DatabaseValue.null)])).expression
+    }
+}
+
+extension TableAlias where RowDecoder: TableRecord {
+    /// A column of the table, by its name in `Columns`.
+    public subscript<C: ColumnExpression>(
+        dynamicMember keyPath: KeyPath<RowDecoder.DatabaseComponents, C>
+    ) -> SQLExpression {
+        self[RowDecoder.databaseComponents[keyPath: keyPath]]
+    }
+}

@@ -1,0 +1,261 @@
+import CipherDatabase
+
+// The functions of SQLite.
+
+private func call(_ name: String, _ arguments: [Term]) -> SQLExpression {
+    Term(.apply(.function(Function(name: name)), arguments)).expression
+}
+
+private func aggregate(
+    _ name: String, _ argument: some SQLExpressible, isDistinct: Bool = false, filter: (any SQLExpressible)? = nil
+) -> SQLExpression {
+    let function = Function(name: name, isAggregate: true, isDistinct: isDistinct, isFiltered: filter != nil)
+    let condition = filter.map { [Term($0.sqlExpression)] } ?? []
+    return Term(.apply(.function(function), [Term(argument)] + condition)).expression
+}
+
+// MARK: Aggregates
+
+/// `AVG`: the mean of the values that are not NULL.
+///
+/// - Parameter filter: Which rows count; nil for all.
+public func average(_ value: some SQLSpecificExpressible, filter: (any SQLSpecificExpressible)? = nil)
+    -> SQLExpression
+{
+    aggregate("AVG", value, filter: filter)
+}
+
+/// `MAX`: the greatest value.
+///
+/// - Parameter filter: Which rows count; nil for all.
+public func max(_ value: some SQLSpecificExpressible, filter: (any SQLSpecificExpressible)? = nil) -> SQLExpression {
+    aggregate("MAX", value, filter: filter)
+}
+
+/// `MIN`: the least value.
+///
+/// - Parameter filter: Which rows count; nil for all.
+public func min(_ value: some SQLSpecificExpressible, filter: (any SQLSpecificExpressible)? = nil) -> SQLExpression {
+    aggregate("MIN", value, filter: filter)
+}
+
+/// `SUM`: the sum of the values; NULL for none, an integer for integers.
+///
+/// - Parameter filter: Which rows count; nil for all.
+public func sum(_ value: some SQLSpecificExpressible, filter: (any SQLSpecificExpressible)? = nil) -> SQLExpression {
+    aggregate("SUM", value, filter: filter)
+}
+
+/// `TOTAL`: the sum of the values as a floating-point number; 0 for none.
+///
+/// - Parameter filter: Which rows count; nil for all.
+public func total(_ value: some SQLSpecificExpressible, filter: (any SQLSpecificExpressible)? = nil)
+    -> SQLExpression
+{
+    aggregate("TOTAL", value, filter: filter)
+}
+
+/// `COUNT`: how many values are not NULL.
+public func count(_ value: some SQLSpecificExpressible) -> SQLExpression { aggregate("COUNT", value) }
+
+/// `COUNT(*)`: how many rows there are.
+public func count(_ columns: AllColumns) -> SQLExpression {
+    Term(.apply(.function(Function(name: "COUNT", isAggregate: true, takesRows: true)), [])).expression
+}
+
+/// `COUNT(DISTINCT)`: how many different values are not NULL.
+public func count(distinct value: some SQLSpecificExpressible) -> SQLExpression {
+    aggregate("COUNT", value, isDistinct: true)
+}
+
+// MARK: Values
+
+/// `ABS`: the number without its sign.
+public func abs(_ value: some SQLSpecificExpressible) -> SQLExpression { call("ABS", [Term(value)]) }
+
+/// `LENGTH`: of a text in characters, of a blob in bytes.
+public func length(_ value: some SQLSpecificExpressible) -> SQLExpression { call("LENGTH", [Term(value)]) }
+
+/// `CAST`: the value in another storage class.
+public func cast(_ value: some SQLSpecificExpressible, as type: Database.ColumnType) -> SQLExpression {
+    Term(.apply(.cast(type), [Term(value)])).expression
+}
+
+/// `COALESCE`: the first value that is not NULL.
+public func coalesce(_ values: [any SQLSpecificExpressible]) -> SQLExpression {
+    switch values.count {
+    case 0: Term(DatabaseValue.null).expression
+    case 1: values[0].sqlExpression
+    default: call("COALESCE", values.map { Term($0.sqlExpression) })
+    }
+}
+
+extension SQLSpecificExpressible {
+    /// Each word with a capital letter at its beginning, by Unicode.
+    public var capitalized: SQLExpression { DatabaseFunction.capitalize(self) }
+    /// In lower case, by Unicode.
+    public var lowercased: SQLExpression { DatabaseFunction.lowercase(self) }
+    /// In upper case, by Unicode.
+    public var uppercased: SQLExpression { DatabaseFunction.uppercase(self) }
+    /// As ``capitalized``, by the rules of the user's language.
+    public var localizedCapitalized: SQLExpression { DatabaseFunction.localizedCapitalize(self) }
+    /// As ``lowercased``, by the rules of the user's language.
+    public var localizedLowercased: SQLExpression { DatabaseFunction.localizedLowercase(self) }
+    /// As ``uppercased``, by the rules of the user's language.
+    public var localizedUppercased: SQLExpression { DatabaseFunction.localizedUppercase(self) }
+}
+
+extension DatabaseFunction {
+    /// A call of the function in SQL.
+    public func callAsFunction(_ arguments: any SQLExpressible...) -> SQLExpression {
+        call(name, arguments.map { Term($0.sqlExpression) })
+    }
+
+    /// A call of the function in SQL.
+    public func callAsFunction(_ arguments: [any SQLExpressible]) -> SQLExpression {
+        call(name, arguments.map { Term($0.sqlExpression) })
+    }
+}
+
+// MARK: Dates
+
+/// Moves a date, or changes how it is read.
+/// - SeeAlso: <https://www.sqlite.org/lang_datefunc.html#modifiers>
+public enum SQLDateModifier: Sendable {
+    case day(Int)
+    case hour(Int)
+    case minute(Int)
+    case second(Double)
+    case month(Int)
+    case year(Int)
+    case startOfMonth
+    case startOfYear
+    case startOfDay
+    /// The next such day: 0 is Sunday.
+    case weekday(Int)
+    /// The number before it is seconds since 1970.
+    case unixEpoch
+    case localTime
+    case utc
+
+    /// The modifier as SQLite's functions take it.
+    var text: String {
+        switch self {
+        case .day(let number): Self.signed(number) + " days"
+        case .hour(let number): Self.signed(number) + " hours"
+        case .minute(let number): Self.signed(number) + " minutes"
+        case .second(let number): (number < 0 ? "" : "+") + String(number) + " seconds"
+        case .month(let number): Self.signed(number) + " months"
+        case .year(let number): Self.signed(number) + " years"
+        case .startOfMonth: "start of month"
+        case .startOfYear: "start of year"
+        case .startOfDay: "start of day"
+        case .weekday(let number): "weekday \(number)"
+        case .unixEpoch: "unixepoch"
+        case .localTime: "localtime"
+        case .utc: "utc"
+        }
+    }
+
+    private static func signed(_ number: Int) -> String { number < 0 ? String(number) : "+\(number)" }
+}
+
+/// `DATETIME`: the date as text `YYYY-MM-DD HH:MM:SS`.
+public func dateTime(_ value: some SQLSpecificExpressible, _ modifiers: SQLDateModifier...) -> SQLExpression {
+    call("DATETIME", [Term(value)] + modifiers.map { Term($0.text.databaseValue) })
+}
+
+/// `JULIANDAY`: the date as a number of days.
+public func julianDay(_ value: some SQLSpecificExpressible, _ modifiers: SQLDateModifier...) -> SQLExpression {
+    call("JULIANDAY", [Term(value)] + modifiers.map { Term($0.text.databaseValue) })
+}
+
+// MARK: Choice
+
+/// `CASE`: the result of the first condition that is true.
+///
+/// ```swift
+/// Case().when(Column("score") > 100, then: "high").otherwise("low")
+/// ```
+/// - SeeAlso: <https://www.sqlite.org/lang_expr.html#the_case_expression>
+public struct Case: SQLSpecificExpressible, Sendable {
+    private let base: Term?
+    private var pairs: [Term] = []
+    private var otherwise: Term?
+
+    /// Conditions that are true or false.
+    public init() { base = nil }
+
+    /// Conditions that are values which `value` may have.
+    public init(_ value: some SQLExpressible) { base = Term(value) }
+
+    public func when(_ condition: some SQLExpressible, then result: some SQLExpressible) -> Case {
+        var changed = self
+        changed.pairs += [Term(condition), Term(result)]
+        return changed
+    }
+
+    /// The result where no condition is true; NULL if nothing is said.
+    public func otherwise(_ result: some SQLExpressible) -> Case {
+        var changed = self
+        changed.otherwise = Term(result)
+        return changed
+    }
+
+    public var sqlExpression: SQLExpression {
+        // SQL has no CASE without a condition.
+        guard !pairs.isEmpty else { return (otherwise ?? Term(DatabaseValue.null)).expression }
+        let operands = (base.map { [$0] } ?? []) + pairs + (otherwise.map { [$0] } ?? [])
+        return Term(.apply(.choice(hasBase: base != nil, hasElse: otherwise != nil), operands)).expression
+    }
+}
+
+// MARK: JSON
+
+extension SQLSpecificExpressible {
+    /// `->>`: a value of JSON as an SQL value.
+    /// - SeeAlso: <https://www.sqlite.org/json1.html#jptr>
+    public func jsonExtract(atPath path: some SQLExpressible) -> SQLExpression {
+        call("JSON_EXTRACT", [Term(self), Term(path)])
+    }
+
+    /// `->`: a value of JSON as JSON.
+    /// - SeeAlso: <https://www.sqlite.org/json1.html#jptr>
+    public func jsonRepresentation(atPath path: some SQLExpressible) -> SQLExpression {
+        Term(.apply(.infix(.jsonText), [Term(self), Term(path)])).expression
+    }
+}
+
+/// A column that holds JSON.
+///
+/// ```swift
+/// Player.filter(JSONColumn("address")["city"] == "Paris")
+/// ```
+public struct JSONColumn: ColumnExpression, Sendable {
+    public let name: String
+
+    public init(_ name: String) { self.name = name }
+
+    /// A column with the name of a coding key.
+    public init(_ codingKey: some CodingKey) { name = codingKey.stringValue }
+
+    /// `->>`: a value of the JSON as an SQL value.
+    public subscript(_ path: some SQLExpressible) -> SQLExpression {
+        Term(.apply(.infix(.jsonValue), [Term(self), Term(path)])).expression
+    }
+}
+
+/// An expression that is read as JSON.
+public struct JSONExpression: SQLSpecificExpressible, Sendable {
+    public let sqlExpression: SQLExpression
+
+    /// `->>`: a value of the JSON as an SQL value.
+    public subscript(_ path: some SQLExpressible) -> SQLExpression {
+        Term(.apply(.infix(.jsonValue), [Term(self), Term(path)])).expression
+    }
+}
+
+extension SQLSpecificExpressible {
+    /// The expression as JSON, whose values can be read with a subscript.
+    public var asJSON: JSONExpression { JSONExpression(sqlExpression: sqlExpression) }
+}

@@ -1,0 +1,211 @@
+import CipherDatabase
+import Foundation
+
+// What is not an operator in Swift: looking for values among others, patterns, names, collations, joined expressions.
+
+extension Term {
+    /// The expression that is true where this one is false.
+    var negated: Term {
+        if case .value(let bound) = self, case .int64(let number) = bound.value.storage, number == 0 || number == 1 {
+            return Term((1 - number).databaseValue)
+        }
+        guard case .apply(let function, let operands)? = operation else { return not }
+        switch function {
+        case .infix(let infix):
+            return infix.opposite.map { Term(.apply(.infix($0), operands)) } ?? not
+        case .between(let negated): return Term(.apply(.between(negated: !negated), operands))
+        case .among(let negated): return Term(.apply(.among(negated: !negated), operands))
+        case .inRows(let negated): return Term(.apply(.inRows(negated: !negated), operands))
+        case .exists(let negated): return Term(.apply(.exists(negated: !negated), operands))
+        case .like(let negated): return Term(.apply(.like(negated: !negated), operands))
+        case .isEmpty(let negated): return Term(.apply(.isEmpty(negated: !negated), operands))
+        default: return not
+        }
+    }
+
+    private var not: Term { Term(.apply(.prefix(.not), [self])) }
+
+    /// Whether this is among others.
+    func isAmong(_ terms: [Term]) -> Term {
+        switch terms.count {
+        case 0: return Term(0.databaseValue)
+        case 1: return compared(.equal, to: terms[0])
+        case (ListedValues.mostParameters + 1)...:
+            if let list = ListedValues.query(of: terms) {
+                return Term(.apply(.inRows(negated: false), [self, list]))
+            }
+        default: break
+        }
+        return Term(.apply(.among(negated: false), [self] + terms))
+    }
+}
+
+/// Long lists of values. SQLite takes a limited number of parameters, so a longer list is one parameter, in JSON.
+/// - SeeAlso: <https://www.sqlite.org/json1.html#jeach>
+enum ListedValues {
+    /// The longest list that is written value by value.
+    static let mostParameters = 1_000
+
+    /// A query for the values of a list; nil where anything but a value is in it.
+    static func query(of terms: [Term]) -> Term? {
+        var items: [String] = []
+        var hasBlobs = false
+        for term in terms {
+            guard case .value(let bound) = term else { return nil }
+            switch bound.value.storage {
+            case .null: items.append("null")
+            case .int64(let number): items.append(String(number))
+            case .double(let number): items.append(number.isFinite ? String(number) : number < 0 ? "-9e999" : "9e999")
+            case .string(let text): items.append(json(text))
+            case .blob(let bytes):
+                hasBlobs = true
+                items.append("[\"" + bytes.map { String(format: "%02x", $0) }.joined() + "\"]")
+            }
+        }
+        let json = "[" + items.joined(separator: ",") + "]"
+        // JSON has no bytes: a blob is an array with its digits.
+        let value = hasBlobs ? "iif(type = 'array', unhex(json_extract(value, '$[0]')), value)" : "value"
+        let query = SQL(sql: "SELECT \(value) FROM json_each(?)", arguments: [json])
+        return Term(.subquery(.literal(LiteralText(query))))
+    }
+
+    private static func json(_ text: String) -> String {
+        var json = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": json += "\\\""
+            case "\\": json += "\\\\"
+            case _ where scalar.value < 32: json += String(format: "\\u%04x", scalar.value)
+            default: json.unicodeScalars.append(scalar)
+            }
+        }
+        return json + "\""
+    }
+}
+
+extension Sequence where Element: SQLExpressible {
+    /// Whether an expression has one of these values: `IN`.
+    public func contains(_ element: some SQLSpecificExpressible) -> SQLExpression {
+        Term(element).isAmong(map { Term($0) }).expression
+    }
+}
+
+extension Sequence where Element == any SQLExpressible {
+    /// Whether an expression has one of these values: `IN`.
+    public func contains(_ element: some SQLSpecificExpressible) -> SQLExpression {
+        Term(element).isAmong(map { Term($0.sqlExpression) }).expression
+    }
+}
+
+extension ClosedRange where Bound: SQLExpressible {
+    /// Whether an expression lies in the range: `BETWEEN`.
+    public func contains(_ element: some SQLSpecificExpressible) -> SQLExpression {
+        Term(.apply(.between(negated: false), [Term(element), Term(lowerBound), Term(upperBound)])).expression
+    }
+}
+
+extension Range where Bound: SQLExpressible {
+    /// Whether an expression lies in the range: `>=` and `<`.
+    public func contains(_ element: some SQLSpecificExpressible) -> SQLExpression {
+        let element = Term(element)
+        return Term.conjunction([
+            element.compared(.greaterOrEqual, to: Term(lowerBound)), element.compared(.less, to: Term(upperBound)),
+        ]).expression
+    }
+}
+
+extension SQLSpecificExpressible {
+    /// Whether a text fits a pattern: `%` stands for any characters, `_` for any one.
+    ///
+    /// - Parameter escape: A character before `%` and `_` that stand for themselves.
+    public func like(_ pattern: some SQLExpressible, escape: (any SQLExpressible)? = nil) -> SQLExpression {
+        let escape = escape.map { [Term($0.sqlExpression)] } ?? []
+        return Term(.apply(.like(negated: false), [Term(self), Term(pattern)] + escape)).expression
+    }
+
+    /// Whether the full-text table or column fits a pattern; nothing does for nil.
+    public func match(_ pattern: (any SQLExpressible)?) -> SQLExpression {
+        guard let pattern else { return Term(0.databaseValue).expression }
+        return Term(.apply(.infix(.match), [Term(self), Term(pattern.sqlExpression)])).expression
+    }
+
+    /// Compares and orders the expression by a collation.
+    public func collating(_ collation: Database.CollationName) -> SQLExpression {
+        Term(.apply(.collate(collation.rawValue), [Term(self)])).expression
+    }
+
+    /// Compares and orders the expression by a collation.
+    public func collating(_ collation: DatabaseCollation) -> SQLExpression {
+        Term(.apply(.collate(collation.name), [Term(self)])).expression
+    }
+
+    // MARK: Order
+
+    /// Ascending, NULL first.
+    public var asc: SQLOrdering { SQLOrdering(term: Term(self), direction: .explicitlyAscending) }
+    /// Descending, NULL last.
+    public var desc: SQLOrdering { SQLOrdering(term: Term(self), direction: .descending) }
+    /// Ascending, NULL last.
+    public var ascNullsLast: SQLOrdering { SQLOrdering(term: Term(self), direction: .ascendingNullsLast) }
+    /// Descending, NULL first.
+    public var descNullsFirst: SQLOrdering { SQLOrdering(term: Term(self), direction: .descendingNullsFirst) }
+
+    // MARK: Names
+
+    /// The expression under a name in the result: `AS`.
+    public func forKey(_ key: String) -> SQLSelection {
+        SQLSelection(.expression(Term(.apply(.named(key), [Term(self)]))))
+    }
+
+    /// The expression under a name in the result: `AS`.
+    public func forKey(_ key: some CodingKey) -> SQLSelection { forKey(key.stringValue) }
+}
+
+extension SQLSelection {
+    /// The selection under a name in the result: `AS`. What selects several columns stays as it is.
+    public func forKey(_ key: String) -> SQLSelection {
+        guard case .expression(let term) = content else { return self }
+        return SQLSelection(.expression(Term(.apply(.named(key), [term.unnamed]))))
+    }
+}
+
+/// An operator that joins any number of expressions.
+public struct SQLAssociativeOperator: Sendable {
+    let chain: Chain
+
+    /// `+`; 0 for no expressions.
+    public static let add = SQLAssociativeOperator(chain: .add)
+    /// `*`; 1 for no expressions.
+    public static let multiply = SQLAssociativeOperator(chain: .multiply)
+    /// `AND`; true for no expressions.
+    public static let and = SQLAssociativeOperator(chain: .and)
+    /// `OR`; false for no expressions.
+    public static let or = SQLAssociativeOperator(chain: .or)
+    /// `||`; an empty text for no expressions.
+    public static let concat = SQLAssociativeOperator(chain: .concat)
+    /// `&`; -1 for no expressions.
+    public static let bitwiseAnd = SQLAssociativeOperator(chain: .bitwiseAnd)
+    /// `|`; 0 for no expressions.
+    public static let bitwiseOr = SQLAssociativeOperator(chain: .bitwiseOr)
+}
+
+extension Sequence where Element: SQLSpecificExpressible {
+    /// The expressions with an operator between them.
+    public func joined(operator: SQLAssociativeOperator) -> SQLExpression {
+        Term.chain(`operator`.chain, map { Term($0) }).expression
+    }
+}
+
+extension Sequence where Element == any SQLSpecificExpressible {
+    /// The expressions with an operator between them.
+    public func joined(operator: SQLAssociativeOperator) -> SQLExpression {
+        Term.chain(`operator`.chain, map { Term($0.sqlExpression) }).expression
+    }
+}
+
+extension Sequence where Element == any SQLExpressible {
+    /// The expressions with an operator between them.
+    public func joined(operator: SQLAssociativeOperator) -> SQLExpression {
+        Term.chain(`operator`.chain, map { Term($0.sqlExpression) }).expression
+    }
+}

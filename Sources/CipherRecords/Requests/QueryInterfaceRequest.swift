@@ -1,0 +1,226 @@
+import CipherDatabase
+
+/// A request that Swift builds and SQL runs.
+///
+/// ```swift
+/// let request = Player.filter { $0.score > 100 }.order { $0.score.desc }.limit(10)
+/// let players = try request.fetchAll(db)
+/// ```
+///
+/// It is a value: nothing runs until it is fetched, and it may be kept and used again. Requests that differ in values
+/// alone run the same compiled statement.
+public struct QueryInterfaceRequest<RowDecoder>: DerivableRequest {
+    public var sqlRelation: SQLRelation
+
+    init(relation: Relation) { sqlRelation = SQLRelation(content: relation) }
+
+    var relation: Relation { sqlRelation.content }
+
+    /// The first rows, in the place of a former limit.
+    ///
+    /// - Parameters:
+    ///   - limit: The number of rows.
+    ///   - offset: How many rows to skip before them.
+    public func limit(_ limit: Int, offset: Int? = nil) -> Self {
+        changed {
+            $0.limit = Relation.Limit(count: limit, offset: offset.map { BoundValue(value: $0.databaseValue) })
+        }
+    }
+
+    /// The same request with its rows read as another type.
+    public func asRequest<T>(of type: T.Type) -> QueryInterfaceRequest<T> {
+        QueryInterfaceRequest<T>(relation: relation)
+    }
+
+    // MARK: Selections of another type
+
+    /// Selects something that is read as another type.
+    public func select<T>(_ selection: any SQLSelectable..., as type: T.Type = T.self) -> QueryInterfaceRequest<T> {
+        select(selection).asRequest(of: type)
+    }
+
+    /// Selects something that is read as another type.
+    public func select<T>(_ selection: [any SQLSelectable], as type: T.Type = T.self) -> QueryInterfaceRequest<T> {
+        select(selection).asRequest(of: type)
+    }
+
+    /// Selects SQL text that is read as another type.
+    public func select<T>(
+        sql: String, arguments: StatementArguments = StatementArguments(), as type: T.Type = T.self
+    ) -> QueryInterfaceRequest<T> {
+        select(sql: sql, arguments: arguments).asRequest(of: type)
+    }
+
+    /// Selects SQL text that is read as another type.
+    public func select<T>(literal: SQL, as type: T.Type = T.self) -> QueryInterfaceRequest<T> {
+        select(literal: literal).asRequest(of: type)
+    }
+
+    /// Selects the primary key.
+    public func selectPrimaryKey<Key>(as type: Key.Type = Key.self) -> QueryInterfaceRequest<Key> {
+        changed { $0.selection = [.primaryKey(.request)] }.asRequest(of: type)
+    }
+}
+
+extension QueryInterfaceRequest where RowDecoder: TableRecord {
+    /// Selects something that is read as another type.
+    public func select<T>(
+        _ selection: (RowDecoder.DatabaseComponents) throws -> any SQLSelectable, as type: T.Type = T.self
+    ) rethrows -> QueryInterfaceRequest<T> {
+        try select([selection(RowDecoder.databaseComponents)]).asRequest(of: type)
+    }
+
+    /// Selects something that is read as another type.
+    public func select<T>(
+        _ selection: (RowDecoder.DatabaseComponents) throws -> [any SQLSelectable], as type: T.Type = T.self
+    ) rethrows -> QueryInterfaceRequest<T> {
+        try select(selection(RowDecoder.databaseComponents)).asRequest(of: type)
+    }
+}
+
+extension QueryInterfaceRequest where RowDecoder: Identifiable, RowDecoder.ID: DatabaseValueConvertible {
+    /// Selects the identifiers.
+    public func selectID() -> QueryInterfaceRequest<RowDecoder.ID> { selectPrimaryKey() }
+}
+
+extension QueryInterfaceRequest: FetchRequest {
+    public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
+        guard relation.hasPrefetches else {
+            return try db.prepare(.select(relation, singleResult: singleResult))
+        }
+        var prepared = try db.prepare(.select(relation.withoutPrefetches, singleResult: singleResult))
+        let relation = relation
+        prepared.supplement = { rows in try Prefetching(db).addPrefetchedRows(of: relation, to: rows) }
+        return prepared
+    }
+
+    /// How many rows the request has.
+    public func fetchCount(_ db: Database) throws -> Int {
+        try Int.fetchOne(db.prepare(.count(relation.withoutPrefetches)).statement) ?? 0
+    }
+
+    /// Whether the request has no row.
+    public func isEmpty(_ db: Database) throws -> Bool {
+        try Bool.fetchOne(db.prepare(.exists(relation.withoutPrefetches)).statement) != true
+    }
+}
+
+// MARK: - Subqueries
+
+extension QueryInterfaceRequest: SQLSpecificExpressible {
+    /// The request as a query in parentheses: the value of its first row and column.
+    public var sqlExpression: SQLExpression { subquery.expression }
+
+    var subquery: Term { Term(.subquery(.relation(relation.withoutPrefetches))) }
+
+    /// Whether an expression has the value of one of the rows: `IN`.
+    public func contains(_ element: some SQLExpressible) -> SQLExpression {
+        Term(.apply(.inRows(negated: false), [Term(element), subquery])).expression
+    }
+
+    /// Whether the request has a row: `EXISTS`.
+    public func exists() -> SQLExpression { Term(.apply(.exists(negated: false), [subquery])).expression }
+}
+
+extension SQLRequest: SQLSelectable, SQLOrderingTerm, SQLExpressible, SQLSpecificExpressible {
+    /// The request as a query in parentheses: the value of its first row and column.
+    public var sqlExpression: SQLExpression { subquery.expression }
+
+    private var subquery: Term { Term(.subquery(.literal(LiteralText(literal)))) }
+
+    /// Whether an expression has the value of one of the rows: `IN`.
+    public func contains(_ element: some SQLExpressible) -> SQLExpression {
+        Term(.apply(.inRows(negated: false), [Term(element), subquery])).expression
+    }
+
+    /// Whether the request has a row: `EXISTS`.
+    public func exists() -> SQLExpression { Term(.apply(.exists(negated: false), [subquery])).expression }
+}
+
+// MARK: - Common table expressions
+
+/// A query that has a name within a statement.
+///
+/// ```swift
+/// let best = CommonTableExpression(named: "best", request: Player.order(Column("score").desc).limit(10))
+/// let names = try best.all().with(best).select(Column("name"), as: String.self).fetchAll(db)
+/// ```
+/// - SeeAlso: <https://www.sqlite.org/lang_with.html>
+public struct CommonTableExpression<RowDecoder>: Sendable {
+    let table: CommonTable
+
+    /// The name in the statement.
+    public var tableName: String { table.name }
+
+    /// - Parameters:
+    ///   - recursive: Whether the query may use the expression itself.
+    ///   - tableName: The name in the statement.
+    ///   - columns: The names of its columns; nil for those of the query.
+    ///   - request: The query.
+    public init<T>(
+        recursive: Bool = false, named tableName: String, columns: [String]? = nil, request: QueryInterfaceRequest<T>
+    ) {
+        table = CommonTable(
+            name: tableName, columns: columns, isRecursive: recursive,
+            query: .relation(request.relation.withoutPrefetches))
+    }
+
+    /// - Parameters:
+    ///   - recursive: Whether the query may use the expression itself.
+    ///   - tableName: The name in the statement.
+    ///   - columns: The names of its columns; nil for those of the query.
+    ///   - literal: The query as SQL text.
+    public init(recursive: Bool = false, named tableName: String, columns: [String]? = nil, literal: SQL) {
+        table = CommonTable(
+            name: tableName, columns: columns, isRecursive: recursive, query: .literal(LiteralText(literal)))
+    }
+
+    /// - Parameters:
+    ///   - recursive: Whether the query may use the expression itself.
+    ///   - tableName: The name in the statement.
+    ///   - columns: The names of its columns; nil for those of the query.
+    ///   - sql: The query as SQL text.
+    public init(
+        recursive: Bool = false, named tableName: String, columns: [String]? = nil, sql: String,
+        arguments: StatementArguments = StatementArguments()
+    ) {
+        self.init(
+            recursive: recursive, named: tableName, columns: columns, literal: SQL(sql: sql, arguments: arguments))
+    }
+
+    /// All rows of the expression. The statement needs the expression too: ``RelationRequest/with(_:)``.
+    public func all() -> QueryInterfaceRequest<RowDecoder> {
+        QueryInterfaceRequest(relation: Relation(table: tableName))
+    }
+
+    /// Whether an expression has the value of one of the rows: `IN`.
+    public func contains(_ element: some SQLExpressible) -> SQLExpression {
+        Term(.apply(.inRows(negated: false), [Term(element), Term(.tableName(tableName))])).expression
+    }
+}
+
+extension CommonTableExpression where RowDecoder == Row {
+    /// An expression whose rows are read as rows.
+    public init<T>(
+        recursive: Bool = false, named tableName: String, columns: [String]? = nil, request: QueryInterfaceRequest<T>
+    ) {
+        table = CommonTable(
+            name: tableName, columns: columns, isRecursive: recursive,
+            query: .relation(request.relation.withoutPrefetches))
+    }
+
+    /// An expression whose rows are read as rows.
+    public init(recursive: Bool = false, named tableName: String, columns: [String]? = nil, literal: SQL) {
+        table = CommonTable(
+            name: tableName, columns: columns, isRecursive: recursive, query: .literal(LiteralText(literal)))
+    }
+
+    /// An expression whose rows are read as rows.
+    public init(
+        recursive: Bool = false, named tableName: String, columns: [String]? = nil, sql: String,
+        arguments: StatementArguments = StatementArguments()
+    ) {
+        self.init(
+            recursive: recursive, named: tableName, columns: columns, literal: SQL(sql: sql, arguments: arguments))
+    }
+}

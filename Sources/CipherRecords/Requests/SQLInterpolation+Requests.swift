@@ -1,0 +1,125 @@
+import CipherDatabase
+
+// What the query interface adds to SQL interpolation: tables, columns, expressions and requests become SQL, never
+// parameters.
+
+extension SQLInterpolation {
+    /// The name of a record type's table: `SELECT * FROM \(Player.self)`.
+    public mutating func appendInterpolation<Record: TableRecord>(_ type: Record.Type) {
+        appendInterpolation(identifier: type.databaseTableName)
+    }
+
+    /// The name of a record type's table.
+    public mutating func appendInterpolation(_ type: any TableRecord.Type) {
+        appendInterpolation(identifier: type.databaseTableName)
+    }
+
+    /// The name of a record's table: `DELETE FROM \(tableOf: player)`.
+    public mutating func appendInterpolation<Record: TableRecord>(tableOf record: Record) {
+        appendInterpolation(identifier: Record.databaseTableName)
+    }
+
+    /// The name of a table.
+    public mutating func appendInterpolation<T>(_ table: Table<T>) { appendInterpolation(identifier: table.tableName) }
+
+    /// What requests of a record type select: `SELECT \(columnsOf: Player.self) FROM player`.
+    ///
+    /// - Parameter alias: The name of the table in the statement; nil for its own.
+    public mutating func appendInterpolation<Record: TableRecord>(
+        columnsOf type: Record.Type, tableAlias alias: String? = nil
+    ) {
+        append(Node(.columns(Record.relation.selection, table: Record.databaseTableName, qualifier: alias)))
+    }
+
+    /// A column: `WHERE \(Column("score")) > \(score)`.
+    public mutating func appendInterpolation(_ column: some ColumnExpression) { append(Term(column)) }
+
+    /// A column that is a coding key as well.
+    public mutating func appendInterpolation(_ column: some ColumnExpression & CodingKey) { append(Term(column)) }
+
+    /// An expression, without parentheses.
+    public mutating func appendInterpolation(_ expression: some SQLSpecificExpressible) { append(Term(expression)) }
+
+    /// An expression, without parentheses; a value becomes a parameter.
+    @_disfavoredOverload
+    public mutating func appendInterpolation(_ expression: any SQLExpressible) {
+        append(Term(expression.sqlExpression))
+    }
+
+    /// A stored value, as a parameter.
+    public mutating func appendInterpolation(_ value: DatabaseValue) {
+        appendInterpolation(literal: SQL(sql: "?", arguments: [value]))
+    }
+
+    /// What a request selects, with its name: `SELECT \(max(Column("score")).forKey("best"))`.
+    public mutating func appendInterpolation(_ selection: SQLSelection) {
+        append(Node(.columns([selection.content], table: "", qualifier: nil)))
+    }
+
+    /// All columns: `*`.
+    public mutating func appendInterpolation(_ selection: AllColumns) { appendLiteral("*") }
+
+    /// An expression with its direction: `ORDER BY \(Column("score").desc)`.
+    public mutating func appendInterpolation(_ ordering: SQLOrdering) {
+        append(ordering.term)
+        appendLiteral(ordering.direction.rawValue)
+    }
+
+    /// A request as a query, without parentheses: `SELECT COUNT(*) FROM (\(request))`.
+    public mutating func appendInterpolation<T>(_ request: QueryInterfaceRequest<T>) {
+        append(Node(.bareQuery(.relation(request.relation.withoutPrefetches))))
+    }
+
+    /// The name of a common table expression: `SELECT * FROM \(best)`.
+    public mutating func appendInterpolation<T>(_ cte: CommonTableExpression<T>) {
+        appendInterpolation(identifier: cte.tableName)
+    }
+
+    /// A common table expression as it stands after `WITH`: `WITH \(definitionFor: best) SELECT ...`.
+    public mutating func appendInterpolation<T>(definitionFor cte: CommonTableExpression<T>) {
+        append(Node(.definition(cte.table)))
+    }
+
+    /// Several expressions in parentheses, as after `IN`; for none, a query without rows.
+    @_disfavoredOverload
+    public mutating func appendInterpolation<Expressions: Sequence>(_ expressions: Expressions)
+    where Expressions.Element: SQLSpecificExpressible {
+        appendList(expressions.map { Term($0) })
+    }
+
+    /// Several expressions and values in parentheses, as after `IN`; for none, a query without rows.
+    @_disfavoredOverload
+    public mutating func appendInterpolation<Expressions: Sequence>(_ expressions: Expressions)
+    where Expressions.Element == any SQLExpressible {
+        appendList(expressions.map { Term($0.sqlExpression) })
+    }
+
+    private mutating func appendList(_ terms: [Term]) {
+        appendLiteral("(")
+        if terms.isEmpty { appendLiteral("SELECT NULL WHERE NULL") }
+        for (index, term) in terms.enumerated() {
+            if index > 0 { appendLiteral(",") }
+            append(term)
+        }
+        appendLiteral(")")
+    }
+
+    private mutating func append(_ term: Term) {
+        switch term {
+        case .value(let bound): appendInterpolation(bound.value)
+        case .node(let node): append(node)
+        }
+    }
+}
+
+extension Database {
+    /// Makes a view of what a request selects; its values become SQL literals.
+    ///
+    /// - SeeAlso: <https://www.sqlite.org/lang_createview.html>
+    public func create<RowDecoder>(
+        view name: String, options: ViewOptions = [], columns: [String]? = nil,
+        as request: QueryInterfaceRequest<RowDecoder>
+    ) throws {
+        try create(view: name, options: options, columns: columns, asLiteral: "\(request)")
+    }
+}

@@ -1,0 +1,493 @@
+import CipherDatabase
+
+/// A table by its name, for programs that have no record type for it.
+///
+/// `Table("player")` reads rows, `Table<Player>("player")` reads players.
+public struct Table<RowDecoder>: Sendable {
+    /// The name of the table.
+    public let tableName: String
+
+    public init(_ tableName: String) { self.tableName = tableName }
+
+    public init(_ tableName: String) where RowDecoder == Row { self.tableName = tableName }
+
+    /// All rows of the table.
+    public func all() -> QueryInterfaceRequest<RowDecoder> {
+        var relation = Relation(table: tableName)
+        if let record = RowDecoder.self as? any TableRecord.Type { relation.selection = record.relation.selection }
+        return QueryInterfaceRequest(relation: relation)
+    }
+}
+
+// The calls of ``TableRecord``, for a table.
+
+extension Table {
+    /// No row.
+    public func none() -> QueryInterfaceRequest<RowDecoder> { all().none() }
+
+    /// Selects something else than all columns.
+    public func select(_ selection: any SQLSelectable...) -> QueryInterfaceRequest<RowDecoder> {
+        all().select(selection)
+    }
+
+    /// Selects something else than all columns.
+    public func select(_ selection: [any SQLSelectable]) -> QueryInterfaceRequest<RowDecoder> {
+        all().select(selection)
+    }
+
+    /// Selects SQL text.
+    public func select(
+        sql: String, arguments: StatementArguments = StatementArguments()
+    ) -> QueryInterfaceRequest<RowDecoder> {
+        all().select(sql: sql, arguments: arguments)
+    }
+
+    /// Selects SQL text.
+    public func select(literal: SQL) -> QueryInterfaceRequest<RowDecoder> { all().select(literal: literal) }
+
+    /// Adds to what is selected.
+    public func annotated(with selection: any SQLSelectable...) -> QueryInterfaceRequest<RowDecoder> {
+        all().annotated(with: selection)
+    }
+
+    /// Adds to what is selected.
+    public func annotated(with selection: [any SQLSelectable]) -> QueryInterfaceRequest<RowDecoder> {
+        all().annotated(with: selection)
+    }
+
+    /// The rows for which a condition is true.
+    public func filter(_ predicate: some SQLSpecificExpressible) -> QueryInterfaceRequest<RowDecoder> {
+        all().filter(predicate)
+    }
+
+    /// The rows for which a condition in SQL text is true.
+    public func filter(
+        sql: String, arguments: StatementArguments = StatementArguments()
+    ) -> QueryInterfaceRequest<RowDecoder> {
+        all().filter(sql: sql, arguments: arguments)
+    }
+
+    /// The rows for which a condition in SQL text is true.
+    public func filter(literal: SQL) -> QueryInterfaceRequest<RowDecoder> { all().filter(literal: literal) }
+
+    /// The row with a primary key; none for nil.
+    public func filter(key: (some DatabaseValueConvertible)?) -> QueryInterfaceRequest<RowDecoder> {
+        all().filter(key: key)
+    }
+
+    /// The row with the columns of a unique key; none for nil.
+    public func filter(key: [String: (any DatabaseValueConvertible)?]?) -> QueryInterfaceRequest<RowDecoder> {
+        all().filter(key: key)
+    }
+
+    /// The rows with primary keys.
+    public func filter(keys: some Collection<some DatabaseValueConvertible>) -> QueryInterfaceRequest<RowDecoder> {
+        all().filter(keys: keys)
+    }
+
+    /// The rows with the columns of unique keys.
+    public func filter(keys: [[String: (any DatabaseValueConvertible)?]]) -> QueryInterfaceRequest<RowDecoder> {
+        all().filter(keys: keys)
+    }
+
+    /// The rows that fit a full-text pattern; none for nil.
+    public func matching(_ pattern: (any DatabaseValueConvertible)?) -> QueryInterfaceRequest<RowDecoder> {
+        all().matching(pattern)
+    }
+
+    /// The rows in an order.
+    public func order(_ orderings: any SQLOrderingTerm...) -> QueryInterfaceRequest<RowDecoder> {
+        all().order(orderings)
+    }
+
+    /// The rows in an order.
+    public func order(_ orderings: [any SQLOrderingTerm]) -> QueryInterfaceRequest<RowDecoder> {
+        all().order(orderings)
+    }
+
+    /// The rows in an order in SQL text.
+    public func order(
+        sql: String, arguments: StatementArguments = StatementArguments()
+    ) -> QueryInterfaceRequest<RowDecoder> {
+        all().order(sql: sql, arguments: arguments)
+    }
+
+    /// The rows in an order in SQL text.
+    public func order(literal: SQL) -> QueryInterfaceRequest<RowDecoder> { all().order(literal: literal) }
+
+    /// The rows in the order of their primary key.
+    public func orderByPrimaryKey() -> QueryInterfaceRequest<RowDecoder> { all().orderByPrimaryKey() }
+
+    /// The first rows.
+    ///
+    /// - Parameters:
+    ///   - limit: The number of rows.
+    ///   - offset: How many rows to skip before them.
+    public func limit(_ limit: Int, offset: Int? = nil) -> QueryInterfaceRequest<RowDecoder> {
+        all().limit(limit, offset: offset)
+    }
+
+    /// The rows under an alias.
+    public func aliased(_ alias: TableAlias<RowDecoder>) -> QueryInterfaceRequest<RowDecoder> { all().aliased(alias) }
+
+    /// The rows under an alias.
+    public func aliased(_ alias: TableAlias<Never>) -> QueryInterfaceRequest<RowDecoder> { all().aliased(alias) }
+
+    /// The rows of a statement that has a common table expression.
+    public func with<T>(_ cte: CommonTableExpression<T>) -> QueryInterfaceRequest<RowDecoder> { all().with(cte) }
+
+    /// How many rows the table has.
+    public func fetchCount(_ db: Database) throws -> Int { try all().fetchCount(db) }
+
+    /// Deletes all rows.
+    ///
+    /// - Returns: How many rows were deleted.
+    @discardableResult
+    public func deleteAll(_ db: Database) throws -> Int { try all().deleteAll(db) }
+
+    /// Changes all rows.
+    ///
+    /// - Returns: How many rows were changed.
+    @discardableResult
+    public func updateAll(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        _ assignments: ColumnAssignment...
+    ) throws -> Int {
+        try all().updateAll(db, onConflict: conflictResolution, assignments)
+    }
+
+    /// Changes all rows.
+    ///
+    /// - Returns: How many rows were changed.
+    @discardableResult
+    public func updateAll(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        _ assignments: [ColumnAssignment]
+    ) throws -> Int {
+        try all().updateAll(db, onConflict: conflictResolution, assignments)
+    }
+}
+
+extension Table where RowDecoder: TableRecord {
+    /// Selects something else than all columns.
+    public func select(
+        _ selection: (RowDecoder.DatabaseComponents) throws -> any SQLSelectable
+    ) rethrows -> QueryInterfaceRequest<RowDecoder> {
+        try all().select(selection)
+    }
+
+    /// Selects something else than all columns.
+    public func select(
+        _ selection: (RowDecoder.DatabaseComponents) throws -> [any SQLSelectable]
+    ) rethrows -> QueryInterfaceRequest<RowDecoder> {
+        try all().select(selection)
+    }
+
+    /// Adds to what is selected.
+    public func annotated(
+        with selection: (RowDecoder.DatabaseComponents) throws -> any SQLSelectable
+    ) rethrows -> QueryInterfaceRequest<RowDecoder> {
+        try all().annotated(with: selection)
+    }
+
+    /// Adds to what is selected.
+    public func annotated(
+        with selection: (RowDecoder.DatabaseComponents) throws -> [any SQLSelectable]
+    ) rethrows -> QueryInterfaceRequest<RowDecoder> {
+        try all().annotated(with: selection)
+    }
+
+    /// The rows for which a condition is true.
+    public func filter(
+        _ predicate: (RowDecoder.DatabaseComponents) throws -> any SQLExpressible
+    ) rethrows -> QueryInterfaceRequest<RowDecoder> {
+        try all().filter(predicate)
+    }
+
+    /// The rows in an order.
+    public func order(
+        _ orderings: (RowDecoder.DatabaseComponents) throws -> any SQLOrderingTerm
+    ) rethrows -> QueryInterfaceRequest<RowDecoder> {
+        try all().order(orderings)
+    }
+
+    /// The rows in an order.
+    public func order(
+        _ orderings: (RowDecoder.DatabaseComponents) throws -> [any SQLOrderingTerm]
+    ) rethrows -> QueryInterfaceRequest<RowDecoder> {
+        try all().order(orderings)
+    }
+
+    /// Changes all rows.
+    ///
+    /// - Returns: How many rows were changed.
+    @discardableResult
+    public func updateAll(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        assignment: (RowDecoder.DatabaseComponents) throws -> ColumnAssignment
+    ) throws -> Int {
+        try all().updateAll(db, onConflict: conflictResolution, assignment: assignment)
+    }
+
+    /// Changes all rows.
+    ///
+    /// - Returns: How many rows were changed.
+    @discardableResult
+    public func updateAll(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        assignments: (RowDecoder.DatabaseComponents) throws -> [ColumnAssignment]
+    ) throws -> Int {
+        try all().updateAll(db, onConflict: conflictResolution, assignments: assignments)
+    }
+}
+
+// MARK: - Fetching
+
+extension Table where RowDecoder == Row {
+    /// What the table holds, row after row.
+    public func fetchCursor(_ db: Database) throws -> RowCursor { try all().fetchCursor(db) }
+
+    /// What the table holds.
+    public func fetchAll(_ db: Database) throws -> [RowDecoder] { try all().fetchAll(db) }
+
+    /// What one row of the table holds; nil when there is none.
+    public func fetchOne(_ db: Database) throws -> RowDecoder? { try all().fetchOne(db) }
+}
+
+extension Table where RowDecoder == Row {
+    /// The different things that the table holds.
+    public func fetchSet(_ db: Database) throws -> Set<RowDecoder> { try all().fetchSet(db) }
+}
+
+extension Table where RowDecoder: FetchableRecord {
+    /// What the table holds, row after row.
+    public func fetchCursor(_ db: Database) throws -> RecordCursor<RowDecoder> { try all().fetchCursor(db) }
+
+    /// What the table holds.
+    public func fetchAll(_ db: Database) throws -> [RowDecoder] { try all().fetchAll(db) }
+
+    /// What one row of the table holds; nil when there is none.
+    public func fetchOne(_ db: Database) throws -> RowDecoder? { try all().fetchOne(db) }
+}
+
+extension Table where RowDecoder: FetchableRecord & Hashable {
+    /// The different things that the table holds.
+    public func fetchSet(_ db: Database) throws -> Set<RowDecoder> { try all().fetchSet(db) }
+}
+
+extension Table where RowDecoder: DatabaseValueConvertible {
+    /// What the table holds, row after row.
+    public func fetchCursor(_ db: Database) throws -> DatabaseValueCursor<RowDecoder> { try all().fetchCursor(db) }
+
+    /// What the table holds.
+    public func fetchAll(_ db: Database) throws -> [RowDecoder] { try all().fetchAll(db) }
+
+    /// What one row of the table holds; nil when there is none.
+    public func fetchOne(_ db: Database) throws -> RowDecoder? { try all().fetchOne(db) }
+}
+
+extension Table where RowDecoder: DatabaseValueConvertible & Hashable {
+    /// The different things that the table holds.
+    public func fetchSet(_ db: Database) throws -> Set<RowDecoder> { try all().fetchSet(db) }
+}
+
+extension Table {
+    /// Whether a row has a primary key of one column.
+    public func exists(_ db: Database, key: some DatabaseValueConvertible) throws -> Bool {
+        try !filter(key: key).isEmpty(db)
+    }
+
+    /// Whether a row has the columns of a unique key.
+    public func exists(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> Bool {
+        try !filter(key: key).isEmpty(db)
+    }
+
+    /// Deletes the row with a primary key of one column.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    public func deleteOne(_ db: Database, key: some DatabaseValueConvertible) throws -> Bool {
+        try filter(key: key).deleteAll(db) > 0
+    }
+
+    /// Deletes the row with the columns of a unique key.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    public func deleteOne(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> Bool {
+        try filter(key: key).deleteAll(db) > 0
+    }
+
+    /// Deletes the rows with primary keys of one column.
+    ///
+    /// - Returns: How many rows were deleted.
+    @discardableResult
+    public func deleteAll(_ db: Database, keys: some Collection<some DatabaseValueConvertible>) throws -> Int {
+        keys.isEmpty ? 0 : try filter(keys: keys).deleteAll(db)
+    }
+}
+
+// MARK: - By keys
+
+extension Table where RowDecoder == Row {
+    /// What the row with a primary key of one column holds; nil when there is none, and for nil.
+    public func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> RowDecoder? {
+        guard let key else { return nil }
+        return try filter(key: key).fetchOne(db)
+    }
+
+    /// What the row with the columns of a unique key holds; nil when there is none, and for nil.
+    public func fetchOne(_ db: Database, key: [String: (any DatabaseValueConvertible)?]?) throws -> RowDecoder? {
+        guard let key else { return nil }
+        return try filter(key: key).fetchOne(db)
+    }
+
+    /// What the row with a primary key of one column holds.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public func find(_ db: Database, key: some DatabaseValueConvertible) throws -> RowDecoder {
+        if let found = try fetchOne(db, key: key) { return found }
+        throw try notFound(db, key)
+    }
+
+    /// What the row with the columns of a unique key holds.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public func find(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> RowDecoder {
+        if let found = try fetchOne(db, key: key) { return found }
+        throw RecordError.recordNotFound(
+            databaseTableName: tableName, key: key.mapValues { $0?.databaseValue ?? .null })
+    }
+
+    /// What the rows with primary keys of one column hold, in any order.
+    public func fetchAll(_ db: Database, keys: some Collection<some DatabaseValueConvertible>) throws -> [RowDecoder] {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
+    }
+
+    /// What the rows with the columns of unique keys hold, in any order.
+    public func fetchAll(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> [RowDecoder] {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
+    }
+
+    /// What the rows with primary keys of one column hold, row after row.
+    public func fetchCursor(
+        _ db: Database, keys: some Collection<some DatabaseValueConvertible>
+    ) throws -> RowCursor {
+        try filter(keys: keys).fetchCursor(db)
+    }
+}
+
+extension Table where RowDecoder: FetchableRecord {
+    /// What the row with a primary key of one column holds; nil when there is none, and for nil.
+    public func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> RowDecoder? {
+        guard let key else { return nil }
+        return try filter(key: key).fetchOne(db)
+    }
+
+    /// What the row with the columns of a unique key holds; nil when there is none, and for nil.
+    public func fetchOne(_ db: Database, key: [String: (any DatabaseValueConvertible)?]?) throws -> RowDecoder? {
+        guard let key else { return nil }
+        return try filter(key: key).fetchOne(db)
+    }
+
+    /// What the row with a primary key of one column holds.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public func find(_ db: Database, key: some DatabaseValueConvertible) throws -> RowDecoder {
+        if let found = try fetchOne(db, key: key) { return found }
+        throw try notFound(db, key)
+    }
+
+    /// What the row with the columns of a unique key holds.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public func find(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> RowDecoder {
+        if let found = try fetchOne(db, key: key) { return found }
+        throw RecordError.recordNotFound(
+            databaseTableName: tableName, key: key.mapValues { $0?.databaseValue ?? .null })
+    }
+
+    /// What the rows with primary keys of one column hold, in any order.
+    public func fetchAll(_ db: Database, keys: some Collection<some DatabaseValueConvertible>) throws -> [RowDecoder] {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
+    }
+
+    /// What the rows with the columns of unique keys hold, in any order.
+    public func fetchAll(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> [RowDecoder] {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchAll(db)
+    }
+
+    /// What the rows with primary keys of one column hold, row after row.
+    public func fetchCursor(
+        _ db: Database, keys: some Collection<some DatabaseValueConvertible>
+    ) throws -> RecordCursor<RowDecoder> {
+        try filter(keys: keys).fetchCursor(db)
+    }
+}
+
+extension Table where RowDecoder: FetchableRecord & Hashable {
+    /// The different things that the rows with primary keys of one column hold.
+    public func fetchSet(
+        _ db: Database, keys: some Collection<some DatabaseValueConvertible>
+    ) throws -> Set<RowDecoder> {
+        keys.isEmpty ? [] : try filter(keys: keys).fetchSet(db)
+    }
+}
+
+extension Table {
+    fileprivate func notFound<Key: DatabaseValueConvertible>(_ db: Database, _ key: Key) throws -> RecordError {
+        let column = try db.primaryKey(tableName).columns[0]
+        return .recordNotFound(
+            databaseTableName: tableName, key: [column: RecordKey.value(of: key, for: RowDecoder.self)])
+    }
+
+    /// Deletes the rows with the columns of unique keys.
+    ///
+    /// - Returns: How many rows were deleted.
+    @discardableResult
+    public func deleteAll(_ db: Database, keys: [[String: (any DatabaseValueConvertible)?]]) throws -> Int {
+        keys.isEmpty ? 0 : try filter(keys: keys).deleteAll(db)
+    }
+}
+
+extension Table where RowDecoder: Identifiable, RowDecoder.ID: DatabaseValueConvertible {
+    /// The row with an identifier.
+    public func filter(id: RowDecoder.ID) -> QueryInterfaceRequest<RowDecoder> { all().filter(id: id) }
+
+    /// The rows with identifiers.
+    public func filter(ids: some Collection<RowDecoder.ID>) -> QueryInterfaceRequest<RowDecoder> {
+        all().filter(ids: ids)
+    }
+
+    /// Whether a row has an identifier.
+    public func exists(_ db: Database, id: RowDecoder.ID) throws -> Bool { try exists(db, key: id) }
+
+    /// Deletes the row with an identifier.
+    ///
+    /// - Returns: Whether there was one.
+    @discardableResult
+    public func deleteOne(_ db: Database, id: RowDecoder.ID) throws -> Bool { try deleteOne(db, key: id) }
+
+    /// Deletes the rows with identifiers.
+    ///
+    /// - Returns: How many rows were deleted.
+    @discardableResult
+    public func deleteAll(_ db: Database, ids: some Collection<RowDecoder.ID>) throws -> Int {
+        try deleteAll(db, keys: ids)
+    }
+}
+
+extension Table where RowDecoder: FetchableRecord & Identifiable, RowDecoder.ID: DatabaseValueConvertible {
+    /// What the row with an identifier holds; nil when there is none.
+    public func fetchOne(_ db: Database, id: RowDecoder.ID) throws -> RowDecoder? { try fetchOne(db, key: id) }
+
+    /// What the row with an identifier holds.
+    ///
+    /// - Throws: `RecordError.recordNotFound` when there is none.
+    public func find(_ db: Database, id: RowDecoder.ID) throws -> RowDecoder { try find(db, key: id) }
+
+    /// What the rows with identifiers hold, in any order.
+    public func fetchAll(_ db: Database, ids: some Collection<RowDecoder.ID>) throws -> [RowDecoder] {
+        try fetchAll(db, keys: ids)
+    }
+}

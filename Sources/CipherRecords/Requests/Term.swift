@@ -1,0 +1,276 @@
+import CipherDatabase
+
+/// The value of a parameter.
+///
+/// Two of them are equal whatever they hold: expressions are compared to find the SQL text of an earlier request of
+/// the same shape, and values are no part of the text. NULL is one: it is written out.
+struct BoundValue: Hashable, Sendable {
+    let value: DatabaseValue
+
+    static func == (left: BoundValue, right: BoundValue) -> Bool { left.value.isNull == right.value.isNull }
+    func hash(into hasher: inout Hasher) { hasher.combine(value.isNull) }
+}
+
+/// An expression of the query interface: a value, or an operation on other expressions.
+///
+/// Terms are compared by shape: see ``BoundValue``.
+enum Term: Hashable, Sendable {
+    case value(BoundValue)
+    case node(Node)
+
+    init(_ value: DatabaseValue) { self = .value(BoundValue(value: value)) }
+
+    init(_ operation: Operation) { self = .node(Node(operation)) }
+
+    init(_ expressible: some SQLExpressible) { self.init(expressible.sqlExpression) }
+
+    init(_ expression: SQLExpression) {
+        switch expression.content {
+        case .value(let value): self.init(value)
+        // Only this module makes fragments, and all of them are nodes.
+        case .fragment(let fragment): self = .node(unsafeDowncast(fragment as AnyObject, to: Node.self))
+        }
+    }
+
+    /// The expression that programs see.
+    var expression: SQLExpression {
+        switch self {
+        case .value(let bound): SQLExpression(.value(bound.value))
+        case .node(let node): SQLExpression(.fragment(node))
+        }
+    }
+
+    /// An expression that cannot be written: a mistake that was found when there was no way to throw.
+    static func failure(_ message: String) -> Term {
+        var literal = LiteralText(SQL(sql: ""))
+        literal.pieces = [.failure(message)]
+        return Term(.literal(literal))
+    }
+
+    var isNull: Bool { if case .value(let bound) = self { bound.value.isNull } else { false } }
+
+    /// The operation; nil for a value.
+    var operation: Operation? { if case .node(let node) = self { node.operation } else { nil } }
+}
+
+/// An operation, at a place of its own in memory: expressions share their parts.
+final class Node: SQLFragment, Hashable {
+    let operation: Operation
+
+    init(_ operation: Operation) { self.operation = operation }
+
+    static func == (left: Node, right: Node) -> Bool { left === right || left.operation == right.operation }
+    func hash(into hasher: inout Hasher) { hasher.combine(operation) }
+
+    /// The operation in SQL text that stands alone, without a table that its columns could belong to.
+    func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
+        var generator = SQLGenerator(facts: SchemaFacts(db))
+        try generator.write(.node(self))
+        return (generator.text, generator.values)
+    }
+}
+
+/// Which table a column belongs to.
+enum ColumnOwner: Hashable, Sendable {
+    /// The table of the request that the expression is given to.
+    case request
+    /// The table that has this alias.
+    case alias(AliasID)
+    /// The table of this name in the statement.
+    case named(String)
+    /// None: the column is never qualified.
+    case nobody
+}
+
+/// What an expression does.
+enum Operation: Hashable, Sendable {
+    case column(String, ColumnOwner)
+    /// The columns that tell rows apart, for counting and grouping: see ``SchemaFacts/fastKey(of:)``.
+    case fastKey(ColumnOwner)
+    case apply(Operator, [Term])
+    /// An expression on a joined table, at the end of a path of joins.
+    case located([String], Term)
+    /// SQL text, with what stands in it.
+    case literal(LiteralText)
+    /// A query in parentheses.
+    case subquery(Subquery)
+    /// A query without parentheses, as SQL interpolation takes it.
+    case bareQuery(Subquery)
+    /// The name of a table or a common table expression, as it is named in the statement.
+    case tableName(String)
+    /// A common table expression as it stands after `WITH`.
+    case definition(CommonTable)
+    /// Columns in a selection, without the rest of its query.
+    case columns([Selection], table: String, qualifier: String?)
+}
+
+/// A query within an expression.
+enum Subquery: Hashable, Sendable {
+    case relation(Relation)
+    case literal(LiteralText)
+}
+
+/// Operators and functions, by the text that they become.
+enum Operator: Hashable, Sendable {
+    case infix(Infix)
+    /// Any number of operands with one operator between them.
+    case chain(Chain)
+    case prefix(Prefix)
+    /// The first operand is compared with the next two.
+    case between(negated: Bool)
+    /// The first operand is looked for among the others.
+    case among(negated: Bool)
+    /// The first operand is looked for in the rows of the second, a query.
+    case inRows(negated: Bool)
+    /// The operand is a query.
+    case exists(negated: Bool)
+    /// Two operands, and a third with an escape character.
+    case like(negated: Bool)
+    case collate(String)
+    case cast(Database.ColumnType)
+    case function(Function)
+    /// `CASE`: pairs of condition and result, and a last operand for all else where `hasElse` says so.
+    case choice(hasBase: Bool, hasElse: Bool)
+    /// The row's primary key is among the operands.
+    case primaryKey
+    /// The columns have the values of one of several keys, one after another.
+    case uniqueKeys([String])
+    /// The operand, by its name in the result: `expression AS name`.
+    case named(String)
+    /// Whether the operand, which counts rows, is 0.
+    case isEmpty(negated: Bool)
+    /// The row is linked to a row of another table, whose values are the operands.
+    case linked(OriginRow)
+    /// As many operands as this says are together among the rows that the other operands are.
+    case amongRows(Int)
+}
+
+/// A row of another table that rows are looked for by.
+struct OriginRow: Hashable, Sendable {
+    var link: Join.Link
+    var table: String
+    /// The columns whose values are known.
+    var columns: [String]
+}
+
+enum Infix: String, Sendable {
+    case equal = "="
+    case notEqual = "<>"
+    case `is` = "IS"
+    case isNot = "IS NOT"
+    case less = "<"
+    case lessOrEqual = "<="
+    case greater = ">"
+    case greaterOrEqual = ">="
+    case subtract = "-"
+    case divide = "/"
+    case leftShift = "<<"
+    case rightShift = ">>"
+    case match = "MATCH"
+    case jsonValue = "->>"
+    case jsonText = "->"
+
+    /// The operator that is true where this one is false, NULL aside.
+    var opposite: Infix? {
+        switch self {
+        case .equal: .notEqual
+        case .notEqual: .equal
+        case .is: .isNot
+        case .isNot: .is
+        default: nil
+        }
+    }
+}
+
+enum Chain: String, Sendable {
+    case and = "AND"
+    case or = "OR"
+    case add = "+"
+    case multiply = "*"
+    case concat = "||"
+    case bitwiseAnd = "&"
+    case bitwiseOr = "|"
+
+    /// Whether a chain in a chain of the same operator is the same as one longer chain, rounding and overflow
+    /// included.
+    var isAssociative: Bool { self != .add && self != .multiply }
+
+    /// What a chain without operands is.
+    var neutralValue: DatabaseValue {
+        switch self {
+        case .and, .multiply: 1.databaseValue
+        case .or, .add, .bitwiseOr: 0.databaseValue
+        case .concat: "".databaseValue
+        case .bitwiseAnd: (-1).databaseValue
+        }
+    }
+}
+
+enum Prefix: String, Sendable {
+    case minus = "-"
+    case complement = "~"
+    case not = "NOT "
+}
+
+/// A call of an SQL function.
+struct Function: Hashable, Sendable {
+    var name: String
+    /// Whether it makes one row of many.
+    var isAggregate = false
+    var isDistinct = false
+    /// Whether the last operand is the condition of a `FILTER` clause.
+    var isFiltered = false
+    /// Whether it counts rows: `COUNT(*)`.
+    var takesRows = false
+}
+
+/// SQL text that a program wrote, with the values of its parameters and the expressions in it.
+struct LiteralText: Hashable, Sendable {
+    enum Piece: Hashable, Sendable {
+        /// Text whose question marks take the values. Whether they are NULL makes no difference to the text.
+        case text(String, [RawValue])
+        case node(Node)
+        /// A mistake that was found when there was no way to throw: what is wrong.
+        case failure(String)
+    }
+
+    /// A value in SQL text of the program.
+    struct RawValue: Hashable, Sendable {
+        let value: DatabaseValue
+        static func == (left: RawValue, right: RawValue) -> Bool { true }
+        func hash(into hasher: inout Hasher) {}
+    }
+
+    var pieces: [Piece] = []
+
+    init(_ sql: SQL) {
+        if sql.insertions.isEmpty, !sql.arguments.namedValues.isEmpty || sql.text.utf8.contains(UInt8(ascii: ":")) {
+            pieces = [Self.positional(sql)]
+            return
+        }
+        let (bytes, values) = (Array(sql.text.utf8), sql.arguments.values)
+        var (offset, count) = (0, 0)
+        for insertion in sql.insertions {
+            add(bytes[offset..<insertion.textOffset], values[count..<insertion.argumentCount])
+            (offset, count) = (insertion.textOffset, insertion.argumentCount)
+            // As in ``Term``.
+            pieces.append(.node(unsafeDowncast(insertion.fragment as AnyObject, to: Node.self)))
+        }
+        add(bytes[offset...], values[count...])
+    }
+
+    private mutating func add(_ text: ArraySlice<UInt8>, _ values: ArraySlice<DatabaseValue>) {
+        if text.isEmpty && values.isEmpty { return }
+        pieces.append(.text(String(decoding: text, as: UTF8.self), values.map(RawValue.init)))
+    }
+
+    /// Parameters with names would meet those of other texts in one statement, so they become question marks.
+    private static func positional(_ sql: SQL) -> Piece {
+        do {
+            let (text, values) = try sql.positional()
+            return .text(text, values.map(RawValue.init))
+        } catch {
+            return .failure("the arguments do not fit the parameters of this SQL text: \(sql.text)")
+        }
+    }
+}

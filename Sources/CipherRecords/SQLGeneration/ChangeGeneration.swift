@@ -1,0 +1,118 @@
+import CipherDatabase
+
+// DELETE and UPDATE of the rows of a request.
+
+extension SQLGenerator {
+    mutating func writeDelete(_ relation: Relation, returning: [Selection]) throws {
+        try writeChange(of: relation, verb: "DELETE FROM ", returning: returning) { _ in }
+    }
+
+    mutating func writeUpdate(
+        _ relation: Relation, _ assignments: [Assignment], _ policy: Database.ConflictResolution?,
+        returning: [Selection]
+    ) throws {
+        let clause = policy.map { $0 == .abort ? "" : "OR \($0.rawValue) " } ?? ""
+        try writeChange(of: relation, verb: "UPDATE \(clause)", returning: returning) { generator in
+            generator.write(" SET ")
+            try generator.write(assignments) { generator, assignment in
+                generator.write(identifier: assignment.column)
+                generator.write(" = ")
+                try generator.write(assignment.value)
+            }
+        }
+    }
+
+    /// Writes a statement that changes the rows of a request.
+    ///
+    /// What DELETE and UPDATE cannot say themselves - joins, groups, limits - is said by a query for the keys of the
+    /// rows. SQLite takes a limit only where it was built so, and a query of keys means the same everywhere.
+    private mutating func writeChange(
+        of relation: Relation, verb: String, returning: [Selection],
+        _ writeAssignments: (inout SQLGenerator) throws -> Void
+    ) throws {
+        var changed = relation
+        changed.commonTables = []
+        changed.ordering = Ordering()
+        try write(relation.allCommonTables)
+        if !relation.canBeChangedDirectly {
+            changed = Relation(table: relation.table)
+            changed.filters = [try keyCondition(relation)]
+        }
+        try within(changed) { generator in
+            generator.write(verb)
+            generator.write(identifier: changed.table)
+            if let scope = generator.scopes.last, scope.isRenamed(0) {
+                generator.write(" AS " + scope.places[0].name.quotedDatabaseIdentifier)
+            }
+            try writeAssignments(&generator)
+            try generator.write(conditions: changed.filters, after: " WHERE ")
+            if returning.isEmpty { return }
+            generator.write(" RETURNING ")
+            generator.current.qualifier = nil
+            try generator.write(returning) { generator, selection in try generator.write(selection) }
+        }
+    }
+
+    /// That the key of a row is among those of a request.
+    private func keyCondition(_ relation: Relation) throws -> Term {
+        let columns = try facts.fastKey(of: relation.table)
+        if !relation.groups.isEmpty, !(try isGroupedByUniqueKey(relation)) {
+            throw misuse(
+                "the rows of a grouped request can be changed only where each group is one row: group by a unique key of "
+                    + "table \(relation.table)")
+        }
+        var keys = relation.joins.isEmpty ? relation : relation.joiningOnly
+        keys = keys.withoutCommonTables
+        keys.isDistinct = false
+        keys.selection = columns.map { .expression(Term(.column($0, .request))) }
+        if keys.limit == nil { keys.ordering = Ordering() }
+        let names = columns.map(\.quotedDatabaseIdentifier).joined(separator: ", ")
+        let key =
+            columns.count == 1
+            ? Term(.column(columns[0], .request)) : Term(.literal(LiteralText(SQL(sql: names))))
+        return Term(.apply(.inRows(negated: false), [key, Term(.subquery(.relation(keys)))]))
+    }
+
+    private func isGroupedByUniqueKey(_ relation: Relation) throws -> Bool {
+        let columns = relation.groups.compactMap { group -> String? in
+            if case .column(let name, .request)? = group.operation { name } else { nil }
+        }
+        if relation.groups.contains(where: { $0.operation == .fastKey(.request) }) { return true }
+        return try facts.isUniqueKey(columns, relation.table)
+    }
+}
+
+extension Relation {
+    fileprivate var canBeChangedDirectly: Bool {
+        joins.isEmpty && groups.isEmpty && limit == nil && !isDistinct && having.isEmpty
+    }
+
+    /// The same rows, with nothing selected from joined tables.
+    private func withoutSelection() -> Relation {
+        var relation = joiningOnly
+        relation.selection = []
+        return relation
+    }
+
+    /// The same rows in a statement that has the common table expressions already.
+    fileprivate var withoutCommonTables: Relation {
+        var relation = self
+        relation.commonTables = []
+        relation.joins = joins.map { join in
+            var join = join
+            join.relation = join.relation.withoutCommonTables
+            return join
+        }
+        return relation
+    }
+
+    fileprivate var joiningOnly: Relation {
+        var relation = self
+        relation.joins = joins.map { join in
+            var join = join
+            join.relation = join.relation.withoutSelection()
+            return join
+        }
+        return relation
+    }
+}

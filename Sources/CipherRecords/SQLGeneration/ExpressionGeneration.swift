@@ -1,0 +1,283 @@
+import CipherDatabase
+
+// Expressions: terms, operators, functions, and SQL text of the program.
+
+extension SQLGenerator {
+    /// Writes an expression.
+    mutating func write(_ term: Term) throws {
+        switch term {
+        case .value(let bound): if bound.value.isNull { write("NULL") } else { write(value: bound.value) }
+        case .node(let node): try write(node.operation)
+        }
+    }
+
+    /// Writes an expression as an operand: in parentheses, unless it holds together by itself.
+    mutating func write(operand term: Term) throws {
+        guard term.needsParentheses else { return try write(term) }
+        write("(")
+        try write(term)
+        write(")")
+    }
+
+    private mutating func write(_ operation: Operation) throws {
+        switch operation {
+        case .column(let name, let owner): write(column: name, qualifier: try qualifier(of: owner))
+        case .fastKey(let owner):
+            let table = try table(of: owner)
+            write(try facts.fastKey(of: table.table)) { $0.write(column: $1, qualifier: table.qualifier) }
+        case .apply(let function, let operands): try write(function, operands)
+        case .located(let path, let term): try located(path) { try $0.write(term) }
+        case .literal(let literal): try write(literal)
+        case .subquery(let query):
+            write("(")
+            try write(query)
+            write(")")
+        case .bareQuery(let query): try write(query)
+        case .tableName(let name):
+            // A full-text table has a column of its own name: under an alias it is found by that.
+            let isAliased = name == current.table && current.qualifier != nil && current.qualifier != name
+            write(column: name, qualifier: isAliased ? current.qualifier : nil)
+        case .definition(let table): try write(table)
+        case .columns(let selections, let table, let qualifier):
+            // `columnsOf` stands in statements of any tables: it always says which one it means.
+            let outer = current
+            if !table.isEmpty { current = Current(table: table, qualifier: qualifier ?? table, place: current.place) }
+            try write(selections) { generator, selection in try generator.write(selection) }
+            current = outer
+        }
+    }
+
+    mutating func write(_ literal: LiteralText) throws {
+        for piece in literal.pieces {
+            switch piece {
+            case .text(let text, let values): write(text, values: values.lazy.map(\.value))
+            case .node(let node): try write(node.operation)
+            case .failure(let message): throw misuse(message)
+            }
+        }
+    }
+
+    // MARK: Operators
+
+    private mutating func write(_ function: Operator, _ operands: [Term]) throws {
+        switch function {
+        case .infix(let infix): try write(operands, between: " \(infix.rawValue) ")
+        case .chain(let chain): try write(operands, between: " \(chain.rawValue) ")
+        case .prefix(let prefix):
+            write(prefix.rawValue)
+            try write(operand: operands[0])
+        case .between(let negated):
+            try write(operand: operands[0])
+            write(negated ? " NOT BETWEEN " : " BETWEEN ")
+            try write(operands.dropFirst(), between: " AND ")
+        case .among(let negated):
+            try write(operand: operands[0])
+            write(negated ? " NOT IN (" : " IN (")
+            try write(operands.dropFirst()) { generator, term in try generator.write(operand: term) }
+            write(")")
+        case .inRows(let negated):
+            try write(operand: operands[0])
+            write(negated ? " NOT IN " : " IN ")
+            try write(operands[1])
+        case .exists(let negated):
+            write(negated ? "NOT EXISTS " : "EXISTS ")
+            try write(operands[0])
+        case .like(let negated):
+            try write(operands.prefix(2), between: negated ? " NOT LIKE " : " LIKE ")
+            if operands.count > 2 {
+                write(" ESCAPE ")
+                try write(operands[2])
+            }
+        case .collate(let name):
+            try write(operand: operands[0])
+            write(" COLLATE ")
+            write(name: name)
+        case .named(let name):
+            try write(operands[0])
+            write(" AS ")
+            write(identifier: name)
+        case .cast(let type):
+            write("CAST(")
+            try write(operands[0])
+            write(" AS \(type.rawValue))")
+        case .function(let function): try write(function, operands)
+        case .choice(let hasBase, let hasElse): try writeChoice(operands, hasBase: hasBase, hasElse: hasElse)
+        case .isEmpty(let negated):
+            try write(operand: operands[0])
+            write(negated ? " > 0" : " = 0")
+        case .primaryKey, .uniqueKeys, .linked, .amongRows: try writeKeyCondition(function, operands)
+        }
+    }
+
+    private mutating func write(_ operands: some Collection<Term>, between separator: String) throws {
+        try write(operands, separator: separator) { generator, term in try generator.write(operand: term) }
+    }
+
+    private mutating func write(_ function: Function, _ operands: [Term]) throws {
+        if function.isDistinct, case .located(let path, let term)? = operands.first?.operation,
+            case .fastKey? = term.operation, let scope = scopes.last
+        {
+            let table = scope.places[try place(at: path)].relation.table
+            guard try facts.fastKey(of: table).count == 1 else {
+                throw misuse(
+                    "the rows of table \(table) cannot be counted in a join: it has no rowid, and a key of several columns"
+                )
+            }
+        }
+        write(name: function.name)
+        write(function.isDistinct ? "(DISTINCT " : "(")
+        if function.takesRows { write("*") }
+        try write(function.isFiltered ? operands.dropLast() : operands[...]) { generator, term in
+            try generator.write(term)
+        }
+        write(")")
+        guard function.isFiltered, let condition = operands.last else { return }
+        write(" FILTER (WHERE ")
+        try write(condition)
+        write(")")
+    }
+
+    private mutating func writeChoice(_ operands: [Term], hasBase: Bool, hasElse: Bool) throws {
+        var operands = operands[...]
+        write("CASE")
+        if hasBase, let base = operands.popFirst() {
+            write(" ")
+            try write(operand: base)
+        }
+        let otherwise = hasElse ? operands.popLast() : nil
+        while let condition = operands.popFirst(), let result = operands.popFirst() {
+            write(" WHEN ")
+            try write(condition)
+            write(" THEN ")
+            try write(result)
+        }
+        if let otherwise {
+            write(" ELSE ")
+            try write(otherwise)
+        }
+        write(" END")
+    }
+
+    // MARK: Keys
+
+    private mutating func writeKeyCondition(_ function: Operator, _ operands: [Term]) throws {
+        switch function {
+        case .primaryKey: try writePrimaryKey(operands)
+        case .uniqueKeys(let columns): try writeUniqueKeys(columns, operands)
+        case .linked(let origin): try writeLink(to: origin, operands)
+        case .amongRows(let count): try writeAmongRows(count, operands)
+        default: break
+        }
+    }
+
+    /// Writes that a row is linked to one whose values are known.
+    private mutating func writeLink(to origin: OriginRow, _ values: [Term]) throws {
+        guard let pairs = try facts.columnPairs(origin.link, left: origin.table, right: current.table) else {
+            throw misuse("request(for:) needs an association by columns: join the common table expression to a request")
+        }
+        let equations = try pairs.map { pair in
+            guard let index = origin.columns.firstIndex(where: { $0.lowercasedASCII == pair.left.lowercasedASCII })
+            else {
+                throw misuse(
+                    "the record does not encode column \(pair.left) of table \(origin.table), which the association "
+                        + "needs")
+            }
+            return (pair.right, values[index])
+        }
+        // NULL refers to nothing.
+        if equations.contains(where: \.1.isNull) { return write("0") }
+        try write(.conjunction(equations.map { Term(.column($0, .request)).equals($1) }))
+    }
+
+    private mutating func writeAmongRows(_ count: Int, _ operands: [Term]) throws {
+        write("(")
+        try write(operands.prefix(count)) { generator, term in try generator.write(term) }
+        write(") IN (VALUES ")
+        let starts = Array(stride(from: count, to: operands.count, by: count))
+        try write(starts) { generator, start in
+            generator.write("(")
+            try generator.write(operands[start..<(start + count)]) { generator, term in try generator.write(term) }
+            generator.write(")")
+        }
+        write(")")
+    }
+
+    private mutating func writePrimaryKey(_ operands: [Term]) throws {
+        let columns = try facts.primaryKey(current.table).columns
+        guard columns.count == 1 else {
+            throw misuse(
+                "the primary key of table \(current.table) has \(columns.count) columns: give a key by their names, as in "
+                    + "filter(key: [\(columns.map { "\"\($0)\": ..." }.joined(separator: ", "))])")
+        }
+        write(column: columns[0])
+        if operands.count == 1 {
+            write(operands[0].isSubquery ? " IN " : " = ")
+            try write(operands[0])
+        } else {
+            write(" IN (")
+            try write(operands) { generator, term in try generator.write(term) }
+            write(")")
+        }
+    }
+
+    private mutating func writeUniqueKeys(_ columns: [String], _ operands: [Term]) throws {
+        guard try facts.isUniqueKey(columns, current.table) else {
+            throw misuse(
+                "table \(current.table) has no unique key on \(columns.joined(separator: ", ")): make a unique index on "
+                    + "these columns, or use filter(_:)")
+        }
+        let rows = stride(from: 0, to: operands.count, by: columns.count).map { start in
+            let equations = zip(columns, operands[start...]).map { column, value in
+                Term(.column(column, .request)).equals(value)
+            }
+            return Term.conjunction(equations)
+        }
+        try write(Term.chain(.or, rows))
+    }
+}
+
+extension Term {
+    /// Whether the text of the expression could fall apart between other operators.
+    fileprivate var needsParentheses: Bool {
+        switch operation {
+        case nil, .column, .fastKey, .subquery, .tableName: return false
+        case .located(_, let term): return term.needsParentheses
+        case .literal, .bareQuery, .definition, .columns: return true
+        case .apply(let function, let operands):
+            switch function {
+            case .function, .cast: return false
+            case .named: return operands[0].needsParentheses
+            default: return true
+            }
+        }
+    }
+
+    // MARK: Building
+
+    /// Operands with one operator between them. Chains of the same operator become one where that is the same.
+    static func chain(_ chain: Chain, _ terms: [Term], flattening: Bool = true) -> Term {
+        if terms.isEmpty { return Term(chain.neutralValue) }
+        if terms.count == 1 { return terms[0] }
+        guard flattening, chain.isAssociative else { return Term(.apply(.chain(chain), terms)) }
+        let flat = terms.flatMap { term in
+            if case .apply(.chain(chain), let inner)? = term.operation { inner } else { [term] }
+        }
+        return Term(.apply(.chain(chain), flat))
+    }
+
+    static func conjunction(_ terms: [Term]) -> Term { chain(.and, terms) }
+
+    /// Whether both are equal; IS NULL where one of them is.
+    func equals(_ other: Term) -> Term { compared(.equal, to: other) }
+
+    func compared(_ infix: Infix, to other: Term) -> Term {
+        var (infix, left, right) = (infix, self, other)
+        if left.isNull || right.isNull {
+            if infix == .equal { infix = .is }
+            if infix == .notEqual { infix = .isNot }
+            let isSymmetric = infix == .is || infix == .isNot
+            if isSymmetric && left.isNull { (left, right) = (right, left) }
+        }
+        return Term(.apply(.infix(infix), [left, right]))
+    }
+}

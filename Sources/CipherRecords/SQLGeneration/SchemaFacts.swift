@@ -1,0 +1,88 @@
+import CipherDatabase
+
+/// What the text of a statement depends on beside the request: keys and columns of tables.
+///
+/// A connection is one source of facts; tests state them by hand, so SQL is generated without any database.
+struct SchemaFacts {
+    /// The primary key of a table.
+    struct Key: Hashable {
+        /// Never empty: `rowid` for a table that declares none.
+        var columns: [String]
+        /// The column that is the rowid; nil when there is none.
+        var rowIDColumn: String?
+        var tableHasRowID: Bool
+    }
+
+    /// The primary key of a table, by its name.
+    var primaryKey: (_ table: String) throws -> Key
+    /// Whether columns of a table tell its rows apart.
+    var isUniqueKey: (_ columns: [String], _ table: String) throws -> Bool
+    /// The names of the columns of a table, generated ones included.
+    var columns: (_ table: String) throws -> [String]
+    /// The foreign keys of a table.
+    var foreignKeys: (_ table: String) throws -> [Reference]
+    /// The names of the columns of a query.
+    var columnsOfQuery: (_ sql: String) throws -> [String]
+
+    /// A foreign key.
+    struct Reference {
+        /// The table that it refers to.
+        var table: String
+        var mapping: [(origin: String, destination: String)]
+    }
+
+    /// The facts of a connection.
+    init(_ db: Database) {
+        primaryKey = { table in
+            let key = try db.primaryKey(table)
+            return Key(columns: key.columns, rowIDColumn: key.rowIDColumn, tableHasRowID: key.tableHasRowID)
+        }
+        isUniqueKey = { columns, table in try db.columnsForUniqueKey(columns, in: table) != nil }
+        columns = { table in try db.columns(in: table).map(\.name) }
+        foreignKeys = { table in
+            try db.foreignKeys(on: table).map { Reference(table: $0.destinationTable, mapping: $0.mapping) }
+        }
+        columnsOfQuery = { sql in try db.makeStatement(sql: sql).columnNames }
+    }
+
+    /// A table as facts are stated of it by hand.
+    struct Table {
+        var name: String
+        var columns: [String]
+        var key: [String] = ["id"]
+        var isRowID = true
+        var hasRowID = true
+        var uniqueKeys: [[String]] = []
+        /// The foreign keys.
+        var references: [Reference] = []
+    }
+
+    /// Facts that are stated.
+    init(tables: [Table]) {
+        let tables = Dictionary(uniqueKeysWithValues: tables.map { ($0.name, $0) })
+        func table(_ name: String) throws -> Table {
+            guard let table = tables[name] else { throw DatabaseError(message: "no such table: \(name)") }
+            return table
+        }
+        primaryKey = { name in
+            let table = try table(name)
+            return Key(
+                columns: table.key, rowIDColumn: table.isRowID ? table.key.first : nil, tableHasRowID: table.hasRowID)
+        }
+        isUniqueKey = { columns, name in
+            let table = try table(name)
+            return ([table.key] + table.uniqueKeys).contains { Set(columns).isSuperset(of: $0) }
+        }
+        columns = { try table($0).columns }
+        foreignKeys = { try table($0).references }
+        columnsOfQuery = { _ in throw DatabaseError(message: "the columns of SQL text are known to a database alone") }
+    }
+
+    /// Columns that tell the rows of a table apart, as short as there are: the rowid under its own name or that of its
+    /// column, otherwise the primary key.
+    func fastKey(of table: String) throws -> [String] {
+        let key = try primaryKey(table)
+        if let column = key.rowIDColumn { return [column] }
+        return key.tableHasRowID ? ["rowid"] : key.columns
+    }
+}

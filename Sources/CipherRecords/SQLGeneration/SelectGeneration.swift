@@ -1,0 +1,246 @@
+import CipherDatabase
+
+// SELECT, and what counts rows.
+
+extension SQLGenerator {
+    /// Writes a query.
+    ///
+    /// - Returns: How its columns are divided among its tables; nil when they all belong to one.
+    @discardableResult
+    mutating func writeSelect(_ relation: Relation, limitedToOne: Bool = false) throws -> ScopeLayout? {
+        let commonTables = relation.allCommonTables
+        try write(commonTables)
+        let outer = self.commonTables
+        self.commonTables += commonTables
+        defer { self.commonTables = outer }
+        return try within(relation) { generator in
+            generator.write(relation.isDistinct ? "SELECT DISTINCT " : "SELECT ")
+            try generator.writeSelection()
+            try generator.writeRows(of: relation)
+            try generator.writeOrder()
+            try generator.writeLimit(of: relation, isOne: limitedToOne)
+            return try generator.scopeLayout(ofPlace: 0)
+        }
+    }
+
+    /// Writes tables, conditions and groups.
+    private mutating func writeRows(of relation: Relation) throws {
+        write(" FROM ")
+        try writeTables()
+        try write(conditions: relation.filters, after: " WHERE ")
+        if !relation.groups.isEmpty {
+            write(" GROUP BY ")
+            try write(relation.groups) { generator, term in try generator.write(term) }
+        }
+        if !relation.having.isEmpty {
+            if relation.groups.isEmpty {
+                throw misuse("having(_:) needs group(_:): there are no groups to choose from")
+            }
+            try write(conditions: relation.having, after: " HAVING ")
+        }
+    }
+
+    // MARK: Columns
+
+    private mutating func writeSelection() throws {
+        guard let places = scopes.last?.places else { return }
+        let selections = places.indices.flatMap { index in places[index].relation.selection.map { (index, $0) } }
+        if selections.isEmpty { throw misuse("the request selects nothing: give select(_:) a column at least") }
+        try write(selections) { generator, element in
+            try generator.with(element.0) { try $0.write(element.1) }
+        }
+    }
+
+    mutating func write(_ selection: Selection) throws {
+        switch selection {
+        case .allColumns(let owner):
+            if let qualifier = try qualifier(of: owner) { write(qualifier.quotedDatabaseIdentifier + ".") }
+            write("*")
+        case .allColumnsExcluding(let excluded, let owner):
+            let (table, excluded) = (try table(of: owner), Set(excluded.map(\.lowercasedASCII)))
+            let columns = try columns(of: table.table).filter { !excluded.contains($0.lowercasedASCII) }
+            if columns.isEmpty { throw misuse("all columns of table \(table.table) are excluded") }
+            write(columns) { $0.write(column: $1, qualifier: table.qualifier) }
+        case .primaryKey(let owner):
+            let table = try table(of: owner)
+            write(try facts.primaryKey(table.table).columns) { $0.write(column: $1, qualifier: table.qualifier) }
+        case .expression(let term):
+            try write(term)
+        case .literal(let literal): try write(literal)
+        case .located(let path, let selections):
+            try located(path) { generator in
+                try generator.write(selections) { generator, selection in try generator.write(selection) }
+            }
+        case .one: write("1")
+        }
+    }
+
+    // MARK: Tables
+
+    private mutating func writeTables() throws {
+        guard let scope = scopes.last else { return }
+        for (index, place) in scope.places.enumerated() {
+            if let join = place.join { write(join.kind == .required ? " JOIN " : " LEFT JOIN ") }
+            write(identifier: place.relation.table)
+            if scope.isRenamed(index) { write(" " + place.name.quotedDatabaseIdentifier) }
+            guard let join = place.join else { continue }
+            let conditions = try linkConditions(join.link, place, scope) + place.relation.filters
+            try with(index) { try $0.write(conditions: conditions, after: " ON ") }
+        }
+    }
+
+    private func linkConditions(
+        _ link: Join.Link, _ place: TableScope.Place, _ scope: TableScope
+    ) throws -> [Term] {
+        if case .condition(let condition, _, _) = link { return condition.map { [$0] } ?? [] }
+        let parent = scope.places[place.parent]
+        let pairs = try facts.columnPairs(link, left: parent.relation.table, right: place.relation.table)
+        return (pairs ?? []).map { pair in
+            Term(.column(pair.right, .request)).equals(Term(.column(pair.left, .named(parent.name))))
+        }
+    }
+
+    // MARK: Order and limit
+
+    private mutating func writeOrder() throws {
+        guard let places = scopes.last?.places else { return }
+        var elements: [(Int, Ordering.Element)] = []
+        for (index, place) in places.enumerated() {
+            let ordering = place.relation.ordering
+            for element in try self.elements(of: ordering, in: index) { elements.append((index, element)) }
+        }
+        if elements.isEmpty { return }
+        write(" ORDER BY ")
+        try write(elements) { generator, element in
+            try generator.with(element.0) { try $0.write(element.1) }
+        }
+    }
+
+    private func elements(of ordering: Ordering, in index: Int) throws -> [Ordering.Element] {
+        var elements = ordering.elements
+        if ordering.isStable, let table = scopes.last?.places[index].relation.table {
+            let columns = try facts.fastKey(of: table)
+            let known = elements.compactMap { element -> String? in
+                if case .term(let term, _) = element, case .column(let name, _)? = term.operation { name } else { nil }
+            }
+            elements += columns.filter { !known.contains($0) }.map { .term(Term(.column($0, .request)), .ascending) }
+        }
+        return ordering.isReversed ? try elements.flatMap { try reversed($0) } : elements
+    }
+
+    private func reversed(_ element: Ordering.Element) throws -> [Ordering.Element] {
+        switch element {
+        case .primaryKey:
+            return try facts.primaryKey(current.table).columns.map { .term(Term(.column($0, .request)), .descending) }
+        case .term(let term, let direction):
+            if case .literal? = term.operation {
+                throw misuse(
+                    "an order that is given as SQL text cannot be reversed: write the opposite order, or give "
+                        + "order(_:) expressions with .asc and .desc")
+            }
+            return [.term(term, direction.reversed)]
+        }
+    }
+
+    private mutating func write(_ element: Ordering.Element) throws {
+        switch element {
+        case .primaryKey: write(try facts.primaryKey(current.table).columns) { $0.write(column: $1) }
+        case .term(let term, let direction):
+            try write(term)
+            write(direction.rawValue)
+        }
+    }
+
+    private mutating func writeLimit(of relation: Relation, isOne: Bool) throws {
+        guard let limit = relation.limit else {
+            if isOne { write(" LIMIT 1") }
+            return
+        }
+        write(" LIMIT \(limit.count)")
+        if let offset = limit.offset {
+            write(" OFFSET ")
+            write(value: offset.value)
+        }
+    }
+
+    /// Whether a query may have more than one row, so that a limit saves work.
+    func mayHaveManyRows(_ relation: Relation) -> Bool {
+        if relation.limit != nil { return false }
+        if relation.groups.isEmpty, relation.selection.contains(where: \.isAggregate) { return false }
+        guard relation.joins.isEmpty else { return true }
+        // A whole key has one row at most.
+        var columns: [String] = []
+        for filter in relation.filters {
+            switch filter.operation {
+            case .apply(.primaryKey, let operands) where operands.count == 1 && !operands[0].isSubquery: return false
+            case .apply(.uniqueKeys(let names), let operands) where operands.count == names.count: return false
+            case .apply(.infix(.equal), let operands):
+                if case .column(let name, .request)? = operands[0].operation, operands[1].operation == nil {
+                    columns.append(name)
+                }
+            default: break
+            }
+        }
+        // A table that is not there shows when the statement is made.
+        return columns.isEmpty || (try? facts.isUniqueKey(columns, relation.table)) != true
+    }
+}
+
+// MARK: - Counting
+
+extension SQLGenerator {
+    /// Writes the query that counts the rows of a request.
+    mutating func writeCount(_ relation: Relation) throws {
+        var counted = relation.withoutOrder
+        if let term = relation.countedTerm {
+            counted.isDistinct = false
+            counted.selection = [.expression(term)]
+            try writeSelect(counted)
+        } else {
+            write("SELECT COUNT(*) FROM (")
+            try writeSelect(counted)
+            write(")")
+        }
+    }
+}
+
+extension Relation {
+    /// What counts the rows within the request itself; nil where the request has to be a subquery.
+    fileprivate var countedTerm: Term? {
+        guard limit == nil, groups.isEmpty, joins.isEmpty, commonTables.isEmpty else { return nil }
+        if isDistinct {
+            guard selection.count == 1, case .expression(let term) = selection[0], !term.isAggregate else { return nil }
+            return Term(.apply(.function(Function(name: "COUNT", isAggregate: true, isDistinct: true)), [term.unnamed]))
+        }
+        let isPlain = selection.allSatisfy { selection in
+            switch selection {
+            case .allColumns, .allColumnsExcluding, .primaryKey, .one: true
+            case .expression(let term): !term.isAggregate && term.name == nil
+            case .literal, .located: false
+            }
+        }
+        return isPlain ? Term(.apply(.function(Function(name: "COUNT", isAggregate: true, takesRows: true)), [])) : nil
+    }
+}
+
+extension Selection {
+    /// Whether it makes one row of many.
+    var isAggregate: Bool { if case .expression(let term) = self { term.isAggregate } else { false } }
+}
+
+extension Term {
+    /// Whether an aggregate function stands anywhere in the expression, queries within it aside.
+    var isAggregate: Bool {
+        guard case .apply(let function, let operands)? = operation else { return false }
+        if case .function(let function) = function, function.isAggregate { return true }
+        return operands.contains(where: \.isAggregate)
+    }
+
+    var isSubquery: Bool { if case .subquery? = operation { true } else { false } }
+
+    /// The name in the result; nil when there is none.
+    var name: String? { if case .apply(.named(let name), _)? = operation { name } else { nil } }
+
+    /// The expression without a name in the result.
+    var unnamed: Term { if case .apply(.named, let operands)? = operation { operands[0] } else { self } }
+}

@@ -1,0 +1,114 @@
+import CipherDatabase
+
+/// What a connection keeps of requests of one shape: the SQL text, the compiled statement, and where the values go.
+final class StatementPlan {
+    /// The request with numbers in the places of its values: no value of the program is kept.
+    let shape: StatementRequest
+    /// The position of each parameter's value among the values of the request; nil where they have the same order.
+    private let order: [Int]?
+    let adapter: (any RowAdapter)?
+    private let statement: PlannedStatement
+
+    /// Writes the SQL of a request. The request that is written holds numbers in the places of its values, so that the
+    /// parameters tell where the values of the next request of this shape go.
+    ///
+    /// - Parameter statement: Gives the statement of an SQL text, which several plans may share.
+    init(
+        _ request: StatementRequest, facts: SchemaFacts, statement: (String) -> PlannedStatement
+    ) throws {
+        var count = 0
+        let numbered = request.mapValues { _ in
+            count += 1
+            return (count - 1).databaseValue
+        }
+        shape = numbered
+        var numbers: [DatabaseValue] = []
+        numbered.forEachValue { numbers.append($0) }
+        guard numbers == (0..<count).map(\.databaseValue) else {
+            throw DatabaseError(message: "the values of a request are not read in the order in which they are replaced")
+        }
+        let generated = try SQLGenerator.generate(numbered, facts: facts)
+        self.statement = statement(generated.text)
+        adapter = generated.scopeLayout?.adapter
+        let order = generated.values.map { Int.fromDatabaseValue($0) ?? 0 }
+        self.order = order.elementsEqual(0..<count) ? nil : order
+    }
+
+    /// The statement with the values of a request.
+    func prepared(_ request: StatementRequest, _ db: Database) throws -> PreparedRequest {
+        var values: [DatabaseValue] = []
+        request.forEachValue { values.append($0) }
+        if let order { values = order.map { values[$0] } }
+        let statement = try statement.free(db)
+        try statement.setArguments(StatementArguments(plain: values))
+        return PreparedRequest(statement: statement, adapter: adapter)
+    }
+}
+
+/// What the record layer keeps for one connection, for as long as the schema stays the same.
+final class RecordStorage {
+    /// The most requests of different shapes that are kept; more of them start anew.
+    static let mostRequests = 500
+
+    private var generation: Int
+    private var plans: [StatementRequest: StatementPlan] = [:]
+    /// The statements of the plans: requests whose aliases have no names differ in shape, and not in text.
+    private var statements: [String: PlannedStatement] = [:]
+    /// What is kept of record types.
+    var recordPlans: [ObjectIdentifier: RecordPlan] = [:]
+    /// The plan of the record type used last.
+    var latestPlan: (type: ObjectIdentifier, plan: RecordPlan)?
+    /// How many requests found their SQL here, and how many did not.
+    private(set) var statistics = (found: 0, generated: 0)
+
+    init(generation: Int) { self.generation = generation }
+
+    /// Forgets everything that another schema was the reason of.
+    func compare(_ generation: Int) {
+        if generation == self.generation { return }
+        self.generation = generation
+        plans.removeAll()
+        statements.removeAll()
+        recordPlans.removeAll()
+        latestPlan = nil
+    }
+
+    func plan(for request: StatementRequest, _ db: Database) throws -> StatementPlan {
+        if let plan = plans[request] {
+            statistics.found += 1
+            return plan
+        }
+        if plans.count >= Self.mostRequests { plans.removeAll() }
+        if statements.count >= Self.mostRequests { statements.removeAll() }
+        let plan = try StatementPlan(request, facts: SchemaFacts(db)) { sql in
+            if let known = statements[sql] { return known }
+            let planned = PlannedStatement(sql: sql)
+            statements[sql] = planned
+            return planned
+        }
+        statistics.generated += 1
+        plans[plan.shape] = plan
+        return plan
+    }
+}
+
+extension Database {
+    /// What the record layer keeps for this connection.
+    func records() throws -> RecordStorage {
+        let generation = try schemaGeneration()
+        // Nobody else puts anything there.
+        if let storage = recordStorage {
+            let storage = unsafeDowncast(storage, to: RecordStorage.self)
+            storage.compare(generation)
+            return storage
+        }
+        let storage = RecordStorage(generation: generation)
+        recordStorage = storage
+        return storage
+    }
+
+    /// The statement of a request, compiled once for all requests of its shape.
+    func prepare(_ request: StatementRequest) throws -> PreparedRequest {
+        try records().plan(for: request, self).prepared(request, self)
+    }
+}

@@ -1,0 +1,265 @@
+import CipherDatabase
+import Testing
+
+@testable import CipherRecords
+
+@Suite("Records with those of their associations")
+struct AssociationFetchingTests {
+    private typealias Author = Library.Author
+    private typealias Award = Library.Award
+    private typealias Book = Library.Book
+    private typealias Country = Library.Country
+
+    private func read(_ body: (Database) throws -> Void) throws { try Library.queue().read(body) }
+
+    private struct BookInfo: Codable, FetchableRecord, Equatable {
+        var book: Book
+        var author: Author?
+        var country: Country?
+    }
+
+    private struct AuthorInfo: Decodable, FetchableRecord {
+        var author: Author
+        var books: [Book]
+        var awards: Set<Award>?
+        var bookCount: Int?
+    }
+
+    @Test("joined rows are scopes, and nested records")
+    func scopes() throws {
+        try read { db in
+            let request = Book.including(optional: Book.author.including(optional: Author.country)).orderByPrimaryKey()
+            let infos = try BookInfo.fetchAll(db, request)
+            #expect(infos.map(\.book.title) == ["Swann", "Ulysses", "Dubliners", "Anonymous"])
+            #expect(infos.map(\.author?.name) == ["Proust", "Joyce", "Joyce", nil])
+            #expect(infos.map(\.country?.name) == ["France", "Ireland", "Ireland", nil])
+            let row = try #require(try Row.fetchOne(db, request))
+            #expect(row.scopes["author"]?.scopes["country"]?["name"] == "France")
+            let (author, country): (Author, Country) = (row["author"], row["country"])
+            #expect(author.name == "Proust" && country.code == "FR")
+            let rows = try Row.fetchAll(db, request)
+            let absent: Author? = rows[3]["author"]
+            #expect(absent == nil)
+            #expect(throws: RowDecodingError.self) { try rows[3].decode(Author.self, forKey: "author") }
+            #expect(throws: RowDecodingError.self) { try rows[0].decode(Author.self, forKey: "nobody") }
+            try #expect(rows[0].decodeIfPresent(Author.self, forKey: "author")?.id == 1)
+            try #expect(request.asRequest(of: BookInfo.self).fetchOne(db)?.author?.name == "Proust")
+        }
+    }
+
+    @Test("columns of an annotation are columns of the row, beside included scopes")
+    func annotations() throws {
+        try read { db in
+            let request = Book.including(optional: Book.author)
+                .annotated(withOptional: Book.country.select(Column("name").forKey("countryName")))
+                .order(Column("id"))
+            let rows = try Row.fetchAll(db, request)
+            #expect(rows[0]["countryName"] == "France" && rows[3]["countryName"] == nil)
+            #expect(rows[0].columnNames == ["id", "title", "year", "authorId", "countryName"])
+            #expect(rows[0].scopes["author"]?["name"] == "Proust")
+        }
+    }
+
+    @Test("all rows of an association are fetched by one query")
+    func prefetched() throws {
+        try read { db in
+            let request = Author.including(all: Author.books.order { $0.year }).orderByPrimaryKey()
+            var rows: [Row] = []
+            let texts = try Library.traced(db) { rows = try Row.fetchAll(db, request) }
+            #expect(
+                texts == [
+                    #"SELECT * FROM "author" ORDER BY "id""#,
+                    #"SELECT *, "authorId" AS "grdb_authorId" FROM "book" WHERE "authorId" IN (?, ?, ?) ORDER BY "year""#,
+                ])
+            #expect(
+                rows.map { $0.prefetchedRows["books"]?.map { $0["title"] as String } }
+                    == [["Swann"], ["Dubliners", "Ulysses"], []])
+            #expect(rows[0].prefetchedRows.keys == ["books"])
+            let (list, set): ([Book], Set<Book>) = (rows[1]["books"], rows[1]["books"])
+            #expect(list.map(\.id) == [3, 2] && set == Set(list))
+            #expect(throws: RowDecodingError.self) { try rows[0].decode([Book].self, forKey: "awards") }
+            let infos = try request.asRequest(of: AuthorInfo.self).fetchAll(db)
+            #expect(infos.map { $0.books.map(\.title) } == [["Swann"], ["Dubliners", "Ulysses"], []])
+            #expect(infos.map(\.author.name) == ["Proust", "Joyce", "Homer"])
+            try #expect(AuthorInfo.fetchOne(db, request.filter(key: 2))?.books.count == 2)
+            try #expect(Library.traced(db) { _ = try Row.fetchAll(db, request.none()) }.count == 1)
+            #expect(throws: DatabaseError.self) { _ = try AuthorInfo.fetchCursor(db, request) }
+            #expect(throws: DatabaseError.self) { _ = try Row.fetchCursor(db, request) }
+        }
+    }
+
+    @Test("the same request finds its compiled statements again")
+    func statementsAreKept() throws {
+        try read { db in
+            func fetch() throws {
+                _ = try Row.fetchAll(db, Author.including(all: Author.awards).annotated(with: Author.books.count))
+            }
+            try fetch()
+            let before = try db.records().statistics
+            for _ in 0..<10 { try fetch() }
+            let after = try db.records().statistics
+            #expect(after.generated == before.generated && after.found == before.found + 20)
+        }
+    }
+
+    @Test("rows through another association, and several associations at once")
+    func through() throws {
+        try read { db in
+            var infos: [AuthorInfo] = []
+            let request = Author.including(all: Author.books).including(all: Author.awards)
+                .annotated(with: Author.books.count).orderByPrimaryKey()
+            let texts = try Library.traced(db) { infos = try request.asRequest(of: AuthorInfo.self).fetchAll(db) }
+            #expect(
+                texts.last == #"SELECT "award".*, "book"."authorId" AS "grdb_authorId" FROM "award" JOIN "book" "#
+                    + #"ON ("book"."id" = "award"."bookId") AND ("book"."authorId" IN (?, ?, ?))"#)
+            #expect(infos.map { Set(($0.awards ?? []).map(\.name)) } == [["Goncourt"], ["Best", "Longest"], []])
+            #expect(infos.map(\.bookCount) == [1, 2, 0])
+            let siblings = try Row.fetchAll(db, Book.including(all: Book.siblings).orderByPrimaryKey())
+            #expect(siblings.map { ($0["siblings"] as [Book]).map(\.id) } == [[1], [2, 3], [2, 3], []])
+        }
+    }
+
+    @Test("prefetched rows have prefetched and joined rows of their own, and stand behind joined ones")
+    func nested() throws {
+        struct BookWithAwards: Decodable {
+            var book: Book
+            var awards: [Award]
+        }
+        struct Nested: Decodable, FetchableRecord {
+            var country: Country
+            var authors: [Inner]
+            struct Inner: Decodable {
+                var author: Author
+                var profile: Library.Profile?
+                var books: [BookWithAwards]
+            }
+        }
+        struct Behind: Decodable, FetchableRecord {
+            var award: Award
+            var book: Outer
+            struct Outer: Decodable {
+                var title: String
+                var awards: [Award]
+            }
+        }
+        try read { db in
+            let request = Country.including(
+                all: Country.authors.including(optional: Author.profile)
+                    .including(all: Author.books.including(all: Book.awards).orderByPrimaryKey())
+            ).order(Column("code"))
+            let countries = try request.asRequest(of: Nested.self).fetchAll(db)
+            #expect(countries.map { $0.authors.map(\.author.name) } == [["Proust"], ["Joyce"]])
+            #expect(countries.map { $0.authors.first?.profile?.bio } == ["ate cakes", nil])
+            #expect(countries[1].authors[0].books.map { $0.awards.map(\.name) } == [["Best", "Longest"], []])
+            let behind = try Behind.fetchAll(
+                db, Award.including(required: Award.book.including(all: Book.awards)).orderByPrimaryKey())
+            #expect(behind.map { $0.book.awards.map(\.id) } == [[1], [2, 3], [2, 3]])
+        }
+    }
+
+    @Test("keys of two columns")
+    func compositeKeys() throws {
+        try read { db in
+            var rows: [Row] = []
+            let texts = try Library.traced(db) {
+                rows = try Row.fetchAll(db, Library.Shelf.including(all: Library.Shelf.copies).orderByPrimaryKey())
+            }
+            #expect(rows.map { ($0["copies"] as [Library.Copy]).map(\.id) } == [[1, 2], [], [3]])
+            #expect(
+                texts.last
+                    == #"SELECT *, "shelfRoom" AS "grdb_shelfRoom", "shelfRow" AS "grdb_shelfRow" FROM "copy" "#
+                    + #"WHERE ("shelfRoom", "shelfRow") IN (VALUES (?, ?), (?, ?), (?, ?))"#)
+        }
+    }
+
+    @Test("a missing link column, an ambiguous key and a record without the column are errors")
+    func mistakes() throws {
+        try read { db in
+            #expect(throws: DatabaseError.self) {
+                try Row.fetchAll(db, Author.select(Column("name")).including(all: Author.books))
+            }
+            #expect(throws: DatabaseError.self) {
+                try Row.fetchAll(
+                    db, Author.including(all: Author.books.forKey("x")).including(all: Author.awards.forKey("x")))
+            }
+            struct Partial: Encodable, TableRecord, EncodableRecord {
+                static let databaseTableName = "book"
+                static let author = belongsTo(Author.self)
+                var id = 1
+            }
+            #expect(throws: DatabaseError.self) { try Partial().request(for: Partial.author).fetchAll(db) }
+        }
+    }
+
+    @Test("a common table expression is joined with its columns")
+    func commonTables() throws {
+        try read { db in
+            let best = CommonTableExpression(named: "best", sql: "SELECT 2 AS id, 'first' AS place")
+            let association = Author.association(to: best) { author, best in author["id"] == best["id"] }
+            let rows = try Row.fetchAll(db, Author.with(best).including(optional: association).orderByPrimaryKey())
+            #expect(rows.map { $0.scopes["best"]?["place"] as String? } == [nil, "first", nil])
+        }
+    }
+
+    @Test("thousands of parents, and blobs for keys")
+    func many() throws {
+        let queue = DatabaseQueue()
+        try queue.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE shelf (room TEXT, row INTEGER, PRIMARY KEY (room, row));
+                    CREATE TABLE copy (id INTEGER PRIMARY KEY, shelfRoom TEXT, shelfRow INTEGER,
+                        FOREIGN KEY (shelfRoom, shelfRow) REFERENCES shelf(room, row));
+                    CREATE TABLE owner (id BLOB PRIMARY KEY);
+                    CREATE TABLE thing (id INTEGER PRIMARY KEY, ownerId BLOB REFERENCES owner(id));
+                    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)
+                        INSERT INTO shelf SELECT 'r', i FROM n;
+                    INSERT INTO copy SELECT NULL, 'r', row FROM shelf;
+                    INSERT INTO owner SELECT CAST(row AS BLOB) FROM shelf;
+                    INSERT INTO thing SELECT NULL, id FROM owner;
+                    """)
+            let shelves = try Row.fetchAll(db, Library.Shelf.including(all: Library.Shelf.copies))
+            #expect(shelves.count == 1200)
+            #expect(shelves.allSatisfy { ($0["copies"] as [Library.Copy]).map(\.shelfRow) == [$0["row"]] })
+            let things = Table("owner").hasMany(Table("thing"))
+            let owners = try Table("owner").including(all: things).fetchAll(db)
+            #expect(
+                owners.allSatisfy { $0.prefetchedRows["things"]?.map { $0["ownerId"] as DatabaseValue } == [$0["id"]] })
+        }
+    }
+
+    @Test("random rows: prefetched rows and aggregates are those that Swift finds", arguments: 0..<20)
+    func random(seed: UInt64) throws {
+        var random = SeededGenerator(state: seed)
+        let authors = (1...Int64.random(in: 1...12, using: &random)).map {
+            Author(id: $0, name: "n\($0)", countryCode: nil)
+        }
+        let books = (1...Int64.random(in: 1...40, using: &random)).map { id in
+            Book(
+                id: id, title: "t", year: Int.random(in: 1...9, using: &random),
+                authorId: Bool.random(using: &random) ? authors.randomElement(using: &random)?.id : nil)
+        }
+        let least = Int.random(in: 1...9, using: &random)
+        let queue = DatabaseQueue()
+        try queue.write { db in
+            try db.execute(sql: Library.sql)
+            for author in authors { try author.insert(db) }
+            for book in books { try book.insert(db) }
+            let association = Author.books.filter { $0.year >= least }.order { [$0.year, $0.id] }
+            let rows = try Row.fetchAll(
+                db,
+                Author.including(all: association)
+                    .annotated(with: association.count, association.max { $0.year }, association.isEmpty)
+                    .orderByPrimaryKey())
+            #expect(rows.count == authors.count)
+            for (row, author) in zip(rows, authors) {
+                let expected = books.filter { $0.authorId == author.id && $0.year >= least }
+                    .sorted { ($0.year, $0.id) < ($1.year, $1.id) }
+                #expect((row["books"] as [Book]) == expected, "seed \(seed)")
+                #expect(row["bookCount"] == expected.count, "seed \(seed)")
+                #expect(row["maxBookYear"] == expected.map(\.year).max(), "seed \(seed)")
+                #expect(row["hasNoBook"] == expected.isEmpty, "seed \(seed)")
+            }
+        }
+    }
+}
