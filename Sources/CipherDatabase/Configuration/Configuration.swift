@@ -71,8 +71,9 @@ public struct Configuration: Sendable {
     /// never do so.
     public var allowsUnsafeTransactions = false
 
-    /// What a statement does while another connection holds the lock it needs; readers included. Default: it fails at
-    /// once with `SQLITE_BUSY`; a `SharedStore` waits for 5 seconds.
+    /// The busy timeout: what a statement does while another connection holds the lock it needs; readers included.
+    /// Default: it fails at once with `SQLITE_BUSY`; a `SharedStore` waits for 5 seconds. `PRAGMA busy_timeout` changes
+    /// it for one connection.
     public var busyMode: Database.BusyMode {
         get { chosenBusyMode ?? .immediateError }
         set { chosenBusyMode = newValue }

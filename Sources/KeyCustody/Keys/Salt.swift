@@ -6,6 +6,10 @@ import StorePlatform
 ///
 /// A file with a plaintext header does not contain its salt, so the sidecar keeps it. A salt is not a secret, but
 /// without it a passphrase opens nothing. Descriptions do not contain it.
+///
+/// The salt of a new store is made when the store's first connection finds no sidecar and an empty file
+/// (`Keyring.planWithoutSidecar`). `Vault` writes it into both copies of the sidecar before the first page exists
+/// (`create`, `record`), by `SidecarFiles`.
 public struct Salt: Hashable, Sendable {
     /// Number of bytes of every salt.
     public static let byteCount = 16
