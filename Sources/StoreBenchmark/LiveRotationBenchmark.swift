@@ -48,12 +48,10 @@ struct LiveRotationBenchmark {
             return figures
         }
         let (writes, reads) = (answers.prefix(Self.writers), answers.dropFirst(Self.writers))
-        let slow = writes.flatMap { figures in
-            stride(from: 4, to: figures.count, by: 2).map { (begin: UInt64(figures[$0]), length: figures[$0 + 1]) }
+        let slow = SlowWrites(Array(writes), rotationBegin: begin)
+        let phase = slow.longest.map { slow in
+            phases.withLock { $0.last { $0.begin <= slow.begin }?.phase.rawValue ?? "" }
         }
-        let longest = slow.filter { $0.begin >= begin }.max { $0.length < $1.length }
-        let before = slow.filter { $0.begin < begin }.map(\.length).max()
-        let phase = longest.map { slow in phases.withLock { $0.last { $0.begin <= slow.begin }?.phase.rawValue ?? "" } }
         let kept = try store.read { try Int.fetchOne($0, sql: "SELECT COUNT(*) FROM live") ?? 0 }
         let written = Int(writes.map { $0[3] }.reduce(0, +))
         try BenchmarkError.require(kept == written, "\(written) rows were written, \(kept) are there")
@@ -62,12 +60,28 @@ struct LiveRotationBenchmark {
             "\(size) MB", String(format: "%.1f s", time / .seconds(1)),
             String(format: "%.0f MB/s", Double(report.copyBytesPerSecond) / 1e6), "\(report.rounds)",
             String(format: "%.1f ms", report.longestPause / .milliseconds(1)),
-            before.map { String(format: "%.1f ms", $0 / 1000) } ?? "under 10 ms",
-            longest.map { String(format: "%.1f ms", $0.length / 1000) } ?? "under 10 ms", phase ?? "",
+            slow.before.map { String(format: "%.1f ms", $0 / 1000) } ?? "under 10 ms",
+            slow.longest.map { String(format: "%.1f ms", $0.length / 1000) } ?? "under 10 ms", phase ?? "",
             String(format: "%.1f ms", (reads.map { $0[1] }.max() ?? 0) / 1000),
             String(format: "%.0f", answers.map { $0[0] }.reduce(0, +)),
             String(format: "%.0f", answers.map { $0[2] }.reduce(0, +)),
         ])
+    }
+}
+
+/// The writes of more than 10 ms that the workers report.
+private struct SlowWrites {
+    /// The longest of those that began during the rotation: its begin, and its length in microseconds.
+    let longest: (begin: UInt64, length: Double)?
+    /// The longest of those that began before, in microseconds.
+    let before: Double?
+
+    init(_ answers: [[Double]], rotationBegin: UInt64) {
+        let slow = answers.flatMap { figures in
+            stride(from: 4, to: figures.count, by: 2).map { (begin: UInt64(figures[$0]), length: figures[$0 + 1]) }
+        }
+        longest = slow.filter { $0.begin >= rotationBegin }.max { $0.length < $1.length }
+        before = slow.filter { $0.begin < rotationBegin }.map(\.length).max()
     }
 }
 

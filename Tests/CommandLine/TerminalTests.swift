@@ -87,7 +87,7 @@ struct TerminalTests {
     func prompt() throws {
         let add = ["key", "add", store] + key
         let differing = try play("marker one|marker two", add)
-        #expect(differing.status == 77 && differing.output.contains("differs"), "\(differing.output)")
+        #expect(differing.status == 77 && differing.output.contains("entries differ"), "\(differing.output)")
         #expect(try slots() == 1)
         let added = try play("marker one|marker one", add)
         #expect(added.status == 0, "\(added.output)")

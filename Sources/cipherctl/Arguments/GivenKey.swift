@@ -46,7 +46,8 @@ enum PassphraseStrength {
     private static let enoughBits = 64.0
 
     static let warning =
-        "the passphrase is short or has few different characters. Anybody who gets a copy of the store's files can try passphrases on other machines, and nothing limits how many. Better: six random "
+        "the passphrase is short or has few different characters. Anybody who gets a copy of the store's files "
+        + "can try passphrases on other machines, and nothing limits how many. Better: six random "
         + "words, or 32 random bytes as a key file (cipherctl help keys). It was accepted"
 
     /// Whether there are fewer possibilities than an attacker can try.

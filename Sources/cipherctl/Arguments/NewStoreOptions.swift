@@ -9,7 +9,9 @@ enum Scheme {
     }
 
     static let note =
-        "Slots: a random data key that several keys can open (cipherctl key add), each of which can be changed without re-encrypting a page. Direct: SQLCipher's own derivation, so that any SQLCipher 4 opens the file with the passphrase, "
+        "Slots: a random data key that several keys can open (cipherctl key add), each of which can be changed "
+        + "without re-encrypting a page. Direct: SQLCipher's own derivation, so that any SQLCipher 4 opens the "
+        + "file with the passphrase, "
         + "and another passphrase means re-encrypting every page."
 
     /// - Returns: nil when it was not given.
@@ -30,7 +32,8 @@ enum FileMode {
         "who may use the files of the store: 0600 (its owner alone, unless given), 0640, 0644, 0660 or 0664")
 
     static let note =
-        "Every file of the store has the mode of the database, also later, and the umask does not change it. Users of a group "
+        "Every file of the store has the mode of the database, also later, and the umask does not change it. "
+        + "Users of a group "
         + "share a store of mode 0660, in a directory of that group with the setgid bit."
 
     /// - Returns: nil when it was not given.

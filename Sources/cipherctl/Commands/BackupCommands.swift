@@ -26,7 +26,9 @@ struct BackupCommand: Command {
             "A backup opens the store for writing, so it settles an interrupted rotation first: it undoes the "
                 + "rotation, or completes it if its switch has begun. The command reports this before and after; "
                 + "`cipherctl rotate STORE --status` shows it beforehand and changes nothing.",
-            "A backup has the data key and the salt that the store had when it was made, and opens with the keys that were valid then: a passphrase that was changed or removed since still opens it. To prevent that, remove the backup.",
+            "A backup has the data key and the salt that the store had when it was made, and opens with the keys "
+                + "that were valid then: a passphrase that was changed or removed since still opens it. To prevent "
+                + "that, remove the backup.",
         ])
 
     private let storePath: String
@@ -68,7 +70,8 @@ struct BackupCommand: Command {
         guard let status = try? KeyRotation.status(of: storePath), status.isInterrupted else { return }
         let next = status.epoch + 1
         console.note(
-            "a rotation of \"\(storePath)\" from epoch \(status.epoch) to \(next) was interrupted; the backup needs a settled "
+            "a rotation of \"\(storePath)\" from epoch \(status.epoch) to \(next) was interrupted; the backup "
+                + "needs a settled "
                 + "store, so it is \(status.state == .switching ? "completed" : "undone") first")
     }
 }
@@ -88,7 +91,8 @@ struct BackupVerifyCommand: Command {
             "It verifies the key, the authentication codes of manifest and sidecar, the hash of each file, and every "
                 + "page; then SQLite opens the database read-only and reads its schema. Nothing is locked, created or "
                 + "changed, so the backup may be on a read-only medium, and read permission is enough.",
-            "The key is one that opened the store when the backup was made. `cipherctl verify DIR` runs integrity_check and "
+            "The key is one that opened the store when the backup was made. `cipherctl verify DIR` runs "
+                + "integrity_check and "
                 + "foreign_key_check as well, and `cipherctl sql DIR` reads rows.",
             "A store whose name is \"verify\" is backed up as `cipherctl backup ./verify DIR`.",
         ])

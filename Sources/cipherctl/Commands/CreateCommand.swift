@@ -62,7 +62,8 @@ struct CreateCommand: Command {
             ]),
             lines: [
                 "\(isTakenUp ? "completed" : "created") \(path)", "store id  \(store.storeID)",
-                "sidecar   \(path)-sidecar and its .bak: keep both with the store; if both are lost, a passphrase opens nothing",
+                "sidecar   \(path)-sidecar and its .bak: keep both with the store; if both are lost, a "
+                    + "passphrase opens nothing",
             ])
         return .ok
     }

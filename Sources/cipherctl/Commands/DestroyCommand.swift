@@ -19,7 +19,8 @@ struct DestroyCommand: Command {
                 + "destruction that was interrupted is completed by the same command; until then nobody opens the "
                 + "store. If another database was put there meanwhile, the command refuses to run until "
                 + "STORE-destroying is moved away.",
-            "Files are removed, not overwritten: what a disk, a snapshot or a backup keeps opens with the keys of its time.",
+            "Files are removed, not overwritten: what a disk, a snapshot or a backup keeps opens with the keys "
+                + "of its time.",
         ])
 
     private let path: String

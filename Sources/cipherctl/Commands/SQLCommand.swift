@@ -27,8 +27,10 @@ struct SQLCommand: Command {
         ],
         notes: [
             "Each statement is a transaction of its own unless you write BEGIN and COMMIT; one left open is rolled back.",
-            "NULL is NULL in tables, an empty field in CSV (the empty text is \"\") and null in JSON. Blobs are X'00FF' in "
-                + "tables and CSV, and {\"blob\": \"00FF\"} in JSON. In CSV and JSON each statement that returns rows prints "
+            "NULL is NULL in tables, an empty field in CSV (the empty text is \"\") and null in JSON. Blobs are "
+                + "X'00FF' in "
+                + "tables and CSV, and {\"blob\": \"00FF\"} in JSON. In CSV and JSON each statement that returns rows "
+                + "prints "
                 + "a result of its own.",
         ])
 

@@ -117,7 +117,8 @@ struct StatusCommand: Command {
             lines += sidecar.slots.map(line) + found.keyHealth.lines
             lines += [
                 "cipher       AES-256, HMAC-\(settings.hmacHash.rawValue.uppercased()), PBKDF2-"
-                    + "\(settings.kdfHash.rawValue.uppercased()) x \(settings.kdfRounds), \(settings.pageBytes)-byte pages, "
+                    + "\(settings.kdfHash.rawValue.uppercased()) x \(settings.kdfRounds), \(settings.pageBytes)-byte "
+                    + "pages, "
                     + "\(settings.plaintextHeaderBytes) plain header bytes"
             ]
         }

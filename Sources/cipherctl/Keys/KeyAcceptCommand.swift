@@ -27,7 +27,8 @@ struct KeyAcceptCommand: Command {
     func run(_ console: Console) throws -> ExitCode {
         let access = try KeyAccess(path, arguments, console)
         try Confirmation.require(
-            "The sidecar of \"\(path)\" is accepted at generation \(access.sidecar.generation), with every key that it has.",
+            "The sidecar of \"\(path)\" is accepted at generation \(access.sidecar.generation), with every key "
+                + "that it has.",
             arguments)
         let accepted = try access.accept()
         let sidecar = try access.administration.sidecar()
@@ -46,7 +47,8 @@ struct KeyAcceptCommand: Command {
             return ["the sidecar is the newest one; the store remembers its generation \(accepted.generation)"]
         }
         return [
-            "accepted: the sidecar of generation \(accepted.found) is generation \(accepted.generation) now; these open the "
+            "accepted: the sidecar of generation \(accepted.found) is generation \(accepted.generation) now; "
+                + "these open the "
                 + "store:"
         ] + SlotReport.lines(sidecar.slots, openedBy: openedBy) + [
             "remove what should not: cipherctl key remove"

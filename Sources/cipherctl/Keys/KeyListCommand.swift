@@ -88,7 +88,9 @@ struct KeyTestCommand: Command {
             "cipherctl key test app.db --key-file recovery.txt --json",
         ],
         notes: [
-            "The key is tried on the sidecar. From the database the command reads only the recorded generation, because the sidecar must not be older. It locks nothing. A recovery key is typed or read from a file like a passphrase, in capital or "
+            "The key is tried on the sidecar. From the database the command reads only the recorded generation, "
+                + "because the sidecar must not be older. It locks nothing. A recovery key is typed or read from a "
+                + "file like a passphrase, in capital or "
                 + "small letters, with hyphens or without."
         ])
 

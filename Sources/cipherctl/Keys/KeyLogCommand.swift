@@ -17,7 +17,8 @@ struct KeyLogCommand: Command {
             "cipherctl key log app.db", "cipherctl key log app.db --json", "cipherctl key log app.db --acknowledge",
         ],
         notes: [
-            "--acknowledge appends a line with the digests of the present log files. From then on status and doctor report these problems, or a missing log, only if the log is changed again.",
+            "--acknowledge appends a line with the digests of the present log files. From then on status and "
+                + "doctor report these problems, or a missing log, only if the log is changed again.",
             "No key is needed. Each line carries the hash of the one before, so that a line which was changed, removed "
                 + "or moved is named. Lines missing at the end are not noticed, unless the sidecar is at a later epoch "
                 + "than the log. Anybody who may write the file could rewrite it: keep the last hash elsewhere if that "

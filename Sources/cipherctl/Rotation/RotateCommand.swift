@@ -27,11 +27,13 @@ struct RotateCommand: Command {
             OptionSyntax("--throttle", value: "MB/s", "the highest speed at which pages are copied"),
             OptionSyntax(
                 "--pause-budget", value: "MS",
-                "how long other processes wait for a pause before the request is withdrawn, in milliseconds; 250 unless given"
+                "how long other processes wait for a pause before the request is withdrawn, in milliseconds; 250 "
+                    + "unless given"
             ),
             OptionSyntax(
                 "--long-reads", value: "give-up|end",
-                "what happens to reads that last longer than a minute: the rotation gives up (the default), or ends them with keyRotated"
+                "what happens to reads that last longer than a minute: the rotation gives up (the default), or "
+                    + "ends them with keyRotated"
             ),
             .yes, .json,
         ] + KeyOptions.all + KeyOptions.new + KeyOptions.also,
@@ -87,10 +89,12 @@ struct RotateCommand: Command {
 enum RotateNotes {
     static let all = [
         "The database is copied page by page under a new data key and salt, verified, and later writes are carried "
-            + "over. At the end all processes pause for a moment and continue with the new key; those of a direct store, and all after --compromised, get keyRotated and open the store again. Keyslots stay. "
+            + "over. At the end all processes pause for a moment and continue with the new key; those of a direct "
+            + "store, and all after --compromised, get keyRotated and open the store again. Keyslots stay. "
             + "A rotation that fails or is interrupted before that leaves the store as it was; the next opening for "
             + "writing undoes or completes one that was killed.",
-        "Give --backup DIR or --no-backup. The backup is made and verified before a page is copied, and opens with the former key.",
+        "Give --backup DIR or --no-backup. The backup is made and verified before a page is copied, and opens "
+            + "with the former key.",
         "--compromised renews the master key as well, and so every keyslot. Those that the given key and the keys of "
             + "the options with --also- open keep their numbers. If there are others, the command refuses to run "
             + "unless --drop-other-slots allows that they are removed.",
@@ -100,7 +104,9 @@ enum RotateNotes {
         "--resume continues an interrupted rotation as it was started. A direct store requires the same new key again: "
             + "after the switch nothing else opens it. If that key is lost, use --abort, which is possible until the "
             + "switch has begun.",
-        "For a direct store the error `rotationPending` says which key to keep. Keep both until the store was opened for writing. If the error says that the copy has taken the database's place, only the new key opens the store.",
+        "For a direct store the error `rotationPending` says which key to keep. Keep both until the store was "
+            + "opened for writing. If the error says that the copy has taken the database's place, only the new key "
+            + "opens the store.",
         "The former file is removed, not overwritten: on SSDs, in snapshots and in backups its pages stay, under the "
             + "former key. What to do in which case: cipherctl help keys",
         "Of several stores each is rotated even if another one failed; the exit code is that of the worst. Without a "
