@@ -145,10 +145,11 @@ import Testing
             if isLost { files["s.db-rotating"] = nil }
         }
 
-        /// Without what only living processes need.
+        /// Without the lock file, which only living processes need, and without its temporary file: where every call
+        /// fails, that one cannot be removed either.
         private static func snapshot(_ place: Workplace) throws -> [String: Data] {
             var files: [String: Data] = [:]
-            for name in try place.names() where name.hasPrefix("s.db") && name != "s.db-lock" {
+            for name in try place.names() where name.hasPrefix("s.db") && !name.hasPrefix("s.db-lock") {
                 files[name] = try Data(contentsOf: URL(fileURLWithPath: place.path(name)))
             }
             return files
