@@ -5,7 +5,7 @@ import TestKit
 import Testing
 
 /// A page snapshot, while another process writes and checkpoints.
-@Suite("A frozen view among processes")
+@Suite("A page snapshot among processes")
 struct PageSnapshotTests {
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }

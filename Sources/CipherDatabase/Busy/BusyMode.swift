@@ -35,8 +35,10 @@ extension Database {
     /// Follows `PRAGMA busy_timeout = N`: SQLite has put a wait of its own in the place of the busy handler. That one
     /// knows neither suspensions nor the writer queue, and an interruption does not end it.
     func noteBusyTimeout() {
-        guard let milliseconds = try? Int.fetchOne(self, sql: "PRAGMA busy_timeout") else { return }
-        busyMode = milliseconds > 0 ? .timeout(Double(milliseconds) / 1000) : .immediateError
+        // An access that was cancelled or suspended cannot ask any more: the former mode is installed again.
+        if let milliseconds = try? Int.fetchOne(self, sql: "PRAGMA busy_timeout") {
+            busyMode = milliseconds > 0 ? .timeout(Double(milliseconds) / 1000) : .immediateError
+        }
         installBusyMode()
     }
 

@@ -177,7 +177,7 @@ public struct StoreKeys: Sendable {
     }
 
     private func newSlot(_ source: KeySource, _ label: String, _ derivation: Derivation?) throws -> NewSlot {
-        // Checked first, so that no key source is read in vain.
+        // Checked before the key source is read.
         let label = try SlotLabel(label)
         return try NewSlot(source.read(), label: label, derivation: derivation?.slotDerivation)
     }

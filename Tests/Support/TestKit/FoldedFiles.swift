@@ -3,7 +3,7 @@ import Foundation
 import PageFormat
 import StorePlatform
 
-/// The pages of a database as file and log hold them, put together without the library's reader of frozen views.
+/// The pages of a database as file and log hold them, put together without the library's reader of page snapshots.
 public enum FoldedFiles {
     /// The pages at the last commit, from copies of both files. Nobody may write meanwhile.
     ///
@@ -37,7 +37,7 @@ public enum FoldedFiles {
         return pages
     }
 
-    /// All pages of a frozen view, read in pieces of odd sizes.
+    /// All pages of a page snapshot, read in pieces of odd sizes.
     package static func pages(of view: PageSnapshot) throws -> [[UInt8]] {
         var pages: [[UInt8]] = []
         var next: UInt32 = 1

@@ -10,7 +10,7 @@ import Testing
 @testable import StorePlatform
 
 /// The pages of one moment, while connections of the same process write and checkpoint.
-@Suite("A frozen view")
+@Suite("A page snapshot")
 struct PageSnapshotTests {
     let folder = TemporaryFolder()
     var path: String { folder.path("app.db") }
