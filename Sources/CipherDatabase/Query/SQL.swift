@@ -170,17 +170,22 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
 
     /// A value, as a parameter.
     public mutating func appendInterpolation<Value: DatabaseValueConvertible>(_ value: Value) {
-        sql.append(sql: "?", arguments: StatementArguments([value.databaseValue]))
+        appendParameter(value.databaseValue)
     }
 
-    /// A value, as a parameter; NULL for nil.
+    /// A value, as a parameter; `NULL` for nil.
     public mutating func appendInterpolation<Value: DatabaseValueConvertible>(_ value: Value?) {
-        appendInterpolation(value?.databaseValue ?? .null)
+        appendParameter(value?.databaseValue)
     }
 
-    /// A value, as a parameter; NULL for nil.
+    /// A value, as a parameter; `NULL` for nil.
     public mutating func appendInterpolation(_ value: (any DatabaseValueConvertible)?) {
-        appendInterpolation(value?.databaseValue ?? .null)
+        appendParameter(value?.databaseValue)
+    }
+
+    private mutating func appendParameter(_ value: DatabaseValue?) {
+        guard let value, !value.isNull else { return sql.append(sql: "NULL") }
+        sql.append(sql: "?", arguments: StatementArguments([value]))
     }
 
     /// A request as a query within this one, without parentheses: `SELECT COUNT(*) FROM (\(request))`.

@@ -21,7 +21,7 @@ struct ExpressionTests {
         table.filter(score == nil as Int?, #""score" IS NULL"#)
         table.filter(score == 10 as Int?, #""score" = 10"#)
         table.filter(score == true, #""score" = 1"#)
-        table.filter(false == score, #"0 = "score""#)
+        table.filter(false == score, #""score" = 0"#)
         table.filter(score != 10, #""score" <> 10"#)
         table.filter(score != nil, #""score" IS NOT NULL"#)
         table.filter(nil != score, #""score" IS NOT NULL"#)
@@ -38,7 +38,7 @@ struct ExpressionTests {
         table.filter(name > "B", #""name" > 'B'"#)
         table.filter((score + 1) == 2, #"("score" + 1) = 2"#)
         table.filter(SQL("score") == 2, #"(score) = 2"#)
-        table.filter(name.collating(.nocase) == "a", #"("name" COLLATE NOCASE) = 'a'"#)
+        table.filter(name.collating(.nocase) == "a", #""name" = 'a' COLLATE NOCASE"#)
         try table.check()
     }
 
@@ -153,7 +153,7 @@ struct ExpressionTests {
         table.select(name.capitalized, #"swiftCapitalizedString("name")"#)
         table.select(DatabaseFunction.lowercase(name), #"swiftLowercaseString("name")"#)
         table.select(dateTime(name, .day(-1), .startOfDay), #"DATETIME("name", '-1 days', 'start of day')"#)
-        table.select(julianDay(name, .month(2), .utc), #"JULIANDAY("name", '+2 months', 'utc')"#)
+        table.select(julianDay(name, .month(2), .utc), #"JULIANDAY("name", '2 months', 'utc')"#)
         table.select(
             Case().when(score > 9, then: "high").otherwise("low"), #"CASE WHEN "score" > 9 THEN 'high' ELSE 'low' END"#)
         table.select(
