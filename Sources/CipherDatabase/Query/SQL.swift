@@ -189,7 +189,9 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     }
 
     /// A request as a query within this one, without parentheses: `SELECT COUNT(*) FROM (\(request))`.
-    public mutating func appendInterpolation<Decoder>(_ request: SQLRequest<Decoder>) { sql += request.literal }
+    public mutating func appendInterpolation<Decoder>(_ request: SQLRequest<Decoder>) {
+        if request.literal.insertions.isEmpty { sql += request.literal } else { append(NestedQuery(request.literal)) }
+    }
 
     /// Several values as parameters in parentheses: `WHERE id IN \(ids)`. Without any it is a query without rows, so
     /// that `IN` finds nothing.
@@ -210,6 +212,17 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     private mutating func appendList(_ values: [DatabaseValue]) {
         let list = values.isEmpty ? "SELECT NULL WHERE NULL" : databaseQuestionMarks(count: values.count)
         sql.append(sql: "(" + list + ")", arguments: StatementArguments(values))
+    }
+}
+
+/// A query within SQL, with fragments in it that belong to its own tables.
+package final class NestedQuery: SQLFragment {
+    package let literal: SQL
+
+    init(_ literal: SQL) { self.literal = literal }
+
+    package func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
+        try literal.written(db).positional()
     }
 }
 

@@ -263,8 +263,12 @@ struct LiteralText: Hashable, Sendable {
         for insertion in sql.insertions {
             add(bytes[offset..<insertion.textOffset], values[count..<insertion.argumentCount])
             (offset, count) = (insertion.textOffset, insertion.argumentCount)
-            // As in ``Term``.
-            pieces.append(.node(unsafeDowncast(insertion.fragment as AnyObject, to: Node.self)))
+            if let query = insertion.fragment as? NestedQuery {
+                pieces.append(.node(Node(.bareQuery(.literal(LiteralText(query.literal))))))
+            } else {
+                // As in ``Term``.
+                pieces.append(.node(unsafeDowncast(insertion.fragment as AnyObject, to: Node.self)))
+            }
         }
         add(bytes[offset...], values[count...])
     }

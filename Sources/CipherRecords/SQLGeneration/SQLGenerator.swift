@@ -140,7 +140,14 @@ extension SQLGenerator {
     mutating func write(_ query: Subquery) throws {
         switch query {
         case .relation(let relation): try writeSelect(relation)
-        case .literal(let literal): try write(literal)
+        case .literal(let literal):
+            // Its tables are unknown: columns of its own are not qualified, and those of tables around it are.
+            let outer = current
+            current = Current(table: "", qualifier: nil)
+            scopes.append(TableScope())
+            try write(literal)
+            scopes.removeLast()
+            current = outer
         }
     }
 }

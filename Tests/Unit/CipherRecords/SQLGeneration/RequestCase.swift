@@ -115,6 +115,48 @@ final class RequestTable {
     }
 }
 
+/// A part of the table: requests of one kind.
+struct RequestSection: CustomTestStringConvertible, Sendable {
+    let title: String
+    private let write: @Sendable (RequestTable) -> Void
+
+    init(_ title: String, _ write: @escaping @Sendable (RequestTable) -> Void) {
+        self.title = title
+        self.write = write
+    }
+
+    var testDescription: String { title }
+
+    var table: RequestTable {
+        let table = RequestTable()
+        write(table)
+        return table
+    }
+
+    func check() throws { try table.check() }
+}
+
+@Suite("The table of requests and their SQL")
+struct RequestTableTests {
+    @Test("it has 300 cases or more, no two of which are the same")
+    func count() throws {
+        let sections =
+            ExpressionTests.sections + RequestTests.sections + JSONTests.sections + SelectionTests.sections
+        let cases = sections.flatMap(\.table.cases)
+        print("requests with their SQL: \(cases.count)")
+        #expect(cases.count >= 300)
+        let places = Set(cases.map { "\($0.location.fileID):\($0.location.line)" })
+        #expect(places.count == cases.count)
+    }
+
+    @Test("a wrong text is found")
+    func wrongText() {
+        let table = RequestTable()
+        table(Player.all(), "SELECT * FROM player")
+        withKnownIssue { try table.check() }
+    }
+}
+
 /// The tables that the requests are about.
 enum Schema {
     static let tables = [
@@ -128,6 +170,7 @@ enum Schema {
         SchemaFacts.Table(name: "log", columns: ["message"], key: ["rowid"], isRowID: false),
         SchemaFacts.Table(name: "order", columns: ["select", "we\"ird"], key: ["select"]),
         SchemaFacts.Table(name: "document", columns: ["title"], key: ["rowid"], isRowID: false),
+        SchemaFacts.Table(name: "device", columns: ["id", "label", "settings"]),
     ]
 
     static let sql = """
@@ -140,6 +183,7 @@ enum Schema {
         CREATE TABLE log (message TEXT);
         CREATE TABLE "order" ("select" INTEGER PRIMARY KEY, "we""ird" TEXT);
         CREATE VIRTUAL TABLE document USING fts5(title);
+        CREATE TABLE device (id INTEGER PRIMARY KEY, label TEXT, settings TEXT);
         """
 
     static func queue() throws -> DatabaseQueue {
@@ -169,6 +213,13 @@ struct Citizenship: TableRecord {}
 struct Country: TableRecord {}
 struct Log: TableRecord {}
 struct Document: TableRecord {}
+
+struct Device: TableRecord {
+    enum Columns {
+        static let label = Column("label")
+        static let settings = JSONColumn("settings")
+    }
+}
 
 struct Order: TableRecord {
     enum Columns {
