@@ -159,8 +159,8 @@ extension Calls {
         enum CodingKeys: String, CodingKey { case text }
         var text: String
         static let key = CodingUserInfoKey(rawValue: "suffix")
-        static var databaseEncodingUserInfo: [CodingUserInfoKey: any Sendable] { key.map { [$0: "!"] } ?? [:] }
-        static var databaseDecodingUserInfo: [CodingUserInfoKey: any Sendable] { key.map { [$0: "?"] } ?? [:] }
+        static var databaseEncodingUserInfo: [CodingUserInfoKey: Any] { key.map { [$0: "!"] } ?? [:] }
+        static var databaseDecodingUserInfo: [CodingUserInfoKey: Any] { key.map { [$0: "?"] } ?? [:] }
         init(text: String) { self.text = text }
         init(from decoder: any Decoder) throws {
             let container = try decoder.container(keyedBy: CodingKeys.self)

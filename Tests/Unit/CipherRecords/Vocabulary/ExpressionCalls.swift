@@ -28,6 +28,8 @@ extension Calls {
         swiftFunctions(&call)
         aliases(&call)
         json(expressions: &call)
+        json(functions: &call)
+        json(changes: &call)
     }
 
     private static func comparisons(_ call: inout Calls) {
@@ -247,6 +249,71 @@ extension Calls {
             let text = #"{"a": "b"}"#.databaseValue
             return try Ship.select(text.asJSON.jsonRepresentation(atPath: "$.a"), as: String.self).fetchOne(db)
                 == #""b""#
+        }
+    }
+
+    private static let object = #"{"a":[1,2]}"#.databaseValue
+
+    /// The text of an expression that is selected.
+    private static func text(_ db: Database, _ expression: SQLExpression) throws -> String? {
+        try Ship.limit(1).select(expression, as: String.self).fetchOne(db)
+    }
+
+    private static func json(functions call: inout Calls) {
+        call("Database.json(_:)") { db in try text(db, Database.json(#" {"a": 1}"#.databaseValue)) == #"{"a":1}"# }
+        call("Database.jsonArray(_:)") { db in try text(db, Database.jsonArray([1, 2])) == "[1,2]" }
+        call("Database.jsonObject(_:)") { db in
+            try text(db, Database.jsonObject([(key: "a", value: 1), (key: "b", value: 2)])) == #"{"a":1,"b":2}"#
+        }
+        call("Database.jsonExtract(_:atPath:)") { db in
+            try text(db, Database.jsonExtract(object, atPath: "$.a[1]")) == "2"
+        }
+        call("Database.jsonExtract(_:atPaths:)") { db in
+            try text(db, Database.jsonExtract(object, atPaths: ["$.a[0]", "$.a[1]"])) == "[1,2]"
+        }
+        call("Database.jsonArrayLength(_:)") { db in try text(db, Database.jsonArrayLength("[1, 2]")) == "2" }
+        call("Database.jsonArrayLength(_:atPath:)") { db in
+            try text(db, Database.jsonArrayLength(object, atPath: "$.a")) == "2"
+        }
+        call("Database.jsonType(_:)") { db in try text(db, Database.jsonType(object)) == "object" }
+        call("Database.jsonType(_:atPath:)") { db in
+            try text(db, Database.jsonType(object, atPath: "$.a")) == "array"
+        }
+        call("Database.jsonIsValid(_:)") { db in try text(db, Database.jsonIsValid("{")) == "0" }
+        call("Database.jsonErrorPosition(_:)") { db in try text(db, Database.jsonErrorPosition(object)) == "0" }
+        call("Database.jsonQuote(_:)") { db in try text(db, Database.jsonQuote("a")) == #""a""# }
+        call("Database.jsonGroupArray(_:filter:)") { db in
+            try Ship.select(Database.jsonGroupArray(Column("id"), filter: Column("id") < 2), as: String.self).fetchOne(
+                db)
+                == "[1]"
+        }
+        call("Database.jsonGroupObject(key:value:filter:)") { db in
+            let filter = Column("id") < 2
+            let expression = Database.jsonGroupObject(key: Column("name"), value: Column("id"), filter: filter)
+            return try Ship.select(expression, as: String.self).fetchOne(db) == #"{"Ahti":1}"#
+        }
+    }
+
+    private static func json(changes call: inout Calls) {
+        call("Database.jsonInsert(_:_:)") { db in
+            try text(db, Database.jsonInsert(object, [(key: "$.b", value: 3)])) == #"{"a":[1,2],"b":3}"#
+        }
+        call("Database.jsonReplace(_:_:)") { db in
+            try text(db, Database.jsonReplace(object, [(key: "$.a", value: 3)])) == #"{"a":3}"#
+        }
+        call("Database.jsonSet(_:_:)") { db in
+            try text(db, Database.jsonSet(object, [(key: "$.a", value: 3)])) == #"{"a":3}"#
+        }
+        call("Database.jsonPatch(_:with:)") { db in
+            try text(db, Database.jsonPatch(object, with: #"{"a":3}"#.databaseValue)) == #"{"a":3}"#
+        }
+        call("Database.jsonRemove(_:atPath:)") { db in try text(db, Database.jsonRemove(object, atPath: "$.a")) == "{}"
+        }
+        call("Database.jsonRemove(_:atPaths:)") { db in
+            try text(db, Database.jsonRemove(object, atPaths: ["$.a"])) == "{}"
+        }
+        call("jsonExtract(atPaths:)") { db in
+            try text(db, object.jsonExtract(atPaths: ["$.a[0]"])) == "1"
         }
     }
 }

@@ -168,6 +168,10 @@ extension Calls {
             let statement = try db.makeStatement(sql: "SELECT * FROM ship WHERE tons > ?")
             return try Ship.fetchCursor(statement, arguments: [250], adapter: nil).next()?.id == 3
         }
+        call("row[column]") { db in
+            let column = Column("name")
+            return try Row.fetchOne(db, Ship.order(\.id)).map { row in row[column] as String } == "Ahti"
+        }
         call("row.copy()") { db in
             let row = try Row.fetchCursor(db, Ship.order(\.id)).next()
             return row?.copy()["name"] == "Ahti"

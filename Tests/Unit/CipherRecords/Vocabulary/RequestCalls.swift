@@ -18,6 +18,7 @@ extension Calls {
         batchDeletions(&call)
         batchUpdates(&call)
         extensionPoints(&call)
+        whenConnected(&call)
         statics(&call)
         literals(&call)
         interpolations(&call)
@@ -278,6 +279,31 @@ extension Calls {
         call("adapted(_:)") { db in
             let request = SQLRequest<Ship>(sql: "SELECT 0, * FROM ship").adapted { _ in SuffixRowAdapter(fromIndex: 1) }
             return try request.fetchAll(db).count == 4
+        }
+    }
+
+    private static func whenConnected(_ call: inout Calls) {
+        call("selectWhenConnected(_:)") { db in
+            let request = Ship.all().selectWhenConnected { db in try db.primaryKey("ship").columns.map { Column($0) } }
+            return try request.asRequest(of: Int.self).fetchSet(db) == [1, 2, 3, 4]
+        }
+        call("annotatedWhenConnected(with:)") { db in
+            let request = Ship.all().annotatedWhenConnected(with: { _ in [Column("tons").forKey("t")] })
+            return try Row.fetchOne(db, request)?.count == 6
+        }
+        call("filterWhenConnected(_:)") { db in
+            let request = Ship.all().filterWhenConnected { db in
+                Column("tons") == (try Ship.select { max($0.tons) }.asRequest(of: Int.self).fetchOne(db))
+            }
+            return try request.fetchOne(db)?.id == 3
+        }
+        call("groupWhenConnected(_:) havingWhenConnected(_:)") { db in
+            let request = Ship.all().groupWhenConnected { _ in [Column("harbourCode")] }
+                .havingWhenConnected { _ in count(Column("id")) > 1 }
+            return try request.fetchCount(db) == 1
+        }
+        call("orderWhenConnected(_:)") { db in
+            try Ship.all().orderWhenConnected { _ in [Column("tons").desc] }.fetchOne(db)?.id == 3
         }
     }
 

@@ -101,6 +101,21 @@ extension Calls {
     }
 
     private static func columnDefinitions(_ call: inout Calls) {
+        call("check { }") { db in
+            try table(db) { t in t.column("a", .integer).check { $0 > 1 } }.contains(#"CHECK ("a" > 1)"#)
+        }
+        call("t.check(_:)") { db in
+            try table(db) { t in
+                t.column("a", .integer)
+                t.check(Column("a") > 1)
+            }.contains(#"CHECK ("a" > 1)"#)
+        }
+        call("generatedAs(_:_:)") { db in
+            try table(db) { t in
+                t.column("a", .integer)
+                t.column("b", .integer).generatedAs(Column("a") + 1, .stored)
+            }.contains(#"AS ("a" + 1) STORED"#)
+        }
         call("t.check(sql:)") { db in
             try table(db) { t in
                 t.column("a").check(sql: "a > 0")
@@ -195,13 +210,15 @@ extension Calls {
     private static func indexesAndViews(_ call: inout Calls) {
         call("create(index:on:columns:options:condition:)") { db in
             try db.create(
-                index: "i", on: "ship", columns: ["tons"], options: [.unique, .ifNotExists], condition: "tons > 0")
+                index: "i", on: "ship", columns: ["tons"], options: [.unique, .ifNotExists],
+                condition: Column("tons") > 0)
             return try db.indexes(on: "ship").contains { $0.name == "i" }
         }
         call("create(index:on:expressions:options:condition:)") { db in
             try db.create(
-                index: "i", on: "ship", expressions: ["abs(tons)"], options: [.ifNotExists], condition: "tons > 0")
-            return try Fleet.definition(db, of: "i").contains("abs(tons)")
+                index: "i", on: "ship", expressions: [abs(Column("tons")), Column("name")], options: [.ifNotExists],
+                condition: Column("tons") > 0)
+            return try Fleet.definition(db, of: "i").contains(#"ABS("tons")"#)
         }
         call("create(index:on:columns:unique:ifNotExists:)") { db in
             try db.create(index: "i", on: "ship", columns: ["tons"], unique: true, ifNotExists: true)
