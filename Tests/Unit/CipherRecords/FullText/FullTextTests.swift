@@ -40,7 +40,7 @@ struct FullTextTests {
                 t.prefixes = [4, 2]
                 t.columnSize = 0
                 t.detail = "column"
-            } == start + "a, b UNINDEXED, prefix='2 4', columnsize=0, detail=column)")
+            } == start + "a, b UNINDEXED, prefix='2 4', columnSize=0, detail=column)")
         try #expect(
             fts5 { t in
                 t.column("order")
@@ -77,8 +77,9 @@ struct FullTextTests {
                 t.matchinfo = "fts3"
                 t.prefixes = [4, 2]
             }
-                == #"CREATE VIRTUAL TABLE "doc" USING fts4(a, b, languageid="l", tokenize=unicode61 "remove_diacritics=2" "#
-                + #""separators=x", content="", matchinfo="fts3", prefix="2,4", notindexed="b")"#)
+                == #"CREATE VIRTUAL TABLE "doc" USING fts4(a, b, notindexed=b, languageid="l", "#
+                + #"tokenize=unicode61 "remove_diacritics=2" "separators=x", "#
+                + #"content="", matchinfo="fts3", prefix="2,4")"#)
         try #expect(
             definition(FTS3()) { t in
                 t.tokenizer = .porter
