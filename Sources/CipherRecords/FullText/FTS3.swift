@@ -38,15 +38,18 @@ public struct FTS3: VirtualTableModule, Sendable {
     ///
     /// - Throws: `DatabaseError` where the linked SQLite has no FTS3.
     public static func tokenize(
-        _ text: String, withTokenizer tokenizer: FTS3TokenizerDescriptor = .simple
+        _ string: String, withTokenizer tokenizer: FTS3TokenizerDescriptor = .simple
     ) throws -> [String] {
-        if tokenizer.spec == FTS3TokenizerDescriptor.simple.spec { return SimpleTokens.tokens(of: text) }
+        // Not for NUL, which is a part of words there.
+        if tokenizer.spec == FTS3TokenizerDescriptor.simple.spec, !string.utf8.contains(0) {
+            return SimpleTokens.tokens(of: string)
+        }
         return try DatabaseQueue().write { db in
             let arguments = [tokenizer.name] + tokenizer.arguments.map(\.quotedDatabaseIdentifier)
             try db.execute(
                 sql: "CREATE VIRTUAL TABLE tokens USING fts3tokenize(\(arguments.joined(separator: ", ")))")
             return try String.fetchAll(
-                db, sql: "SELECT token FROM tokens WHERE input = ? ORDER BY position", arguments: [text])
+                db, sql: "SELECT token FROM tokens WHERE input = ? ORDER BY position", arguments: [string])
         }
     }
 }

@@ -150,7 +150,9 @@ public protocol FTS5CustomTokenizer: FTS5Tokenizer {
     /// An error makes the statement fail that opens the table: a `DatabaseError` with its own code and message, every
     /// other error as `SQLITE_ERROR` with the error's description.
     ///
-    /// - Parameter arguments: What the definition of the table says after the name.
+    /// - Parameters:
+    ///   - db: The connection, which must not be kept: it keeps the tokenizer. Statements may run on it.
+    ///   - arguments: What the definition of the table says after the name.
     init(db: Database, arguments: [String]) throws
 }
 

@@ -2,7 +2,8 @@ import CipherDatabase
 
 // What a program looks for in full-text tables. Patterns that are made of words of the user's are always valid.
 
-/// The words of a text as the tokenizers `simple` of FTS3 and `ascii` of FTS5 find them.
+/// The words of a text as the tokenizer `ascii` of FTS5 finds them, and `simple` of FTS3, but for NUL: that is a part of
+/// words there, and ends a pattern.
 enum SimpleTokens {
     /// The words, with `A` to `Z` in lower case. All characters beyond ASCII belong to words.
     static func tokens(of text: String) -> [String] {

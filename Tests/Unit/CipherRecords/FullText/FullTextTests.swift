@@ -161,30 +161,6 @@ struct FullTextTests {
         }
     }
 
-    @Test("no text of a user makes a pattern that SQLite refuses", arguments: 0..<20)
-    func anyText(seed: UInt64) throws {
-        var random = SeededGenerator(state: seed)
-        let pieces = [
-            "a", "AND", "OR", "NOT", "NEAR", "\"", "'", "*", "^", "(", ")", ":", "-", "+", " ", "{", "}", "é", "😀",
-            "\0", "1", "_", "\u{1A}",
-        ]
-        try DatabaseQueue().write { db in
-            try db.create(virtualTable: "document", using: FTS5()) { $0.column("a") }
-            for _ in 0..<50 {
-                let text = (0..<Int.random(in: 0...8, using: &random)).compactMap { _ in
-                    pieces.randomElement(using: &random)
-                }.joined()
-                for pattern in [
-                    FTS5Pattern(matchingAnyTokenIn: text), FTS5Pattern(matchingAllTokensIn: text),
-                    FTS5Pattern(matchingAllPrefixesIn: text), FTS5Pattern(matchingPhrase: text),
-                    FTS5Pattern(matchingPrefixPhrase: text),
-                ] {
-                    try #expect(Document.matching(pattern).fetchCount(db) == 0, "seed \(seed): \(text)")
-                }
-            }
-        }
-    }
-
     @Test("patterns in the language of FTS5 are checked, with the columns of their table")
     func rawPatterns() throws {
         try DatabaseQueue().write { db in

@@ -71,12 +71,12 @@ struct PatternTests {
         String(decoding: [0xED, 0xA0, 0x80] as [UInt8], as: UTF8.self), String(decoding: [0xD83D], as: UTF16.self),
     ]
 
-    @Test("no text of a user makes a pattern that SQLite refuses", arguments: 0..<12)
+    @Test("no text of a user makes a pattern that SQLite refuses", arguments: 0..<6)
     func anyText(seed: UInt64) throws {
         var random = SeededGenerator(state: seed &+ 77)
         try DatabaseQueue().write { db in
             let tables = try createTables(db)
-            for _ in 0..<60 {
+            for _ in 0..<40 {
                 let count = Int.random(in: 0...7, using: &random)
                 let separator = ["", " "].randomElement(using: &random) ?? ""
                 let text = (0..<count).compactMap { _ in Self.pieces.randomElement(using: &random) }
@@ -114,6 +114,28 @@ struct PatternTests {
         }
     }
 
+    @Test("the words of a pattern are those of SQLite's tokenizers simple and ascii", arguments: 0..<4)
+    func words(seed: UInt64) throws {
+        var random = SeededGenerator(state: seed &+ 9)
+        try DatabaseQueue().write { db in
+            try db.execute(sql: "CREATE VIRTUAL TABLE simple USING fts3tokenize(simple)")
+            let ascii = try db.makeTokenizer(.ascii())
+            for _ in 0..<200 {
+                let text = (0..<Int.random(in: 0...8, using: &random)).compactMap { _ in
+                    Self.pieces.randomElement(using: &random)
+                }.joined()
+                let words = SimpleTokens.tokens(of: text)
+                let hint = "seed \(seed): \(text.debugDescription)"
+                try #expect(ascii.tokenize(query: text).map(\.token) == words, "\(hint)")
+                let simple = try String.fetchAll(
+                    db, sql: "SELECT token FROM simple WHERE input = ? ORDER BY position", arguments: [text])
+                // NUL is a part of words there, and would end a pattern.
+                if !text.utf8.contains(0) { #expect(simple == words, "\(hint)") }
+                try #expect(FTS3.tokenize(text) == simple, "\(hint)")
+            }
+        }
+    }
+
     private func check<Pattern: FullTextPattern>(
         _ builders: [Builder<Pattern>], _ text: String, _ tables: [String], _ hint: String, _ db: Database
     ) throws {
@@ -137,7 +159,7 @@ struct PatternTests {
             let tables = try createTables(db)
             let long = [
                 String(repeating: "a", count: 300_000), String(repeating: "é", count: 100_000),
-                String(repeating: "\"'*(", count: 100_000), String(repeating: "a b ", count: 2_000),
+                String(repeating: "\"'*(", count: 20_000), String(repeating: "a b ", count: 2_000),
                 (0..<4_095).map { "w\($0)" }.joined(separator: " "),
                 (0..<4_096).map { "w\($0)" }.joined(separator: " "),
             ]

@@ -56,7 +56,7 @@ struct TokenizerTests {
             nText: CInt, tokenCallback: @escaping FTS5TokenCallback
         ) -> CInt {
             guard let pText else { return 0 }
-            switch UInt8(bitPattern: nText > 0 ? pText[0] : 0) {
+            switch UInt8(truncatingIfNeeded: nText > 0 ? pText[0] : 0) {
             case UInt8(ascii: "#"): return 101  // SQLITE_DONE
             case UInt8(ascii: "!"): return tokenCallback(context, 0, nil, 5, 0, 1)
             case UInt8(ascii: "?"): return tokenCallback(context, 0, pText, -3, 0, 1)
@@ -356,6 +356,34 @@ struct TokenizerTests {
             #expect(shown?["h"] == "[~abc]")
             #expect(shown?["s"] != nil)
             try #expect(found("y", db) == [2])
+        }
+    }
+
+    @Test("a tokenizer stops, and its call fails, at the first token that is refused")
+    func refusedToken() throws {
+        try DatabaseQueue().write { db in
+            db.add(tokenizer: Refusing.self)
+            db.add(tokenizer: StopWords.self)
+            // The first one catches the error of its callback.
+            for descriptor in [Refusing.tokenizerDescriptor(), StopWords.tokenizerDescriptor(), .unicode61()] {
+                let tokenizer = try db.makeTokenizer(descriptor)
+                var count = 0
+                let code = withUnsafeMutablePointer(to: &count) { count in
+                    "one two three".withCString { text in
+                        tokenizer.tokenize(context: count, tokenization: .document, pText: text, nText: 13) {
+                            context, _, _, _, _, _ in
+                            guard let count = context?.assumingMemoryBound(to: Int.self) else { return 1 }
+                            count.pointee += 1
+                            return count.pointee == 2 ? 267 : 0
+                        }
+                    }
+                }
+                #expect(code == 267 && count == 2, "\(descriptor.components)")
+                let negative = tokenizer.tokenize(context: nil, tokenization: .query, pText: nil, nText: -1) {
+                    _, _, _, _, _, _ in 0
+                }
+                #expect(negative == 21)
+            }
         }
     }
 
