@@ -137,8 +137,7 @@ public struct FTS4: VirtualTableModule, Sendable {
         guard let content = definition.synchronizedTable else { return }
         let rowID = try Synchronization.rowIDColumn(of: content, db) ?? "rowid"
         let sync = Synchronization(
-            contentTable: content, fullTextTable: tableName,
-            columns: definition.columns.filter { !$0.isLanguageID }.map(\.name),
+            contentTable: content, fullTextTable: tableName, columns: definition.columns.map(\.name),
             configuration: definition.configuration)
         let table = tableName.quotedDatabaseIdentifier
         let delete = "DELETE FROM \(table) WHERE docid=old.\(rowID.quotedDatabaseIdentifier)"

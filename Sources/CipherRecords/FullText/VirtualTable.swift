@@ -162,7 +162,9 @@ struct Synchronization {
 
     /// Triggers that name a column which an existing table lacks would make each change of the content table fail.
     private func requireColumns(_ db: Database) throws {
-        let existing = try Set(db.columns(in: fullTextTable).map { $0.name.lowercasedASCII })
+        // The column of the language is hidden.
+        let names = try String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [fullTextTable])
+        let existing = Set(names.map(\.lowercasedASCII))
         for column in columns where !existing.contains(column.lowercasedASCII) {
             throw DatabaseError(
                 resultCode: .SQLITE_ERROR,

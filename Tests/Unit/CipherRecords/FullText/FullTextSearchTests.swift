@@ -193,23 +193,33 @@ struct FullTextSearchTests {
         }
     }
 
-    @Test("the SQL of a synchronized table, and of one that exists")
+    private func createNotes(_ db: Database) throws -> Trace {
+        try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT)")
+        try db.execute(sql: "INSERT INTO note (text) VALUES ('first')")
+        let trace = Trace()
+        trace.start(db)
+        try createIndex([], db)
+        return trace
+    }
+
+    private func createIndex(_ options: VirtualTableOptions, column: String = "text", _ db: Database) throws {
+        try db.create(virtualTable: "note_ft", options: options, using: FTS5()) { t in
+            t.synchronize(withTable: "note")
+            t.column(column)
+        }
+    }
+
+    private func count(_ word: String, in table: String = "note_ft", _ db: Database) throws -> Int {
+        try Table(table).matching(FTS5Pattern(matchingPhrase: word)).fetchCount(db)
+    }
+
+    @Test("the SQL of a synchronized table")
     func synchronizationSQL() throws {
         try DatabaseQueue().write { db in
-            try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT); CREATE TABLE loose (text TEXT)")
-            try db.execute(sql: "INSERT INTO note (text) VALUES ('first'); INSERT INTO loose VALUES ('one')")
-            let trace = Trace()
-            trace.start(db)
-            func create(_ options: VirtualTableOptions) throws {
-                try db.create(virtualTable: "note_ft", options: options, using: FTS5()) { t in
-                    t.synchronize(withTable: "note")
-                    t.column("text")
-                }
-            }
-            func count(_ word: String) throws -> Int {
-                try Table("note_ft").matching(FTS5Pattern(matchingPhrase: word)).fetchCount(db)
-            }
-            try create([])
+            let trace = try createNotes(db)
+            #expect(
+                trace.all.contains(
+                    #"CREATE VIRTUAL TABLE "note_ft" USING fts5(text, content='note', content_rowid='id')"#))
             #expect(
                 trace.all.contains(
                     """
@@ -218,21 +228,34 @@ struct FullTextSearchTests {
                         INSERT INTO "note_ft"("rowid", "text") VALUES (new."id", new."text");
                     END
                     """))
-            #expect(throws: DatabaseError.self) { try create([]) }
+            // A table with a hidden rowid needs no content_rowid.
+            try db.execute(sql: "CREATE TABLE loose (text TEXT); INSERT INTO loose VALUES ('one')")
+            try db.create(virtualTable: "loose_ft", using: FTS5()) { t in
+                t.synchronize(withTable: "loose")
+                t.column("text")
+            }
+            #expect(trace.all.contains(#"CREATE VIRTUAL TABLE "loose_ft" USING fts5(text, content='loose')"#))
+            try db.execute(sql: "UPDATE loose SET text = 'two'")
+            try #expect(count("two", in: "loose_ft", db) == 1 && count("one", in: "loose_ft", db) == 0)
+            try db.execute(sql: "INSERT INTO loose_ft(loose_ft) VALUES('integrity-check')")
+        }
+    }
+
+    @Test("a synchronized table that exists gets what it lacks")
+    func synchronizationOfExistingTable() throws {
+        try DatabaseQueue().write { db in
+            let trace = try createNotes(db)
+            #expect(throws: DatabaseError.self) { try createIndex([], db) }
             let statements = trace.all.count
-            try create(.ifNotExists)
-            #expect(
-                trace.all.contains(
-                    #"CREATE VIRTUAL TABLE IF NOT EXISTS "note_ft" USING fts5(text, content='note', content_rowid='id')"#
-                ))
+            try createIndex(.ifNotExists, db)
             #expect(!trace.all.dropFirst(statements).contains { $0.contains("rebuild") }, "it was complete")
 
             // A migration that makes the content table anew drops the triggers with the old one.
             try db.execute(
                 sql: "CREATE TABLE new (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO new VALUES (7, 'second');"
                     + "DROP TABLE note; ALTER TABLE new RENAME TO note")
-            try #expect(count("second") == 0)
-            try create(.ifNotExists)
+            try #expect(count("second", db) == 0)
+            try createIndex(.ifNotExists, db)
             #expect(
                 trace.all.contains(
                     """
@@ -240,32 +263,17 @@ struct FullTextSearchTests {
                         INSERT INTO "note_ft"("rowid", "text") VALUES (new."id", new."text");
                     END
                     """))
-            try #expect(count("second") == 1 && count("first") == 0)
+            try #expect(count("second", db) == 1 && count("first", db) == 0)
             try db.execute(sql: "INSERT INTO note (text) VALUES ('third')")
-            try #expect(count("third") == 1)
+            try #expect(count("third", db) == 1)
 
             // A full-text table that was dropped without its triggers.
             try db.drop(table: "note_ft")
-            try create(.ifNotExists)
-            try #expect(count("second") == 1 && count("third") == 1)
+            try createIndex(.ifNotExists, db)
+            try #expect(count("second", db) == 1 && count("third", db) == 1)
 
-            let missing = #expect(throws: DatabaseError.self) {
-                try db.create(virtualTable: "note_ft", options: .ifNotExists, using: FTS5()) { t in
-                    t.synchronize(withTable: "note")
-                    t.column("title")
-                }
-            }
+            let missing = #expect(throws: DatabaseError.self) { try createIndex(.ifNotExists, column: "title", db) }
             #expect(missing?.message?.contains("note_ft exists without the column title") == true)
-
-            // A table with a hidden rowid needs no content_rowid.
-            try db.create(virtualTable: "loose_ft", using: FTS5()) { t in
-                t.synchronize(withTable: "loose")
-                t.column("text")
-            }
-            #expect(trace.all.contains(#"CREATE VIRTUAL TABLE "loose_ft" USING fts5(text, content='loose')"#))
-            try db.execute(sql: "UPDATE loose SET text = 'two'")
-            try #expect(Table("loose_ft").matching(FTS5Pattern(matchingPhrase: "two")).fetchCount(db) == 1)
-            try db.execute(sql: "INSERT INTO loose_ft(loose_ft) VALUES('integrity-check')")
         }
     }
 
@@ -298,6 +306,32 @@ struct FullTextSearchTests {
                 t.column("text")
             }
             try #expect(!db.triggerExists("__by_hand_ai"))
+        }
+    }
+
+    @Test("the language of a row follows its table")
+    func languages() throws {
+        try DatabaseQueue().write { db in
+            try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, text TEXT, language INTEGER)")
+            try db.execute(sql: "INSERT INTO note (text, language) VALUES ('one word', 1)")
+            for _ in 0..<2 {
+                try db.create(virtualTable: "note_ft", options: .ifNotExists, using: FTS4()) { t in
+                    t.synchronize(withTable: "note")
+                    t.column("text")
+                    t.column("language").asLanguageId()
+                }
+            }
+            try db.execute(sql: "INSERT INTO note (text, language) VALUES ('two word', 2), ('plain word', 0)")
+            func found(_ language: Int) throws -> [Int64] {
+                try Int64.fetchAll(
+                    db, sql: "SELECT docid FROM note_ft WHERE note_ft MATCH 'word' AND language = ?",
+                    arguments: [language])
+            }
+            try #expect(found(0) == [3] && found(1) == [1] && found(2) == [2])
+            try db.execute(sql: "UPDATE note SET language = 2")
+            try #expect(found(0) == [] && found(1) == [] && found(2) == [1, 2, 3])
+            try db.execute(sql: "DELETE FROM note")
+            try #expect(found(2) == [])
         }
     }
 
@@ -379,89 +413,5 @@ struct FullTextSearchTests {
             try command("integrity-check", table)
             try #expect(search(table) == 500, "\(damage)")
         }
-    }
-
-    // MARK: Encryption
-
-    /// Words that begin differently, since an index stores of each word only what differs from the one before it.
-    private static let secrets = ["Apricotsecretly", "Krakowsecretive", "Xylophonesecrets"]
-
-    /// What an index may hold of them.
-    private static var needles: [String] {
-        secrets.flatMap { [$0, $0.lowercased(), String($0.lowercased().prefix(9))] }
-    }
-
-    /// Writes the words into full-text tables, and looks for them in each file, while the store is open and after.
-    private func leaks(_ configuration: Configuration) throws -> [String] {
-        let folder = try Scratch()
-        let pool = try DatabasePool(path: folder.path("notes.db"), configuration: configuration)
-        try pool.write { db in
-            try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, number INTEGER)")
-            // Only the index holds the words.
-            try db.create(virtualTable: "five", using: FTS5()) { t in
-                t.tokenizer = .porter()
-                t.content = ""
-                t.prefixes = [2, 9]
-                t.column("text")
-            }
-            try db.create(virtualTable: "four", using: FTS4()) { t in
-                t.tokenizer = .porter
-                t.content = ""
-                t.column("text")
-            }
-            for number in 0..<400 {
-                let text = Self.secrets.joined(separator: " ") + " filler\(number)"
-                try db.execute(sql: "INSERT INTO five(rowid, text) VALUES (?, ?)", arguments: [number, text])
-                try db.execute(sql: "INSERT INTO four(docid, text) VALUES (?, ?)", arguments: [number, text])
-            }
-        }
-        try pool.write { db in
-            try db.execute(sql: "INSERT INTO five(five) VALUES('optimize'); INSERT INTO four(four) VALUES('optimize')")
-        }
-        let found = try pool.read { db in
-            try Table("five").matching(FTS5Pattern(matchingAllTokensIn: Self.secrets[1])).fetchCount(db)
-        }
-        #expect(found == 400)
-        var holders: Set<String> = []
-        func scan() throws {
-            let contents = try folder.contents()
-            #expect(contents.keys.contains("notes.db"))
-            for (name, bytes) in contents {
-                for needle in Self.needles where bytes.range(of: Data(needle.utf8)) != nil { holders.insert(name) }
-            }
-            // Temporary files too, deleted ones among them: by the descriptors of this process.
-            #if os(Linux)
-                for number in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
-                    let link = "/proc/self/fd/\(number)"
-                    guard let target = try? FileManager.default.destinationOfSymbolicLink(atPath: link),
-                        target.contains("etilqs"), let bytes = FileManager.default.contents(atPath: link)
-                    else { continue }
-                    for needle in Self.needles where bytes.range(of: Data(needle.utf8)) != nil {
-                        holders.insert("temporary")
-                    }
-                }
-            #endif
-        }
-        try scan()
-        try pool.barrierWriteWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
-        try scan()
-        try pool.close()
-        try scan()
-        return holders.sorted()
-    }
-
-    @Test("an encrypted database has no word of its full-text indexes in any file")
-    func encryptedIndex() throws {
-        var configuration = Configuration()
-        configuration.prepareDatabase { db in try db.useRawKey(Data((0..<32).map { UInt8($0 &* 7 &+ 1) })) }
-        try #expect(leaks(configuration) == [])
-    }
-
-    @Test("the same search finds the words of a plain database's indexes")
-    func plainIndex() throws {
-        var configuration = Configuration()
-        configuration.allowsUnencrypted = true
-        let holders = try leaks(configuration)
-        #expect(holders.contains("notes.db") && holders.contains("notes.db-wal"))
     }
 }

@@ -364,6 +364,14 @@ struct TokenizerTests {
         try DatabaseQueue().write { db in
             db.add(tokenizer: Refusing.self)
             db.add(tokenizer: StopWords.self)
+            db.add(tokenizer: Bytes.self)
+            let careless = try db.makeTokenizer(Bytes.tokenizerDescriptor())
+            let refused = "~x".withCString { text in
+                careless.tokenize(context: nil, tokenization: .document, pText: text, nText: 2) { _, _, _, _, _, _ in
+                    267
+                }
+            }
+            #expect(refused == 267)
             // The first one catches the error of its callback.
             for descriptor in [Refusing.tokenizerDescriptor(), StopWords.tokenizerDescriptor(), .unicode61()] {
                 let tokenizer = try db.makeTokenizer(descriptor)
