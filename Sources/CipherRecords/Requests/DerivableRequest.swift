@@ -221,7 +221,7 @@ extension TableRequest {
 
 extension TableRequest where Self: FilteredRequest {
     /// The rows that fit a full-text pattern as well; none for nil.
-    public func matching(_ pattern: (any DatabaseValueConvertible)?) -> Self {
+    public func matching(_ pattern: (any FullTextPattern)?) -> Self {
         guard let pattern else { return none() }
         let table = Term(.tableName(sqlRelation.content.table))
         return filtering(Term(.apply(.infix(.match), [table, Term(pattern.databaseValue)])))
