@@ -170,21 +170,28 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
 
     /// A value, as a parameter.
     public mutating func appendInterpolation<Value: DatabaseValueConvertible>(_ value: Value) {
-        sql.append(sql: "?", arguments: StatementArguments([value.databaseValue]))
+        appendParameter(value.databaseValue)
     }
 
-    /// A value, as a parameter; NULL for nil.
+    /// A value, as a parameter; `NULL` for nil.
     public mutating func appendInterpolation<Value: DatabaseValueConvertible>(_ value: Value?) {
-        appendInterpolation(value?.databaseValue ?? .null)
+        appendParameter(value?.databaseValue)
     }
 
-    /// A value, as a parameter; NULL for nil.
+    /// A value, as a parameter; `NULL` for nil.
     public mutating func appendInterpolation(_ value: (any DatabaseValueConvertible)?) {
-        appendInterpolation(value?.databaseValue ?? .null)
+        appendParameter(value?.databaseValue)
+    }
+
+    private mutating func appendParameter(_ value: DatabaseValue?) {
+        guard let value, !value.isNull else { return sql.append(sql: "NULL") }
+        sql.append(sql: "?", arguments: StatementArguments([value]))
     }
 
     /// A request as a query within this one, without parentheses: `SELECT COUNT(*) FROM (\(request))`.
-    public mutating func appendInterpolation<Decoder>(_ request: SQLRequest<Decoder>) { sql += request.literal }
+    public mutating func appendInterpolation<Decoder>(_ request: SQLRequest<Decoder>) {
+        if request.literal.insertions.isEmpty { sql += request.literal } else { append(NestedQuery(request.literal)) }
+    }
 
     /// Several values as parameters in parentheses: `WHERE id IN \(ids)`. Without any it is a query without rows, so
     /// that `IN` finds nothing.
@@ -205,6 +212,17 @@ public struct SQLInterpolation: StringInterpolationProtocol, Sendable {
     private mutating func appendList(_ values: [DatabaseValue]) {
         let list = values.isEmpty ? "SELECT NULL WHERE NULL" : databaseQuestionMarks(count: values.count)
         sql.append(sql: "(" + list + ")", arguments: StatementArguments(values))
+    }
+}
+
+/// A query within SQL, with fragments in it that belong to its own tables.
+package final class NestedQuery: SQLFragment {
+    package let literal: SQL
+
+    init(_ literal: SQL) { self.literal = literal }
+
+    package func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
+        try literal.written(db).positional()
     }
 }
 

@@ -11,16 +11,16 @@ public final class ColumnDefinition {
         case stored = "STORED"
     }
 
-    let name: String
+    package let name: String
     let type: Database.ColumnType?
     private var primaryKey: String?
     private var notNull: String?
     private var uniqueness: String?
-    private var checks: [String] = []
+    private var checks: [SQL] = []
     private var defaultValue: String?
     private var collation: String?
     private var references: [ForeignKeyClause] = []
-    private var generation: String?
+    private var generation: (expression: SQL, qualification: GeneratedColumnQualification)?
     private var isIndexed = false
 
     init(name: String, type: Database.ColumnType?) {
@@ -35,12 +35,16 @@ public final class ColumnDefinition {
     /// The definition as SQL; its clauses are in GRDB's order, whatever the order of the calls.
     ///
     /// - Parameter keyColumns: Finds the columns of referenced primary keys.
-    func sql(_ keyColumns: KeyColumns) throws -> String {
+    func sql(_ keyColumns: KeyColumns, _ db: Database) throws -> String {
         var words = [name.quotedDatabaseIdentifier, type?.rawValue, primaryKey, notNull, uniqueness].compactMap { $0 }
-        words += checks
+        words += try checks.map { "CHECK (\(try $0.definition(db)))" }
         words += [defaultValue, collation].compactMap { $0 }
         words += try references.map { try $0.sql(keyColumns) }
-        return (words + [generation].compactMap { $0 }).joined(separator: " ")
+        if let generation {
+            let expression = try generation.expression.definition(db)
+            words.append("GENERATED ALWAYS AS (\(expression)) \(generation.qualification.rawValue)")
+        }
+        return words.joined(separator: " ")
     }
 
     // MARK: Keys
@@ -94,8 +98,11 @@ public final class ColumnDefinition {
 
     /// Refuses rows for which an SQL condition is false.
     @discardableResult
-    public func check(sql: String) -> Self {
-        checks.append("CHECK (\(sql))")
+    public func check(sql: String) -> Self { check(literal: SQL(sql: sql)) }
+
+    /// Refuses rows for which an SQL condition is false; values become SQL literals.
+    package func check(literal: SQL) -> Self {
+        checks.append(literal)
         return self
     }
 
@@ -131,7 +138,12 @@ public final class ColumnDefinition {
     /// - SeeAlso: <https://www.sqlite.org/gencol.html>
     @discardableResult
     public func generatedAs(sql: String, _ qualification: GeneratedColumnQualification = .virtual) -> Self {
-        generation = "GENERATED ALWAYS AS (\(sql)) \(qualification.rawValue)"
+        generatedAs(literal: SQL(sql: sql), qualification)
+    }
+
+    /// Computes the column from others; values become SQL literals.
+    package func generatedAs(literal: SQL, _ qualification: GeneratedColumnQualification) -> Self {
+        generation = (literal, qualification)
         return self
     }
 }

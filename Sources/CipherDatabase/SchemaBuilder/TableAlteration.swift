@@ -20,7 +20,7 @@ public final class TableAlteration {
             case .sql(let sql): try db.execute(sql: table + sql)
             case .addText(let text): try db.execute(sql: table + "ADD COLUMN \(text.definition(db))")
             case .add(let column):
-                try db.execute(sql: table + "ADD COLUMN \(column.sql(db.keyColumns(ifExists:)))")
+                try db.execute(sql: table + "ADD COLUMN \(column.sql(db.keyColumns(ifExists:), db))")
                 if column.needsIndex { try db.execute(sql: IndexDefinition(on: name, column: column.name).sql) }
             }
         }

@@ -25,7 +25,7 @@ public final class TableDefinition {
     /// One; more are an error, which SQLite reports.
     private(set) var primaryKeys: [PrimaryKey] = []
     private(set) var uniqueKeys: [String] = []
-    private(set) var checks: [String] = []
+    private(set) var checks: [SQL] = []
     private(set) var constraintTexts: [SQL] = []
     /// Whether what is added belongs to the primary key.
     private var definesPrimaryKey = false
@@ -139,7 +139,10 @@ public final class TableDefinition {
     // MARK: Constraints
 
     /// Refuses rows for which an SQL condition is false.
-    public func check(sql: String) { checks.append("CHECK (\(sql))") }
+    public func check(sql: String) { check(literal: SQL(sql: sql)) }
+
+    /// Refuses rows for which an SQL condition is false; values become SQL literals.
+    package func check(literal: SQL) { checks.append(literal) }
 
     /// Adds a constraint by its definition as SQL.
     public func constraint(sql: String) { constraint(literal: SQL(sql: sql)) }

@@ -35,7 +35,8 @@ struct TableStatements {
             let names = try Self.columns(of: key.members, definition, database).map(\.name)
             items.append("PRIMARY KEY (\(names.quotedList))\(key.suffix)")
         }
-        items += definition.uniqueKeys + foreignKeys + definition.checks
+        items += definition.uniqueKeys + foreignKeys
+        items += try definition.checks.map { "CHECK (\(try $0.definition(database)))" }
         items += try definition.constraintTexts.map { try $0.definition(database) }
         sql += "\(definition.name.quotedDatabaseIdentifier) (\(items.joined(separator: ", ")))"
         let kinds = [
@@ -67,7 +68,7 @@ struct TableStatements {
     }
 
     private mutating func add(_ column: ColumnDefinition) throws {
-        columns.append(try column.sql(keyColumns))
+        columns.append(try column.sql(keyColumns, database))
         if column.needsIndex {
             columnIndexes.append(
                 IndexDefinition(on: definition.name, column: column.name, options: indexOptions))

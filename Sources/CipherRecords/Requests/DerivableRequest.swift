@@ -155,17 +155,19 @@ extension TableRequest where Self: FilteredRequest, Self: TypedRequest {
     public func filter(keys: [[String: (any DatabaseValueConvertible)?]]) -> Self {
         if keys.isEmpty { return none() }
         // Keys of the same columns are one operation; each has its columns in one order.
-        var groups: [(columns: [String], values: [Term])] = []
+        var groups: [UniqueKeys] = []
         for key in keys {
             let columns = key.keys.sorted()
             let values = columns.map { Term((key[$0] ?? nil)?.databaseValue ?? .null) }
             if let index = groups.firstIndex(where: { $0.columns == columns }) {
-                groups[index].values += values
+                groups[index].add(values)
             } else {
-                groups.append((columns, values))
+                var group = UniqueKeys(columns: columns)
+                group.add(values)
+                groups.append(group)
             }
         }
-        return filtering(.chain(.or, groups.flatMap { ListedValues.keys($0.columns, $0.values) }))
+        return filtering(.chain(.or, groups.flatMap(\.conditions)))
     }
 
     private func filtering(primaryKeys values: [DatabaseValue]) -> Self {
@@ -175,6 +177,29 @@ extension TableRequest where Self: FilteredRequest, Self: TypedRequest {
             return filtering(Term(.apply(.primaryKey, [list])))
         }
         return filtering(Term(.apply(.primaryKey, terms)))
+    }
+}
+
+/// Unique keys of the same columns.
+private struct UniqueKeys {
+    let columns: [String]
+    private var keys: [Term] = []
+    /// Those with NULL in them, which is compared with IS NULL.
+    private var keysWithNull: [Term] = []
+
+    init(columns: [String]) { self.columns = columns }
+
+    mutating func add(_ values: [Term]) {
+        if values.contains(where: \.isNull) { keysWithNull += values } else { keys += values }
+    }
+
+    var conditions: [Term] {
+        let isLong = keys.count > ListedValues.mostParameters * max(1, columns.count)
+        if isLong, let list = ListedValues.query(of: keys, width: columns.count) {
+            let listed = Term(.apply(.uniqueKeys(columns), [list]))
+            return [listed] + (keysWithNull.isEmpty ? [] : [Term(.apply(.uniqueKeys(columns), keysWithNull))])
+        }
+        return [Term(.apply(.uniqueKeys(columns), keys + keysWithNull))]
     }
 }
 

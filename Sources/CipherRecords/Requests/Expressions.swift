@@ -170,8 +170,43 @@ public struct TableAlias<RowDecoder>: Sendable {
     /// A column of the table.
     public subscript(_ name: String) -> SQLExpression { Term(.column(name, .alias(id))).expression }
 
+    /// A column of the table that holds JSON.
+    public subscript(_ column: some ColumnExpression & SQLJSONExpressible) -> AnySQLJSONExpressible {
+        AnySQLJSONExpressible(term: Term(.column(column.name, .alias(id))))
+    }
+
+    /// JSON of columns of the table.
+    public subscript(_ expression: some SQLJSONExpressible) -> AnySQLJSONExpressible {
+        AnySQLJSONExpressible(term: located(Term(expression)))
+    }
+
+    /// An expression of columns of the table.
+    public subscript(_ expression: some SQLSpecificExpressible) -> SQLExpression {
+        located(Term(expression)).expression
+    }
+
+    /// A selection of columns of the table.
+    public subscript(_ selection: some SQLSelectable) -> SQLSelection { located(selection.sqlSelection.content) }
+
     /// All columns of the table.
-    public subscript(_ columns: AllColumns) -> SQLSelection { SQLSelection(.allColumns(.alias(id))) }
+    public subscript(_ columns: AllColumns) -> SQLSelection { located(columns.sqlSelection.content) }
+
+    /// An order by columns of the table.
+    public subscript(_ ordering: some SQLOrderingTerm) -> SQLOrdering { located(ordering.sqlOrdering) }
+
+    private func located(_ term: Term) -> Term {
+        if case .column(let name, .request)? = term.operation { return Term(.column(name, .alias(id))) }
+        return term.operation == nil ? term : Term(.inTable(id, term))
+    }
+
+    private func located(_ selection: Selection) -> SQLSelection {
+        if case .expression(let term) = selection { return SQLSelection(.expression(located(term))) }
+        return SQLSelection(.inTable(id, [selection]))
+    }
+
+    private func located(_ ordering: SQLOrdering) -> SQLOrdering {
+        SQLOrdering(term: located(ordering.term), direction: ordering.direction)
+    }
 
     /// Whether the table has a row, in requests that join it where there is one.
     public var exists: SQLExpression {

@@ -6,12 +6,24 @@ private func call(_ name: String, _ arguments: [Term]) -> SQLExpression {
     Term(.apply(.function(Function(name: name)), arguments)).expression
 }
 
-private func aggregate(
-    _ name: String, _ argument: some SQLExpressible, isDistinct: Bool = false, filter: (any SQLExpressible)? = nil
+/// A call of a function that makes one row of many.
+///
+/// - Parameters:
+///   - ordering: The order in which it takes the rows.
+///   - filter: Which rows count; nil for all.
+func aggregate(
+    _ name: String, _ arguments: [Term], isDistinct: Bool = false, makesJSON: Bool = false,
+    orderBy ordering: (any SQLOrderingTerm)? = nil, filter: (any SQLExpressible)? = nil
 ) -> SQLExpression {
-    let function = Function(name: name, isAggregate: true, isDistinct: isDistinct, isFiltered: filter != nil)
-    let condition = filter.map { [Term($0.sqlExpression)] } ?? []
-    return Term(.apply(.function(function), [Term(argument)] + condition)).expression
+    var function = Function(name: name, isAggregate: true, isDistinct: isDistinct, isFiltered: filter != nil)
+    function.makesJSON = makesJSON
+    var operands = arguments
+    if let ordering = ordering?.sqlOrdering {
+        function.orders = [ordering.direction]
+        operands.append(ordering.term)
+    }
+    if let filter { operands.append(Term(filter.sqlExpression)) }
+    return Term(.apply(.function(function), operands)).expression
 }
 
 // MARK: Aggregates
@@ -22,41 +34,49 @@ private func aggregate(
 public func average(_ value: some SQLSpecificExpressible, filter: (any SQLSpecificExpressible)? = nil)
     -> SQLExpression
 {
-    aggregate("AVG", value, filter: filter)
+    aggregate("AVG", [Term(value)], filter: filter)
 }
 
 /// `MAX`: the greatest value.
 ///
 /// - Parameter filter: Which rows count; nil for all.
 public func max(_ value: some SQLSpecificExpressible, filter: (any SQLSpecificExpressible)? = nil) -> SQLExpression {
-    aggregate("MAX", value, filter: filter)
+    aggregate("MAX", [Term(value)], filter: filter)
 }
 
 /// `MIN`: the least value.
 ///
 /// - Parameter filter: Which rows count; nil for all.
 public func min(_ value: some SQLSpecificExpressible, filter: (any SQLSpecificExpressible)? = nil) -> SQLExpression {
-    aggregate("MIN", value, filter: filter)
+    aggregate("MIN", [Term(value)], filter: filter)
 }
 
 /// `SUM`: the sum of the values; NULL for none, an integer for integers.
 ///
-/// - Parameter filter: Which rows count; nil for all.
-public func sum(_ value: some SQLSpecificExpressible, filter: (any SQLSpecificExpressible)? = nil) -> SQLExpression {
-    aggregate("SUM", value, filter: filter)
+/// - Parameters:
+///   - ordering: The order in which the values are added: floating-point numbers depend on it.
+///   - filter: Which rows count; nil for all.
+public func sum(
+    _ value: some SQLSpecificExpressible, orderBy ordering: (any SQLOrderingTerm)? = nil,
+    filter: (any SQLSpecificExpressible)? = nil
+) -> SQLExpression {
+    aggregate("SUM", [Term(value)], orderBy: ordering, filter: filter)
 }
 
 /// `TOTAL`: the sum of the values as a floating-point number; 0 for none.
 ///
-/// - Parameter filter: Which rows count; nil for all.
-public func total(_ value: some SQLSpecificExpressible, filter: (any SQLSpecificExpressible)? = nil)
-    -> SQLExpression
-{
-    aggregate("TOTAL", value, filter: filter)
+/// - Parameters:
+///   - ordering: The order in which the values are added: floating-point numbers depend on it.
+///   - filter: Which rows count; nil for all.
+public func total(
+    _ value: some SQLSpecificExpressible, orderBy ordering: (any SQLOrderingTerm)? = nil,
+    filter: (any SQLSpecificExpressible)? = nil
+) -> SQLExpression {
+    aggregate("TOTAL", [Term(value)], orderBy: ordering, filter: filter)
 }
 
 /// `COUNT`: how many values are not NULL.
-public func count(_ value: some SQLSpecificExpressible) -> SQLExpression { aggregate("COUNT", value) }
+public func count(_ value: some SQLSpecificExpressible) -> SQLExpression { aggregate("COUNT", [Term(value)]) }
 
 /// `COUNT(*)`: how many rows there are.
 public func count(_ columns: AllColumns) -> SQLExpression {
@@ -65,10 +85,24 @@ public func count(_ columns: AllColumns) -> SQLExpression {
 
 /// `COUNT(DISTINCT)`: how many different values are not NULL.
 public func count(distinct value: some SQLSpecificExpressible) -> SQLExpression {
-    aggregate("COUNT", value, isDistinct: true)
+    aggregate("COUNT", [Term(value)], isDistinct: true)
 }
 
 // MARK: Values
+
+/// `MAX` of several values in one row: the greatest; NULL if one is.
+public func max(
+    _ first: some SQLSpecificExpressible, _ second: any SQLExpressible, _ others: any SQLExpressible...
+) -> SQLExpression {
+    call("MAX", [Term(first), Term(second.sqlExpression)] + others.map { Term($0.sqlExpression) })
+}
+
+/// `MIN` of several values in one row: the least; NULL if one is.
+public func min(
+    _ first: some SQLSpecificExpressible, _ second: any SQLExpressible, _ others: any SQLExpressible...
+) -> SQLExpression {
+    call("MIN", [Term(first), Term(second.sqlExpression)] + others.map { Term($0.sqlExpression) })
+}
 
 /// `ABS`: the number without its sign.
 public func abs(_ value: some SQLSpecificExpressible) -> SQLExpression { call("ABS", [Term(value)]) }
@@ -121,7 +155,7 @@ extension DatabaseFunction {
 
 /// Moves a date, or changes how it is read.
 /// - SeeAlso: <https://www.sqlite.org/lang_datefunc.html#modifiers>
-public enum SQLDateModifier: Sendable {
+public enum SQLDateModifier: SQLSpecificExpressible, Sendable {
     case day(Int)
     case hour(Int)
     case minute(Int)
@@ -139,14 +173,16 @@ public enum SQLDateModifier: Sendable {
     case utc
 
     /// The modifier as SQLite's functions take it.
-    var text: String {
+    public var sqlExpression: SQLExpression { text.sqlExpression }
+
+    private var text: String {
         switch self {
-        case .day(let number): Self.signed(number) + " days"
-        case .hour(let number): Self.signed(number) + " hours"
-        case .minute(let number): Self.signed(number) + " minutes"
-        case .second(let number): (number < 0 ? "" : "+") + String(number) + " seconds"
-        case .month(let number): Self.signed(number) + " months"
-        case .year(let number): Self.signed(number) + " years"
+        case .day(let number): "\(number) days"
+        case .hour(let number): "\(number) hours"
+        case .minute(let number): "\(number) minutes"
+        case .second(let number): "\(number) seconds"
+        case .month(let number): "\(number) months"
+        case .year(let number): "\(number) years"
         case .startOfMonth: "start of month"
         case .startOfYear: "start of year"
         case .startOfDay: "start of day"
@@ -156,18 +192,16 @@ public enum SQLDateModifier: Sendable {
         case .utc: "utc"
         }
     }
-
-    private static func signed(_ number: Int) -> String { number < 0 ? String(number) : "+\(number)" }
 }
 
 /// `DATETIME`: the date as text `YYYY-MM-DD HH:MM:SS`.
 public func dateTime(_ value: some SQLSpecificExpressible, _ modifiers: SQLDateModifier...) -> SQLExpression {
-    call("DATETIME", [Term(value)] + modifiers.map { Term($0.text.databaseValue) })
+    call("DATETIME", [Term(value)] + modifiers.map { Term($0) })
 }
 
 /// `JULIANDAY`: the date as a number of days.
 public func julianDay(_ value: some SQLSpecificExpressible, _ modifiers: SQLDateModifier...) -> SQLExpression {
-    call("JULIANDAY", [Term(value)] + modifiers.map { Term($0.text.databaseValue) })
+    call("JULIANDAY", [Term(value)] + modifiers.map { Term($0) })
 }
 
 // MARK: Choice
@@ -208,54 +242,4 @@ public struct Case: SQLSpecificExpressible, Sendable {
         let operands = (base.map { [$0] } ?? []) + pairs + (otherwise.map { [$0] } ?? [])
         return Term(.apply(.choice(hasBase: base != nil, hasElse: otherwise != nil), operands)).expression
     }
-}
-
-// MARK: JSON
-
-extension SQLSpecificExpressible {
-    /// `->>`: a value of JSON as an SQL value.
-    /// - SeeAlso: <https://www.sqlite.org/json1.html#jptr>
-    public func jsonExtract(atPath path: some SQLExpressible) -> SQLExpression {
-        call("JSON_EXTRACT", [Term(self), Term(path)])
-    }
-
-    /// `->`: a value of JSON as JSON.
-    /// - SeeAlso: <https://www.sqlite.org/json1.html#jptr>
-    public func jsonRepresentation(atPath path: some SQLExpressible) -> SQLExpression {
-        Term(.apply(.infix(.jsonText), [Term(self), Term(path)])).expression
-    }
-}
-
-/// A column that holds JSON.
-///
-/// ```swift
-/// Player.filter(JSONColumn("address")["city"] == "Paris")
-/// ```
-public struct JSONColumn: ColumnExpression, Sendable {
-    public let name: String
-
-    public init(_ name: String) { self.name = name }
-
-    /// A column with the name of a coding key.
-    public init(_ codingKey: some CodingKey) { name = codingKey.stringValue }
-
-    /// `->>`: a value of the JSON as an SQL value.
-    public subscript(_ path: some SQLExpressible) -> SQLExpression {
-        Term(.apply(.infix(.jsonValue), [Term(self), Term(path)])).expression
-    }
-}
-
-/// An expression that is read as JSON.
-public struct JSONExpression: SQLSpecificExpressible, Sendable {
-    public let sqlExpression: SQLExpression
-
-    /// `->>`: a value of the JSON as an SQL value.
-    public subscript(_ path: some SQLExpressible) -> SQLExpression {
-        Term(.apply(.infix(.jsonValue), [Term(self), Term(path)])).expression
-    }
-}
-
-extension SQLSpecificExpressible {
-    /// The expression as JSON, whose values can be read with a subscript.
-    public var asJSON: JSONExpression { JSONExpression(sqlExpression: sqlExpression) }
 }

@@ -22,6 +22,12 @@ extension SQLSpecificExpressible {
     }
 
     /// `=`
+    public static func == (left: Self, right: Bool) -> SQLExpression { Term(left).tested(right).expression }
+
+    /// `=`
+    public static func == (left: Bool, right: Self) -> SQLExpression { Term(right).tested(left).expression }
+
+    /// `=`
     public static func == (left: Self, right: (any SQLExpressible)?) -> SQLExpression {
         Term(left).compared(.equal, to: Term(right?.sqlExpression)).expression
     }
@@ -45,6 +51,12 @@ extension SQLSpecificExpressible {
     public static func != (left: Self, right: some SQLSpecificExpressible) -> SQLExpression {
         Term(left).compared(.notEqual, to: Term(right)).expression
     }
+
+    /// `<>`
+    public static func != (left: Self, right: Bool) -> SQLExpression { Term(left).tested(right).negated.expression }
+
+    /// `<>`
+    public static func != (left: Bool, right: Self) -> SQLExpression { Term(right).tested(left).negated.expression }
 
     /// `<>`
     public static func != (left: Self, right: (any SQLExpressible)?) -> SQLExpression {
@@ -232,32 +244,32 @@ extension SQLSpecificExpressible {
 
     /// `&`
     public static func & (left: Self, right: some SQLExpressible) -> SQLExpression {
-        Term.chain(.bitwiseAnd, [Term(left), Term(right)], flattening: false).expression
+        Term.chain(.bitwiseAnd, [Term(left), Term(right)]).expression
     }
 
     /// `&`
     public static func & (left: some SQLExpressible, right: Self) -> SQLExpression {
-        Term.chain(.bitwiseAnd, [Term(left), Term(right)], flattening: false).expression
+        Term.chain(.bitwiseAnd, [Term(left), Term(right)]).expression
     }
 
     /// `&`
     public static func & (left: Self, right: some SQLSpecificExpressible) -> SQLExpression {
-        Term.chain(.bitwiseAnd, [Term(left), Term(right)], flattening: false).expression
+        Term.chain(.bitwiseAnd, [Term(left), Term(right)]).expression
     }
 
     /// `|`
     public static func | (left: Self, right: some SQLExpressible) -> SQLExpression {
-        Term.chain(.bitwiseOr, [Term(left), Term(right)], flattening: false).expression
+        Term.chain(.bitwiseOr, [Term(left), Term(right)]).expression
     }
 
     /// `|`
     public static func | (left: some SQLExpressible, right: Self) -> SQLExpression {
-        Term.chain(.bitwiseOr, [Term(left), Term(right)], flattening: false).expression
+        Term.chain(.bitwiseOr, [Term(left), Term(right)]).expression
     }
 
     /// `|`
     public static func | (left: Self, right: some SQLSpecificExpressible) -> SQLExpression {
-        Term.chain(.bitwiseOr, [Term(left), Term(right)], flattening: false).expression
+        Term.chain(.bitwiseOr, [Term(left), Term(right)]).expression
     }
 
     /// `<<`

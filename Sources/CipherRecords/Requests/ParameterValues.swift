@@ -3,6 +3,38 @@ import CipherDatabase
 // The values of a request in one fixed order, and the same request with other values in their places. Both go the same
 // way through the request; `StatementPlan` checks that they do, for each request that it keeps.
 
+/// What is replaced in a copy of a request.
+final class Rewriting {
+    /// The value to put in the place of another one.
+    let value: (DatabaseValue) -> DatabaseValue
+    /// Runs the closures of parts that need a connection; nil leaves these parts as they are.
+    let database: Database?
+    /// Whether there was any such part.
+    private(set) var hasResolved = false
+
+    init(database: Database? = nil, value: @escaping (DatabaseValue) -> DatabaseValue = { $0 }) {
+        self.database = database
+        self.value = value
+    }
+
+    /// The elements that a closure makes; nil where it stays.
+    func elements<Element>(of deferred: Deferred<Element>) throws -> [Element]? {
+        guard let database else { return nil }
+        hasResolved = true
+        return try deferred.make(database)
+    }
+}
+
+/// A part of a request that a closure of the program makes when the request gets a connection.
+final class Deferred<Element>: Hashable, Sendable {
+    let make: @Sendable (Database) throws -> [Element]
+
+    init(_ make: @escaping @Sendable (Database) throws -> [Element]) { self.make = make }
+
+    static func == (left: Deferred, right: Deferred) -> Bool { left === right }
+    func hash(into hasher: inout Hasher) { hasher.combine(ObjectIdentifier(self)) }
+}
+
 extension StatementRequest {
     func forEachValue(_ body: (DatabaseValue) -> Void) {
         switch self {
@@ -17,19 +49,21 @@ extension StatementRequest {
         }
     }
 
-    func mapValues(_ transform: (DatabaseValue) -> DatabaseValue) -> StatementRequest {
+    func rewritten(_ rewriting: Rewriting) throws -> StatementRequest {
         switch self {
         case .select(let relation, let singleResult):
-            return .select(relation.mapValues(transform), singleResult: singleResult)
-        case .count(let relation): return .count(relation.mapValues(transform))
-        case .exists(let relation): return .exists(relation.mapValues(transform))
+            return .select(try relation.rewritten(rewriting), singleResult: singleResult)
+        case .count(let relation): return .count(try relation.rewritten(rewriting))
+        case .exists(let relation): return .exists(try relation.rewritten(rewriting))
         case .delete(let relation, let returning):
-            let relation = relation.mapValues(transform)
-            return .delete(relation, returning: returning.map { $0.mapValues(transform) })
+            let relation = try relation.rewritten(rewriting)
+            return .delete(relation, returning: try returning.rewritten(rewriting))
         case .update(let relation, let assignments, let policy, let returning):
-            let relation = relation.mapValues(transform)
-            let assigned = assignments.map { Assignment(column: $0.column, value: $0.value.mapValues(transform)) }
-            return .update(relation, assigned, policy, returning: returning.map { $0.mapValues(transform) })
+            let relation = try relation.rewritten(rewriting)
+            let assigned = try assignments.map {
+                Assignment(column: $0.column, value: try $0.value.rewritten(rewriting))
+            }
+            return .update(relation, assigned, policy, returning: try returning.rewritten(rewriting))
         }
     }
 }
@@ -48,31 +82,46 @@ extension Term {
             case .subquery(let query), .bareQuery(let query): query.forEachValue(body)
             case .definition(let table): table.query.forEachValue(body)
             case .columns(let selections, _, _): for selection in selections { selection.forEachValue(body) }
+            case .inTable(_, let term), .json(let term): term.forEachValue(body)
+            case .deferred: break
             }
         }
     }
 
-    func mapValues(_ transform: (DatabaseValue) -> DatabaseValue) -> Term {
+    func rewritten(_ rewriting: Rewriting) throws -> Term {
         switch self {
-        case .value(let bound): return bound.value.isNull ? self : Term(transform(bound.value))
-        case .node(let node): return .node(node.mapValues(transform))
+        case .value(let bound): return bound.value.isNull ? self : Term(rewriting.value(bound.value))
+        case .node(let node): return .node(try node.rewritten(rewriting))
+        }
+    }
+}
+
+extension [Term] {
+    func rewritten(_ rewriting: Rewriting) throws -> [Term] {
+        try flatMap { term in
+            if case .deferred(let deferred)? = term.operation, let terms = try rewriting.elements(of: deferred) {
+                return try terms.rewritten(rewriting)
+            }
+            return [try term.rewritten(rewriting)]
         }
     }
 }
 
 extension Node {
-    func mapValues(_ transform: (DatabaseValue) -> DatabaseValue) -> Node {
+    func rewritten(_ rewriting: Rewriting) throws -> Node {
         switch operation {
-        case .column, .fastKey, .tableName: self
+        case .column, .fastKey, .tableName, .deferred: self
         case .apply(let function, let operands):
-            Node(.apply(function, operands.map { $0.mapValues(transform) }))
-        case .located(let path, let term): Node(.located(path, term.mapValues(transform)))
-        case .literal(let text): Node(.literal(text.mapValues(transform)))
-        case .subquery(let query): Node(.subquery(query.mapValues(transform)))
-        case .bareQuery(let query): Node(.bareQuery(query.mapValues(transform)))
-        case .definition(let table): Node(.definition(table.mapValues(transform)))
+            Node(.apply(function, try operands.rewritten(rewriting)))
+        case .located(let path, let term): Node(.located(path, try term.rewritten(rewriting)))
+        case .literal(let text): Node(.literal(try text.rewritten(rewriting)))
+        case .subquery(let query): Node(.subquery(try query.rewritten(rewriting)))
+        case .bareQuery(let query): Node(.bareQuery(try query.rewritten(rewriting)))
+        case .definition(let table): Node(.definition(try table.rewritten(rewriting)))
         case .columns(let selections, let table, let qualifier):
-            Node(.columns(selections.map { $0.mapValues(transform) }, table: table, qualifier: qualifier))
+            Node(.columns(try selections.rewritten(rewriting), table: table, qualifier: qualifier))
+        case .inTable(let alias, let term): Node(.inTable(alias, try term.rewritten(rewriting)))
+        case .json(let term): Node(.json(try term.rewritten(rewriting)))
         }
     }
 }
@@ -88,12 +137,12 @@ extension LiteralText {
         }
     }
 
-    func mapValues(_ transform: (DatabaseValue) -> DatabaseValue) -> LiteralText {
+    func rewritten(_ rewriting: Rewriting) throws -> LiteralText {
         var mapped = self
-        mapped.pieces = pieces.map { piece in
+        mapped.pieces = try pieces.map { piece in
             switch piece {
-            case .text(let text, let values): .text(text, values.map { RawValue(value: transform($0.value)) })
-            case .node(let node): .node(node.mapValues(transform))
+            case .text(let text, let values): .text(text, values.map { RawValue(value: rewriting.value($0.value)) })
+            case .node(let node): .node(try node.rewritten(rewriting))
             case .failure: piece
             }
         }
@@ -109,18 +158,18 @@ extension Subquery {
         }
     }
 
-    func mapValues(_ transform: (DatabaseValue) -> DatabaseValue) -> Subquery {
+    func rewritten(_ rewriting: Rewriting) throws -> Subquery {
         switch self {
-        case .relation(let relation): .relation(relation.mapValues(transform))
-        case .literal(let text): .literal(text.mapValues(transform))
+        case .relation(let relation): .relation(try relation.rewritten(rewriting))
+        case .literal(let text): .literal(try text.rewritten(rewriting))
         }
     }
 }
 
 extension CommonTable {
-    func mapValues(_ transform: (DatabaseValue) -> DatabaseValue) -> CommonTable {
+    func rewritten(_ rewriting: Rewriting) throws -> CommonTable {
         var mapped = self
-        mapped.query = query.mapValues(transform)
+        mapped.query = try query.rewritten(rewriting)
         return mapped
     }
 }
@@ -130,17 +179,42 @@ extension Selection {
         switch self {
         case .expression(let term): term.forEachValue(body)
         case .literal(let text): text.forEachValue(body)
-        case .located(_, let selections): for selection in selections { selection.forEachValue(body) }
-        case .allColumns, .allColumnsExcluding, .primaryKey, .one: break
+        case .located(_, let selections), .inTable(_, let selections):
+            for selection in selections { selection.forEachValue(body) }
+        case .allColumns, .allColumnsExcluding, .primaryKey, .deferred, .one: break
         }
     }
 
-    func mapValues(_ transform: (DatabaseValue) -> DatabaseValue) -> Selection {
+    func rewritten(_ rewriting: Rewriting) throws -> Selection {
         switch self {
-        case .expression(let term): .expression(term.mapValues(transform))
-        case .literal(let text): .literal(text.mapValues(transform))
-        case .located(let path, let selections): .located(path, selections.map { $0.mapValues(transform) })
-        case .allColumns, .allColumnsExcluding, .primaryKey, .one: self
+        case .expression(let term): .expression(try term.rewritten(rewriting))
+        case .literal(let text): .literal(try text.rewritten(rewriting))
+        case .located(let path, let selections): .located(path, try selections.rewritten(rewriting))
+        case .inTable(let alias, let selections): .inTable(alias, try selections.rewritten(rewriting))
+        case .allColumns, .allColumnsExcluding, .primaryKey, .deferred, .one: self
+        }
+    }
+}
+
+extension [Selection] {
+    func rewritten(_ rewriting: Rewriting) throws -> [Selection] {
+        try flatMap { selection in
+            if case .deferred(let deferred) = selection, let selections = try rewriting.elements(of: deferred) {
+                return try selections.rewritten(rewriting)
+            }
+            return [try selection.rewritten(rewriting)]
+        }
+    }
+}
+
+extension Ordering.Element {
+    fileprivate func rewritten(_ rewriting: Rewriting) throws -> [Ordering.Element] {
+        switch self {
+        case .term(let term, let direction): return [.term(try term.rewritten(rewriting), direction)]
+        case .primaryKey: return [self]
+        case .deferred(let deferred):
+            guard let elements = try rewriting.elements(of: deferred) else { return [self] }
+            return try elements.flatMap { try $0.rewritten(rewriting) }
         }
     }
 }
@@ -160,27 +234,21 @@ extension Relation {
         }
     }
 
-    func mapValues(_ transform: (DatabaseValue) -> DatabaseValue) -> Relation {
+    func rewritten(_ rewriting: Rewriting) throws -> Relation {
         var mapped = self
-        mapped.commonTables = commonTables.map { $0.mapValues(transform) }
-        mapped.selection = selection.map { $0.mapValues(transform) }
-        mapped.filters = filters.map { $0.mapValues(transform) }
-        mapped.groups = groups.map { $0.mapValues(transform) }
-        mapped.having = having.map { $0.mapValues(transform) }
-        mapped.ordering.elements = ordering.elements.map { element in
-            if case .term(let term, let direction) = element {
-                .term(term.mapValues(transform), direction)
-            } else {
-                element
-            }
-        }
-        mapped.limit?.offset = limit?.offset.map { BoundValue(value: transform($0.value)) }
-        mapped.joins = joins.map { join in
+        mapped.commonTables = try commonTables.map { try $0.rewritten(rewriting) }
+        mapped.selection = try selection.rewritten(rewriting)
+        mapped.filters = try filters.rewritten(rewriting)
+        mapped.groups = try groups.rewritten(rewriting)
+        mapped.having = try having.rewritten(rewriting)
+        mapped.ordering.elements = try ordering.elements.flatMap { try $0.rewritten(rewriting) }
+        mapped.limit?.offset = limit?.offset.map { BoundValue(value: rewriting.value($0.value)) }
+        mapped.joins = try joins.map { join in
             var mapped = join
             if case .condition(let condition?, let left, let right) = join.link {
-                mapped.link = .condition(condition.mapValues(transform), left: left, right: right)
+                mapped.link = .condition(try condition.rewritten(rewriting), left: left, right: right)
             }
-            mapped.relation = join.relation.mapValues(transform)
+            mapped.relation = try join.relation.rewritten(rewriting)
             return mapped
         }
         return mapped

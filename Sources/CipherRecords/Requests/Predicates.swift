@@ -19,11 +19,17 @@ extension Term {
         case .exists(let negated): return Term(.apply(.exists(negated: !negated), operands))
         case .like(let negated): return Term(.apply(.like(negated: !negated), operands))
         case .isEmpty(let negated): return Term(.apply(.isEmpty(negated: !negated), operands))
+        case .collate where operands[0].hasOpposite: return Term(.apply(function, [operands[0].negated]))
         default: return not
         }
     }
 
     private var not: Term { Term(.apply(.prefix(.not), [self])) }
+
+    /// Whether there is an operator that is true where this comparison is false.
+    private var hasOpposite: Bool {
+        if case .apply(.infix(let infix), _)? = operation { infix.opposite != nil } else { false }
+    }
 
     /// Whether this is among others.
     func isAmong(_ terms: [Term]) -> Term {
@@ -40,80 +46,94 @@ extension Term {
     }
 }
 
-/// Long lists of values. SQLite takes a limited number of parameters, and of operators in one another, so a longer list
-/// is one parameter, in JSON.
+/// Long lists of values. SQLite takes a limited number of parameters, and compiles a statement for each number of them,
+/// so a longer list is one parameter, in JSON.
 /// - SeeAlso: <https://www.sqlite.org/json1.html#jeach>
 enum ListedValues {
     /// The longest list that is written value by value.
-    static let mostParameters = 1_000
-    /// The most keys of several columns that are written one by one.
-    static let mostKeys = 500
+    static let mostParameters = 64
 
-    /// A query for the values of a list; nil where anything is in it that JSON cannot hold.
-    static func query(of terms: [Term]) -> Term? {
-        guard let values = values(of: terms) else { return nil }
-        // JSON has no bytes: a blob is an array with its digits.
-        let value = hasBlobs(values) ? "iif(type = 'array', unhex(json_extract(value, '$[0]')), value)" : "value"
-        return query(values.map(json), selecting: value)
-    }
-
-    /// Conditions of which one is true for the rows of keys.
+    /// A query for the values of a list; nil where anything but a value is in it, or a number that neither JSON nor a
+    /// quotient of powers of two can say.
     ///
-    /// - Parameter terms: The values of the columns, one key after another.
-    static func keys(_ columns: [String], _ terms: [Term]) -> [Term] {
-        guard terms.count > mostKeys * columns.count, let values = values(of: terms) else {
-            return [Term(.apply(.uniqueKeys(columns), terms))]
+    /// - Parameter width: How many values make one row.
+    static func query(of terms: [Term], width: Int = 1) -> Term? {
+        var columns = Array(repeating: ListedColumn(), count: width)
+        var json = "["
+        for (index, term) in terms.enumerated() {
+            guard case .value(let bound) = term,
+                let item = columns[index % width].item(of: bound.value)
+            else { return nil }
+            if index > 0 { json += "," }
+            if width > 1 && index % width == 0 { json += "[" }
+            json += item
+            if width > 1 && index % width == width - 1 { json += "]" }
         }
-        var (rows, nulls): ([String], [Term]) = ([], [])
-        for start in stride(from: 0, to: values.count, by: columns.count) {
-            let row = values[start..<(start + columns.count)]
-            // NULL is among no rows.
-            if row.contains(where: \.isNull) {
-                nulls += row.map { Term($0) }
-            } else {
-                rows.append("[" + row.map(json).joined(separator: ",") + "]")
-            }
+        json += "]"
+        let selected = columns.enumerated().map { index, column in
+            width == 1
+                ? column.sql(value: "value", type: "type", path: "$")
+                : column.sql(
+                    value: "json_extract(value, '$[\(index)]')", type: "json_type(value, '$[\(index)]')",
+                    path: "$[\(index)]")
         }
-        let selection = columns.indices.map { index in
-            let value = "json_extract(value, '$[\(index)]')"
-            guard hasBlobs(values) else { return value }
-            return
-                "iif(json_type(value, '$[\(index)]') = 'array', unhex(json_extract(value, '$[\(index)][0]')), \(value))"
-        }
-        let list = query(rows, selecting: selection.joined(separator: ", "))
-        let conditions = [Term(.apply(.uniqueKeys(columns), [list]))]
-        return nulls.isEmpty ? conditions : conditions + [Term(.apply(.uniqueKeys(columns), nulls))]
-    }
-
-    private static func values(of terms: [Term]) -> [DatabaseValue]? {
-        var values: [DatabaseValue] = []
-        values.reserveCapacity(terms.count)
-        for term in terms {
-            guard case .value(let bound) = term else { return nil }
-            // SQLite's JSON texts end at a NUL.
-            if case .string(let text) = bound.value.storage, text.utf8.contains(0) { return nil }
-            values.append(bound.value)
-        }
-        return values
-    }
-
-    private static func hasBlobs(_ values: [DatabaseValue]) -> Bool {
-        values.contains { if case .blob = $0.storage { true } else { false } }
-    }
-
-    private static func query(_ items: [String], selecting selection: String) -> Term {
-        let json = "[" + items.joined(separator: ",") + "]"
-        let query = SQL(sql: "SELECT \(selection) FROM json_each(?)", arguments: [json])
+        let query = SQL(sql: "SELECT \(selected.joined(separator: ", ")) FROM json_each(?)", arguments: [json])
         return Term(.subquery(.literal(LiteralText(query))))
     }
 
-    private static func json(_ value: DatabaseValue) -> String {
-        switch value.storage {
-        case .null: "null"
-        case .int64(let number): String(number)
-        case .double(let number): number.isFinite ? String(number) : number < 0 ? "-9e999" : "9e999"
-        case .string(let text): json(text)
-        case .blob(let bytes): "[\"" + bytes.map { String(format: "%02x", $0) }.joined() + "\"]"
+    /// What JSON has no type for in one column of a list. JSON has no bytes: a blob is an array with its digits. It has
+    /// floating-point numbers, but SQLite does not read all of them exactly: a number is an object with integers.
+    private struct ListedColumn {
+        var hasBlobs = false
+        var hasDoubles = false
+
+        /// A value as JSON; nil when there is no way.
+        mutating func item(of value: DatabaseValue) -> String? {
+            switch value.storage {
+            case .null: return "null"
+            case .int64(let number): return String(number)
+            case .double(let number) where !number.isFinite: return number < 0 ? "-9e999" : "9e999"
+            case .double(let number):
+                hasDoubles = true
+                return Quotient(number)?.json
+            // SQLite's JSON texts end at a NUL.
+            case .string(let text): return text.utf8.contains(0) ? nil : ListedValues.json(text)
+            case .blob(let bytes):
+                hasBlobs = true
+                return "[\"" + bytes.map { String(format: "%02x", $0) }.joined() + "\"]"
+            }
+        }
+
+        func sql(value: String, type: String, path: String) -> String {
+            if !hasBlobs && !hasDoubles { return value }
+            var sql = "CASE \(type)"
+            if hasBlobs { sql += " WHEN 'array' THEN unhex(json_extract(value, '\(path)[0]'))" }
+            if hasDoubles {
+                let parts = ["m", "n", "d", "e"].map { "json_extract(value, '\(path).\($0)')" }
+                sql += " WHEN 'object' THEN \(parts[0]) * 1.0 * \(parts[1]) / \(parts[2]) / \(parts[3])"
+            }
+            return sql + " ELSE \(value) END"
+        }
+    }
+
+    /// A floating-point number as an integer, times a power of two, divided by two more: all exact.
+    private struct Quotient {
+        /// The greatest power of two that is a positive `Int64`.
+        private static let most = 62
+        let json: String
+
+        init?(_ number: Double) {
+            let bits = number.significand == 0 ? 0 : number.significandWidth
+            let exponent = number == 0 ? 0 : Int(number.exponent) - bits
+            guard (-2 * Self.most...Self.most).contains(exponent) else { return nil }
+            let factor = Int64(
+                number == 0 ? 0 : number.significand * Double(sign: .plus, exponent: bits, significand: 1))
+            let signed = number.sign == .minus ? -factor : factor
+            let divisor = Swift.max(0, -exponent)
+            let (first, second) = (Swift.min(divisor, Self.most), Swift.max(0, divisor - Self.most))
+            json =
+                "{\"m\":\(signed),\"n\":\(Int64(1) << Swift.max(0, exponent)),\"d\":\(Int64(1) << first),"
+                + "\"e\":\(Int64(1) << second)}"
         }
     }
 
@@ -179,12 +199,12 @@ extension SQLSpecificExpressible {
 
     /// Compares and orders the expression by a collation.
     public func collating(_ collation: Database.CollationName) -> SQLExpression {
-        Term(.apply(.collate(collation.rawValue), [Term(self)])).expression
+        Term(self).collated(collation.rawValue).expression
     }
 
     /// Compares and orders the expression by a collation.
     public func collating(_ collation: DatabaseCollation) -> SQLExpression {
-        Term(.apply(.collate(collation.name), [Term(self)])).expression
+        Term(self).collated(collation.name).expression
     }
 
     // MARK: Order
@@ -245,13 +265,6 @@ extension Sequence where Element: SQLSpecificExpressible {
 }
 
 extension Sequence where Element == any SQLSpecificExpressible {
-    /// The expressions with an operator between them.
-    public func joined(operator: SQLAssociativeOperator) -> SQLExpression {
-        Term.chain(`operator`.chain, map { Term($0.sqlExpression) }).expression
-    }
-}
-
-extension Sequence where Element == any SQLExpressible {
     /// The expressions with an operator between them.
     public func joined(operator: SQLAssociativeOperator) -> SQLExpression {
         Term.chain(`operator`.chain, map { Term($0.sqlExpression) }).expression

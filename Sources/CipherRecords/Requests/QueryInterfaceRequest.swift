@@ -107,34 +107,42 @@ extension QueryInterfaceRequest: FetchRequest {
 
 // MARK: - Subqueries
 
-extension QueryInterfaceRequest: SQLSpecificExpressible {
-    /// The request as a query in parentheses: the value of its first row and column.
-    public var sqlExpression: SQLExpression { subquery.expression }
-
-    var subquery: Term { Term(.subquery(.relation(relation.withoutPrefetches))) }
-
-    /// Whether an expression has the value of one of the rows: `IN`.
-    public func contains(_ element: some SQLExpressible) -> SQLExpression {
-        Term(.apply(.inRows(negated: false), [Term(element), subquery])).expression
-    }
-
-    /// Whether the request has a row: `EXISTS`.
-    public func exists() -> SQLExpression { Term(.apply(.exists(negated: false), [subquery])).expression }
+/// A query that may stand within another one.
+public protocol SQLSubqueryable: SQLSpecificExpressible {
+    /// The query.
+    var sqlSubquery: SQLSubquery { get }
 }
 
-extension SQLRequest: SQLSelectable, SQLOrderingTerm, SQLExpressible, SQLSpecificExpressible {
-    /// The request as a query in parentheses: the value of its first row and column.
-    public var sqlExpression: SQLExpression { subquery.expression }
+/// A query within another one.
+public struct SQLSubquery: Sendable {
+    let content: Subquery
+}
 
-    private var subquery: Term { Term(.subquery(.literal(LiteralText(literal)))) }
+extension SQLSubquery: SQLSubqueryable {
+    public var sqlSubquery: SQLSubquery { self }
+}
+
+extension SQLSubqueryable {
+    /// The request as a query in parentheses: the value of its first row and column.
+    public var sqlExpression: SQLExpression { Term(.subquery(sqlSubquery.content)).expression }
 
     /// Whether an expression has the value of one of the rows: `IN`.
     public func contains(_ element: some SQLExpressible) -> SQLExpression {
-        Term(.apply(.inRows(negated: false), [Term(element), subquery])).expression
+        Term(.apply(.inRows(negated: false), [Term(element), Term(.subquery(sqlSubquery.content))])).expression
     }
 
     /// Whether the request has a row: `EXISTS`.
-    public func exists() -> SQLExpression { Term(.apply(.exists(negated: false), [subquery])).expression }
+    public func exists() -> SQLExpression {
+        Term(.apply(.exists(negated: false), [Term(.subquery(sqlSubquery.content))])).expression
+    }
+}
+
+extension QueryInterfaceRequest: SQLSubqueryable {
+    public var sqlSubquery: SQLSubquery { SQLSubquery(content: .relation(relation.withoutPrefetches)) }
+}
+
+extension SQLRequest: SQLSelectable, SQLOrderingTerm, SQLExpressible, SQLSpecificExpressible, SQLSubqueryable {
+    public var sqlSubquery: SQLSubquery { SQLSubquery(content: .literal(LiteralText(literal))) }
 }
 
 // MARK: - Common table expressions
@@ -157,12 +165,11 @@ public struct CommonTableExpression<RowDecoder>: Sendable {
     ///   - tableName: The name in the statement.
     ///   - columns: The names of its columns; nil for those of the query.
     ///   - request: The query.
-    public init<T>(
-        recursive: Bool = false, named tableName: String, columns: [String]? = nil, request: QueryInterfaceRequest<T>
+    public init(
+        recursive: Bool = false, named tableName: String, columns: [String]? = nil, request: some SQLSubqueryable
     ) {
         table = CommonTable(
-            name: tableName, columns: columns, isRecursive: recursive,
-            query: .relation(request.relation.withoutPrefetches))
+            name: tableName, columns: columns, isRecursive: recursive, query: request.sqlSubquery.content)
     }
 
     /// - Parameters:
@@ -201,12 +208,11 @@ public struct CommonTableExpression<RowDecoder>: Sendable {
 
 extension CommonTableExpression where RowDecoder == Row {
     /// An expression whose rows are read as rows.
-    public init<T>(
-        recursive: Bool = false, named tableName: String, columns: [String]? = nil, request: QueryInterfaceRequest<T>
+    public init(
+        recursive: Bool = false, named tableName: String, columns: [String]? = nil, request: some SQLSubqueryable
     ) {
         table = CommonTable(
-            name: tableName, columns: columns, isRecursive: recursive,
-            query: .relation(request.relation.withoutPrefetches))
+            name: tableName, columns: columns, isRecursive: recursive, query: request.sqlSubquery.content)
     }
 
     /// An expression whose rows are read as rows.

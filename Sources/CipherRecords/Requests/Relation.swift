@@ -84,6 +84,10 @@ enum Selection: Hashable, Sendable {
     case literal(LiteralText)
     /// Columns of a joined table, at the end of a path of joins, as if they were columns of this one.
     case located([String], [Selection])
+    /// Columns of the table of an alias.
+    case inTable(AliasID, [Selection])
+    /// What is known when there is a connection.
+    case deferred(Deferred<Selection>)
     /// Nothing that is read: for queries of which only the number of rows counts.
     case one
 }
@@ -93,6 +97,8 @@ struct Ordering: Hashable, Sendable {
     enum Element: Hashable, Sendable {
         case term(Term, Direction)
         case primaryKey
+        /// What is known when there is a connection.
+        case deferred(Deferred<Element>)
     }
 
     enum Direction: String, Sendable {

@@ -46,10 +46,20 @@ extension SQLInterpolation {
         append(Term(expression.sqlExpression))
     }
 
-    /// A stored value, as a parameter.
-    public mutating func appendInterpolation(_ value: DatabaseValue) {
-        appendInterpolation(literal: SQL(sql: "?", arguments: [value]))
+    /// What a type selects: `SELECT \(selection)`.
+    @_disfavoredOverload
+    public mutating func appendInterpolation(_ selection: any SQLSelectable) {
+        appendInterpolation(selection.sqlSelection)
     }
+
+    /// An order: `ORDER BY \(ordering)`.
+    @_disfavoredOverload
+    public mutating func appendInterpolation(_ ordering: any SQLOrderingTerm) {
+        appendInterpolation(ordering.sqlOrdering)
+    }
+
+    /// A stored value, as a parameter.
+    public mutating func appendInterpolation(_ value: DatabaseValue) { append(Term(value)) }
 
     /// What a request selects, with its name: `SELECT \(max(Column("score")).forKey("best"))`.
     public mutating func appendInterpolation(_ selection: SQLSelection) {
@@ -104,10 +114,18 @@ extension SQLInterpolation {
         appendLiteral(")")
     }
 
-    private mutating func append(_ term: Term) {
+    private mutating func append(_ term: Term) { appendInterpolation(literal: SQL(term)) }
+}
+
+extension SQL {
+    /// An expression as SQL: `[SQL(Column("name")), SQL("!")].joined(separator: " || ")`.
+    public init(_ expression: some SQLSpecificExpressible) { self.init(Term(expression)) }
+
+    init(_ term: Term) {
         switch term {
-        case .value(let bound): appendInterpolation(bound.value)
-        case .node(let node): append(node)
+        case .value(let bound) where bound.value.isNull: self.init(sql: "NULL")
+        case .value(let bound): self.init(sql: "?", arguments: [bound.value])
+        case .node(let node): self.init(fragment: node)
         }
     }
 }

@@ -45,6 +45,33 @@ extension Table {
     /// Selects SQL text.
     public func select(literal: SQL) -> QueryInterfaceRequest<RowDecoder> { all().select(literal: literal) }
 
+    /// Selects something that is read as another type.
+    public func select<T>(_ selection: any SQLSelectable..., as type: T.Type = T.self) -> QueryInterfaceRequest<T> {
+        all().select(selection, as: type)
+    }
+
+    /// Selects something that is read as another type.
+    public func select<T>(_ selection: [any SQLSelectable], as type: T.Type = T.self) -> QueryInterfaceRequest<T> {
+        all().select(selection, as: type)
+    }
+
+    /// Selects SQL text that is read as another type.
+    public func select<T>(
+        sql: String, arguments: StatementArguments = StatementArguments(), as type: T.Type = T.self
+    ) -> QueryInterfaceRequest<T> {
+        all().select(sql: sql, arguments: arguments, as: type)
+    }
+
+    /// Selects SQL text that is read as another type.
+    public func select<T>(literal: SQL, as type: T.Type = T.self) -> QueryInterfaceRequest<T> {
+        all().select(literal: literal, as: type)
+    }
+
+    /// Selects the primary key.
+    public func selectPrimaryKey<Key>(as type: Key.Type = Key.self) -> QueryInterfaceRequest<Key> {
+        all().selectPrimaryKey(as: type)
+    }
+
     /// Adds to what is selected.
     public func annotated(with selection: any SQLSelectable...) -> QueryInterfaceRequest<RowDecoder> {
         all().annotated(with: selection)
@@ -181,6 +208,20 @@ extension Table where RowDecoder: TableRecord {
         _ selection: (RowDecoder.DatabaseComponents) throws -> [any SQLSelectable]
     ) rethrows -> QueryInterfaceRequest<RowDecoder> {
         try all().select(selection)
+    }
+
+    /// Selects something that is read as another type.
+    public func select<T>(
+        _ selection: (RowDecoder.DatabaseComponents) throws -> any SQLSelectable, as type: T.Type = T.self
+    ) rethrows -> QueryInterfaceRequest<T> {
+        try all().select(selection, as: type)
+    }
+
+    /// Selects something that is read as another type.
+    public func select<T>(
+        _ selection: (RowDecoder.DatabaseComponents) throws -> [any SQLSelectable], as type: T.Type = T.self
+    ) rethrows -> QueryInterfaceRequest<T> {
+        try all().select(selection, as: type)
     }
 
     /// Adds to what is selected.
@@ -458,6 +499,9 @@ extension Table where RowDecoder: Identifiable, RowDecoder.ID: DatabaseValueConv
     public func filter(ids: some Collection<RowDecoder.ID>) -> QueryInterfaceRequest<RowDecoder> {
         all().filter(ids: ids)
     }
+
+    /// Selects the identifiers.
+    public func selectID() -> QueryInterfaceRequest<RowDecoder.ID> { all().selectID() }
 
     /// Whether a row has an identifier.
     public func exists(_ db: Database, id: RowDecoder.ID) throws -> Bool { try exists(db, key: id) }

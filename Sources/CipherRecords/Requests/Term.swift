@@ -65,7 +65,7 @@ final class Node: SQLFragment, Hashable {
     /// The operation in SQL text that stands alone, without a table that its columns could belong to.
     func sql(_ db: Database) throws -> (text: String, values: [DatabaseValue]) {
         var generator = SQLGenerator(facts: SchemaFacts(db))
-        try generator.write(.node(self))
+        try generator.write(.node(rewritten(Rewriting(database: db))))
         return (generator.text, generator.values)
     }
 }
@@ -102,6 +102,12 @@ enum Operation: Hashable, Sendable {
     case definition(CommonTable)
     /// Columns in a selection, without the rest of its query.
     case columns([Selection], table: String, qualifier: String?)
+    /// An expression whose columns belong to the table of an alias.
+    case inTable(AliasID, Term)
+    /// An expression that is JSON: as a part of other JSON it is a value of its own, not a text.
+    case json(Term)
+    /// An expression that is known when there is a connection.
+    case deferred(Deferred<Term>)
 }
 
 /// A query within an expression.
@@ -222,6 +228,10 @@ struct Function: Hashable, Sendable {
     var isFiltered = false
     /// Whether it counts rows: `COUNT(*)`.
     var takesRows = false
+    /// The directions of the operands that order the others: the last ones, before the condition.
+    var orders: [Ordering.Direction] = []
+    /// Whether the result is JSON.
+    var makesJSON = false
 }
 
 /// SQL text that a program wrote, with the values of its parameters and the expressions in it.
@@ -253,8 +263,12 @@ struct LiteralText: Hashable, Sendable {
         for insertion in sql.insertions {
             add(bytes[offset..<insertion.textOffset], values[count..<insertion.argumentCount])
             (offset, count) = (insertion.textOffset, insertion.argumentCount)
-            // As in ``Term``.
-            pieces.append(.node(unsafeDowncast(insertion.fragment as AnyObject, to: Node.self)))
+            if let query = insertion.fragment as? NestedQuery {
+                pieces.append(.node(Node(.bareQuery(.literal(LiteralText(query.literal))))))
+            } else {
+                // As in ``Term``.
+                pieces.append(.node(unsafeDowncast(insertion.fragment as AnyObject, to: Node.self)))
+            }
         }
         add(bytes[offset...], values[count...])
     }

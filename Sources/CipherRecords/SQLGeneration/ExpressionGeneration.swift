@@ -44,6 +44,14 @@ extension SQLGenerator {
             if !table.isEmpty { current = Current(table: table, qualifier: qualifier ?? table, place: current.place) }
             try write(selections) { generator, selection in try generator.write(selection) }
             current = outer
+        case .inTable(let alias, let term):
+            let outer = current
+            current = try table(of: .alias(alias))
+            try write(term)
+            current = outer
+        case .json(let term): try write(term)
+        // A request gets here after its closures have run.
+        case .deferred: throw misuse("an expression that needs a connection stands where there is none")
         }
     }
 
@@ -89,7 +97,8 @@ extension SQLGenerator {
                 try write(operands[2])
             }
         case .collate(let name):
-            try write(operand: operands[0])
+            // COLLATE binds to the right operand of a comparison, which then has the collation of both.
+            if operands[0].isComparison { try write(operands[0]) } else { try write(operand: operands[0]) }
             write(" COLLATE ")
             write(name: name)
         case .named(let name):
@@ -127,8 +136,14 @@ extension SQLGenerator {
         write(name: function.name)
         write(function.isDistinct ? "(DISTINCT " : "(")
         if function.takesRows { write("*") }
-        try write(function.isFiltered ? operands.dropLast() : operands[...]) { generator, term in
-            try generator.write(term)
+        let arguments = function.isFiltered ? operands.dropLast() : operands[...]
+        try write(arguments.dropLast(function.orders.count)) { generator, term in try generator.write(term) }
+        if !function.orders.isEmpty {
+            write(" ORDER BY ")
+            try write(Array(zip(arguments.suffix(function.orders.count), function.orders))) { generator, order in
+                try generator.write(order.0)
+                generator.write(order.1.rawValue)
+            }
         }
         write(")")
         guard function.isFiltered, let condition = operands.last else { return }
@@ -226,9 +241,9 @@ extension SQLGenerator {
                     + "these columns, or use filter(_:)")
         }
         if operands.count == 1, operands[0].isSubquery {
-            write(columns.count == 1 ? "" : "(")
+            write("(")
             write(columns) { $0.write(column: $1) }
-            write(columns.count == 1 ? " IN " : ") IN ")
+            write(") IN ")
             return try write(operands[0])
         }
         // In the order of the key; columns that it does not have come last.
@@ -254,8 +269,8 @@ extension Term {
     fileprivate var needsParentheses: Bool {
         switch operation {
         case nil, .column, .fastKey, .subquery, .tableName: return false
-        case .located(_, let term): return term.needsParentheses
-        case .literal, .bareQuery, .definition, .columns: return true
+        case .located(_, let term), .inTable(_, let term), .json(let term): return term.needsParentheses
+        case .literal, .bareQuery, .definition, .columns, .deferred: return true
         case .apply(let function, let operands):
             switch function {
             case .function, .cast: return false
@@ -284,6 +299,9 @@ extension Term {
     func equals(_ other: Term) -> Term { compared(.equal, to: other) }
 
     func compared(_ infix: Infix, to other: Term) -> Term {
+        if case .apply(.collate(let name), let operands)? = operation {
+            return Term(.apply(.collate(name), [operands[0].compared(infix, to: other)]))
+        }
         var (infix, left, right) = (infix, self, other)
         if left.isNull || right.isNull {
             if infix == .equal { infix = .is }
@@ -292,5 +310,38 @@ extension Term {
             if isSymmetric && left.isNull { (left, right) = (right, left) }
         }
         return Term(.apply(.infix(infix), [left, right]))
+    }
+
+    /// Whether both sides of an operator are compared.
+    var isComparison: Bool {
+        guard case .apply(.infix(let infix), _)? = operation else { return false }
+        switch infix {
+        case .equal, .notEqual, .is, .isNot, .less, .lessOrEqual, .greater, .greaterOrEqual: return true
+        case .subtract, .divide, .leftShift, .rightShift, .match, .jsonValue, .jsonText: return false
+        }
+    }
+
+    /// The expression, compared by a collation. Of a condition, what it compares is: `x IN (...) COLLATE name` has no
+    /// effect in SQL, and `x BETWEEN a AND b COLLATE name` has half of it.
+    /// - SeeAlso: <https://www.sqlite.org/datatype3.html#assigning_collating_sequences_from_sql>
+    func collated(_ name: String) -> Term {
+        switch operation {
+        case .apply(let function, let operands)?:
+            switch function {
+            case .among, .between, .inRows:
+                return Term(.apply(function, [operands[0].collated(name)] + operands.dropFirst()))
+            case .chain(.and), .chain(.or):
+                return Term(.apply(function, operands.map { $0.collated(name) }))
+            default: break
+            }
+        default: break
+        }
+        return Term(.apply(.collate(name), [self]))
+    }
+
+    /// Whether a condition is true, or false.
+    func tested(_ value: Bool) -> Term {
+        if case .apply(.isEmpty, _)? = operation { return value ? self : negated }
+        return compared(.equal, to: Term(value.databaseValue))
     }
 }

@@ -126,7 +126,7 @@ extension SQLGenerator {
     /// Writes a common table expression as it stands after WITH.
     mutating func write(_ table: CommonTable) throws {
         write(identifier: table.name)
-        if let columns = table.columns {
+        if let columns = table.columns, !columns.isEmpty {
             write("(")
             write(columns) { $0.write(identifier: $1) }
             write(")")
@@ -140,7 +140,14 @@ extension SQLGenerator {
     mutating func write(_ query: Subquery) throws {
         switch query {
         case .relation(let relation): try writeSelect(relation)
-        case .literal(let literal): try write(literal)
+        case .literal(let literal):
+            // Its tables are unknown: columns of its own are not qualified, and those of tables around it are.
+            let outer = current
+            current = Current(table: "", qualifier: nil)
+            scopes.append(TableScope())
+            try write(literal)
+            scopes.removeLast()
+            current = outer
         }
     }
 }

@@ -60,7 +60,10 @@ extension SQLGenerator {
             case .located(let path, let selections):
                 guard let place = scope.place(at: path, from: index) else { return count }
                 return try count + columnCount(of: selections, ofPlace: place, in: scope)
-            case .literal:
+            case .inTable(let alias, let selections):
+                guard let place = scope.places.firstIndex(where: { $0.aliases.contains(alias) }) else { return count }
+                return try count + columnCount(of: selections, ofPlace: place, in: scope)
+            case .literal, .deferred:
                 throw misuse(
                     "the columns of SQL text cannot be counted in a request that includes other tables: select them one "
                         + "by one")
@@ -73,7 +76,7 @@ extension SQLGenerator {
         guard let index = commonTables.lastIndex(where: { $0.name.lowercasedASCII == table.lowercasedASCII }) else {
             return try facts.columns(table)
         }
-        if let columns = commonTables[index].columns { return columns }
+        if let columns = commonTables[index].columns, !columns.isEmpty { return columns }
         var query = SQLGenerator(facts: facts)
         try query.write(Array(commonTables[...index]))
         query.write("SELECT * FROM ")

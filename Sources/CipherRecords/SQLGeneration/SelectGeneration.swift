@@ -71,6 +71,13 @@ extension SQLGenerator {
             try located(path) { generator in
                 try generator.write(selections) { generator, selection in try generator.write(selection) }
             }
+        case .inTable(let alias, let selections):
+            let outer = current
+            current = try table(of: .alias(alias))
+            try write(selections) { generator, selection in try generator.write(selection) }
+            current = outer
+        // A request gets here after its closures have run.
+        case .deferred: throw misuse("a selection that needs a connection stands where there is none")
         case .one: write("1")
         }
     }
@@ -125,13 +132,14 @@ extension SQLGenerator {
             }
             elements += columns.filter { !known.contains($0) }.map { .term(Term(.column($0, .request)), .ascending) }
         }
-        return ordering.isReversed ? try elements.flatMap { try reversed($0) } : elements
+        guard ordering.isReversed, let table = scopes.last?.places[index].relation.table else { return elements }
+        return try elements.flatMap { try reversed($0, of: table) }
     }
 
-    private func reversed(_ element: Ordering.Element) throws -> [Ordering.Element] {
+    private func reversed(_ element: Ordering.Element, of table: String) throws -> [Ordering.Element] {
         switch element {
         case .primaryKey:
-            return try facts.primaryKey(current.table).columns.map { .term(Term(.column($0, .request)), .descending) }
+            return try facts.primaryKey(table).columns.map { .term(Term(.column($0, .request)), .descending) }
         case .term(let term, let direction):
             if case .literal? = term.operation {
                 throw misuse(
@@ -139,6 +147,7 @@ extension SQLGenerator {
                         + "order(_:) expressions with .asc and .desc")
             }
             return [.term(term, direction.reversed)]
+        case .deferred: return [element]
         }
     }
 
@@ -148,6 +157,8 @@ extension SQLGenerator {
         case .term(let term, let direction):
             try write(term)
             write(direction.rawValue)
+        // A request gets here after its closures have run.
+        case .deferred: throw misuse("an order that needs a connection stands where there is none")
         }
     }
 
@@ -170,16 +181,16 @@ extension SQLGenerator {
         guard relation.joins.isEmpty else { return true }
         // A whole key has one row at most.
         var columns: [String] = []
-        for filter in relation.filters {
+        for filter in relation.filters.flatMap(\.conditions) {
             switch filter.operation {
             case .apply(.primaryKey, let operands) where operands.count == 1 && !operands[0].isSubquery: return false
             case .apply(.uniqueKeys(let names), let operands)
             where operands.count == names.count && operands.first?.isSubquery != true:
                 return false
-            case .apply(.infix(.equal), let operands):
-                if case .column(let name, .request)? = operands[0].operation, operands[1].operation == nil {
-                    columns.append(name)
-                }
+            case .apply(.infix(.equal), let operands), .apply(.infix(.is), let operands):
+                let isReversed = operands[0].operation == nil
+                let (column, value) = isReversed ? (operands[1], operands[0]) : (operands[0], operands[1])
+                if let name = column.requestColumn, value.operation == nil { columns.append(name) }
             default: break
             }
         }
@@ -218,7 +229,7 @@ extension Relation {
             switch selection {
             case .allColumns, .allColumnsExcluding, .primaryKey, .one: true
             case .expression(let term): !term.isAggregate && term.name == nil
-            case .literal, .located: false
+            case .literal, .located, .inTable, .deferred: false
             }
         }
         return isPlain ? Term(.apply(.function(Function(name: "COUNT", isAggregate: true, takesRows: true)), [])) : nil
@@ -227,15 +238,38 @@ extension Relation {
 
 extension Selection {
     /// Whether it makes one row of many.
-    var isAggregate: Bool { if case .expression(let term) = self { term.isAggregate } else { false } }
+    var isAggregate: Bool {
+        switch self {
+        case .expression(let term): term.isAggregate
+        case .inTable(_, let selections): selections.contains(where: \.isAggregate)
+        default: false
+        }
+    }
 }
 
 extension Term {
     /// Whether an aggregate function stands anywhere in the expression, queries within it aside.
     var isAggregate: Bool {
-        guard case .apply(let function, let operands)? = operation else { return false }
-        if case .function(let function) = function, function.isAggregate { return true }
-        return operands.contains(where: \.isAggregate)
+        switch operation {
+        case .apply(.function(let function), _)? where function.isAggregate: true
+        case .apply(_, let operands)?: operands.contains(where: \.isAggregate)
+        case .inTable(_, let term)?, .json(let term)?: term.isAggregate
+        default: false
+        }
+    }
+
+    /// The conditions that are all true where this one is.
+    fileprivate var conditions: [Term] {
+        if case .apply(.chain(.and), let operands)? = operation { operands.flatMap(\.conditions) } else { [self] }
+    }
+
+    /// The name of the column of the request's own table that this is; nil for all else.
+    fileprivate var requestColumn: String? {
+        switch operation {
+        case .column(let name, .request)?: name
+        case .json(let term)?: term.requestColumn
+        default: nil
+        }
     }
 
     var isSubquery: Bool { if case .subquery? = operation { true } else { false } }

@@ -17,10 +17,11 @@ final class StatementPlan {
         _ request: StatementRequest, facts: SchemaFacts, statement: (String) -> PlannedStatement
     ) throws {
         var count = 0
-        let numbered = request.mapValues { _ in
-            count += 1
-            return (count - 1).databaseValue
-        }
+        let numbered = try request.rewritten(
+            Rewriting { _ in
+                count += 1
+                return (count - 1).databaseValue
+            })
         shape = numbered
         var numbers: [DatabaseValue] = []
         numbered.forEachValue { numbers.append($0) }
@@ -73,11 +74,15 @@ final class RecordStorage {
         latestPlan = nil
     }
 
+    /// The plan of a request of this shape; nil when there is none yet.
+    func plan(knownFor request: StatementRequest) -> StatementPlan? {
+        guard let plan = plans[request] else { return nil }
+        statistics.found += 1
+        return plan
+    }
+
+    /// Makes the plan of a request.
     func plan(for request: StatementRequest, _ db: Database) throws -> StatementPlan {
-        if let plan = plans[request] {
-            statistics.found += 1
-            return plan
-        }
         if plans.count >= Self.mostRequests { plans.removeAll() }
         if statements.count >= Self.mostRequests { statements.removeAll() }
         let plan = try StatementPlan(request, facts: SchemaFacts(db)) { sql in
@@ -109,6 +114,13 @@ extension Database {
 
     /// The statement of a request, compiled once for all requests of its shape.
     func prepare(_ request: StatementRequest) throws -> PreparedRequest {
-        try records().plan(for: request, self).prepared(request, self)
+        let storage = try records()
+        if let plan = storage.plan(knownFor: request) { return try plan.prepared(request, self) }
+        let rewriting = Rewriting(database: self)
+        let resolved = try request.rewritten(rewriting)
+        if rewriting.hasResolved, let plan = storage.plan(knownFor: resolved) {
+            return try plan.prepared(resolved, self)
+        }
+        return try storage.plan(for: resolved, self).prepared(resolved, self)
     }
 }

@@ -37,6 +37,9 @@ struct TableScope {
     /// Whether columns are qualified.
     let isQualified: Bool
 
+    /// The scope of a query that is SQL text.
+    init() { isQualified = false }
+
     /// - Parameter outer: The scopes around the query.
     init(_ relation: Relation, within outer: [TableScope]) throws {
         try Self.add(relation, join: nil, parent: 0, to: &places)

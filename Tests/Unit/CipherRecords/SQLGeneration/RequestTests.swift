@@ -5,12 +5,24 @@ import Testing
 
 @Suite("Requests become SQL")
 struct RequestTests {
-    private let score = Column("score")
-    private let name = Column("name")
+    private static let score = Column("score")
+    private static let name = Column("name")
 
-    @Test("rows, selections and names")
-    func selections() throws {
-        let table = RequestTable()
+    static let sections = [
+        RequestSection("rows, selections and names", selections),
+        RequestSection("filters", filters),
+        RequestSection("keys", keys),
+        RequestSection("order and limit", order),
+        RequestSection("groups", groups),
+        RequestSection("the first row, the number of rows, and whether there is one", answers),
+        RequestSection("deleting", deleting),
+        RequestSection("updating", updating),
+    ]
+
+    @Test("each request becomes its SQL", arguments: sections)
+    func check(section: RequestSection) throws { try section.check() }
+
+    private static func selections(_ table: RequestTable) {
         table(Player.all(), #"SELECT * FROM "player""#)
         table(Player.none(), #"SELECT * FROM "player" WHERE 0"#)
         table(PartialPlayer.all(), #"SELECT "id", "name" FROM "player""#)
@@ -50,12 +62,9 @@ struct RequestTests {
             Player.annotated(with: name.forKey("alt")).filter(Column("alt").detached == "x"),
             #"SELECT *, "name" AS "alt" FROM "player" WHERE "alt" = 'x'"#)
         table(Player.select(5.databaseValue, DatabaseValue.null), #"SELECT 5, NULL FROM "player""#)
-        try table.check()
     }
 
-    @Test("filters")
-    func filters() throws {
-        let table = RequestTable()
+    private static func filters(_ table: RequestTable) {
         table(Player.filter(score > 100), #"SELECT * FROM "player" WHERE "score" > 100"#)
         table(Player.filter { $0.score > 100 }, #"SELECT * FROM "player" WHERE "score" > 100"#)
         table(Player.filter { _ in true }, #"SELECT * FROM "player" WHERE 1"#)
@@ -77,12 +86,9 @@ struct RequestTests {
             #"SELECT * FROM "player" WHERE (score OR name) AND ("score" = 1)"#)
         table(Player.all().none(), #"SELECT * FROM "player" WHERE 0"#)
         table(Player.filter(score == 1).none(), #"SELECT * FROM "player" WHERE ("score" = 1) AND 0"#)
-        try table.check()
     }
 
-    @Test("keys")
-    func keys() throws {
-        let table = RequestTable()
+    private static func keys(_ table: RequestTable) {
         table(Player.filter(key: 1), #"SELECT * FROM "player" WHERE "id" = 1"#)
         table(Player.filter(key: nil as Int?), #"SELECT * FROM "player" WHERE 0"#)
         table(Player.filter(keys: [1]), #"SELECT * FROM "player" WHERE "id" = 1"#)
@@ -107,12 +113,9 @@ struct RequestTests {
         table(
             Player.filter(score > 1).filter(keys: [1, 2]),
             #"SELECT * FROM "player" WHERE ("score" > 1) AND ("id" IN (1, 2))"#)
-        try table.check()
     }
 
-    @Test("order and limit")
-    func order() throws {
-        let table = RequestTable()
+    private static func order(_ table: RequestTable) {
         table(Player.order(score), #"SELECT * FROM "player" ORDER BY "score""#)
         table(Player.order(score.asc), #"SELECT * FROM "player" ORDER BY "score" ASC"#)
         table(Player.order(score.desc, name), #"SELECT * FROM "player" ORDER BY "score" DESC, "name""#)
@@ -154,12 +157,9 @@ struct RequestTests {
         table(
             Player.filter(score > 1).order(name).limit(3),
             #"SELECT * FROM "player" WHERE "score" > 1 ORDER BY "name" LIMIT 3"#)
-        try table.check()
     }
 
-    @Test("groups")
-    func groups() throws {
-        let table = RequestTable()
+    private static func groups(_ table: RequestTable) {
         table(Player.all().group(score), #"SELECT * FROM "player" GROUP BY "score""#)
         table(Player.all().group(score, name), #"SELECT * FROM "player" GROUP BY "score", "name""#)
         table(Player.all().group { $0.teamId }, #"SELECT * FROM "player" GROUP BY "teamId""#)
@@ -182,12 +182,9 @@ struct RequestTests {
         table(
             Player.all().group(name).having(sql: "COUNT(*) > ?", arguments: [1]),
             #"SELECT * FROM "player" GROUP BY "name" HAVING COUNT(*) > 1"#)
-        try table.check()
     }
 
-    @Test("the first row, the number of rows, and whether there is one")
-    func answers() throws {
-        let table = RequestTable()
+    private static func answers(_ table: RequestTable) {
         table.one(Player.all(), #"SELECT * FROM "player" LIMIT 1"#)
         table.one(Player.order(score), #"SELECT * FROM "player" ORDER BY "score" LIMIT 1"#)
         table.one(Player.limit(10), #"SELECT * FROM "player" LIMIT 10"#)
@@ -222,12 +219,9 @@ struct RequestTests {
         table.count(Player.select(sql: "name"), #"SELECT COUNT(*) FROM (SELECT name FROM "player")"#)
         table.exists(Player.all(), #"SELECT EXISTS (SELECT * FROM "player")"#)
         table.exists(Player.filter(score > 1).order(name), #"SELECT EXISTS (SELECT * FROM "player" WHERE "score" > 1)"#)
-        try table.check()
     }
 
-    @Test("deleting")
-    func deleting() throws {
-        let table = RequestTable()
+    private static func deleting(_ table: RequestTable) {
         table.delete(Player.all(), #"DELETE FROM "player""#)
         table.delete(Player.filter(score == 0), #"DELETE FROM "player" WHERE "score" = 0"#)
         table.delete(Player.filter(keys: [1, 2]), #"DELETE FROM "player" WHERE "id" IN (1, 2)"#)
@@ -250,12 +244,9 @@ struct RequestTests {
         table.delete(
             Player.aliased(TableAlias(name: "p")).filter(score == 0),
             #"DELETE FROM "player" AS "p" WHERE "p"."score" = 0"#)
-        try table.check()
     }
 
-    @Test("updating")
-    func updating() throws {
-        let table = RequestTable()
+    private static func updating(_ table: RequestTable) {
         table.update(Player.all(), [score.set(to: 0)], #"UPDATE "player" SET "score" = 0"#)
         table.update(Player.all(), [score.set(to: nil)], #"UPDATE "player" SET "score" = NULL"#)
         table.update(Player.all(), [score += 1], #"UPDATE "player" SET "score" = "score" + 1"#)
@@ -279,6 +270,5 @@ struct RequestTests {
         table.update(
             Player.filter(score == 2), [score += 1], returning: [AllColumns()],
             #"UPDATE "player" SET "score" = "score" + 1 WHERE "score" = 2 RETURNING *"#)
-        try table.check()
     }
 }
