@@ -302,6 +302,21 @@ struct BadInputTests {
             try db.execute(sql: "ALTER TABLE guest RENAME TO visitor")
             try #expect(message(.SQLITE_ERROR) { try record.insert(db) } == "no such table: guest")
         }
+        // Databases that are attached one after another, under one name.
+        try DatabaseQueue().inDatabase { db in
+            for key in ["email", "name", "email"] {
+                try db.execute(sql: "ATTACH ':memory:' AS other")
+                try db.execute(sql: "CREATE TABLE other.guest (name TEXT, email TEXT, PRIMARY KEY (\(key)))")
+                var record = Named(email: "a", name: "b")
+                try record.insert(db)
+                let other = key == "name" ? "email" : "name"
+                let sql = try db.lastStatement { try record.update(db) }
+                #expect(sql == #"UPDATE "guest" SET "\#(other)"=? WHERE "\#(key)"=?"#)
+                try #expect(Named.fetchOne(db, key: key == "name" ? "b" : "a") != nil)
+                try db.execute(sql: "DETACH other")
+                try #expect(message(.SQLITE_ERROR) { try record.update(db) } == "no such table: guest")
+            }
+        }
     }
 
     private struct Named: Codable, MutablePersistableRecord, FetchableRecord {
@@ -471,6 +486,23 @@ struct BadInputTests {
             let withNull = rooms + [["house": nil, "number": 5], ["house": Data([1]), "number": 5]]
             try #expect(Room.filter(keys: withNull).fetchCount(db) == 2)
             try #expect(Room.deleteAll(db, keys: rooms) == 1 && Guest.deleteAll(db, keys: keys) == 2)
+        }
+    }
+
+    @Test("an expression of as many operators as there are data is an error, and not the end of the stack")
+    func deepExpressions() throws {
+        try write { db in
+            for depth in [900, 20_000] {
+                var sum: SQLExpression = Column("id") + 1
+                for number in 0..<depth { sum = sum + number }
+                let request = Guest.filter(sum > 0)
+                if depth < 1_000 {
+                    try #expect(request.fetchCount(db) == 0)
+                } else {
+                    try #expect(
+                        message { _ = try request.fetchCount(db) }.contains("more than 1000 operators in one another"))
+                }
+            }
         }
     }
 
