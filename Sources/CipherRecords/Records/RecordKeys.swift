@@ -3,31 +3,71 @@ import Foundation
 
 // Records by their keys.
 
-/// Values of keys.
+/// Values of primary keys.
 enum RecordKey {
-    /// A key as the records of a type store it: their strategies for data, dates and UUIDs hold for keys too.
-    ///
-    /// - Parameter column: The column of the key. Requests do not know it: strategies rarely ask for it.
-    static func value<Key: DatabaseValueConvertible>(
-        of key: Key, for type: Any.Type, column: String = "id"
-    ) -> DatabaseValue {
-        // Most keys are numbers and texts, which have no strategies.
-        guard hasStrategy(Key.self), let record = type as? any EncodableRecord.Type else {
-            return key.databaseValue
+    /// The rows with keys, of which there is one at least.
+    static func condition(_ values: [DatabaseValue]) -> Term {
+        let terms = values.map { Term($0) }
+        if terms.count > ListedValues.mostParameters, let list = ListedValues.query(of: terms) {
+            return Term(.apply(.primaryKey, [list]))
         }
-        switch key {
-        case let uuid as UUID: return record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
-        case let date as Date: return record.databaseDateEncodingStrategy(for: column).value(of: date)
-        case let data as Data:
-            return (try? record.databaseDataEncodingStrategy(for: column).value(of: data)) ?? data.databaseValue
-        default: return key.databaseValue
+        return Term(.apply(.primaryKey, terms))
+    }
+
+    /// How the records of a type store their keys: their strategies for data, dates and UUIDs hold for keys too.
+    struct Encoding {
+        private let record: any EncodableRecord.Type
+
+        /// - Returns: nil where keys are stored as they are: most keys are numbers and texts.
+        init?<Key>(_ key: Key.Type, for type: Any.Type) {
+            let isEncoded =
+                key == UUID.self || key == Date.self || key == Data.self || key == UUID?.self || key == Date?.self
+                || key == Data?.self
+            guard isEncoded, let record = type as? any EncodableRecord.Type else { return nil }
+            self.record = record
+        }
+
+        func value(of key: some DatabaseValueConvertible, column: String) throws -> DatabaseValue {
+            try value(of: EncodedKey(key), column: column)
+        }
+
+        private func value(of key: EncodedKey, column: String) throws -> DatabaseValue {
+            switch key {
+            case .uuid(let uuid): record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
+            case .date(let date): record.databaseDateEncodingStrategy(for: column).value(of: date)
+            case .data(let data): try record.databaseDataEncodingStrategy(for: column).value(of: data)
+            case .other(let value): value
+            }
+        }
+
+        /// The values in the column of a table's key, which only a connection knows.
+        func values(
+            of keys: some Collection<some DatabaseValueConvertible>
+        ) -> @Sendable (Database, _ table: String) throws -> [DatabaseValue] {
+            let keys = keys.map { EncodedKey($0) }
+            // Safe because: it is a type.
+            nonisolated(unsafe) let encoding = self
+            return { db, table in
+                let column = try db.primaryKey(table).columns.first ?? ""
+                return try keys.map { try encoding.value(of: $0, column: column) }.filter { !$0.isNull }
+            }
         }
     }
 
-    private static func hasStrategy<Key>(_ type: Key.Type) -> Bool {
-        type == UUID.self || type == Date.self || type == Data.self || type == UUID?.self
-            || type == Date?.self
-            || type == Data?.self
+    private enum EncodedKey: Sendable {
+        case uuid(UUID)
+        case date(Date)
+        case data(Data)
+        case other(DatabaseValue)
+
+        init(_ key: some DatabaseValueConvertible) {
+            switch key {
+            case let uuid as UUID: self = .uuid(uuid)
+            case let date as Date: self = .date(date)
+            case let data as Data: self = .data(data)
+            default: self = .other(key.databaseValue)
+            }
+        }
     }
 }
 
@@ -35,10 +75,11 @@ extension FetchableRecord where Self: TableRecord {
     // MARK: One record
 
     /// The record with a primary key of one column; nil when there is none, and for nil.
-    public static func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> Self? {
+    public static func fetchOne<Key: DatabaseValueConvertible>(_ db: Database, key: Key?) throws -> Self? {
         guard let key, !key.databaseValue.isNull else { return nil }
         let plan = try db.records().plan(of: Self.self, db)
-        let value = RecordKey.value(of: key, for: Self.self, column: plan.key.columns.first ?? "id")
+        let encoding = RecordKey.Encoding(Key.self, for: Self.self)
+        let value = try encoding?.value(of: key, column: plan.key.columns.first ?? "") ?? key.databaseValue
         let statement = try plan.statement(.fetch, .none, db) {
             try SQLGenerator.generate(
                 .select(filter(key: value).relation, singleResult: true), facts: SchemaFacts(db)
@@ -211,15 +252,15 @@ extension TableRecord {
     // MARK: Errors
 
     /// The error of a primary key that no row has: a ``RecordError``, unless the key cannot be that of the table.
-    public static func recordNotFound(_ db: Database, key: some DatabaseValueConvertible) -> any Error {
+    public static func recordNotFound<Key: DatabaseValueConvertible>(_ db: Database, key: Key) -> any Error {
         do {
             let columns = try db.primaryKey(databaseTableName).columns
             guard let column = columns.first, columns.count == 1 else {
                 return DatabaseError.compositeKey(columns, of: databaseTableName)
             }
+            let value = try RecordKey.Encoding(Key.self, for: Self.self)?.value(of: key, column: column)
             return RecordError.recordNotFound(
-                databaseTableName: databaseTableName,
-                key: [column: RecordKey.value(of: key, for: Self.self, column: column)])
+                databaseTableName: databaseTableName, key: [column: value ?? key.databaseValue])
         } catch {
             return error
         }

@@ -431,6 +431,36 @@ struct PersistenceTests {
         }
     }
 
+    private struct Token: Codable, Identifiable, PersistableRecord, FetchableRecord {
+        var code: UUID
+        var owner: UUID
+        var id: UUID { code }
+
+        static func databaseUUIDEncodingStrategy(for column: String) -> DatabaseUUIDEncodingStrategy {
+            column == "code" ? .lowercaseString : .deferredToUUID
+        }
+    }
+
+    @Test("keys are looked for as the records store them in the column of the key")
+    func encodedKeys() throws {
+        try queue().write { db in
+            try db.execute(sql: "CREATE TABLE token (code TEXT PRIMARY KEY, owner BLOB)")
+            let (one, two, none) = (UUID(), UUID(), UUID())
+            for code in [one, two] { try Token(code: code, owner: one).insert(db) }
+            try #expect(Token.fetchOne(db, id: one)?.code == one && Token.find(db, key: two).code == two)
+            try #expect(
+                Token.filter(id: one).fetchCount(db) == 1 && Token.filter(ids: [one, two, none]).fetchCount(db) == 2)
+            try #expect(Token.fetchAll(db, ids: [one, two]).count == 2 && Token.exists(db, id: two))
+            let many = (0..<200).map { _ in UUID() } + [two]
+            try #expect(Token.filter(keys: many).fetchAll(db).map(\.code) == [two])
+            let key = ["code": none.uuidString.lowercased().databaseValue]
+            #expect(throws: RecordError.recordNotFound(databaseTableName: "token", key: key)) {
+                try Token.find(db, id: none)
+            }
+            try #expect(Token.deleteOne(db, id: one) && Token.deleteAll(db, ids: [one, two]) == 1)
+        }
+    }
+
     @Test("errors of keys that no row has")
     func notFound() throws {
         try queue().write { db in
@@ -496,9 +526,34 @@ struct PersistenceTests {
             try #expect(Member.filter { $0.score == 99 }.fetchOne(db)?.name == "ANN")
             let updated = try Member.filter { $0.id == 1 }.updateAndFetchAll(db) { [$0.score -= 1] }
             #expect(updated == [Member(id: 1, name: "ANN", score: 98)])
+            let same = try Member.filter(id: 1).updateAndFetchCursor(db, [Column("score") += 0])
+            try #expect(Array(same) == updated)
             try #expect(Member.filter { $0.id == 1 }.deleteAndFetchAll(db) == updated)
             try #expect(Member.filter { $0.score > 10 }.deleteAndFetchIds(db) == [3, 4])
             try #expect(Member.fetchAll(db) == [Member(id: 2, name: "BOB", score: 1)])
+        }
+    }
+
+    private struct Visit: Codable, Hashable, PersistableRecord, FetchableRecord {
+        var id: Int64
+    }
+
+    @Test("grouped rows are deleted and changed where each group is one row")
+    func groups() throws {
+        try queue().write { db in
+            try db.execute(sql: "CREATE TABLE visit (id INTEGER PRIMARY KEY); INSERT INTO visit VALUES (1), (2), (3)")
+            let lines = try statements(db) {
+                try Visit.all().group(-Column("id")).deleteAll(db)
+                try Visit.all().group(Column.rowID).deleteAll(db)
+            }
+            #expect(
+                lines == [
+                    #"DELETE FROM "visit" WHERE "id" IN (SELECT "id" FROM "visit" GROUP BY -"id")"#,
+                    #"DELETE FROM "visit" WHERE "id" IN (SELECT "id" FROM "visit" GROUP BY "rowid")"#,
+                ])
+            try Visit(id: 7).insert(db)
+            let changed: Set<Visit> = try Visit.all().updateAndFetchSet(db, [Column("id") += 1])
+            #expect(changed == [Visit(id: 8)])
         }
     }
 
