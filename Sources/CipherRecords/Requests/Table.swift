@@ -477,9 +477,9 @@ extension Table where RowDecoder: FetchableRecord & Hashable {
 
 extension Table {
     fileprivate func notFound<Key: DatabaseValueConvertible>(_ db: Database, _ key: Key) throws -> RecordError {
-        let column = try db.primaryKey(tableName).columns[0]
-        return .recordNotFound(
-            databaseTableName: tableName, key: [column: RecordKey.value(of: key, for: RowDecoder.self)])
+        let column = try db.primaryKey(tableName).columns.first ?? ""
+        let value = try RecordKey.Encoding(Key.self, for: RowDecoder.self)?.value(of: key, column: column)
+        return .recordNotFound(databaseTableName: tableName, key: [column: value ?? key.databaseValue])
     }
 
     /// Deletes the rows with the columns of unique keys.

@@ -185,7 +185,7 @@ extension SQLGenerator {
             switch filter.operation {
             case .apply(.primaryKey, let operands) where operands.count == 1 && !operands[0].isSubquery: return false
             case .apply(.uniqueKeys(let names), let operands)
-            where operands.count == names.count && !operands[0].isSubquery:
+            where operands.count == names.count && operands.first?.isSubquery != true:
                 return false
             case .apply(.infix(.equal), let operands), .apply(.infix(.is), let operands):
                 let isReversed = operands[0].operation == nil
