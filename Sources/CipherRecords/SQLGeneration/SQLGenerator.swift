@@ -126,7 +126,7 @@ extension SQLGenerator {
     /// Writes a common table expression as it stands after WITH.
     mutating func write(_ table: CommonTable) throws {
         write(identifier: table.name)
-        if let columns = table.columns {
+        if let columns = table.columns, !columns.isEmpty {
             write("(")
             write(columns) { $0.write(identifier: $1) }
             write(")")
