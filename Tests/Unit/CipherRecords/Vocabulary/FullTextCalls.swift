@@ -9,6 +9,7 @@ extension Calls {
         fullTextTables(&call)
         synchronization(&call)
         tokenizers(&call)
+        tokenizersInSwift(&call)
         patterns(&call)
         searches(&call)
     }
@@ -122,6 +123,48 @@ extension Calls {
         }
         call("FTS3.tokenize(_:)") { _ in try FTS3.tokenize("High Waves") == ["high", "waves"] }
         call("FTS3.tokenize(_:withTokenizer:)") { _ in try FTS3.tokenize("waves", withTokenizer: .porter) == ["wave"] }
+    }
+
+    /// Says each word twice: as it is, and backwards.
+    private final class MirrorTokenizer: FTS5WrapperTokenizer {
+        static let name = "mirror"
+        let wrappedTokenizer: any FTS5Tokenizer
+
+        init(db: Database, arguments: [String]) throws { wrappedTokenizer = try db.makeTokenizer(.unicode61()) }
+
+        func accept(
+            token: String, flags: FTS5TokenFlags, for tokenization: FTS5Tokenization,
+            tokenCallback: FTS5WrapperTokenCallback
+        ) throws {
+            try tokenCallback(token, flags)
+            if tokenization == .document { try tokenCallback(String(token.reversed()), .colocated) }
+        }
+    }
+
+    private static func tokenizersInSwift(_ call: inout Calls) {
+        call("makeTokenizer(_:) tokenize(document:) tokenize(query:)") { db in
+            let tokenizer: any FTS5Tokenizer = try db.makeTokenizer(.porter())
+            return try tokenizer.tokenize(document: "High waves").map(\.token) == ["high", "wave"]
+                && tokenizer.tokenize(query: "waves").count == 1
+        }
+        call("FTS5CustomTokenizer FTS5WrapperTokenizer add(tokenizer:) tokenizerDescriptor(arguments:)") { db in
+            db.add(tokenizer: MirrorTokenizer.self)
+            try db.create(virtualTable: "doc", using: FTS5()) { t in
+                t.tokenizer = MirrorTokenizer.tokenizerDescriptor(arguments: [])
+                t.column("a")
+            }
+            try db.execute(sql: "INSERT INTO doc VALUES ('mast')")
+            func isCustom(_ type: (some FTS5CustomTokenizer).Type) -> Bool { type is any FTS5WrapperTokenizer.Type }
+            return try Table("doc").matching(FTS5Pattern(matchingPhrase: "tsam")).fetchCount(db) == 1
+                && isCustom(MirrorTokenizer.self)
+        }
+        call(".trigram()") { db in
+            try db.create(virtualTable: "doc", using: FTS5()) { t in
+                t.tokenizer = .trigram()
+                t.column("a")
+            }
+            return try Fleet.definition(db, of: "doc").contains("trigram")
+        }
     }
 
     private static func patterns(_ call: inout Calls) {

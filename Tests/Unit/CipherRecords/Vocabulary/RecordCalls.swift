@@ -382,6 +382,13 @@ extension Calls {
     }
 
     private static func changes(_ call: inout Calls) {
+        call("recordNotFound(_:key:) recordNotFound(_:id:) recordNotFound(key:) recordNotFound(_:)") { db in
+            let errors: [any Error] = [
+                Ship.recordNotFound(db, key: 9), Ship.recordNotFound(db, id: 9), Ship.recordNotFound(key: ["id": 9]),
+                Fleet.ship(id: 9).recordNotFound(db),
+            ]
+            return errors.allSatisfy { $0 is RecordError }
+        }
         call("databaseEquals(_:)") { _ in
             Fleet.ship().databaseEquals(Fleet.ship()) && !Fleet.ship().databaseEquals(Fleet.ship("x"))
         }
@@ -392,7 +399,31 @@ extension Calls {
             var ship = Fleet.ship()
             return try ship.databaseChanges(modify: { $0.tons = 8 }) == ["tons": 7.databaseValue]
         }
+        call("Record hasDatabaseChanges databaseChanges") { db in
+            func isRecord(_ buoy: Record) -> Bool { true }
+            let buoy = Buoy()
+            try buoy.insert(db)
+            let before = buoy.hasDatabaseChanges
+            buoy.code = "Y"
+            return try isRecord(buoy) && !before && buoy.hasDatabaseChanges
+                && buoy.databaseChanges.keys.sorted() == ["code"]
+        }
         call("databaseDictionary") { _ in try Fleet.ship().databaseDictionary["tons"] == 7.databaseValue }
+    }
+
+    /// A record that is a class, and knows what has changed.
+    private final class Buoy: Record {
+        var code = "X"
+        override class var databaseTableName: String { "harbour" }
+        override init() { super.init() }
+        required init(row: Row) throws {
+            code = row["code"]
+            try super.init(row: row)
+        }
+        override func encode(to container: inout PersistenceContainer) throws {
+            container["code"] = code
+            container["name"] = "buoy"
+        }
     }
 
     /// Reports its callbacks to a list.

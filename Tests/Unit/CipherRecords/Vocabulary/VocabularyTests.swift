@@ -123,7 +123,8 @@ enum Declarations {
 
     static func names(in text: String) -> Set<String> {
         var names: Set<String> = []
-        for declaration in text.components(separatedBy: "public ").dropFirst() {
+        let code = text.replacing(#/\bopen (?=\w+ )/#, with: "public ")
+        for declaration in code.components(separatedBy: "public ").dropFirst() {
             let type = #/(?:\w+ )*(?:struct|class|enum|protocol|typealias|var|let) (\w+)/#
             if let match = declaration.prefixMatch(of: type) { names.insert(String(match.1)) }
             let function = #/(?:\w+ )*func (\w+)(?:<[^(]*>)?\(/#
