@@ -10,6 +10,7 @@ extension Calls {
     /// Section 6: associations.
     static func associations(_ call: inout Calls) {
         definitions(&call)
+        throughOthers(&call)
         joins(&call)
         rows(&call)
         associationAggregates(&call)
@@ -44,6 +45,9 @@ extension Calls {
             let master = Ship.hasOne(Captain.self, key: "master", using: ForeignKey(["shipId"]))
             return try Ship.joining(required: master).fetchCount(db) == 2
         }
+    }
+
+    private static func throughOthers(_ call: inout Calls) {
         call("hasMany(_:through:using:key:)") { db in
             let trips = Harbour.hasMany(Voyage.self, through: Harbour.ships, using: Ship.voyages, key: "trips")
             return try Harbour.including(all: trips).asRequest(of: Row.self).fetchOne(db)?.prefetchedRows["trips"]?

@@ -7,6 +7,7 @@ extension Calls {
     /// Section 7: full-text search.
     static func fullText(_ call: inout Calls) {
         fullTextTables(&call)
+        synchronization(&call)
         tokenizers(&call)
         patterns(&call)
         searches(&call)
@@ -55,6 +56,9 @@ extension Calls {
             }
             return try Fleet.definition(db, of: "doc").contains("detail=column")
         }
+    }
+
+    private static func synchronization(_ call: inout Calls) {
         call("synchronize(withTable:)") { db in
             try db.create(virtualTable: "doc", using: FTS5()) { t in
                 t.synchronize(withTable: "report")

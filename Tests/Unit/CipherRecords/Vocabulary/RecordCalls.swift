@@ -43,10 +43,12 @@ extension Calls {
     /// Section 2: records.
     static func records(_ call: inout Calls) {
         protocols(&call)
+        columns(&call)
         fetching(&call)
         keys(&call)
         inserting(&call)
         updating(&call)
+        updatingAndFetching(&call)
         saving(&call)
         changes(&call)
         callbacks(&call)
@@ -104,6 +106,9 @@ extension Calls {
             container[Column("age")] = 3
             return container["name"] == "Ann" && container[Column("AGE")] == 3
         }
+    }
+
+    private static func columns(_ call: inout Calls) {
         call("databaseSelection") { db in
             try Fleet.sql(db, ShipName.all()) == #"SELECT "id", "name" FROM "ship""#
                 && Plain.databaseSelection.count == 1
@@ -294,6 +299,9 @@ extension Calls {
             let changed = try ship.updateChanges(db) { $0.tons = 101 }
             return try changed && !ship.updateChanges(db, modify: { $0.tons = 101 })
         }
+    }
+
+    private static func updatingAndFetching(_ call: inout Calls) {
         call("updateAndFetch(_:)") { db in try Harbour(code: "B", name: "b").updateAndFetch(db).name == "b" }
         call("updateAndFetch(_:as:)") { db in
             try Ship(id: 1, name: "Aya", tons: 9).updateAndFetch(db, as: ShipName.self).name == "Aya"

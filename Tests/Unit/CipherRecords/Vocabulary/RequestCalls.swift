@@ -20,6 +20,7 @@ extension Calls {
         extensionPoints(&call)
         statics(&call)
         literals(&call)
+        interpolations(&call)
         commonTables(&call)
     }
 
@@ -318,6 +319,9 @@ extension Calls {
             let (sql, arguments) = try SQL("a = \(1)").build(db)
             return sql == "a = ?" && arguments == [1]
         }
+    }
+
+    private static func interpolations(_ call: inout Calls) {
         call("\\(Ship.self)") { db in
             try Int.fetchOne(db, SQLRequest(literal: "SELECT COUNT(*) FROM \(Ship.self)")) == 4
         }

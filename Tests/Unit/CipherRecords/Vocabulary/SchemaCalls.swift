@@ -6,6 +6,7 @@ extension Calls {
     static func schema(_ call: inout Calls) {
         tables(&call)
         tableDefinitions(&call)
+        columnDefinitions(&call)
         columns(&call)
         references(&call)
         indexesAndViews(&call)
@@ -97,6 +98,9 @@ extension Calls {
             }.contains(
                 #"FOREIGN KEY ("a") REFERENCES "harbour"("code") ON DELETE CASCADE ON UPDATE SET NULL DEFERRABLE"#)
         }
+    }
+
+    private static func columnDefinitions(_ call: inout Calls) {
         call("t.check(sql:)") { db in
             try table(db) { t in
                 t.column("a").check(sql: "a > 0")
