@@ -272,6 +272,8 @@ extension Row: RandomAccessCollection {
 final class RowColumns: Sendable {
     @usableFromInline let names: [String]
     @usableFromInline let count: Int
+    /// The types that the columns of tables were declared with, for errors; empty for rows of no statement.
+    let declaredTypes: [String?]
     // The leftmost column of a name wins. Made at once: rows of one statement may be read on several threads.
     private let indexes: [String: Int]
     /// Whether two names are equal, or differ only in case.
@@ -284,9 +286,10 @@ final class RowColumns: Sendable {
     /// The plans for all other rows with these columns.
     let idlePlans = IdleRowPlans()
 
-    init(names: [String], isFetched: Bool = true) {
+    init(names: [String], declaredTypes: [String?] = [], isFetched: Bool = true) {
         self.isFetched = isFetched
         self.names = names
+        self.declaredTypes = declaredTypes
         count = names.count
         indexes = Dictionary(
             names.enumerated().map { ($0.element.lowercased(), $0.offset) }, uniquingKeysWith: { first, _ in first })
