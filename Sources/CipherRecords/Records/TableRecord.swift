@@ -184,7 +184,7 @@ extension TableRecord {
     }
 
     /// The rows that fit a full-text pattern; none for nil.
-    public static func matching(_ pattern: (any DatabaseValueConvertible)?) -> QueryInterfaceRequest<Self> {
+    public static func matching(_ pattern: (any FullTextPattern)?) -> QueryInterfaceRequest<Self> {
         all().matching(pattern)
     }
 

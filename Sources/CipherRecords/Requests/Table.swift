@@ -118,7 +118,7 @@ extension Table {
     }
 
     /// The rows that fit a full-text pattern; none for nil.
-    public func matching(_ pattern: (any DatabaseValueConvertible)?) -> QueryInterfaceRequest<RowDecoder> {
+    public func matching(_ pattern: (any FullTextPattern)?) -> QueryInterfaceRequest<RowDecoder> {
         all().matching(pattern)
     }
 

@@ -165,9 +165,6 @@ extension Relation {
 
     /// The same rows in any order: a limit needs its order.
     var withoutOrder: Relation {
-        guard limit == nil else { return self }
-        var relation = self
-        relation.ordering = Ordering()
-        return relation
+        limit == nil ? unordered : self
     }
 }

@@ -7,6 +7,10 @@ import Foundation
 enum ColumnDecoding {
     static func decode<Value: Decodable>(_ type: Value.Type, _ context: RowContext, _ index: Int) throws -> Value {
         if type == Date.self || type == Data.self { return try strategic(type, context, index) }
+        if type == Date?.self || type == Data?.self {
+            // Reads the date, or the data, by its strategy.
+            return try Value(from: ColumnDecoder(context: context, index: index))
+        }
         if let convertible = type as? any DatabaseValueConvertible.Type {
             if let value = value(convertible, context.row, index) as? Value { return value }
             throw context.misfit(type, at: index)
