@@ -282,7 +282,7 @@ final class RowColumns: Sendable {
     let isFetched: Bool
     /// The plans of rows that show this statement.
     // Safe because: it is touched only through such rows, by the one thread of the statement's access.
-    @exclusivity(unchecked) nonisolated(unsafe) var plans: [RowPlan] = []
+    @exclusivity(unchecked) nonisolated(unsafe) var plans = KeptRowPlans()
     /// The plans for all other rows with these columns.
     let idlePlans = IdleRowPlans()
 
@@ -386,6 +386,15 @@ extension Row {
             return .adapting(base, to: layout, prefetched: prefetched?.scope(name))
         }
 
+        /// The scopes of the scopes that have any: no row is made for them.
+        fileprivate var deeperScopes: [ScopesView] {
+            layouts.compactMap { name, layout in
+                layout.scopes.isEmpty
+                    ? nil
+                    : ScopesView(base: base, layouts: layout.scopes, prefetched: prefetched[name]?.scopes ?? [:])
+            }
+        }
+
         public var startIndex: Index { layouts.startIndex }
         public var endIndex: Index { layouts.endIndex }
         public func index(after index: Index) -> Index { layouts.index(after: index) }
@@ -409,7 +418,7 @@ extension Row {
             var level = [scopes]
             while !level.isEmpty {
                 for scopes in level { if let row = scopes[name] { return row } }
-                level = level.flatMap { $0.map(\.row.scopes) }
+                level = level.flatMap(\.deeperScopes)
             }
             return nil
         }

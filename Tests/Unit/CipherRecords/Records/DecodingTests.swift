@@ -21,6 +21,7 @@ struct DecodingTests {
     }
 
     private struct Leaf: Codable, TableRecord, Counted, Hashable {
+        enum Columns { static let id = Column("id") }
         static let plans = Counter()
         static var databaseColumnDecodingStrategy: DatabaseColumnDecodingStrategy {
             plans.add()
@@ -147,6 +148,29 @@ struct DecodingTests {
         }
         #expect(failures.value == 0)
         #expect((1...threads).contains(Twig.plans.value))
+    }
+
+    @Test("a row prints in a debugger how many rows were prefetched for it and for its scopes")
+    func debugDescription() throws {
+        try forest { db in
+            let plain = try Row.fetchOne(db, Tree.including(all: Tree.leaves.filter { $0.id < 6 }).filter(key: 1))
+            #expect(
+                plain?.debugDescription == """
+                    ▿ [id:1 name:"elm"]
+                      + leaves: 2 rows
+                    """)
+            let leaves = Tree.leaves.filter { $0.id == 4 }
+            let joined = Leaf.filter(key: 7).including(required: Leaf.tree.including(all: leaves))
+            #expect(
+                try Row.fetchOne(db, joined)?.debugDescription == """
+                    ▿ [id:7 treeId:1 color:"green"]
+                      unadapted: [id:7 treeId:1 color:"green" id:1 name:"elm"]
+                      - tree: [id:1 name:"elm"]
+                        + leaves: 1 row
+                      + leaves: 1 row
+                    """)
+            #expect(plain?.unscoped.debugDescription == #"[id:1 name:"elm"]"#)
+        }
     }
 
     // MARK: Statements of SQL text
