@@ -391,7 +391,7 @@ extension Row {
             layouts.compactMap { name, layout in
                 layout.scopes.isEmpty
                     ? nil
-                    : ScopesView(base: base, layouts: layout.scopes, prefetched: prefetched[name]?.scopes ?? [:])
+                    : ScopesView(base: base, layouts: layout.scopes, prefetched: prefetched?.scope(name))
             }
         }
 
