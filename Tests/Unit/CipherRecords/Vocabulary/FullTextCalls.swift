@@ -11,6 +11,70 @@ extension Calls {
         tokenizers(&call)
         patterns(&call)
         searches(&call)
+        wrapper(&call)
+        swiftTokenizers(&call)
+    }
+
+    private static func wrapper(_ call: inout Calls) {
+        call("FTS5WrapperTokenizer add(tokenizer:) tokenizerDescriptor(arguments:)") { db in
+            /// Drops one word.
+            final class Without: FTS5WrapperTokenizer {
+                static let name = "without"
+                let wrappedTokenizer: any FTS5Tokenizer
+                let word: String?
+
+                init(db: Database, arguments: [String]) throws {
+                    wrappedTokenizer = try db.makeTokenizer(.unicode61())
+                    word = arguments.first
+                }
+
+                func accept(
+                    token: String, flags: FTS5TokenFlags, for tokenization: FTS5Tokenization,
+                    tokenCallback: FTS5WrapperTokenCallback
+                ) throws { if token != word { try tokenCallback(token, flags) } }
+            }
+            db.add(tokenizer: Without.self)
+            try db.create(virtualTable: "doc", using: FTS5()) { t in
+                t.tokenizer = Without.tokenizerDescriptor(arguments: ["the"])
+                t.column("a")
+            }
+            try db.execute(sql: "INSERT INTO doc VALUES ('the sea')")
+            return try Table("doc").matching(FTS5Pattern(matchingPhrase: "sea")).fetchCount(db) == 1
+                && Table("doc").matching(FTS5Pattern(matchingPhrase: "the")).isEmpty(db)
+        }
+    }
+
+    private static func swiftTokenizers(_ call: inout Calls) {
+        call("FTS5CustomTokenizer tokenize(context:tokenization:pText:nText:tokenCallback:)") { db in
+            /// Finds a text as one token.
+            final class Whole: FTS5CustomTokenizer {
+                static let name = "whole"
+                init(db: Database, arguments: [String]) throws {}
+
+                func tokenize(
+                    context: UnsafeMutableRawPointer?, tokenization: FTS5Tokenization, pText: UnsafePointer<CChar>?,
+                    nText: CInt, tokenCallback: @escaping FTS5TokenCallback
+                ) -> CInt { tokenCallback(context, 0, pText, nText, 0, nText) }
+            }
+            db.add(tokenizer: Whole.self)
+            return try db.makeTokenizer(Whole.tokenizerDescriptor()).tokenize(query: "a b").map(\.token) == ["a b"]
+        }
+        call("makeTokenizer(_:) tokenize(document:) tokenize(query:)") { db in
+            let tokenizer = try db.makeTokenizer(.porter())
+            return try tokenizer.tokenize(document: "Waves").map(\.token) == ["wave"]
+                && tokenizer.tokenize(query: "The waves").map(\.flags) == [[], []]
+        }
+        call("FTS5 .trigram(caseSensitive:removeDiacritics:)") { db in
+            try db.create(virtualTable: "doc", using: FTS5()) { t in
+                t.tokenizer = .trigram(caseSensitive: false)
+                t.column("a")
+            }
+            let folding = FTS5TokenizerDescriptor.trigram(caseSensitive: nil, removeDiacritics: .remove)
+            return folding.components == ["trigram", "remove_diacritics", "1"]
+        }
+        call("FTS5Pattern(rawPattern:allowedColumns:)") { _ in
+            try FTS5Pattern(rawPattern: "a:b", allowedColumns: ["a"]).rawPattern == "a:b"
+        }
     }
 
     private static func fullTextTables(_ call: inout Calls) {
