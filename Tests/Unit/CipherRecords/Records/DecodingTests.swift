@@ -488,6 +488,17 @@ struct DecodingTests {
         }
     }
 
+    private struct Box<Value: Decodable>: Decodable, FetchableRecord { var value: Value }
+
+    @Test("a value that does not fit is an error for a property of a generic type that is optional")
+    func optionalMisfits() throws {
+        #expect(throws: RowDecodingError.self) { try Box<Int8?>(row: ["value": 300]) }
+        #expect(throws: RowDecodingError.self) { try Box<Date?>(row: ["value": "soon"]) }
+        #expect(throws: RowDecodingError.self) { try Box<Mood?>(row: ["value": "soon"]) }
+        try #expect(Box<Int8?>(row: ["value": 3]).value == 3 && Box<Int8?>(row: ["value": nil]).value == nil)
+        try #expect(Box<Answer?>(row: ["value": nil]).value == Answer.none)
+    }
+
     @Test("an optional date is read by its strategy, and NULL as nil, however it is asked for")
     func optionalDates() throws {
         let moments = try Moments(row: ["some": 2, "none": nil])
