@@ -9,9 +9,72 @@ extension Calls {
         fullTextTables(&call)
         synchronization(&call)
         tokenizers(&call)
-        tokenizersInSwift(&call)
         patterns(&call)
         searches(&call)
+        wrapper(&call)
+        swiftTokenizers(&call)
+    }
+
+    private static func wrapper(_ call: inout Calls) {
+        call("FTS5WrapperTokenizer add(tokenizer:) tokenizerDescriptor(arguments:)") { db in
+            /// Drops one word.
+            final class Without: FTS5WrapperTokenizer {
+                static let name = "without"
+                let wrappedTokenizer: any FTS5Tokenizer
+                let word: String?
+
+                init(db: Database, arguments: [String]) throws {
+                    wrappedTokenizer = try db.makeTokenizer(.unicode61())
+                    word = arguments.first
+                }
+
+                func accept(
+                    token: String, flags: FTS5TokenFlags, for tokenization: FTS5Tokenization,
+                    tokenCallback: FTS5WrapperTokenCallback
+                ) throws { if token != word { try tokenCallback(token, flags) } }
+            }
+            db.add(tokenizer: Without.self)
+            try db.create(virtualTable: "doc", using: FTS5()) { t in
+                t.tokenizer = Without.tokenizerDescriptor(arguments: ["the"])
+                t.column("a")
+            }
+            try db.execute(sql: "INSERT INTO doc VALUES ('the sea')")
+            return try Table("doc").matching(FTS5Pattern(matchingPhrase: "sea")).fetchCount(db) == 1
+                && Table("doc").matching(FTS5Pattern(matchingPhrase: "the")).isEmpty(db)
+        }
+    }
+
+    private static func swiftTokenizers(_ call: inout Calls) {
+        call("FTS5CustomTokenizer tokenize(context:tokenization:pText:nText:tokenCallback:)") { db in
+            /// Finds a text as one token.
+            final class Whole: FTS5CustomTokenizer {
+                static let name = "whole"
+                init(db: Database, arguments: [String]) throws {}
+
+                func tokenize(
+                    context: UnsafeMutableRawPointer?, tokenization: FTS5Tokenization, pText: UnsafePointer<CChar>?,
+                    nText: CInt, tokenCallback: @escaping FTS5TokenCallback
+                ) -> CInt { tokenCallback(context, 0, pText, nText, 0, nText) }
+            }
+            db.add(tokenizer: Whole.self)
+            return try db.makeTokenizer(Whole.tokenizerDescriptor()).tokenize(query: "a b").map(\.token) == ["a b"]
+        }
+        call("makeTokenizer(_:) tokenize(document:) tokenize(query:)") { db in
+            let tokenizer = try db.makeTokenizer(.porter())
+            return try tokenizer.tokenize(document: "Waves").map(\.token) == ["wave"]
+                && tokenizer.tokenize(query: "The waves").map(\.flags) == [[], []]
+        }
+        call("FTS5 .trigram(caseSensitive:removeDiacritics:)") { db in
+            try db.create(virtualTable: "doc", using: FTS5()) { t in
+                t.tokenizer = .trigram(caseSensitive: false)
+                t.column("a")
+            }
+            let folding = FTS5TokenizerDescriptor.trigram(caseSensitive: nil, removeDiacritics: .remove)
+            return folding.components == ["trigram", "remove_diacritics", "1"]
+        }
+        call("FTS5Pattern(rawPattern:allowedColumns:)") { _ in
+            try FTS5Pattern(rawPattern: "a:b", allowedColumns: ["a"]).rawPattern == "a:b"
+        }
     }
 
     private static func fullTextTables(_ call: inout Calls) {
@@ -123,48 +186,6 @@ extension Calls {
         }
         call("FTS3.tokenize(_:)") { _ in try FTS3.tokenize("High Waves") == ["high", "waves"] }
         call("FTS3.tokenize(_:withTokenizer:)") { _ in try FTS3.tokenize("waves", withTokenizer: .porter) == ["wave"] }
-    }
-
-    /// Says each word twice: as it is, and backwards.
-    private final class MirrorTokenizer: FTS5WrapperTokenizer {
-        static let name = "mirror"
-        let wrappedTokenizer: any FTS5Tokenizer
-
-        init(db: Database, arguments: [String]) throws { wrappedTokenizer = try db.makeTokenizer(.unicode61()) }
-
-        func accept(
-            token: String, flags: FTS5TokenFlags, for tokenization: FTS5Tokenization,
-            tokenCallback: FTS5WrapperTokenCallback
-        ) throws {
-            try tokenCallback(token, flags)
-            if tokenization == .document { try tokenCallback(String(token.reversed()), .colocated) }
-        }
-    }
-
-    private static func tokenizersInSwift(_ call: inout Calls) {
-        call("makeTokenizer(_:) tokenize(document:) tokenize(query:)") { db in
-            let tokenizer: any FTS5Tokenizer = try db.makeTokenizer(.porter())
-            return try tokenizer.tokenize(document: "High waves").map(\.token) == ["high", "wave"]
-                && tokenizer.tokenize(query: "waves").count == 1
-        }
-        call("FTS5CustomTokenizer FTS5WrapperTokenizer add(tokenizer:) tokenizerDescriptor(arguments:)") { db in
-            db.add(tokenizer: MirrorTokenizer.self)
-            try db.create(virtualTable: "doc", using: FTS5()) { t in
-                t.tokenizer = MirrorTokenizer.tokenizerDescriptor(arguments: [])
-                t.column("a")
-            }
-            try db.execute(sql: "INSERT INTO doc VALUES ('mast')")
-            func isCustom(_ type: (some FTS5CustomTokenizer).Type) -> Bool { type is any FTS5WrapperTokenizer.Type }
-            return try Table("doc").matching(FTS5Pattern(matchingPhrase: "tsam")).fetchCount(db) == 1
-                && isCustom(MirrorTokenizer.self)
-        }
-        call(".trigram()") { db in
-            try db.create(virtualTable: "doc", using: FTS5()) { t in
-                t.tokenizer = .trigram()
-                t.column("a")
-            }
-            return try Fleet.definition(db, of: "doc").contains("trigram")
-        }
     }
 
     private static func patterns(_ call: inout Calls) {
