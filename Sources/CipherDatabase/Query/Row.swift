@@ -267,18 +267,21 @@ extension Row: RandomAccessCollection {
 final class RowColumns: Sendable {
     @usableFromInline let names: [String]
     @usableFromInline let count: Int
+    /// The types that the columns of tables were declared with, for errors; empty for rows of no statement.
+    let declaredTypes: [String?]
     // The leftmost column of a name wins. Made at once: rows of one statement may be read on several threads.
     private let indexes: [String: Int]
     /// Whether two names are equal, or differ only in case.
     @usableFromInline let hasTwins: Bool
     /// The plans of rows that show this statement.
     // Safe because: it is touched only through such rows, by the one thread of the statement's access.
-    @exclusivity(unchecked) nonisolated(unsafe) var plans: [RowPlan] = []
+    @exclusivity(unchecked) nonisolated(unsafe) var plans = KeptRowPlans()
     /// The plans for all other rows with these columns.
     let idlePlans = IdleRowPlans()
 
-    init(names: [String]) {
+    init(names: [String], declaredTypes: [String?] = []) {
         self.names = names
+        self.declaredTypes = declaredTypes
         count = names.count
         indexes = Dictionary(
             names.enumerated().map { ($0.element.lowercased(), $0.offset) }, uniquingKeysWith: { first, _ in first })
@@ -375,6 +378,15 @@ extension Row {
             return .adapting(base, to: layout, prefetched: prefetched?.scope(name))
         }
 
+        /// The scopes of the scopes that have any: no row is made for them.
+        fileprivate var deeperScopes: [ScopesView] {
+            layouts.compactMap { name, layout in
+                layout.scopes.isEmpty
+                    ? nil
+                    : ScopesView(base: base, layouts: layout.scopes, prefetched: prefetched?.scope(name))
+            }
+        }
+
         public var startIndex: Index { layouts.startIndex }
         public var endIndex: Index { layouts.endIndex }
         public func index(after index: Index) -> Index { layouts.index(after: index) }
@@ -398,7 +410,7 @@ extension Row {
             var level = [scopes]
             while !level.isEmpty {
                 for scopes in level { if let row = scopes[name] { return row } }
-                level = level.flatMap { $0.map(\.row.scopes) }
+                level = level.flatMap(\.deeperScopes)
             }
             return nil
         }

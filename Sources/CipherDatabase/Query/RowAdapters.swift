@@ -96,6 +96,16 @@ struct ChainedAdapter: RowAdapter {
     func layout(of base: RowLayout) throws -> RowLayout { try second.layout(of: first.layout(of: base)) }
 }
 
+/// An adapter that is used again and again: a statement keeps the layout that it has for its rows, and with it what the
+/// record layer has found out about them.
+package final class KeptRowAdapter: RowAdapter {
+    private let base: any RowAdapter
+
+    package init(_ base: any RowAdapter) { self.base = base }
+
+    package func layout(of base: RowLayout) throws -> RowLayout { try self.base.layout(of: base) }
+}
+
 /// Adapters that split a row into pieces: one for each count, and a last one for the columns after them.
 ///
 /// - Parameter columnCounts: How many columns each piece has.

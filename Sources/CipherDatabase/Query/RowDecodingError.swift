@@ -14,8 +14,7 @@ public struct RowDecodingError: Error, Sendable, Hashable, CustomStringConvertib
 
     /// The table that the record belongs to; nil for values that were not read into a record.
     public let tableName: String?
-    /// The declared type of the column, as in `VARCHAR(20)`; nil when there is none, and for rows kept apart from their
-    /// result.
+    /// The declared type of the column, as in `VARCHAR(20)`; nil when there is none.
     public let declaredType: String?
     /// The place in a JSON text that cannot be read, as in `address.lines[2]`; empty for the text as a whole. nil where
     /// no JSON is read. Keys of dictionaries are data: they are written as `*`.
@@ -88,8 +87,14 @@ extension Row {
         return RowDecodingError(
             column: index.map { columnNames[$0] } ?? name, index: index, found: index.map { databaseValue(at: $0) },
             row: run.map { $0.steps.rowCount - 1 }, wanted: wanted, table: table,
-            declaredType: index.flatMap { index in statement?.declaredType(at: statementColumn(index)) },
+            declaredType: index.flatMap { declaredType(at: $0) },
             jsonPath: jsonPath,
             showsValue: run?.steps.statement.database.configuration.publicStatementArguments ?? false)
+    }
+
+    private func declaredType(at index: Int) -> String? {
+        let types = unadapted.columns.declaredTypes
+        let index = adaptation?.layout.columns[index].index ?? index
+        return types.indices.contains(index) ? types[index] : nil
     }
 }

@@ -9,11 +9,11 @@ class RowSource {
 
     init(columns: RowColumns) { self.columns = columns }
 
-    /// The plans that stay with rows that show a statement, on the one thread of its access.
-    var plans: [RowPlan] {
-        get { [] }
-        set {}
-    }
+    // The plans that stay with rows that show a statement, on the one thread of its access.
+
+    /// The plan of a record type; nil when there is none yet.
+    func plan(of record: ObjectIdentifier) -> RowPlan? { nil }
+    func keep(_ plan: RowPlan) {}
 }
 
 /// The current row of a statement.
@@ -26,11 +26,9 @@ final class RunningSource: RowSource {
         super.init(columns: run.steps.statement.columns)
     }
 
-    /// Kept with the statement, for its next run.
-    override var plans: [RowPlan] {
-        get { columns.plans }
-        set { columns.plans = newValue }
-    }
+    // Kept with the statement, for its next run.
+    override func plan(of record: ObjectIdentifier) -> RowPlan? { columns.plans.plan(of: record) }
+    override func keep(_ plan: RowPlan) { columns.plans.keep(plan) }
 }
 
 /// A row as an adapter shows it.
@@ -39,11 +37,9 @@ final class AdaptedSource: RowSource {
     let base: Row
     let layout: RowLayout
     /// Kept for the rows of one cursor: an adapter may give its columns to several statements.
-    @exclusivity(unchecked) private var ownPlans: [RowPlan] = []
-    override var plans: [RowPlan] {
-        get { ownPlans }
-        set { ownPlans = newValue }
-    }
+    @exclusivity(unchecked) private var plans = KeptRowPlans()
+    override func plan(of record: ObjectIdentifier) -> RowPlan? { plans.plan(of: record) }
+    override func keep(_ plan: RowPlan) { plans.keep(plan) }
     /// The values in the order of the adapter, where it differs from the order of the statement.
     let reordered: RowBlock?
 
@@ -58,7 +54,7 @@ final class AdaptedSource: RowSource {
         super.init(columns: layout.rowColumns)
     }
 
-    deinit { for plan in ownPlans { columns.idlePlans.add(plan) } }
+    deinit { plans.forEach(columns.idlePlans.add) }
 }
 
 // MARK: - Plans of the record layer
@@ -74,6 +70,28 @@ package struct RowPlan: Sendable {
     package init(record: ObjectIdentifier, content: any AnyObject & Sendable) {
         self.record = record
         self.content = content
+    }
+}
+
+/// The plans that stay with a statement, or with the rows of one cursor.
+struct KeptRowPlans {
+    // Few rows are read as more than one type of record: no memory is allocated for the first one.
+    private var first: RowPlan?
+    private var others: [RowPlan] = []
+
+    @inline(__always)
+    func plan(of record: ObjectIdentifier) -> RowPlan? {
+        guard let first else { return nil }
+        return first.record == record ? first : others.first { $0.record == record }
+    }
+
+    mutating func keep(_ plan: RowPlan) {
+        if first == nil { first = plan } else { others.append(plan) }
+    }
+
+    func forEach(_ body: (RowPlan) -> Void) {
+        if let first { body(first) }
+        others.forEach(body)
     }
 }
 
@@ -93,13 +111,11 @@ extension Row {
     /// The plan of a record type that stays with the statement of this row; nil when there is none yet, and for kept
     /// rows, which several threads may read.
     package func plan(of record: ObjectIdentifier) -> (any AnyObject & Sendable)? {
-        if firstColumn < 0 { return nil }
-        for plan in source.plans where plan.record == record { return plan.content }
-        return nil
+        firstColumn < 0 ? nil : source.plan(of: record)?.content
     }
 
     /// Keeps a plan with the statement of this row.
-    package func keep(_ plan: RowPlan) { source.plans.append(plan) }
+    package func keep(_ plan: RowPlan) { source.keep(plan) }
 
     /// Takes a plan of a record type for the columns of this row; nil when there is none that is not in use.
     package func takeIdlePlan(of record: ObjectIdentifier) -> RowPlan? { columns.idlePlans.take(record) }

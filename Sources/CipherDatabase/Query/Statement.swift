@@ -40,6 +40,8 @@ public final class Statement {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
     private var cachedColumns: (columns: RowColumns, recompilationCount: CInt)?
+    /// The layout of the adapter used last, for the columns that the statement had then.
+    var keptLayout: (adapter: KeptRowAdapter, columns: RowColumns, layout: RowLayout)?
     /// Counts the uses, so that the cursor of an earlier one does not step or end a later one.
     // Unchecked: read with each row, by the one thread of the access.
     @exclusivity(unchecked) @usableFromInline var useCount = 0
@@ -77,7 +79,10 @@ public final class Statement {
     var columns: RowColumns {
         let recompilationCount = handle.recompilationCount
         if let cachedColumns, cachedColumns.recompilationCount == recompilationCount { return cachedColumns.columns }
-        let columns = RowColumns(names: (0..<handle.columnCount).map { handle.columnName(at: $0) })
+        let indexes = 0..<handle.columnCount
+        let columns = RowColumns(
+            names: indexes.map { handle.columnName(at: $0) },
+            declaredTypes: indexes.map { handle.declaredType(at: $0) })
         cachedColumns = (columns, recompilationCount)
         return columns
     }

@@ -219,7 +219,14 @@ extension Statement {
     }
 
     /// The layout of this statement's rows by an adapter.
-    func layout(of adapter: any RowAdapter) throws -> RowLayout { try adapter.layout(of: RowLayout(columns)) }
+    func layout(of adapter: any RowAdapter) throws -> RowLayout {
+        guard let kept = adapter as? KeptRowAdapter else { return try adapter.layout(of: RowLayout(columns)) }
+        let columns = columns
+        if let known = keptLayout, known.adapter === kept, known.columns === columns { return known.layout }
+        let layout = try kept.layout(of: RowLayout(columns))
+        keptLayout = (kept, columns, layout)
+        return layout
+    }
 
     /// The column that values are read from: the first one, or the adapter's first one.
     @usableFromInline

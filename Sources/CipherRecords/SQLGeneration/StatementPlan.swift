@@ -29,7 +29,7 @@ final class StatementPlan {
         }
         let generated = try SQLGenerator.generate(numbered, facts: facts)
         self.statement = statement(generated.text)
-        adapter = generated.scopeLayout?.adapter
+        adapter = generated.scopeLayout.map { KeptRowAdapter($0.adapter) }
         let order = generated.values.map { Int.fromDatabaseValue($0) ?? 0 }
         self.order = order.elementsEqual(0..<count) ? nil : order
     }

@@ -7,8 +7,14 @@ import Foundation
 enum ColumnDecoding {
     static func decode<Value: Decodable>(_ type: Value.Type, _ context: RowContext, _ index: Int) throws -> Value {
         if type == Date.self || type == Data.self { return try strategic(type, context, index) }
+        if type == Date?.self || type == Data?.self {
+            // Reads the date, or the data, by its strategy.
+            return try Value(from: ColumnDecoder(context: context, index: index))
+        }
         if let convertible = type as? any DatabaseValueConvertible.Type {
-            if let value = value(convertible, context.row, index) as? Value { return value }
+            // In two steps: a cast makes an optional nil of no value.
+            let stored = context.row.databaseValue(at: index)
+            if let fitting = fitting(convertible, stored), let value = fitting as? Value { return value }
             throw context.misfit(type, at: index)
         }
         do {
@@ -25,7 +31,7 @@ enum ColumnDecoding {
     static func valueOfNull<Value>(_ type: Value.Type) -> Value? {
         if type == Date.self || type == Data.self { return nil }
         guard let convertible = type as? any DatabaseValueConvertible.Type else { return nil }
-        return convertible.fromDatabaseValue(.null) as? Value
+        return fitting(convertible, .null).flatMap { $0 as? Value }
     }
 
     static func json<Value: Decodable>(_ type: Value.Type, _ context: RowContext, _ index: Int) throws -> Value {
@@ -41,8 +47,8 @@ enum ColumnDecoding {
         }
     }
 
-    private static func value<Value: DatabaseValueConvertible>(_ type: Value.Type, _ row: Row, _ index: Int) -> Any? {
-        Value.fromDatabaseValue(row.databaseValue(at: index))
+    private static func fitting<Value: DatabaseValueConvertible>(_ type: Value.Type, _ stored: DatabaseValue) -> Any? {
+        Value.fromDatabaseValue(stored)
     }
 
     /// Dates and data have strategies.

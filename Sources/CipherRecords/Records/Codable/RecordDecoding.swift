@@ -1,7 +1,8 @@
 import CipherDatabase
 import Foundation
 
-// Reading `Decodable` records: one pass over the coding keys, with the columns of the keys found once for a statement.
+// Reading `Decodable` records: one pass over the coding keys, with the columns of the keys found once for all rows of one
+// layout.
 
 extension FetchableRecord where Self: Decodable {
     public init(row: Row) throws { self = try DecodingPlan.read(Self.self, from: row, as: Self.self) }
@@ -85,6 +86,7 @@ final class KeyColumns {
     /// The column of each key of a type whose values are single bytes, as those of most enumerations are; nil for others.
     private let byByte: UnsafeMutablePointer<Int16>?
     private let strategy: DatabaseColumnDecodingStrategy
+
     init<Key: CodingKey>(of type: Key.Type, strategy: DatabaseColumnDecodingStrategy) {
         self.strategy = strategy
         guard MemoryLayout<Key>.size == 1 else {

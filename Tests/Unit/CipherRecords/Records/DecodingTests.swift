@@ -21,6 +21,7 @@ struct DecodingTests {
     }
 
     private struct Leaf: Codable, TableRecord, Counted, Hashable {
+        enum Columns { static let id = Column("id") }
         static let plans = Counter()
         static var databaseColumnDecodingStrategy: DatabaseColumnDecodingStrategy {
             plans.add()
@@ -104,6 +105,14 @@ struct DecodingTests {
             }
             #expect(keeping == [1, 1])
 
+            let again = try made {
+                for id in 1...9 {
+                    let request = Leaf.filter(key: id).including(required: Leaf.tree)
+                    try #expect(LeafInfo.fetchOne(db, request)?.tree.id == id % 3)
+                }
+            }
+            #expect(again == [1, 1])
+
             let alternating = try made {
                 let cursor = try Row.fetchCursor(db, sql: "SELECT id, treeId, 'x' AS name FROM leaf")
                 while let row = try cursor.next() { _ = try (Leaf(row: row), Tree(row: row)) }
@@ -139,6 +148,29 @@ struct DecodingTests {
         }
         #expect(failures.value == 0)
         #expect((1...threads).contains(Twig.plans.value))
+    }
+
+    @Test("a row prints in a debugger how many rows were prefetched for it and for its scopes")
+    func debugDescription() throws {
+        try forest { db in
+            let plain = try Row.fetchOne(db, Tree.including(all: Tree.leaves.filter { $0.id < 6 }).filter(key: 1))
+            #expect(
+                plain?.debugDescription == """
+                    ▿ [id:1 name:"elm"]
+                      + leaves: 2 rows
+                    """)
+            let leaves = Tree.leaves.filter { $0.id == 4 }
+            let joined = Leaf.filter(key: 7).including(required: Leaf.tree.including(all: leaves))
+            #expect(
+                try Row.fetchOne(db, joined)?.debugDescription == """
+                    ▿ [id:7 treeId:1 color:"green"]
+                      unadapted: [id:7 treeId:1 color:"green" id:1 name:"elm"]
+                      - tree: [id:1 name:"elm"]
+                        + leaves: 1 row
+                      + leaves: 1 row
+                    """)
+            #expect(plain?.unscoped.debugDescription == #"[id:1 name:"elm"]"#)
+        }
     }
 
     // MARK: Statements of SQL text
@@ -232,7 +264,11 @@ struct DecodingTests {
             #expect(kept.columnName == error.columnName && kept.columnIndex == error.columnIndex)
             #expect(kept.tableName == error.tableName && kept.typeName == error.typeName)
             #expect(kept.storageClass == error.storageClass && kept.jsonPath == error.jsonPath)
-            #expect(kept.declaredType == nil && kept.rowIndex == nil && kept.value == nil)
+            #expect(kept.declaredType == error.declaredType && kept.rowIndex == nil && kept.value == nil)
+            let scope = try Row.fetchOne(
+                db, sql: "SELECT 1, * FROM person", adapter: ScopeAdapter(["person": SuffixRowAdapter(fromIndex: 1)]))
+            let scoped = #expect(throws: RowDecodingError.self) { try scope?.decode(Person.self, forKey: "person") }
+            #expect(scoped == kept)
             return error
         }
     }
@@ -438,9 +474,51 @@ struct DecodingTests {
         #expect(key.stringValue == "second" && context.debugDescription == "No such key: first or second")
     }
 
+    private struct Moments: Decodable, FetchableRecord {
+        var some: Date?
+        var none: Date?
+        static func databaseDateDecodingStrategy(for column: String) -> DatabaseDateDecodingStrategy {
+            .custom { Double.fromDatabaseValue($0).map { Date(timeIntervalSince1970: $0 * 60) } ?? .distantPast }
+        }
+        enum CodingKeys: CodingKey { case some, none }
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            some = try container.decode(Date?.self, forKey: .some)
+            none = try container.decode(Date?.self, forKey: .none)
+        }
+    }
+
+    private struct Box<Value: Decodable>: Decodable, FetchableRecord { var value: Value }
+
+    @Test("a value that does not fit is an error for a property of a generic type that is optional")
+    func optionalMisfits() throws {
+        #expect(throws: RowDecodingError.self) { try Box<Int8?>(row: ["value": 300]) }
+        #expect(throws: RowDecodingError.self) { try Box<Date?>(row: ["value": "soon"]) }
+        #expect(throws: RowDecodingError.self) { try Box<Mood?>(row: ["value": "soon"]) }
+        try #expect(Box<Int8?>(row: ["value": 3]).value == 3 && Box<Int8?>(row: ["value": nil]).value == nil)
+        try #expect(Box<Answer?>(row: ["value": nil]).value == Answer.none)
+    }
+
+    @Test("an optional date is read by its strategy, and NULL as nil, however it is asked for")
+    func optionalDates() throws {
+        let moments = try Moments(row: ["some": 2, "none": nil])
+        #expect(moments.some == Date(timeIntervalSince1970: 120) && moments.none == nil)
+    }
+
     // MARK: Columns of rows
 
     private enum Columns: String, ColumnExpression { case name, score, missing }
+
+    /// The ways in which programs read a column.
+    private func check<Value: DatabaseValueConvertible & Equatable>(
+        _ row: Row, _ column: some ColumnExpression, _ name: String, index: Int, _ value: Value
+    ) {
+        #expect(row[column] as Value == value && row[name] as Value == value && row[index] as Value == value)
+        #expect(row[column]! as Value == value && row[name]! as Value == value && row[index]! as Value == value)
+        #expect((row[column] as Value?)! == value && (row[name] as Value?)! == value)
+        if let read = row[column] as? Value { #expect(read == value) } else { Issue.record("not the stored type") }
+        if let read = row[column] as Value? { #expect(read == value) } else { Issue.record("not read") }
+    }
 
     @Test("rows are read by columns of requests")
     func columnsOfRows() throws {
@@ -458,6 +536,10 @@ struct DecodingTests {
         let first: String? = row.coalesce([Column("none"), Column("name")])
         let second: Int? = row.coalesce([Columns.missing, Column("score")] as [any ColumnExpression])
         #expect(first == "Ann" && second == 7)
+        let (stored, byName, byIndex) = (row[Column("score")], row["score"], row[1])
+        #expect(stored as? Int64 == 7 && byName as? Int64 == 7 && byIndex as? Int64 == 7)
+        check(row, Column("score"), "score", index: 1, 7 as Int64)
+        check(row, Columns.name, "name", index: 0, "Ann")
         let bytes = row.withUnsafeData(at: Columns.name) { $0?.count }
         #expect(bytes == 3 && row.dataNoCopy(Columns.missing) == nil)
     }
