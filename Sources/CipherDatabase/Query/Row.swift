@@ -242,7 +242,7 @@ extension Row: CustomStringConvertible, CustomDebugStringConvertible {
             "\n\(margin)- \(scope.name): \(scope.row)" + scope.row.parts(margin: margin + "  ")
         }
         let prefetched = prefetchedRows.keys.sorted().map { key in
-            let count = prefetchedRows[key]?.count ?? 0
+            let count = prefetchedRows.group(key)?.count ?? 0
             return "\n\(margin)+ \(key): \(count) \(count > 1 ? "rows" : "row")"
         }
         return (scopes + prefetched).joined()
@@ -567,8 +567,9 @@ package final class PrefetchedRows {
 
 /// The rows of an association, in groups: those of each row of a request.
 package struct RowGroups {
-    /// Those of one group are next to each other.
     private let rows: [Row]
+    /// The positions of the rows, group by group; empty where the rows are in this order.
+    private let order: [Int32]
     /// Where each group begins, and where the last one ends.
     private let starts: [Int32]
     /// The group of each row of the request; -1 for none.
@@ -576,32 +577,33 @@ package struct RowGroups {
 
     /// - Parameters:
     ///   - rows: The rows of the association; those of one group keep their order.
-    ///   - groupOfRow: The group of each of them.
+    ///   - groupOfRow: The group of each of them; -1 for none.
     ///   - groupCount: How many groups there are.
     ///   - groups: The group of each row of the request; -1 for none.
     package init(_ rows: [Row], groupOfRow: [Int32], groupCount: Int, of groups: [Int32]) {
+        self.rows = rows
         self.groups = groups
         var starts = [Int32](repeating: 0, count: groupCount + 1)
         var isInOrder = true
         var last: Int32 = 0
         for group in groupOfRow {
-            starts[Int(group) + 1] += 1
             if group < last { isInOrder = false }
             last = group
+            if group >= 0 { starts[Int(group) + 1] += 1 }
         }
         for group in 0..<groupCount { starts[group + 1] += starts[group] }
         self.starts = starts
         if isInOrder {
-            self.rows = rows
+            order = []
             return
         }
         var next = starts
-        var order = [Int32](repeating: 0, count: rows.count)
-        for (position, group) in groupOfRow.enumerated() {
+        var order = [Int32](repeating: 0, count: Int(starts[groupCount]))
+        for (position, group) in groupOfRow.enumerated() where group >= 0 {
             order[Int(next[Int(group)])] = Int32(truncatingIfNeeded: position)
             next[Int(group)] += 1
         }
-        self.rows = order.map { rows[Int($0)] }
+        self.order = order
     }
 
     /// No rows.
@@ -610,10 +612,22 @@ package struct RowGroups {
     }
 
     /// The rows of one row of the request.
-    fileprivate subscript(_ index: Int) -> ArraySlice<Row> {
+    fileprivate subscript(_ index: Int) -> PrefetchedGroup {
         let group = Int(groups[index])
-        return group < 0 ? [] : rows[Int(starts[group])..<Int(starts[group + 1])]
+        let range = group < 0 ? 0..<0 : Int(starts[group])..<Int(starts[group + 1])
+        return PrefetchedGroup(rows: rows, order: order, indices: range)
     }
+}
+
+/// The rows of an association for one row of a request.
+package struct PrefetchedGroup: RandomAccessCollection {
+    fileprivate let rows: [Row]
+    fileprivate let order: [Int32]
+    package let indices: Range<Int>
+
+    package var startIndex: Int { indices.lowerBound }
+    package var endIndex: Int { indices.upperBound }
+    package subscript(position: Int) -> Row { rows[order.isEmpty ? position : Int(order[position])] }
 }
 
 /// What was fetched for one of the rows of a request.
@@ -631,7 +645,10 @@ struct OwnPrefetchedRows {
         guard all.groups.count == other.all.groups.count, all.children.count == other.all.children.count else {
             return false
         }
-        return all.groups.allSatisfy { other.all.group($0.key)?[other.index] == $0.rows[index] }
+        let hasSameGroups = all.groups.allSatisfy { group in
+            other.all.group(group.key).map { $0[other.index].elementsEqual(group.rows[index]) } ?? false
+        }
+        return hasSameGroups
             && all.children.allSatisfy { child in
                 let twin = other.all.children.first { $0.key == child.key && $0.isScope == child.isScope }
                 guard let twin else { return false }
@@ -671,10 +688,10 @@ extension Row {
         public var keys: Set<String> { own?.all.keys ?? [] }
 
         /// The nearest rows of a key; nil when none were asked for.
-        public subscript(_ key: String) -> [Row]? { slice(key).map { Array($0) } }
+        public subscript(_ key: String) -> [Row]? { group(key).map { Array($0) } }
 
         /// The same, without an array of their own.
-        package func slice(_ key: String) -> ArraySlice<Row>? {
+        package func group(_ key: String) -> PrefetchedGroup? {
             guard let own else { return nil }
             return own.all.nearest(key)?[own.index]
         }

@@ -13,6 +13,8 @@ struct Prefetching {
 
     /// The most keys of several columns in one query: SQLite takes a limited number of parameters.
     static let mostCompositeKeys = 500
+    /// The most keys that are looked for one by one, where all rows of a table are wanted.
+    static let mostSoughtKeys = 100
 
     /// The rows of the request with what it includes.
     func addPrefetchedRows(to rows: [Row]) throws -> [Row] {
@@ -118,8 +120,11 @@ struct Prefetching {
     /// conditions use.
     private func requests(
         _ origin: Origin, _ pairs: [Join.ColumnPair], _ values: LinkValues
-    ) -> [(condition: Term, tables: [CommonTable])] {
+    ) throws -> [(condition: Term, tables: [CommonTable])] {
         let columns = pairs.map { Term(.column($0.right, .request)) }
+        if columns.count == 1, values.count > Self.mostSoughtKeys, try coversTable(origin, pairs[0]) {
+            return [(columns[0].compared(.isNot, to: Term(DatabaseValue.null)), [])]
+        }
         let tuples = values.tuples
         if columns.count == 1 {
             // In order: the same values are always the same query, and found in the order of the index.
@@ -140,6 +145,19 @@ struct Prefetching {
         return stride(from: 0, to: tuples.count, by: Self.mostCompositeKeys).map { start in
             let part = tuples[start..<min(start + Self.mostCompositeKeys, tuples.count)]
             return (Term(.apply(.amongRows(columns.count), columns + part.flatMap(\.values).map { Term($0) })), [])
+        }
+    }
+
+    /// Whether the rows of the request are all rows of a table that the association's rows refer to, by a foreign key of
+    /// the schema: then it is quicker to read all of those than to look for the rows of each key.
+    private func coversTable(_ origin: Origin, _ pair: Join.ColumnPair) throws -> Bool {
+        guard !isOne, !origin.isScope, origin.chain.pivots.isEmpty, relation.filters.isEmpty, relation.limit == nil,
+            relation.joins.isEmpty, relation.groups.isEmpty, relation.having.isEmpty, relation.commonTables.isEmpty
+        else { return false }
+        return try SchemaFacts(db).foreignKeys(origin.first.relation.table).contains { key in
+            key.table.lowercasedASCII == relation.table.lowercasedASCII && key.mapping.count == 1
+                && key.mapping[0].origin.lowercasedASCII == pair.right.lowercasedASCII
+                && key.mapping[0].destination.lowercasedASCII == pair.left.lowercasedASCII
         }
     }
 
@@ -305,7 +323,7 @@ private struct LinkValues {
     /// The values of all columns, each.
     var tuples: [LinkTuple] { integers?.map { LinkTuple(values: [$0.databaseValue]) } ?? others }
 
-    /// The positions of the values of some rows, each of which is an integer of these; nil where any is not.
+    /// The positions of the values of some rows, -1 for others; nil where any is not an integer.
     func integerGroups(of rows: [Row], at position: Int) -> [Int32]? {
         guard let integers else { return nil }
         let index = IntegerIndex(integers)
@@ -314,11 +332,8 @@ private struct LinkValues {
         var (last, lastGroup): (Int64, Int32) = (0, -1)
         for row in rows {
             guard let value = row.storedInteger(at: position) else { return nil }
-            if value != last || lastGroup < 0 {
-                // Rows of one group often follow each other.
-                guard let group = index.position(of: value) else { return nil }
-                (last, lastGroup) = (value, group)
-            }
+            // Rows of one group often follow each other.
+            if value != last || lastGroup < 0 { (last, lastGroup) = (value, index.position(of: value) ?? -1) }
             groups.append(lastGroup)
         }
         return groups

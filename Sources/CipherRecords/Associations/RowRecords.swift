@@ -109,6 +109,7 @@ extension Row {
     // MARK: Prefetched rows
 
     /// The records of prefetched rows. Traps when there are none of this key: ``decode(_:forKey:)`` throws.
+    @inlinable
     public subscript<Records: RangeReplaceableCollection>(_ key: String) -> Records
     where Records.Element: FetchableRecord {
         trapping { try decode(Records.self, forKey: key) }
@@ -122,11 +123,15 @@ extension Row {
     /// The records of prefetched rows.
     ///
     /// - Throws: `RowDecodingError` when no rows of this key were asked for, and what a record throws.
+    @inlinable
     public func decode<Records: RangeReplaceableCollection>(
         _ type: Records.Type = Records.self, forKey key: String
     ) throws -> Records where Records.Element: FetchableRecord {
         var records = Records()
-        for row in try requiredRows(type, key) { records.append(try Records.Element(row: row)) }
+        // Only the loop is here, for the compiler to specialize it.
+        try forEachPrefetchedRow(type, key, reserve: { records.reserveCapacity($0) }) { row in
+            records.append(try Records.Element(row: row))
+        }
         return records
     }
 
@@ -136,15 +141,26 @@ extension Row {
     public func decode<Record: FetchableRecord & Hashable>(
         _ type: Set<Record>.Type = Set<Record>.self, forKey key: String
     ) throws -> Set<Record> {
-        try Set(requiredRows(type, key).map { try Record(row: $0) })
+        var records = Set<Record>()
+        try forEachPrefetchedRow(type, key, reserve: { records.reserveCapacity($0) }) { row in
+            records.insert(try Record(row: row))
+        }
+        return records
     }
 
-    private func requiredRows(_ type: Any.Type, _ key: String) throws -> [Row] {
-        if let rows = prefetchedRows[key] { return rows }
-        throw decodingError(column: key, at: nil, wanted: type, table: nil)
+    @usableFromInline
+    func forEachPrefetchedRow(
+        _ type: Any.Type, _ key: String, reserve: (Int) -> Void, _ body: (Row) throws -> Void
+    ) throws {
+        guard let rows = prefetchedRows.group(key) else {
+            throw decodingError(column: key, at: nil, wanted: type, table: nil)
+        }
+        reserve(rows.count)
+        for row in rows { try body(row) }
     }
 
-    private func trapping<T>(_ body: () throws -> T) -> T {
+    @usableFromInline
+    func trapping<T>(_ body: () throws -> T) -> T {
         do {
             return try body()
         } catch {

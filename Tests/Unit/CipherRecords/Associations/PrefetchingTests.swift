@@ -112,6 +112,38 @@ struct PrefetchingTests {
         }
     }
 
+    @Test("where the request has all rows of a table, all rows that refer to it are read at once")
+    func wholeTables() throws {
+        var configuration = Configuration()
+        configuration.foreignKeysEnabled = false
+        try DatabaseQueue(configuration: configuration).write { db in
+            try db.execute(
+                sql: Library.sql + """
+                    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+                        INSERT INTO author SELECT i * 7, 'name', NULL FROM n;
+                    INSERT INTO book SELECT NULL, 'title', id % 50, id FROM author WHERE id % 5 <> 0 ORDER BY id % 11;
+                    INSERT INTO book VALUES (10000, 'lost', 1, 3), (10001, 'anonymous', 1, NULL);
+                    """)
+            let books = Author.books.filter { $0.year > 10 }.order { $0.id.desc }
+            for (request, condition) in [
+                (Author.all(), #""authorId" IS NOT NULL"#), (Author.limit(101), #""authorId" IN "#),
+                (Author.filter { $0.id > 0 }, #""authorId" IN "#), (Author.limit(100), #""authorId" IN "#),
+            ] {
+                var rows: [Row] = []
+                let texts = try Library.traced(db) {
+                    rows = try Row.fetchAll(db, request.orderByPrimaryKey().including(all: books))
+                }
+                #expect(texts.count == 2 && texts[1].contains(condition))
+                for row in rows {
+                    let expected = try Int.fetchAll(
+                        db, sql: "SELECT id FROM book WHERE authorId = ? AND year > 10 ORDER BY id DESC",
+                        arguments: [row["id"] as Int])
+                    #expect(ids(row, "books") == expected)
+                }
+            }
+        }
+    }
+
     // MARK: Rows
 
     @Test("where several rows are joined to one, each has its own rows")
