@@ -223,10 +223,19 @@ extension QueryInterfaceRequest where RowDecoder: FetchableRecord & TableRecord 
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
         assignments: (RowDecoder.DatabaseComponents) throws -> [ColumnAssignment]
     ) throws -> RecordCursor<RowDecoder> {
+        try updateAndFetchCursor(
+            db, onConflict: conflictResolution, assignments(RowDecoder.databaseComponents))
+    }
+
+    /// Changes the rows and returns them as they are then, one after another. All of them are changed, whether the
+    /// cursor has reached them or not.
+    public func updateAndFetchCursor(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        _ assignments: [ColumnAssignment]
+    ) throws -> RecordCursor<RowDecoder> {
         try RowDecoder.fetchCursor(
             updateAndFetchStatement(
-                db, onConflict: conflictResolution, assignments(RowDecoder.databaseComponents),
-                selection: RowDecoder.databaseSelection))
+                db, onConflict: conflictResolution, assignments, selection: RowDecoder.databaseSelection))
     }
 
     /// Changes the rows and returns them as they are then; none without any assignment.
@@ -257,5 +266,13 @@ extension QueryInterfaceRequest where RowDecoder: FetchableRecord & TableRecord 
         assignments: (RowDecoder.DatabaseComponents) throws -> [ColumnAssignment]
     ) throws -> Set<RowDecoder> {
         Set(try updateAndFetchAll(db, onConflict: conflictResolution, assignments: assignments))
+    }
+
+    /// Changes the rows and returns the different ones as they are then; none without any assignment.
+    public func updateAndFetchSet(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        _ assignments: [ColumnAssignment]
+    ) throws -> Set<RowDecoder> {
+        Set(try updateAndFetchAll(db, onConflict: conflictResolution, assignments))
     }
 }

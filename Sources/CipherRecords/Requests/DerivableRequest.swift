@@ -127,6 +127,9 @@ extension FilteredRequest {
     /// No row.
     public func none() -> Self { filtering(Term(0.databaseValue)) }
 
+    /// The request itself.
+    public func all() -> Self { self }
+
     func filtering(_ term: Term) -> Self { changed { $0.filters.append(term) } }
 }
 
@@ -303,11 +306,11 @@ extension OrderedRequest {
     /// The rows in this order in SQL text, in the place of a former one.
     public func order(literal: SQL) -> Self { order([literal]) }
 
-    /// The rows in the opposite order; without any, nothing changes.
-    public func reversed() -> Self { changed { $0.ordering.isReversed.toggle() } }
+    /// The rows in the opposite order, joined ones too; without any, nothing changes.
+    public func reversed() -> Self { changed { $0.changeOrder { $0.isReversed.toggle() } } }
 
-    /// The rows in any order.
-    public func unordered() -> Self { changed { $0.ordering = Ordering() } }
+    /// The rows in any order, joined ones too.
+    public func unordered() -> Self { changed { $0.changeOrder { $0 = Ordering() } } }
 }
 
 extension OrderedRequest where Self: TableRequest {

@@ -236,7 +236,7 @@ extension SQLGenerator {
     }
 
     private mutating func writeUniqueKeys(_ columns: [String], _ operands: [Term]) throws {
-        guard try facts.isUniqueKey(columns, current.table) else {
+        guard let key = try facts.uniqueKey(columns, current.table)?.map(\.lowercasedASCII) else {
             throw misuse(
                 "table \(current.table) has no unique key on \(columns.joined(separator: ", ")): make a unique index on "
                     + "these columns, or use filter(_:)")
@@ -247,11 +247,11 @@ extension SQLGenerator {
             write(") IN ")
             return try write(operands[0])
         }
+        // In the order of the key.
+        func place(_ column: String) -> Int { key.firstIndex(of: column.lowercasedASCII) ?? key.count }
+        let order = columns.indices.sorted { (place(columns[$0]), $0) < (place(columns[$1]), $1) }
         let rows = stride(from: 0, to: operands.count, by: columns.count).map { start in
-            let equations = zip(columns, operands[start...]).map { column, value in
-                Term(.column(column, .request)).equals(value)
-            }
-            return Term.conjunction(equations)
+            Term.conjunction(order.map { Term(.column(columns[$0], .request)).equals(operands[start + $0]) })
         }
         try write(Term.chain(.or, rows))
     }

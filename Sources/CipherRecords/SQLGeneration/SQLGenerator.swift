@@ -167,7 +167,13 @@ extension Relation {
     var withoutOrder: Relation {
         guard limit == nil else { return self }
         var relation = self
-        relation.ordering = Ordering()
+        relation.changeOrder { $0 = Ordering() }
         return relation
+    }
+
+    /// Changes the order of the rows, and of those that are joined.
+    mutating func changeOrder(_ change: (inout Ordering) -> Void) {
+        change(&ordering)
+        for index in joins.indices { joins[index].relation.changeOrder(change) }
     }
 }

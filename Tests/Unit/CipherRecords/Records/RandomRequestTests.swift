@@ -27,8 +27,8 @@ struct RandomRequestTests {
             return [given]
         }
         let fresh = UInt64.random(in: .min ... .max)
-        print("random requests: CIPHERSTORE_SEED=\(fresh), and 1 to 40")
-        return Array(1...40) + [fresh]
+        print("random requests: CIPHERSTORE_SEED=\(fresh), and 1 to 12")
+        return Array(1...12) + [fresh]
     }()
 
     @Test("filters, orders, limits, distinct rows, groups, aggregates, changes", arguments: seeds)
@@ -63,10 +63,11 @@ struct RandomRequestTests {
         let queue = DatabaseQueue()
         try queue.write { db in
             try table.create(db)
-            let wrong = table.rows.filter { _ in false }
-            #expect(!table.rows.isEmpty)
+            // The first rows have -20 and -17.
+            let request = Table(table.name).filter(Column(table.columns[0].name) < -15)
+            #expect(try request.fetchCount(db) == 2)
             withKnownIssue {
-                try Self.checkRows(&dice, Table(table.name).all(), wrong, table, db, "a known difference")
+                try Self.checkRows(&dice, request, [table.rows[0]], table, db, "a known difference")
             }
         }
     }

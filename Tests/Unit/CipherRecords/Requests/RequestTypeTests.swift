@@ -68,10 +68,10 @@ struct RequestTypeTests {
                 let statement = try db.makeStatement(sql: "SELECT name FROM reading WHERE name IS NOT NULL")
                 return PreparedRequest(statement: statement, adapter: nil)
             }
-            func fetchCount(_ db: Database) throws -> Int { try fetchAll(db).count }
         }
         try queue().read { db throws in
             #expect(try Names().fetchAll(db) == ["Ann"])
+            #expect(try Names().fetchCount(db) == 1)
             #expect(try AnyFetchRequest(Names()).fetchOne(db) == "Ann")
             let adapted = Reading.all().asRequest(of: Row.self).adapted { _ in ColumnMapping(["title": "name"]) }
             #expect(try adapted.fetchOne(db) == ["title": "Ann"])

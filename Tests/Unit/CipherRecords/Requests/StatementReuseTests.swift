@@ -56,7 +56,7 @@ struct StatementReuseTests {
     @Test("lists of any length have few statements: short ones one each, all long ones together")
     func lists() throws {
         try Schema.queue().write { db in
-            for count in 1...2_000 {
+            for count in Array(1...100) + stride(from: 200, through: 2_000, by: 100) {
                 _ = try Player.filter((0..<count).contains(score)).fetchCount(db)
                 _ = try Player.filter(Array(0..<count).contains(score)).fetchCount(db)
             }
