@@ -15,7 +15,7 @@ SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build check test soak lint demo bench bench-sharing bench-rotation tsan asan docs install clean help
+.PHONY: setup build check test soak lint demo examples bench bench-sharing bench-rotation tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -48,6 +48,11 @@ demo: setup  ## encrypt a real database, share it between four processes, verify
 	$(SWIFT) build -c release --product cipherctl
 	$(SWIFT) build -c release --product StoreDemo
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreDemo" $(DEMO_DATABASE)
+
+examples: setup  ## run the programs of Sources/Examples, each with a second process
+	@for name in PlayersAndTeams Bookshelf Inbox; do \
+		$(SWIFT) build --product $$name $(WARNINGS) && "$$($(SWIFT) build --show-bin-path $(WARNINGS))/$$name" || exit 1; \
+	done
 
 bench: setup  ## measure the library beside plain C (JSON=FILE writes figures, REPORT=1 Docs/Performance.md, ONLY=TEXT)
 	$(SWIFT) build -c release --product StoreBenchmark

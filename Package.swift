@@ -75,6 +75,15 @@ let package = Package(
             ]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
+        // Programs to copy: each of them shares an encrypted store between two processes, and checks what it reads.
+        .executableTarget(
+            name: "PlayersAndTeams", dependencies: ["CipherStore"], path: "Sources/Examples/PlayersAndTeams",
+            exclude: ["README.md"]),
+        .executableTarget(
+            name: "Bookshelf", dependencies: ["CipherStore"], path: "Sources/Examples/Bookshelf",
+            exclude: ["README.md"]),
+        .executableTarget(
+            name: "Inbox", dependencies: ["CipherStore"], path: "Sources/Examples/Inbox", exclude: ["README.md"]),
         .executableTarget(
             name: "StoreBenchmark",
             dependencies: ["CBaseline", "CipherStore", "KeyRotation", "PageFormat", "StoreCrypto"]),

@@ -21,7 +21,7 @@ public protocol FetchableRecord {
     // MARK: Decodable records
 
     /// What the decoder of a `Decodable` record finds in its `userInfo`.
-    static var databaseDecodingUserInfo: [CodingUserInfoKey: any Sendable] { get }
+    static var databaseDecodingUserInfo: [CodingUserInfoKey: Any] { get }
 
     /// How `Data` of a `Decodable` record is read.
     static func databaseDataDecodingStrategy(for column: String) -> DatabaseDataDecodingStrategy
@@ -37,7 +37,7 @@ public protocol FetchableRecord {
 }
 
 extension FetchableRecord {
-    public static var databaseDecodingUserInfo: [CodingUserInfoKey: any Sendable] { [:] }
+    public static var databaseDecodingUserInfo: [CodingUserInfoKey: Any] { [:] }
 
     public static func databaseDataDecodingStrategy(for column: String) -> DatabaseDataDecodingStrategy {
         .deferredToData
@@ -55,7 +55,7 @@ extension FetchableRecord {
         decoder.dataDecodingStrategy = .base64
         decoder.dateDecodingStrategy = .millisecondsSince1970
         decoder.nonConformingFloatDecodingStrategy = .throw
-        decoder.userInfo = databaseDecodingUserInfo
+        decoder.userInfo = databaseDecodingUserInfo.ofCoder
         return decoder
     }
 }
@@ -134,7 +134,7 @@ extension FetchableRecord {
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil
     ) throws -> [Self] {
-        try fetchAll(db.makeStatement(sql: sql), arguments: arguments, adapter: adapter)
+        try fetchAll(db.statement(forFetching: sql), arguments: arguments, adapter: adapter)
     }
 
     /// The first record of a query; nil when there is none.
@@ -142,7 +142,7 @@ extension FetchableRecord {
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil
     ) throws -> Self? {
-        try fetchOne(db.makeStatement(sql: sql), arguments: arguments, adapter: adapter)
+        try fetchOne(db.statement(forFetching: sql), arguments: arguments, adapter: adapter)
     }
 
     // MARK: From requests
@@ -190,7 +190,7 @@ extension FetchableRecord where Self: Hashable {
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil
     ) throws -> Set<Self> {
-        try fetchSet(db.makeStatement(sql: sql), arguments: arguments, adapter: adapter)
+        try fetchSet(db.statement(forFetching: sql), arguments: arguments, adapter: adapter)
     }
 
     /// The different records of a request.

@@ -10,7 +10,7 @@ enum ImportFence {
         ["RotationCore", "CipherRecords"],
         ["CipherStore"],
         ["KeyRotation", "StoreTools", "EncryptionConformance", "ChangesetSync"],
-        ["cipherctl", "StoreDemo", "StoreBenchmark"],
+        ["cipherctl", "StoreDemo", "Examples", "StoreBenchmark"],
     ]
 
     /// The modules that stand for C, and where they may be imported. Tests may compare with the system's libraries.

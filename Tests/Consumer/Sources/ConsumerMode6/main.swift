@@ -88,6 +88,7 @@ func useStore() async throws {
     }
     try Failure.require(names == ["Ann"], "one player is left")
     try pool.close()
+    try await useRecordsInTasks(in: manager.folder)
     try await useTools(manager.folder)
     try FileManager.default.removeItem(at: manager.folder)
 }

@@ -103,7 +103,7 @@ import Testing
         let row: Row = ["a": nil, "b": 2, "c": 3]
         #expect(row.coalesce(["a", "missing", "B", "c"]) == 2 as Int?)
         #expect(row.coalesce(["a", "missing"]) == nil as Int?)
-        #expect(row.coalesce([]) == nil as Int?)
+        #expect(row.coalesce([String]()) == nil as Int?)
     }
 
     @Test("bytes are lent without a copy; NULL and missing columns lend none")

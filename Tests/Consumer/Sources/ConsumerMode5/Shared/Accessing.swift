@@ -201,4 +201,5 @@ func showEverything() throws {
     try giveKeys(in: folder)
     try openCoordinated(in: folder)
     try accessQueue()
+    try useRecords(in: folder)
 }
