@@ -306,11 +306,11 @@ extension OrderedRequest {
     /// The rows in this order in SQL text, in the place of a former one.
     public func order(literal: SQL) -> Self { order([literal]) }
 
-    /// The rows in the opposite order, joined ones too; without any, nothing changes.
-    public func reversed() -> Self { changed { $0.changeOrder { $0.isReversed.toggle() } } }
+    /// The rows in the opposite order, that of joined tables included; without any, nothing changes.
+    public func reversed() -> Self { changed { $0.ordering.isReversed.toggle() } }
 
-    /// The rows in any order, joined ones too.
-    public func unordered() -> Self { changed { $0.changeOrder { $0 = Ordering() } } }
+    /// The rows in any order, joined tables included.
+    public func unordered() -> Self { changed { $0 = $0.unordered } }
 }
 
 extension OrderedRequest where Self: TableRequest {

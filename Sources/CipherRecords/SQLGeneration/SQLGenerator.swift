@@ -165,15 +165,6 @@ extension Relation {
 
     /// The same rows in any order: a limit needs its order.
     var withoutOrder: Relation {
-        guard limit == nil else { return self }
-        var relation = self
-        relation.changeOrder { $0 = Ordering() }
-        return relation
-    }
-
-    /// Changes the order of the rows, and of those that are joined.
-    mutating func changeOrder(_ change: (inout Ordering) -> Void) {
-        change(&ordering)
-        for index in joins.indices { joins[index].relation.changeOrder(change) }
+        limit == nil ? unordered : self
     }
 }
