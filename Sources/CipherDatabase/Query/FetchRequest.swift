@@ -18,6 +18,13 @@ extension FetchRequest {
         try makePreparedRequest(db, forSingleResult: false)
     }
 
+    /// How many rows the request has: `SELECT COUNT(*)` of its statement.
+    public func fetchCount(_ db: Database) throws -> Int {
+        let statement = try makePreparedRequest(db).statement
+        let sql = "SELECT COUNT(*) FROM (\(statement.sql.trimmingSQL()))"
+        return try SQLRequest<Int>(sql: sql, arguments: statement.arguments).fetchOne(db) ?? 0
+    }
+
     /// The request with its rows converted by an adapter, which may depend on the database.
     public func adapted(_ adapter: @escaping (Database) throws -> any RowAdapter) -> AdaptedFetchRequest<Self> {
         AdaptedFetchRequest(base: self, adapter: adapter)

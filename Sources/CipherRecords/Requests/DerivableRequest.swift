@@ -127,6 +127,9 @@ extension FilteredRequest {
     /// No row.
     public func none() -> Self { filtering(Term(0.databaseValue)) }
 
+    /// The request itself.
+    public func all() -> Self { self }
+
     func filtering(_ term: Term) -> Self { changed { $0.filters.append(term) } }
 }
 

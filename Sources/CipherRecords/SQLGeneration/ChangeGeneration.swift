@@ -65,7 +65,7 @@ extension SQLGenerator {
         keys = keys.withoutCommonTables
         keys.isDistinct = false
         keys.selection = columns.map { .expression(Term(.column($0, .request))) }
-        if keys.limit == nil { keys.ordering = Ordering() }
+        keys = keys.withoutOrder
         let names = columns.map(\.quotedDatabaseIdentifier).joined(separator: ", ")
         let key =
             columns.count == 1

@@ -71,7 +71,8 @@ struct SchemaFacts {
         }
         uniqueKey = { columns, name in
             let table = try table(name)
-            return ([table.key] + table.uniqueKeys).first { Set(columns).isSuperset(of: $0) }
+            let columns = Set(columns.map(\.lowercasedASCII))
+            return ([table.key] + table.uniqueKeys).first { columns.isSuperset(of: $0.map(\.lowercasedASCII)) }
         }
         columns = { try table($0).columns }
         foreignKeys = { try table($0).references }

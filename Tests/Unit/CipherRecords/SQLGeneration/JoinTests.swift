@@ -103,4 +103,21 @@ struct JoinTests {
                 == #"DELETE FROM "player" WHERE "id" IN (SELECT "player"."id" FROM "player" "#
                 + #"JOIN "team" ON ("team"."id" = "player"."teamId") AND ("team"."name" = ?))"#)
     }
+
+    @Test("joined rows are reversed and unordered with the others")
+    func orders() throws {
+        var team = team(selecting: [])
+        team.ordering.elements = [.term(Term(Column("name")), .ascending)]
+        var relation = players(join("team", .required, team))
+        relation.ordering.elements = [.primaryKey]
+        let request = QueryInterfaceRequest<Row>(relation: relation)
+        let text = #"SELECT "player".* FROM "player" JOIN "team" ON "team"."id" = "player"."teamId""#
+        #expect(
+            try sql(request.reversed().relation).text == text + #" ORDER BY "player"."id" DESC, "team"."name" DESC"#)
+        #expect(try sql(request.reversed().reversed().relation).text == sql(relation).text)
+        #expect(try sql(request.unordered().relation).text == text)
+        let facts = SchemaFacts(tables: Schema.tables)
+        #expect(try SQLGenerator.generate(.count(relation), facts: facts).text == "SELECT COUNT(*) FROM (\(text))")
+        #expect(try SQLGenerator.generate(.exists(relation), facts: facts).text == "SELECT EXISTS (\(text))")
+    }
 }

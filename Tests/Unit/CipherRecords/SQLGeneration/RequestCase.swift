@@ -170,6 +170,8 @@ enum Schema {
         SchemaFacts.Table(name: "log", columns: ["message"], key: ["rowid"], isRowID: false),
         SchemaFacts.Table(name: "order", columns: ["select", "we\"ird"], key: ["select"]),
         SchemaFacts.Table(name: "document", columns: ["title"], key: ["rowid"], isRowID: false),
+        SchemaFacts.Table(
+            name: "rate", columns: ["from", "to", "amount"], key: ["from", "to"], isRowID: false, hasRowID: false),
         SchemaFacts.Table(name: "device", columns: ["id", "label", "settings"]),
     ]
 
@@ -183,6 +185,7 @@ enum Schema {
         CREATE TABLE log (message TEXT);
         CREATE TABLE "order" ("select" INTEGER PRIMARY KEY, "we""ird" TEXT);
         CREATE VIRTUAL TABLE document USING fts5(title);
+        CREATE TABLE rate ("from" TEXT, "to" TEXT, amount REAL, PRIMARY KEY ("from", "to")) WITHOUT ROWID;
         CREATE TABLE device (id INTEGER PRIMARY KEY, label TEXT, settings TEXT);
         """
 
@@ -213,6 +216,8 @@ struct Citizenship: TableRecord {}
 struct Country: TableRecord {}
 struct Log: TableRecord {}
 struct Document: TableRecord {}
+
+struct Rate: TableRecord {}
 
 struct Device: TableRecord {
     enum Columns {

@@ -89,6 +89,12 @@ struct RequestTests {
     }
 
     private static func keys(_ table: RequestTable) {
+        table(
+            Rate.filter(key: ["to": "EUR", "FROM": "USD"]),
+            #"SELECT * FROM "rate" WHERE ("FROM" = 'USD') AND ("to" = 'EUR')"#)
+        table(
+            Rate.filter(key: ["to": "EUR", "from": "USD", "amount": nil]),
+            #"SELECT * FROM "rate" WHERE ("from" = 'USD') AND ("to" = 'EUR') AND ("amount" IS NULL)"#)
         table(Player.filter(key: 1), #"SELECT * FROM "player" WHERE "id" = 1"#)
         table(Player.filter(key: nil as Int?), #"SELECT * FROM "player" WHERE 0"#)
         table(Player.filter(keys: [1]), #"SELECT * FROM "player" WHERE "id" = 1"#)
