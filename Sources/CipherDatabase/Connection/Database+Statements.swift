@@ -11,17 +11,21 @@ extension Database {
     /// The compiled statement of this SQL text, kept by the connection for the next time.
     ///
     /// It may still have the arguments of its last use.
-    public func cachedStatement(sql: String) throws -> Statement { try statement(sql, in: &statementCache) }
+    public func cachedStatement(sql: String) throws -> Statement {
+        if let statement = statementCache.statement(for: sql) { return statement }
+        // No access to the cache may be open here: compiling may make a tokenizer, which may run statements of its own.
+        let statement = try makeStatement(sql: sql, persistent: true)
+        statementCache.insert(statement, for: sql)
+        return statement
+    }
 
     /// A compiled statement for a fetch that is over when it returns. No other code sees it, so it may be reused; while
     /// it is between rows, a fetch within that fetch gets another one.
     @usableFromInline
-    package func statement(forFetching sql: String) throws -> Statement { try statement(sql, in: &fetchCache) }
-
-    private func statement(_ sql: String, in cache: inout StatementCache) throws -> Statement {
-        if let statement = cache.statement(for: sql) { return statement }
+    package func statement(forFetching sql: String) throws -> Statement {
+        if let statement = fetchCache.statement(for: sql) { return statement }
         let statement = try makeStatement(sql: sql, persistent: true)
-        cache.insert(statement, for: sql)
+        fetchCache.insert(statement, for: sql)
         return statement
     }
 

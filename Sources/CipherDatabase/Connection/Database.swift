@@ -256,8 +256,12 @@ public final class Database {
             if let reason = withdrawal.reason { return reason }
         }
         if code.isFailedSync { didFailToSync() }
+        var message = message ?? handle.lastMessage
+        if let failure = hooks.takeTokenizerFailure(), failure.resultCode == code.primaryResultCode {
+            message = failure.message ?? message
+        }
         return DatabaseError(
-            resultCode: code, message: message ?? handle.lastMessage, sql: sql, arguments: arguments,
+            resultCode: code, message: message, sql: sql, arguments: arguments,
             publicStatementArguments: configuration.publicStatementArguments)
     }
 

@@ -85,13 +85,14 @@ public final class Row {
     package func statementColumn(_ index: Int) -> CInt { CInt(truncatingIfNeeded: index) &+ CInt(firstColumn) }
 
     /// A row without columns.
-    public convenience init() { self.init(values: [], columns: RowColumns(names: [])) }
+    public convenience init() { self.init(values: [], columns: RowColumns(names: [], isFetched: false)) }
 
     /// A row of the given columns, sorted by name.
     public convenience init(_ values: [String: (any DatabaseValueConvertible)?]) {
         let sorted = values.sorted { $0.key < $1.key }
         self.init(
-            values: sorted.map { $0.value?.databaseValue ?? .null }, columns: RowColumns(names: sorted.map(\.key)))
+            values: sorted.map { $0.value?.databaseValue ?? .null },
+            columns: RowColumns(names: sorted.map(\.key), isFetched: false))
     }
 
     /// A row of the given columns, sorted by name; nil when a key is not a text, or a value not a database value.
@@ -122,6 +123,9 @@ public final class Row {
 
     /// The statement's run of a row that shows one.
     var run: StatementRun? { (unadapted.source as? RunningSource)?.run }
+
+    /// Whether a statement returned the row, and not the program made it.
+    package var isFetched: Bool { unadapted.columns.isFetched }
 
     // MARK: Names
 
@@ -189,7 +193,8 @@ extension Row: ExpressibleByDictionaryLiteral {
     /// A row of the given columns, in this order.
     public convenience init(dictionaryLiteral elements: (String, (any DatabaseValueConvertible)?)...) {
         self.init(
-            values: elements.map { $0.1?.databaseValue ?? .null }, columns: RowColumns(names: elements.map(\.0)))
+            values: elements.map { $0.1?.databaseValue ?? .null },
+            columns: RowColumns(names: elements.map(\.0), isFetched: false))
     }
 }
 
@@ -271,13 +276,16 @@ final class RowColumns: Sendable {
     private let indexes: [String: Int]
     /// Whether two names are equal, or differ only in case.
     @usableFromInline let hasTwins: Bool
+    /// Whether the columns are those of a statement.
+    let isFetched: Bool
     /// The plans of rows that show this statement.
     // Safe because: it is touched only through such rows, by the one thread of the statement's access.
     @exclusivity(unchecked) nonisolated(unsafe) var plans: [RowPlan] = []
     /// The plans for all other rows with these columns.
     let idlePlans = IdleRowPlans()
 
-    init(names: [String]) {
+    init(names: [String], isFetched: Bool = true) {
+        self.isFetched = isFetched
         self.names = names
         count = names.count
         indexes = Dictionary(

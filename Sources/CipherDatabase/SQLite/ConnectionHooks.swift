@@ -28,6 +28,15 @@ final class ConnectionHooks {
     var willRun: ((SQLiteStatement, _ text: String) -> Void)?
     /// Called for each statement when it has ended; the number is nanoseconds.
     var didRun: ((SQLiteStatement, Int64) -> Void)?
+    /// SQLite's interface to FTS5, once it was asked for.
+    var fullTextInterface: UnsafeMutablePointer<fts5_api>?
+    /// What a tokenizer threw: FTS5 passes only its code on.
+    var tokenizerFailure: DatabaseError?
+
+    func takeTokenizerFailure() -> DatabaseError? {
+        defer { tokenizerFailure = nil }
+        return tokenizerFailure
+    }
 }
 
 /// One action that SQLite passes to the authorizer while it compiles a statement.

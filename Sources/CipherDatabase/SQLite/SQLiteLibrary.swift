@@ -70,3 +70,9 @@ package enum SQLiteLibrary {
         )
     }
 }
+
+extension Database {
+    /// The version of the linked SQLite as a number, as in 3046001 for 3.46.1.
+    /// - SeeAlso: <https://www.sqlite.org/c3ref/libversion.html>
+    public static var sqliteLibVersionNumber: CInt { sqlite3_libversion_number() }
+}

@@ -6,13 +6,15 @@ public struct FTS3: VirtualTableModule, Sendable {
     public init() {}
 
     public var moduleName: String { "fts3" }
-    public func makeTableDefinition() -> FTS3TableDefinition { FTS3TableDefinition() }
+    public func makeTableDefinition(configuration: VirtualTableConfiguration) -> FTS3TableDefinition {
+        FTS3TableDefinition()
+    }
 
     public func moduleArguments(for definition: FTS3TableDefinition, in db: Database) throws -> [String] {
         definition.columns.map(ModuleArgument.column) + (definition.tokenizer.map { ["tokenize=\($0.spec)"] } ?? [])
     }
 
-    public func didCreate(table name: String, _ definition: FTS3TableDefinition, in db: Database) throws {}
+    public func database(_ db: Database, didCreate tableName: String, using definition: FTS3TableDefinition) throws {}
 
     /// What a tokenizer does with accents and other marks.
     public enum Diacritics: Sendable {
@@ -36,15 +38,18 @@ public struct FTS3: VirtualTableModule, Sendable {
     ///
     /// - Throws: `DatabaseError` where the linked SQLite has no FTS3.
     public static func tokenize(
-        _ text: String, withTokenizer tokenizer: FTS3TokenizerDescriptor = .simple
+        _ string: String, withTokenizer tokenizer: FTS3TokenizerDescriptor = .simple
     ) throws -> [String] {
-        if tokenizer.spec == FTS3TokenizerDescriptor.simple.spec { return SimpleTokens.tokens(of: text) }
+        // Not for NUL, which is a part of words there.
+        if tokenizer.spec == FTS3TokenizerDescriptor.simple.spec, !string.utf8.contains(0) {
+            return SimpleTokens.tokens(of: string)
+        }
         return try DatabaseQueue().write { db in
             let arguments = [tokenizer.name] + tokenizer.arguments.map(\.quotedDatabaseIdentifier)
             try db.execute(
                 sql: "CREATE VIRTUAL TABLE tokens USING fts3tokenize(\(arguments.joined(separator: ", ")))")
             return try String.fetchAll(
-                db, sql: "SELECT token FROM tokens WHERE input = ? ORDER BY position", arguments: [text])
+                db, sql: "SELECT token FROM tokens WHERE input = ? ORDER BY position", arguments: [string])
         }
     }
 }
@@ -101,14 +106,21 @@ public struct FTS4: VirtualTableModule, Sendable {
     public init() {}
 
     public var moduleName: String { "fts4" }
-    public func makeTableDefinition() -> FTS4TableDefinition { FTS4TableDefinition() }
+    public func makeTableDefinition(configuration: VirtualTableConfiguration) -> FTS4TableDefinition {
+        FTS4TableDefinition(configuration)
+    }
 
     public func moduleArguments(for definition: FTS4TableDefinition, in db: Database) throws -> [String] {
         var arguments: [String] = []
-        for column in definition.columns where column.isLanguageID {
-            arguments.append("languageid=\(column.name.quotedDatabaseIdentifier)")
+        for column in definition.columns {
+            if column.isLanguageID {
+                arguments.append("languageid=\(column.name.quotedDatabaseIdentifier)")
+                continue
+            }
+            let name = ModuleArgument.column(column.name)
+            arguments.append(name)
+            if !column.isIndexed { arguments.append("notindexed=" + name) }
         }
-        arguments = definition.columns.filter { !$0.isLanguageID }.map { ModuleArgument.column($0.name) } + arguments
         if let tokenizer = definition.tokenizer { arguments.append("tokenize=\(tokenizer.spec)") }
         if let content = definition.content { arguments.append("content=\(content.quotedDatabaseIdentifier)") }
         if let name = definition.compress { arguments.append("compress=\(name.quotedDatabaseIdentifier)") }
@@ -118,40 +130,39 @@ public struct FTS4: VirtualTableModule, Sendable {
             let list = prefixes.sorted().map(String.init).joined(separator: ",")
             arguments.append("prefix=\(list.quotedDatabaseIdentifier)")
         }
-        for column in definition.columns where !column.isIndexed {
-            arguments.append("notindexed=\(column.name.quotedDatabaseIdentifier)")
-        }
         return arguments
     }
 
-    public func didCreate(table name: String, _ definition: FTS4TableDefinition, in db: Database) throws {
+    public func database(_ db: Database, didCreate tableName: String, using definition: FTS4TableDefinition) throws {
         guard let content = definition.synchronizedTable else { return }
-        let rowID = try Synchronization.rowID(of: content, db)
-        let columns = definition.columns.filter { !$0.isLanguageID }.map(\.name)
-        let sync = Synchronization(contentTable: content, fullTextTable: name, columns: columns)
-        let table = name.quotedDatabaseIdentifier
+        let rowID = try Synchronization.rowIDColumn(of: content, db) ?? "rowid"
+        let sync = Synchronization(
+            contentTable: content, fullTextTable: tableName, columns: definition.columns.map(\.name),
+            configuration: definition.configuration)
+        let table = tableName.quotedDatabaseIdentifier
         let delete = "DELETE FROM \(table) WHERE docid=old.\(rowID.quotedDatabaseIdentifier)"
         let insert = "INSERT INTO \(table)(\(sync.names(after: "docid"))) VALUES(\(sync.values(of: "new", rowID)))"
-        try sync.create(
+        try sync.begin(
             [
                 .init(suffix: "bu", event: "BEFORE UPDATE", statements: [delete]),
                 .init(suffix: "bd", event: "BEFORE DELETE", statements: [delete]),
                 .init(suffix: "au", event: "AFTER UPDATE", statements: [insert]),
                 .init(suffix: "ai", event: "AFTER INSERT", statements: [insert]),
             ], db)
-        try db.execute(sql: "INSERT INTO \(table)(\(table)) VALUES('rebuild')")
     }
 }
 
 /// What a program says of an FTS4 table.
 public final class FTS4TableDefinition {
+    fileprivate let configuration: VirtualTableConfiguration
     fileprivate private(set) var columns: [FTS4ColumnDefinition] = []
     fileprivate private(set) var synchronizedTable: String?
     /// How texts become words; nil for ``FTS3TokenizerDescriptor/simple``.
     public var tokenizer: FTS3TokenizerDescriptor?
     /// The table that holds the texts; empty for a table that only holds the index.
+    /// Setting it ends what ``synchronize(withTable:)`` has begun.
     public var content: String? {
-        didSet { if content != synchronizedTable { synchronizedTable = nil } }
+        didSet { synchronizedTable = nil }
     }
     /// The name of an SQL function that makes texts shorter.
     public var compress: String?
@@ -161,6 +172,8 @@ public final class FTS4TableDefinition {
     public var matchinfo: String?
     /// The lengths of prefixes that are indexed.
     public var prefixes: Set<Int>?
+
+    fileprivate init(_ configuration: VirtualTableConfiguration) { self.configuration = configuration }
 
     /// Adds a column.
     @discardableResult
@@ -172,10 +185,11 @@ public final class FTS4TableDefinition {
 
     /// Takes the texts from a table, and stays the same as that table, by triggers on it.
     ///
-    /// The triggers outlive the full-text table: see `Database.dropFTS4SynchronizationTriggers(forTable:)`.
-    public func synchronize(withTable table: String) {
-        synchronizedTable = table
-        content = table
+    /// The triggers outlive the full-text table: see `Database.dropFTS4SynchronizationTriggers(forTable:)`. They do not
+    /// see the rows that `INSERT OR REPLACE` removes, unless `PRAGMA recursive_triggers` is on.
+    public func synchronize(withTable tableName: String) {
+        content = tableName
+        synchronizedTable = tableName
     }
 }
 
@@ -204,7 +218,7 @@ public final class FTS4ColumnDefinition {
 
 extension Database {
     /// Drops the triggers by which an FTS4 table followed another table. To be called when the FTS4 table is dropped.
-    public func dropFTS4SynchronizationTriggers(forTable table: String) throws {
-        try Synchronization.drop(["bu", "bd", "au", "ai"], of: table, self)
+    public func dropFTS4SynchronizationTriggers(forTable tableName: String) throws {
+        try Synchronization.drop(["bu", "bd", "au", "ai"], of: tableName, self)
     }
 }

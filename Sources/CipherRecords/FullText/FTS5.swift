@@ -15,47 +15,52 @@ public struct FTS5: VirtualTableModule, Sendable {
     public init() {}
 
     public var moduleName: String { "fts5" }
-    public func makeTableDefinition() -> FTS5TableDefinition { FTS5TableDefinition() }
+    public func makeTableDefinition(configuration: VirtualTableConfiguration) -> FTS5TableDefinition {
+        FTS5TableDefinition(configuration)
+    }
 
     public func moduleArguments(for definition: FTS5TableDefinition, in db: Database) throws -> [String] {
         var arguments = definition.columns.map {
             ModuleArgument.column($0.name) + ($0.isIndexed ? "" : " UNINDEXED")
         }
         if let tokenizer = definition.tokenizer {
+            if tokenizer.components.isEmpty {
+                throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "a tokenizer must have a name")
+            }
             let spec = tokenizer.components.map(ModuleArgument.quoted).joined(separator: " ")
             arguments.append("tokenize=" + ModuleArgument.quoted(spec))
         }
         if let content = definition.content { arguments.append("content=" + ModuleArgument.quoted(content)) }
         var rowID = definition.contentRowID
-        if rowID == nil, let table = definition.synchronizedTable { rowID = try Synchronization.rowID(of: table, db) }
+        if let table = definition.synchronizedTable { rowID = try Synchronization.rowIDColumn(of: table, db) }
         if let rowID { arguments.append("content_rowid=" + ModuleArgument.quoted(rowID)) }
         if let prefixes = definition.prefixes, !prefixes.isEmpty {
             let list = prefixes.sorted().map(String.init).joined(separator: " ")
             arguments.append("prefix=" + ModuleArgument.quoted(list))
         }
-        if let size = definition.columnSize { arguments.append("columnsize=\(size)") }
+        if let size = definition.columnSize { arguments.append("columnSize=\(size)") }
         if let detail = definition.detail { arguments.append("detail=\(detail)") }
         return arguments
     }
 
-    public func didCreate(table name: String, _ definition: FTS5TableDefinition, in db: Database) throws {
+    public func database(_ db: Database, didCreate tableName: String, using definition: FTS5TableDefinition) throws {
         guard let content = definition.synchronizedTable else { return }
-        let rowID = try definition.contentRowID ?? Synchronization.rowID(of: content, db)
+        let rowID = try Synchronization.rowIDColumn(of: content, db) ?? "rowid"
         let sync = Synchronization(
-            contentTable: content, fullTextTable: name, columns: definition.columns.map(\.name))
-        let table = name.quotedDatabaseIdentifier
+            contentTable: content, fullTextTable: tableName, columns: definition.columns.map(\.name),
+            configuration: definition.configuration)
+        let table = tableName.quotedDatabaseIdentifier
         let insert =
             "INSERT INTO \(table)(\(sync.names(after: "rowid"))) VALUES (\(sync.values(of: "new", rowID)))"
         let delete =
-            "INSERT INTO \(table)(\(sync.names(after: name, "rowid"))) "
+            "INSERT INTO \(table)(\(sync.names(after: tableName, "rowid"))) "
             + "VALUES('delete', \(sync.values(of: "old", rowID)))"
-        try sync.create(
+        try sync.begin(
             [
                 .init(suffix: "ai", event: "AFTER INSERT", statements: [insert]),
                 .init(suffix: "ad", event: "AFTER DELETE", statements: [delete]),
                 .init(suffix: "au", event: "AFTER UPDATE", statements: [delete, insert]),
             ], db)
-        try db.execute(sql: "INSERT INTO \(table)(\(table)) VALUES('rebuild')")
     }
 
     /// What a tokenizer does with accents and other marks.
@@ -75,26 +80,51 @@ public struct FTS5: VirtualTableModule, Sendable {
             }
         }
     }
+
+    /// Whether a trigram tokenizer tells upper case from lower case.
+    public struct TrigramCaseSensitiveOption: RawRepresentable, Hashable, Sendable, ExpressibleByBooleanLiteral {
+        public let rawValue: Int
+        public init(rawValue: Int) { self.rawValue = rawValue }
+        public init(booleanLiteral value: Bool) { rawValue = value ? 1 : 0 }
+    }
+
+    /// What a trigram tokenizer does with accents and other marks.
+    public struct TrigramDiacriticsOption: RawRepresentable, Hashable, Sendable {
+        public let rawValue: Int
+        public init(rawValue: Int) { self.rawValue = rawValue }
+
+        /// They count.
+        public static let keep = TrigramDiacriticsOption(rawValue: 0)
+        /// They are removed.
+        public static let remove = TrigramDiacriticsOption(rawValue: 1)
+    }
 }
 
 /// What a program says of an FTS5 table.
 public final class FTS5TableDefinition {
+    fileprivate let configuration: VirtualTableConfiguration
     fileprivate private(set) var columns: [FTS5ColumnDefinition] = []
     fileprivate private(set) var synchronizedTable: String?
     /// How texts become words; nil for `unicode61`.
     public var tokenizer: FTS5TokenizerDescriptor?
-    /// The table that holds the texts; empty for a table that only holds the index.
+    /// The table that holds the texts; empty for a table that only holds the index. Setting it ends what
+    /// ``synchronize(withTable:)`` has begun.
     public var content: String? {
-        didSet { if content != synchronizedTable { synchronizedTable = nil } }
+        didSet { synchronizedTable = nil }
     }
-    /// The column of ``content`` by which its rows are found; nil for its rowid.
-    public var contentRowID: String?
+    /// The column of ``content`` by which its rows are found; nil for its rowid. Setting it ends what
+    /// ``synchronize(withTable:)`` has begun.
+    public var contentRowID: String? {
+        didSet { if synchronizedTable != nil { content = nil } }
+    }
     /// The lengths of prefixes that are indexed.
     public var prefixes: Set<Int>?
     /// 0 for a table that does not store how long each text is.
     public var columnSize: Int?
     /// `column` or `none` for a smaller index.
     public var detail: String?
+
+    fileprivate init(_ configuration: VirtualTableConfiguration) { self.configuration = configuration }
 
     /// Adds a column.
     @discardableResult
@@ -106,10 +136,12 @@ public final class FTS5TableDefinition {
 
     /// Takes the texts from a table, and stays the same as that table, by triggers on it.
     ///
-    /// The triggers outlive the full-text table: see `Database.dropFTS5SynchronizationTriggers(forTable:)`.
-    public func synchronize(withTable table: String) {
-        synchronizedTable = table
-        content = table
+    /// The triggers outlive the full-text table: see `Database.dropFTS5SynchronizationTriggers(forTable:)`. They do not
+    /// see the rows that `INSERT OR REPLACE` removes, unless `PRAGMA recursive_triggers` is on.
+    public func synchronize(withTable tableName: String) {
+        contentRowID = nil
+        content = tableName
+        synchronizedTable = tableName
     }
 }
 
@@ -168,6 +200,22 @@ public struct FTS5TokenizerDescriptor: Sendable {
         return FTS5TokenizerDescriptor(components: components + characters(separators, tokenCharacters))
     }
 
+    /// Sequences of three characters, so that any part of a text of three characters or more is found.
+    ///
+    /// - Parameters:
+    ///   - caseSensitive: nil for SQLite's default: no.
+    ///   - removeDiacritics: nil for SQLite's default: they count. SQLite 3.45 and later; not together with
+    ///     `caseSensitive: true`.
+    /// - SeeAlso: <https://www.sqlite.org/fts5.html#the_trigram_tokenizer>
+    public static func trigram(
+        caseSensitive: FTS5.TrigramCaseSensitiveOption? = nil, removeDiacritics: FTS5.TrigramDiacriticsOption? = nil
+    ) -> FTS5TokenizerDescriptor {
+        var components = ["trigram"]
+        if let caseSensitive { components += ["case_sensitive", String(caseSensitive.rawValue)] }
+        if let removeDiacritics { components += ["remove_diacritics", String(removeDiacritics.rawValue)] }
+        return FTS5TokenizerDescriptor(components: components)
+    }
+
     private static func characters(_ separators: Set<Character>, _ tokenCharacters: Set<Character>) -> [String] {
         var components: [String] = []
         if !separators.isEmpty { components += ["separators", String(separators.sorted())] }
@@ -178,7 +226,7 @@ public struct FTS5TokenizerDescriptor: Sendable {
 
 extension Database {
     /// Drops the triggers by which an FTS5 table followed another table. To be called when the FTS5 table is dropped.
-    public func dropFTS5SynchronizationTriggers(forTable table: String) throws {
-        try Synchronization.drop(["ai", "ad", "au"], of: table, self)
+    public func dropFTS5SynchronizationTriggers(forTable tableName: String) throws {
+        try Synchronization.drop(["ai", "ad", "au"], of: tableName, self)
     }
 }

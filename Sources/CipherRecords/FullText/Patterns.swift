@@ -2,7 +2,8 @@ import CipherDatabase
 
 // What a program looks for in full-text tables. Patterns that are made of words of the user's are always valid.
 
-/// The words of a text as the tokenizers `simple` of FTS3 and `ascii` of FTS5 find them.
+/// The words of a text as the tokenizer `ascii` of FTS5 finds them, and `simple` of FTS3, but for NUL: that is a part of
+/// words there, and ends a pattern.
 enum SimpleTokens {
     /// The words, with `A` to `Z` in lower case. All characters beyond ASCII belong to words.
     static func tokens(of text: String) -> [String] {
@@ -14,6 +15,39 @@ enum SimpleTokens {
             default: true
             }
         }.map { String(decoding: $0, as: UTF8.self).lowercasedASCII }
+    }
+}
+
+/// A pattern that is checked: ``FTS3Pattern`` or ``FTS5Pattern``.
+public protocol FullTextPattern: DatabaseValueConvertible {
+    /// The pattern as SQLite reads it.
+    var rawPattern: String { get }
+}
+
+extension DatabaseError {
+    /// The error of a pattern that SQLite does not accept. SQLite's message repeats parts of the pattern, which is a
+    /// value as any other: only what it says of them is kept.
+    fileprivate init(ofPattern error: DatabaseError) {
+        let message = error.message ?? ""
+        let reason = ["syntax error", "unterminated string", "no such column", "unknown special query"]
+            .first { message.hasPrefix($0) || message.hasPrefix("fts5: " + $0) }
+        self.init(
+            resultCode: error.extendedResultCode,
+            message: "malformed MATCH expression" + (reason.map { ": \($0)" } ?? ""))
+    }
+}
+
+/// Finds an error of a pattern by using it on an empty table.
+private func check(
+    _ pattern: String, isPublic: Bool = false, createTable: (Database) throws -> Void
+) throws {
+    try DatabaseQueue().write { db in
+        try createTable(db)
+        do {
+            try db.execute(sql: "SELECT * FROM document WHERE document MATCH ?", arguments: [pattern])
+        } catch let error as DatabaseError where !isPublic {
+            throw DatabaseError(ofPattern: error)
+        }
     }
 }
 
@@ -29,38 +63,57 @@ public struct FTS3Pattern: Hashable, Sendable, Codable {
     ///
     /// - Throws: `DatabaseError` when SQLite does not accept it.
     public init(rawPattern: String) throws {
-        try DatabaseQueue().write { db in
-            try db.create(virtualTable: "document", using: FTS3())
-            try db.execute(sql: "SELECT * FROM document WHERE document MATCH ?", arguments: [rawPattern])
-        }
+        try check(rawPattern) { db in try db.create(virtualTable: "document", using: FTS3()) }
         self.init(unchecked: rawPattern)
     }
 
-    /// Finds rows with any of the words in a text; nil for a text without words.
-    public init?(matchingAnyTokenIn text: String) { self.init(SimpleTokens.tokens(of: text), separator: " OR ") }
+    /// Finds rows with any of the words in a text; nil for a text without words, or with 4,096 words and more.
+    public init?(matchingAnyTokenIn string: String) {
+        // A word without letters and digits, as an emoji, is none for the tokenizer unicode61. FTS3 would then miss the
+        // operand of the OR, or take the OR for a word; the empty phrase that stands for a quoted word is an operand.
+        self.init(
+            SimpleTokens.tokens(of: string).map { $0.hasLetterOrDigit ? $0 : "\"\($0)\"" }, separator: " OR ")
+    }
 
-    /// Finds rows with all of the words in a text; nil for a text without words.
-    public init?(matchingAllTokensIn text: String) { self.init(SimpleTokens.tokens(of: text), separator: " ") }
+    /// Finds rows with all of the words in a text; nil for a text without words, or with 4,096 words and more.
+    public init?(matchingAllTokensIn string: String) { self.init(SimpleTokens.tokens(of: string), separator: " ") }
 
-    /// Finds rows that have, for each word in a text, a word that begins with it; nil for a text without words.
-    public init?(matchingAllPrefixesIn text: String) {
-        self.init(SimpleTokens.tokens(of: text).map { $0 + "*" }, separator: " ")
+    /// Finds rows that have, for each word in a text, a word that begins with it; nil for a text without words, or with
+    /// 4,096 words and more.
+    public init?(matchingAllPrefixesIn string: String) {
+        self.init(SimpleTokens.tokens(of: string).map { $0 + "*" }, separator: " ")
     }
 
     /// Finds rows with the words in a text, one after another; nil for a text without words.
-    public init?(matchingPhrase text: String) {
-        let tokens = SimpleTokens.tokens(of: text)
+    public init?(matchingPhrase string: String) {
+        let tokens = SimpleTokens.tokens(of: string)
         if tokens.isEmpty { return nil }
         self.init(unchecked: "\"" + tokens.joined(separator: " ") + "\"")
     }
 
+    /// The most words that FTS3 takes: a tree of them may have 12 levels.
+    private static let maximumTokenCount = 4095
+
     private init?(_ tokens: [String], separator: String) {
-        if tokens.isEmpty { return nil }
+        if tokens.isEmpty || tokens.count > Self.maximumTokenCount { return nil }
         self.init(unchecked: tokens.joined(separator: separator))
     }
 }
 
-extension FTS3Pattern: DatabaseValueConvertible {
+extension String {
+    fileprivate var hasLetterOrDigit: Bool {
+        unicodeScalars.contains { scalar in
+            switch scalar.properties.generalCategory {
+            case .uppercaseLetter, .lowercaseLetter, .titlecaseLetter, .modifierLetter, .otherLetter, .decimalNumber,
+                .letterNumber, .otherNumber:
+                true
+            default: false
+            }
+        }
+    }
+}
+
+extension FTS3Pattern: FullTextPattern {
     public var databaseValue: DatabaseValue { rawPattern.databaseValue }
 
     /// The pattern; nil for a value that is no text, or no pattern.
@@ -77,33 +130,40 @@ public struct FTS5Pattern: Hashable, Sendable, Codable {
 
     fileprivate init(unchecked rawPattern: String) { self.rawPattern = rawPattern }
 
-    fileprivate init(rawPattern: String, columns: [String]) throws {
-        try DatabaseQueue().write { db in
+    /// A pattern in the language of FTS5.
+    ///
+    /// - Parameter allowedColumns: The columns that the pattern may name.
+    /// - Throws: `DatabaseError` when SQLite does not accept it.
+    public init(rawPattern: String, allowedColumns: [String] = []) throws {
+        try self.init(rawPattern: rawPattern, allowedColumns: allowedColumns, isPublic: false)
+    }
+
+    fileprivate init(rawPattern: String, allowedColumns: [String], isPublic: Bool) throws {
+        try check(rawPattern, isPublic: isPublic) { db in
             try db.create(virtualTable: "document", using: FTS5()) { t in
                 // A table needs a column.
-                for column in columns.isEmpty ? ["content"] : columns { t.column(column) }
+                for column in allowedColumns.isEmpty ? ["__content"] : allowedColumns { t.column(column) }
             }
-            try db.execute(sql: "SELECT * FROM document WHERE document MATCH ?", arguments: [rawPattern])
         }
         self.init(unchecked: rawPattern)
     }
 
     /// Finds rows with any of the words in a text; nil for a text without words.
-    public init?(matchingAnyTokenIn text: String) { self.init(SimpleTokens.tokens(of: text), separator: " OR ") }
+    public init?(matchingAnyTokenIn string: String) { self.init(SimpleTokens.tokens(of: string), separator: " OR ") }
 
     /// Finds rows with all of the words in a text; nil for a text without words.
-    public init?(matchingAllTokensIn text: String) { self.init(SimpleTokens.tokens(of: text), separator: " ") }
+    public init?(matchingAllTokensIn string: String) { self.init(SimpleTokens.tokens(of: string), separator: " ") }
 
     /// Finds rows that have, for each word in a text, a word that begins with it; nil for a text without words.
-    public init?(matchingAllPrefixesIn text: String) {
-        self.init(SimpleTokens.tokens(of: text).map { $0 + "*" }, separator: " ")
+    public init?(matchingAllPrefixesIn string: String) {
+        self.init(SimpleTokens.tokens(of: string).map { $0 + "*" }, separator: " ")
     }
 
     /// Finds rows with the words in a text, one after another; nil for a text without words.
-    public init?(matchingPhrase text: String) { self.init(phrase: text, before: "") }
+    public init?(matchingPhrase string: String) { self.init(phrase: string, before: "") }
 
     /// Finds rows that begin with the words in a text, one after another; nil for a text without words.
-    public init?(matchingPrefixPhrase text: String) { self.init(phrase: text, before: "^") }
+    public init?(matchingPrefixPhrase string: String) { self.init(phrase: string, before: "^") }
 
     private init?(phrase text: String, before sign: String) {
         let tokens = SimpleTokens.tokens(of: text)
@@ -117,13 +177,13 @@ public struct FTS5Pattern: Hashable, Sendable, Codable {
     }
 }
 
-extension FTS5Pattern: DatabaseValueConvertible {
+extension FTS5Pattern: FullTextPattern {
     public var databaseValue: DatabaseValue { rawPattern.databaseValue }
 
     /// The pattern; nil for a value that is no text, or no pattern. Columns that a pattern names are not known here, so
     /// it names none.
     public static func fromDatabaseValue(_ value: DatabaseValue) -> FTS5Pattern? {
-        String.fromDatabaseValue(value).flatMap { try? FTS5Pattern(rawPattern: $0, columns: []) }
+        String.fromDatabaseValue(value).flatMap { try? FTS5Pattern(rawPattern: $0) }
     }
 }
 
@@ -132,6 +192,8 @@ extension Database {
     ///
     /// - Throws: `DatabaseError` when SQLite does not accept it.
     public func makeFTS5Pattern(rawPattern: String, forTable table: String) throws -> FTS5Pattern {
-        try FTS5Pattern(rawPattern: rawPattern, columns: columns(in: table).map(\.name))
+        try FTS5Pattern(
+            rawPattern: rawPattern, allowedColumns: columns(in: table).map(\.name),
+            isPublic: configuration.publicStatementArguments)
     }
 }

@@ -8,11 +8,21 @@ public protocol VirtualTableModule {
     /// The name of the module in SQL.
     var moduleName: String { get }
     /// A definition that says nothing yet.
-    func makeTableDefinition() -> TableDefinition
+    func makeTableDefinition(configuration: VirtualTableConfiguration) -> TableDefinition
     /// The arguments of the module.
     func moduleArguments(for definition: TableDefinition, in db: Database) throws -> [String]
     /// Completes a table that was just created.
-    func didCreate(table name: String, _ definition: TableDefinition, in db: Database) throws
+    func database(_ db: Database, didCreate tableName: String, using definition: TableDefinition) throws
+}
+
+/// How a virtual table is created.
+public struct VirtualTableConfiguration: Sendable {
+    /// Whether what exists already is left as it is.
+    public let ifNotExists: Bool
+    /// Whether the table is created in the temporary database.
+    public let temporary: Bool
+    /// Whether the table existed already.
+    let tableExisted: Bool
 }
 
 /// Options of a virtual table that is created.
@@ -20,8 +30,10 @@ public struct VirtualTableOptions: OptionSet, Sendable {
     public let rawValue: Int
     public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// Nothing is done when the table exists.
+    /// The table is created unless it exists.
     public static let ifNotExists = VirtualTableOptions(rawValue: 1)
+    /// The table is created in the temporary database: only this connection has it, until it is closed.
+    public static let temporary = VirtualTableOptions(rawValue: 2)
 }
 
 extension Database {
@@ -40,16 +52,18 @@ extension Database {
         virtualTable name: String, options: VirtualTableOptions = [], using module: Module,
         _ body: ((Module.TableDefinition) throws -> Void)? = nil
     ) throws {
-        let definition = module.makeTableDefinition()
+        let ifNotExists = options.contains(.ifNotExists)
+        let temporary = options.contains(.temporary)
+        let exists = try ifNotExists && tableExists(name, in: temporary ? "temp" : nil)
+        let definition = module.makeTableDefinition(
+            configuration: VirtualTableConfiguration(
+                ifNotExists: ifNotExists, temporary: temporary, tableExisted: exists))
         try body?(definition)
-        // The triggers of a table that exists exist too.
-        if options.contains(.ifNotExists), try tableExists(name) { return }
         try inSavepoint {
             let arguments = try module.moduleArguments(for: definition, in: self)
             let list = arguments.isEmpty ? "" : "(" + arguments.joined(separator: ", ") + ")"
-            try execute(
-                sql: Self.creation(of: name, options) + module.moduleName + list)
-            try module.didCreate(table: name, definition, in: self)
+            try execute(sql: Self.creation(of: name, options) + module.moduleName + list)
+            try module.database(self, didCreate: name, using: definition)
             return .commit
         }
     }
@@ -59,9 +73,24 @@ extension Database {
         try execute(sql: Self.creation(of: name, options) + module)
     }
 
+    /// Creates a virtual table: an older form of `create(virtualTable:options:using:_:)`.
+    @_disfavoredOverload
+    public func create<Module: VirtualTableModule>(
+        virtualTable name: String, ifNotExists: Bool = false, using module: Module,
+        _ body: ((Module.TableDefinition) throws -> Void)? = nil
+    ) throws {
+        try create(virtualTable: name, options: ifNotExists ? .ifNotExists : [], using: module, body)
+    }
+
+    /// Creates a virtual table: an older form of `create(virtualTable:options:using:)`.
+    @_disfavoredOverload
+    public func create(virtualTable name: String, ifNotExists: Bool = false, using module: String) throws {
+        try create(virtualTable: name, options: ifNotExists ? .ifNotExists : [], using: module)
+    }
+
     private static func creation(of name: String, _ options: VirtualTableOptions) -> String {
         "CREATE VIRTUAL TABLE \(options.contains(.ifNotExists) ? "IF NOT EXISTS " : "")"
-            + "\(name.quotedDatabaseIdentifier) USING "
+            + "\(options.contains(.temporary) ? "temp." : "")\(name.quotedDatabaseIdentifier) USING "
     }
 }
 
@@ -89,16 +118,17 @@ struct Synchronization {
     let contentTable: String
     let fullTextTable: String
     let columns: [String]
+    let configuration: VirtualTableConfiguration
 
-    /// The column of the content table by which its rows are found.
-    static func rowID(of table: String, _ db: Database) throws -> String {
+    /// The column that is the rowid of the content table; nil for a hidden one.
+    static func rowIDColumn(of table: String, _ db: Database) throws -> String? {
         let key = try SchemaFacts(db).primaryKey(table)
         guard key.tableHasRowID else {
             throw DatabaseError(
                 resultCode: .SQLITE_MISUSE,
                 message: "table \(table) has no rowid: a full-text table cannot be synchronized with it")
         }
-        return key.rowIDColumn ?? "rowid"
+        return key.rowIDColumn
     }
 
     /// A trigger, and its SQL without `CREATE TRIGGER`.
@@ -108,13 +138,37 @@ struct Synchronization {
         let statements: [String]
     }
 
-    func create(_ triggers: [Trigger], _ db: Database) throws {
+    /// Creates the triggers, and fills the full-text table.
+    func begin(_ triggers: [Trigger], _ db: Database) throws {
+        if configuration.tableExisted {
+            try requireColumns(db)
+            // Triggers are gone where the content table was dropped, and the table has missed the changes since.
+            if try triggers.allSatisfy({ try db.triggerExists(name(of: $0)) }) { return }
+        }
+        let create =
+            "CREATE \(configuration.temporary ? "TEMPORARY " : "")TRIGGER "
+            + (configuration.ifNotExists ? "IF NOT EXISTS " : "")
         for trigger in triggers {
-            let name = "__\(fullTextTable)_\(trigger.suffix)".quotedDatabaseIdentifier
             let statements = trigger.statements.map { "    \($0);\n" }.joined()
             try db.execute(
-                sql: "CREATE TRIGGER \(name) \(trigger.event) ON \(contentTable.quotedDatabaseIdentifier) BEGIN\n"
-                    + statements + "END")
+                sql: create + "\(name(of: trigger).quotedDatabaseIdentifier) \(trigger.event) ON "
+                    + "\(contentTable.quotedDatabaseIdentifier) BEGIN\n" + statements + "END")
+        }
+        let table = fullTextTable.quotedDatabaseIdentifier
+        try db.execute(sql: "INSERT INTO \(table)(\(table)) VALUES('rebuild')")
+    }
+
+    private func name(of trigger: Trigger) -> String { "__\(fullTextTable)_\(trigger.suffix)" }
+
+    /// Triggers that name a column which an existing table lacks would make each change of the content table fail.
+    private func requireColumns(_ db: Database) throws {
+        // The column of the language is hidden.
+        let names = try String.fetchAll(db, sql: "SELECT name FROM pragma_table_xinfo(?)", arguments: [fullTextTable])
+        let existing = Set(names.map(\.lowercasedASCII))
+        for column in columns where !existing.contains(column.lowercasedASCII) {
+            throw DatabaseError(
+                resultCode: .SQLITE_ERROR,
+                message: "table \(fullTextTable) exists without the column \(column): drop it and its triggers first")
         }
     }
 

@@ -3,29 +3,71 @@ import Foundation
 
 // Records by their keys.
 
-/// Values of keys.
+/// Values of primary keys.
 enum RecordKey {
-    /// A key as the records of a type store it: their strategies for data, dates and UUIDs hold for keys too.
-    static func value<Key: DatabaseValueConvertible>(of key: Key, for type: Any.Type) -> DatabaseValue {
-        // Most keys are numbers and texts, which have no strategies.
-        guard hasStrategy(Key.self), let record = type as? any EncodableRecord.Type else {
-            return key.databaseValue
+    /// The rows with keys, of which there is one at least.
+    static func condition(_ values: [DatabaseValue]) -> Term {
+        let terms = values.map { Term($0) }
+        if terms.count > ListedValues.mostParameters, let list = ListedValues.query(of: terms) {
+            return Term(.apply(.primaryKey, [list]))
         }
-        // The column is known to the database alone; strategies rarely ask for it.
-        let column = "id"
-        switch key {
-        case let uuid as UUID: return record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
-        case let date as Date: return record.databaseDateEncodingStrategy(for: column).value(of: date)
-        case let data as Data:
-            return (try? record.databaseDataEncodingStrategy(for: column).value(of: data)) ?? data.databaseValue
-        default: return key.databaseValue
+        return Term(.apply(.primaryKey, terms))
+    }
+
+    /// How the records of a type store their keys: their strategies for data, dates and UUIDs hold for keys too.
+    struct Encoding {
+        private let record: any EncodableRecord.Type
+
+        /// - Returns: nil where keys are stored as they are: most keys are numbers and texts.
+        init?<Key>(_ key: Key.Type, for type: Any.Type) {
+            let isEncoded =
+                key == UUID.self || key == Date.self || key == Data.self || key == UUID?.self || key == Date?.self
+                || key == Data?.self
+            guard isEncoded, let record = type as? any EncodableRecord.Type else { return nil }
+            self.record = record
+        }
+
+        func value(of key: some DatabaseValueConvertible, column: String) throws -> DatabaseValue {
+            try value(of: EncodedKey(key), column: column)
+        }
+
+        private func value(of key: EncodedKey, column: String) throws -> DatabaseValue {
+            switch key {
+            case .uuid(let uuid): record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
+            case .date(let date): record.databaseDateEncodingStrategy(for: column).value(of: date)
+            case .data(let data): try record.databaseDataEncodingStrategy(for: column).value(of: data)
+            case .other(let value): value
+            }
+        }
+
+        /// The values in the column of a table's key, which only a connection knows.
+        func values(
+            of keys: some Collection<some DatabaseValueConvertible>
+        ) -> @Sendable (Database, _ table: String) throws -> [DatabaseValue] {
+            let keys = keys.map { EncodedKey($0) }
+            // Safe because: it is a type.
+            nonisolated(unsafe) let encoding = self
+            return { db, table in
+                let column = try db.primaryKey(table).columns.first ?? ""
+                return try keys.map { try encoding.value(of: $0, column: column) }.filter { !$0.isNull }
+            }
         }
     }
 
-    private static func hasStrategy<Key>(_ type: Key.Type) -> Bool {
-        type == UUID.self || type == Date.self || type == Data.self || type == UUID?.self
-            || type == Date?.self
-            || type == Data?.self
+    private enum EncodedKey: Sendable {
+        case uuid(UUID)
+        case date(Date)
+        case data(Data)
+        case other(DatabaseValue)
+
+        init(_ key: some DatabaseValueConvertible) {
+            switch key {
+            case let uuid as UUID: self = .uuid(uuid)
+            case let date as Date: self = .date(date)
+            case let data as Data: self = .data(data)
+            default: self = .other(key.databaseValue)
+            }
+        }
     }
 }
 
@@ -33,11 +75,18 @@ extension FetchableRecord where Self: TableRecord {
     // MARK: One record
 
     /// The record with a primary key of one column; nil when there is none, and for nil.
-    public static func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> Self? {
-        guard let key else { return nil }
-        let value = RecordKey.value(of: key, for: Self.self)
-        if value.isNull { return nil }
-        return try fetchOne(db, primaryKey: value)
+    public static func fetchOne<Key: DatabaseValueConvertible>(_ db: Database, key: Key?) throws -> Self? {
+        guard let key, !key.databaseValue.isNull else { return nil }
+        let plan = try db.records().plan(of: Self.self, db)
+        let encoding = RecordKey.Encoding(Key.self, for: Self.self)
+        let value = try encoding?.value(of: key, column: plan.key.columns.first ?? "") ?? key.databaseValue
+        let statement = try plan.statement(.fetch, .none, db) {
+            try SQLGenerator.generate(
+                .select(filter(key: value).relation, singleResult: true), facts: SchemaFacts(db)
+            ).text
+        }
+        try statement.setArguments(StatementArguments(plain: [value]))
+        return try fetchOne(statement)
     }
 
     /// The record with the columns of a unique key; nil when there is none, and for nil.
@@ -51,9 +100,7 @@ extension FetchableRecord where Self: TableRecord {
     /// - Throws: `RecordError.recordNotFound` when there is none.
     public static func find(_ db: Database, key: some DatabaseValueConvertible) throws -> Self {
         if let record = try fetchOne(db, key: key) { return record }
-        let columns = try db.primaryKey(databaseTableName).columns
-        throw RecordError.recordNotFound(
-            databaseTableName: databaseTableName, key: [columns[0]: RecordKey.value(of: key, for: Self.self)])
+        throw recordNotFound(db, key: key)
     }
 
     /// The record with the columns of a unique key.
@@ -61,18 +108,7 @@ extension FetchableRecord where Self: TableRecord {
     /// - Throws: `RecordError.recordNotFound` when there is none.
     public static func find(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> Self {
         if let record = try fetchOne(db, key: key) { return record }
-        throw RecordError.recordNotFound(
-            databaseTableName: databaseTableName, key: key.mapValues { $0?.databaseValue ?? .null })
-    }
-
-    private static func fetchOne(_ db: Database, primaryKey value: DatabaseValue) throws -> Self? {
-        let statement = try db.records().plan(of: Self.self, db).statement(.fetch, .none, db) {
-            try SQLGenerator.generate(
-                .select(filter(key: value).relation, singleResult: true), facts: SchemaFacts(db)
-            ).text
-        }
-        try statement.setArguments(StatementArguments(plain: [value]))
-        return try fetchOne(statement)
+        throw recordNotFound(key: key)
     }
 
     // MARK: Several records
@@ -148,9 +184,9 @@ extension FetchableRecord where Self: TableRecord & Identifiable & Hashable, ID:
 extension TableRecord {
     // MARK: Existence and deletion
 
-    /// Whether a row has a primary key of one column.
+    /// Whether a row has a primary key of one column; not for NULL.
     public static func exists(_ db: Database, key: some DatabaseValueConvertible) throws -> Bool {
-        try !filter(key: key).isEmpty(db)
+        try !key.databaseValue.isNull && !filter(key: key).isEmpty(db)
     }
 
     /// Whether a row has the columns of a unique key.
@@ -158,12 +194,12 @@ extension TableRecord {
         try !filter(key: key).isEmpty(db)
     }
 
-    /// Deletes the row with a primary key of one column.
+    /// Deletes the row with a primary key of one column; none for NULL.
     ///
     /// - Returns: Whether there was one.
     @discardableResult
     public static func deleteOne(_ db: Database, key: some DatabaseValueConvertible) throws -> Bool {
-        try filter(key: key).deleteAll(db) > 0
+        try !key.databaseValue.isNull && filter(key: key).deleteAll(db) > 0
     }
 
     /// Deletes the row with the columns of a unique key.
@@ -209,5 +245,52 @@ extension TableRecord where Self: Identifiable, ID: DatabaseValueConvertible {
     @discardableResult
     public static func deleteAll(_ db: Database, ids: some Collection<ID>) throws -> Int {
         try deleteAll(db, keys: ids)
+    }
+}
+
+extension TableRecord {
+    // MARK: Errors
+
+    /// The error of a primary key that no row has: a ``RecordError``, unless the key cannot be that of the table.
+    public static func recordNotFound<Key: DatabaseValueConvertible>(_ db: Database, key: Key) -> any Error {
+        do {
+            let columns = try db.primaryKey(databaseTableName).columns
+            guard let column = columns.first, columns.count == 1 else {
+                return DatabaseError.compositeKey(columns, of: databaseTableName)
+            }
+            let value = try RecordKey.Encoding(Key.self, for: Self.self)?.value(of: key, column: column)
+            return RecordError.recordNotFound(
+                databaseTableName: databaseTableName, key: [column: value ?? key.databaseValue])
+        } catch {
+            return error
+        }
+    }
+
+    /// The error of a key that no row has.
+    public static func recordNotFound(key: [String: (any DatabaseValueConvertible)?]) -> RecordError {
+        .recordNotFound(databaseTableName: databaseTableName, key: key.mapValues { $0?.databaseValue ?? .null })
+    }
+}
+
+extension TableRecord where Self: Identifiable, ID: DatabaseValueConvertible {
+    /// The error of an identifier that no row has: a ``RecordError``, unless it cannot be the key of the table.
+    public static func recordNotFound(_ db: Database, id: ID) -> any Error { recordNotFound(db, key: id) }
+}
+
+extension TableRecord where Self: EncodableRecord {
+    /// The error of a record that has no row: a ``RecordError``, unless the record cannot be encoded, or the table is
+    /// not there.
+    public func recordNotFound(_ db: Database) -> any Error {
+        do {
+            // The class of an object may be below that of its variable.
+            let table = type(of: self).databaseTableName
+            let container = try PersistenceContainer(self)
+            let key = try db.primaryKey(table).columns.map { ($0, container.value(of: $0) ?? .null) }
+            return RecordError.recordNotFound(
+                databaseTableName: table, key: Dictionary(key, uniquingKeysWith: { first, _ in first })
+            )
+        } catch {
+            return error
+        }
     }
 }

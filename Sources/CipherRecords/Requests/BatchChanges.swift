@@ -219,16 +219,20 @@ extension QueryInterfaceRequest where RowDecoder: TableRecord {
 extension QueryInterfaceRequest where RowDecoder: FetchableRecord & TableRecord {
     /// Changes the rows and returns them as they are then, one after another. All of them are changed, whether the
     /// cursor has reached them or not.
+    ///
+    /// - Throws: `DatabaseError` `.SQLITE_MISUSE` without any assignment.
     public func updateAndFetchCursor(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
         assignments: (RowDecoder.DatabaseComponents) throws -> [ColumnAssignment]
     ) throws -> RecordCursor<RowDecoder> {
-        try updateAndFetchCursor(
-            db, onConflict: conflictResolution, assignments(RowDecoder.databaseComponents))
+        let assignments = try assignments(RowDecoder.databaseComponents)
+        return try updateAndFetchCursor(db, onConflict: conflictResolution, assignments)
     }
 
     /// Changes the rows and returns them as they are then, one after another. All of them are changed, whether the
     /// cursor has reached them or not.
+    ///
+    /// - Throws: `DatabaseError` `.SQLITE_MISUSE` without any assignment.
     public func updateAndFetchCursor(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
         _ assignments: [ColumnAssignment]

@@ -147,8 +147,15 @@ extension TableRequest where Self: FilteredRequest, Self: TypedRequest {
     public func filter(key: (some DatabaseValueConvertible)?) -> Self { filter(keys: key.map { [$0] } ?? []) }
 
     /// The rows with primary keys of one column.
-    public func filter(keys: some Collection<some DatabaseValueConvertible>) -> Self {
-        filtering(primaryKeys: keys.map { RecordKey.value(of: $0, for: RowDecoder.self) })
+    public func filter<Key: DatabaseValueConvertible>(keys: some Collection<Key>) -> Self {
+        let plain = keys.map(\.databaseValue).filter { !$0.isNull }
+        if plain.isEmpty { return none() }
+        guard let encoding = RecordKey.Encoding(Key.self, for: RowDecoder.self) else {
+            return filtering(RecordKey.condition(plain))
+        }
+        // How the records store their keys may depend on the column, which the database knows.
+        let (table, stored) = (sqlRelation.content.table, encoding.values(of: keys))
+        return filtering(Term(.deferred(Deferred { db in [RecordKey.condition(try stored(db, table))] })))
     }
 
     /// The row with the columns of a unique key; none for nil.
@@ -171,15 +178,6 @@ extension TableRequest where Self: FilteredRequest, Self: TypedRequest {
             }
         }
         return filtering(.chain(.or, groups.flatMap(\.conditions)))
-    }
-
-    private func filtering(primaryKeys values: [DatabaseValue]) -> Self {
-        let terms = values.filter { !$0.isNull }.map { Term($0) }
-        if terms.isEmpty { return none() }
-        if terms.count > ListedValues.mostParameters, let list = ListedValues.query(of: terms) {
-            return filtering(Term(.apply(.primaryKey, [list])))
-        }
-        return filtering(Term(.apply(.primaryKey, terms)))
     }
 }
 
@@ -224,7 +222,7 @@ extension TableRequest {
 
 extension TableRequest where Self: FilteredRequest {
     /// The rows that fit a full-text pattern as well; none for nil.
-    public func matching(_ pattern: (any DatabaseValueConvertible)?) -> Self {
+    public func matching(_ pattern: (any FullTextPattern)?) -> Self {
         guard let pattern else { return none() }
         let table = Term(.tableName(sqlRelation.content.table))
         return filtering(Term(.apply(.infix(.match), [table, Term(pattern.databaseValue)])))

@@ -96,7 +96,8 @@ enum ListedValues {
             case .double(let number):
                 hasDoubles = true
                 return Quotient(number)?.json
-            case .string(let text): return ListedValues.json(text)
+            // SQLite's JSON texts end at a NUL.
+            case .string(let text): return text.utf8.contains(0) ? nil : ListedValues.json(text)
             case .blob(let bytes):
                 hasBlobs = true
                 return "[\"" + bytes.map { String(format: "%02x", $0) }.joined() + "\"]"

@@ -118,7 +118,7 @@ extension Table {
     }
 
     /// The rows that fit a full-text pattern; none for nil.
-    public func matching(_ pattern: (any DatabaseValueConvertible)?) -> QueryInterfaceRequest<RowDecoder> {
+    public func matching(_ pattern: (any FullTextPattern)?) -> QueryInterfaceRequest<RowDecoder> {
         all().matching(pattern)
     }
 
@@ -477,9 +477,9 @@ extension Table where RowDecoder: FetchableRecord & Hashable {
 
 extension Table {
     fileprivate func notFound<Key: DatabaseValueConvertible>(_ db: Database, _ key: Key) throws -> RecordError {
-        let column = try db.primaryKey(tableName).columns[0]
-        return .recordNotFound(
-            databaseTableName: tableName, key: [column: RecordKey.value(of: key, for: RowDecoder.self)])
+        let column = try db.primaryKey(tableName).columns.first ?? ""
+        let value = try RecordKey.Encoding(Key.self, for: RowDecoder.self)?.value(of: key, column: column)
+        return .recordNotFound(databaseTableName: tableName, key: [column: value ?? key.databaseValue])
     }
 
     /// Deletes the rows with the columns of unique keys.

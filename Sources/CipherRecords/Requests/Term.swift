@@ -20,7 +20,17 @@ enum Term: Hashable, Sendable {
 
     init(_ value: DatabaseValue) { self = .value(BoundValue(value: value)) }
 
-    init(_ operation: Operation) { self = .node(Node(operation)) }
+    init(_ operation: Operation) {
+        let node = Node(operation)
+        if node.depth <= Node.mostLevels {
+            self = .node(node)
+        } else {
+            // Expressions are walked by recursion, which deeper ones would drive beyond the end of the stack.
+            self = .failure(
+                "an expression has more than \(Node.mostLevels) operators in one another, and SQLite takes no more: "
+                    + "join long chains with joined(operator:), or look for values with contains(_:)")
+        }
+    }
 
     init(_ expressible: some SQLExpressible) { self.init(expressible.sqlExpression) }
 
@@ -55,9 +65,18 @@ enum Term: Hashable, Sendable {
 
 /// An operation, at a place of its own in memory: expressions share their parts.
 final class Node: SQLFragment, Hashable {
-    let operation: Operation
+    /// The limit of SQLite.
+    /// - SeeAlso: <https://www.sqlite.org/limits.html#max_expr_depth>
+    static let mostLevels = 1_000
 
-    init(_ operation: Operation) { self.operation = operation }
+    let operation: Operation
+    /// How many operations are in one another, this one included.
+    let depth: Int
+
+    init(_ operation: Operation) {
+        self.operation = operation
+        depth = 1 + operation.innerDepth
+    }
 
     static func == (left: Node, right: Node) -> Bool { left === right || left.operation == right.operation }
     func hash(into hasher: inout Hasher) { hasher.combine(operation) }
@@ -108,6 +127,25 @@ enum Operation: Hashable, Sendable {
     case json(Term)
     /// An expression that is known when there is a connection.
     case deferred(Deferred<Term>)
+}
+
+extension Operation {
+    /// How many operations are in one another below this one, queries aside.
+    fileprivate var innerDepth: Int {
+        switch self {
+        case .apply(_, let operands): operands.reduce(0) { max($0, $1.depth) }
+        case .located(_, let term), .inTable(_, let term), .json(let term): term.depth
+        case .literal(let literal):
+            literal.pieces.reduce(0) { depth, piece in
+                if case .node(let node) = piece { max(depth, node.depth) } else { depth }
+            }
+        case .column, .fastKey, .subquery, .bareQuery, .tableName, .definition, .columns, .deferred: 0
+        }
+    }
+}
+
+extension Term {
+    fileprivate var depth: Int { if case .node(let node) = self { node.depth } else { 0 } }
 }
 
 /// A query within an expression.

@@ -74,11 +74,20 @@ extension SQLGenerator {
     }
 
     private func isGroupedByUniqueKey(_ relation: Relation) throws -> Bool {
-        let columns = relation.groups.compactMap { group -> String? in
-            if case .column(let name, .request)? = group.operation { name } else { nil }
-        }
+        let columns = relation.groups.compactMap(\.identifyingColumn)
         if relation.groups.contains(where: { $0.operation == .fastKey(.request) }) { return true }
         return try facts.isUniqueKey(columns, relation.table)
+    }
+}
+
+extension Term {
+    /// The column that has different values wherever the expression has.
+    fileprivate var identifyingColumn: String? {
+        switch operation {
+        case .column(let name, .request)?: name
+        case .apply(.prefix(.minus), let operands)?: operands[0].identifyingColumn
+        default: nil
+        }
     }
 }
 

@@ -15,7 +15,7 @@ struct SchemaFacts {
 
     /// The primary key of a table, by its name.
     var primaryKey: (_ table: String) throws -> Key
-    /// The columns of the first unique key of a table among these; nil where they do not tell its rows apart.
+    /// The columns of a table's unique key that are all among some columns; nil where there is none.
     var uniqueKey: (_ columns: [String], _ table: String) throws -> [String]?
     /// The names of the columns of a table, generated ones included.
     var columns: (_ table: String) throws -> [String]

@@ -124,10 +124,12 @@ struct ExpressionTests {
         table.filter(name.like("%foo", escape: "\\"), #""name" LIKE '%foo' ESCAPE '\'"#)
         table.filter(Column("score").match(nil), "0")
         table(Document.filter(Column("title").match("swift")), #"SELECT * FROM "document" WHERE "title" MATCH 'swift'"#)
-        table(Document.matching("swift"), #"SELECT * FROM "document" WHERE "document" MATCH 'swift'"#)
+        table(
+            Document.matching(FTS5Pattern(matchingAllTokensIn: "swift")),
+            #"SELECT * FROM "document" WHERE "document" MATCH 'swift'"#)
         table(Document.matching(nil), #"SELECT * FROM "document" WHERE 0"#)
         table(
-            Document.matching("a").order(Column.rank),
+            Document.matching(FTS5Pattern(matchingAllTokensIn: "a")).order(Column.rank),
             #"SELECT * FROM "document" WHERE "document" MATCH 'a' ORDER BY "rank""#)
     }
 

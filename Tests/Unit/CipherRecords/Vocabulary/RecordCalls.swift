@@ -247,7 +247,7 @@ extension Calls {
         call("InsertionSuccess") { _ in
             let success = InsertionSuccess(rowID: 1, rowIDColumn: "id", persistenceContainer: PersistenceContainer())
             return success.rowID == 1 && success.rowIDColumn == "id"
-                && PersistenceSuccess(success).persistenceContainer["id"] == nil
+                && PersistenceSuccess(success).persistenceContainer["id"] == 1
         }
         call(".rollback .abort .fail .ignore .replace") { db in
             let all: [Database.ConflictResolution] = [.rollback, .abort, .fail, .ignore, .replace]
