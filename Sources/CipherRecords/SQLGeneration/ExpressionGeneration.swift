@@ -281,7 +281,7 @@ extension SQLGenerator {
         }
         // In the order of the key; columns that it does not have come last.
         let order = columns.indices.sorted { left, right in
-            key.position(of: columns[left]) < key.position(of: columns[right])
+            (key.position(of: columns[left]), left) < (key.position(of: columns[right]), right)
         }
         let rows = stride(from: 0, to: operands.count, by: columns.count).map { start in
             Term.conjunction(order.map { Term(.column(columns[$0], .request)).equals(operands[start + $0]) })

@@ -33,7 +33,8 @@ extension SQLGenerator {
             try write(relation.groups) { generator, term in try generator.write(term) }
         }
         if !relation.having.isEmpty {
-            if relation.groups.isEmpty {
+            // Without groups, functions over rows make all of them one group.
+            if relation.groups.isEmpty, !relation.selection.contains(where: \.isAggregate) {
                 throw misuse("having(_:) needs group(_:): there are no groups to choose from")
             }
             try write(conditions: relation.having, after: " HAVING ")
@@ -225,7 +226,7 @@ extension SQLGenerator {
 extension Relation {
     /// What counts the rows within the request itself; nil where the request has to be a subquery.
     fileprivate var countedTerm: Term? {
-        guard limit == nil, groups.isEmpty, joins.isEmpty, commonTables.isEmpty else { return nil }
+        guard limit == nil, groups.isEmpty, having.isEmpty, joins.isEmpty, commonTables.isEmpty else { return nil }
         if isDistinct {
             guard selection.count == 1, case .expression(let term) = selection[0], !term.isAggregate else { return nil }
             return Term(.apply(.function(Function(name: "COUNT", isAggregate: true, isDistinct: true)), [term.unnamed]))

@@ -186,6 +186,9 @@ struct RequestTests {
             Player.all().group { $0.name }.having { average($0.score) + 10 > 20 }.having { count($0.id) > 1 },
             #"SELECT * FROM "player" GROUP BY "name" HAVING ((AVG("score") + 10) > 20) AND (COUNT("id") > 1)"#)
         table(
+            Player.select(max(score)).having(count(.allColumns) > 1),
+            #"SELECT MAX("score") FROM "player" HAVING COUNT(*) > 1"#)
+        table(
             Player.all().group(name).having(sql: "COUNT(*) > ?", arguments: [1]),
             #"SELECT * FROM "player" GROUP BY "name" HAVING COUNT(*) > 1"#)
     }
