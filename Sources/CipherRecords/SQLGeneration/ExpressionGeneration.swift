@@ -81,6 +81,31 @@ extension SQLGenerator {
         case .prefix(let prefix):
             write(prefix.rawValue)
             try write(operand: operands[0])
+        case .between, .among, .inRows, .exists, .like: try writePredicate(function, operands)
+        case .collate(let name):
+            // COLLATE binds to the right operand of a comparison, which then has the collation of both.
+            if operands[0].isComparison { try write(operands[0]) } else { try write(operand: operands[0]) }
+            write(" COLLATE ")
+            write(name: name)
+        case .named(let name):
+            try write(operands[0])
+            write(" AS ")
+            write(identifier: name)
+        case .cast(let type):
+            write("CAST(")
+            try write(operands[0])
+            write(" AS \(type.rawValue))")
+        case .function(let function): try write(function, operands)
+        case .choice(let hasBase, let hasElse): try writeChoice(operands, hasBase: hasBase, hasElse: hasElse)
+        case .isEmpty(let negated):
+            try write(operand: operands[0])
+            write(negated ? " > 0" : " = 0")
+        case .primaryKey, .uniqueKeys, .linked, .amongRows: try writeKeyCondition(function, operands)
+        }
+    }
+
+    private mutating func writePredicate(_ function: Operator, _ operands: [Term]) throws {
+        switch function {
         case .between(let negated):
             try write(operand: operands[0])
             write(negated ? " NOT BETWEEN " : " BETWEEN ")
@@ -103,25 +128,7 @@ extension SQLGenerator {
                 write(" ESCAPE ")
                 try write(operands[2])
             }
-        case .collate(let name):
-            // COLLATE binds to the right operand of a comparison, which then has the collation of both.
-            if operands[0].isComparison { try write(operands[0]) } else { try write(operand: operands[0]) }
-            write(" COLLATE ")
-            write(name: name)
-        case .named(let name):
-            try write(operands[0])
-            write(" AS ")
-            write(identifier: name)
-        case .cast(let type):
-            write("CAST(")
-            try write(operands[0])
-            write(" AS \(type.rawValue))")
-        case .function(let function): try write(function, operands)
-        case .choice(let hasBase, let hasElse): try writeChoice(operands, hasBase: hasBase, hasElse: hasElse)
-        case .isEmpty(let negated):
-            try write(operand: operands[0])
-            write(negated ? " > 0" : " = 0")
-        case .primaryKey, .uniqueKeys, .linked, .amongRows: try writeKeyCondition(function, operands)
+        default: throw misuse("the operator is no predicate")
         }
     }
 

@@ -14,30 +14,32 @@ struct IndexEncryptionTests {
         secrets.flatMap { [$0, $0.lowercased(), String($0.lowercased().prefix(9))] }
     }
 
+    /// Full-text tables of which only the index holds the words.
+    private static func fill(_ db: Database) throws {
+        try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, number INTEGER)")
+        try db.create(virtualTable: "five", using: FTS5()) { t in
+            t.tokenizer = .porter()
+            t.content = ""
+            t.prefixes = [2, 9]
+            t.column("text")
+        }
+        try db.create(virtualTable: "four", using: FTS4()) { t in
+            t.tokenizer = .porter
+            t.content = ""
+            t.column("text")
+        }
+        for number in 0..<400 {
+            let text = Self.secrets.joined(separator: " ") + " filler\(number)"
+            try db.execute(sql: "INSERT INTO five(rowid, text) VALUES (?, ?)", arguments: [number, text])
+            try db.execute(sql: "INSERT INTO four(docid, text) VALUES (?, ?)", arguments: [number, text])
+        }
+    }
+
     /// Writes the words into full-text tables, and looks for them in each file, while the store is open and after.
     private func leaks(_ configuration: Configuration) throws -> [String] {
         let folder = try Scratch()
         let pool = try DatabasePool(path: folder.path("notes.db"), configuration: configuration)
-        try pool.write { db in
-            try db.execute(sql: "CREATE TABLE note (id INTEGER PRIMARY KEY, number INTEGER)")
-            // Only the index holds the words.
-            try db.create(virtualTable: "five", using: FTS5()) { t in
-                t.tokenizer = .porter()
-                t.content = ""
-                t.prefixes = [2, 9]
-                t.column("text")
-            }
-            try db.create(virtualTable: "four", using: FTS4()) { t in
-                t.tokenizer = .porter
-                t.content = ""
-                t.column("text")
-            }
-            for number in 0..<400 {
-                let text = Self.secrets.joined(separator: " ") + " filler\(number)"
-                try db.execute(sql: "INSERT INTO five(rowid, text) VALUES (?, ?)", arguments: [number, text])
-                try db.execute(sql: "INSERT INTO four(docid, text) VALUES (?, ?)", arguments: [number, text])
-            }
-        }
+        try pool.write { db in try Self.fill(db) }
         try pool.write { db in
             try db.execute(sql: "INSERT INTO five(five) VALUES('optimize'); INSERT INTO four(four) VALUES('optimize')")
         }

@@ -77,8 +77,8 @@ struct StatementReuseTests {
     }
 
     /// Counts from 1.
+    // Safe because: one thread uses it.
     private final class Box: @unchecked Sendable {
-        // Safe because: one thread uses it.
         private var value = 0
         func next() -> Int {
             value += 1
