@@ -40,4 +40,6 @@ enum Limits {
     static let rowBlockBytes = 16 << 10
     /// The longest text or blob in such memory, in bytes.
     static let sharedValueBytes = 1 << 10
+    /// Plans for reading records that one layout of rows keeps: as many as are in use at once.
+    static let idleRowPlans = 32
 }

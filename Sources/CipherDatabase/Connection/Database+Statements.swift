@@ -13,9 +13,10 @@ extension Database {
     /// It may still have the arguments of its last use.
     public func cachedStatement(sql: String) throws -> Statement { try statement(sql, in: &statementCache) }
 
-    /// A compiled statement for a fetch that is over when it returns. No other code sees it, so it may be reused.
+    /// A compiled statement for a fetch that is over when it returns. No other code sees it, so it may be reused; while
+    /// it is between rows, a fetch within that fetch gets another one.
     @usableFromInline
-    func statement(forFetching sql: String) throws -> Statement { try statement(sql, in: &fetchCache) }
+    package func statement(forFetching sql: String) throws -> Statement { try statement(sql, in: &fetchCache) }
 
     private func statement(_ sql: String, in cache: inout StatementCache) throws -> Statement {
         if let statement = cache.statement(for: sql) { return statement }

@@ -185,15 +185,6 @@ public final class Row {
     }
 }
 
-extension Row {
-    /// What the record layer knows of the columns of this row's statement; always nil for kept rows, which several
-    /// threads may read.
-    package var decodingPlan: AnyObject? {
-        get { firstColumn < 0 ? nil : source.decodingPlan }
-        set { if firstColumn >= 0 { source.decodingPlan = newValue } }
-    }
-}
-
 extension Row: ExpressibleByDictionaryLiteral {
     /// A row of the given columns, in this order.
     public convenience init(dictionaryLiteral elements: (String, (any DatabaseValueConvertible)?)...) {
@@ -272,9 +263,11 @@ final class RowColumns: Sendable {
     private let indexes: [String: Int]
     /// Whether two names are equal, or differ only in case.
     @usableFromInline let hasTwins: Bool
-    /// What the record layer knows of these columns.
-    // Safe because: it is touched only through rows that show this statement, by the one thread of its access.
-    @exclusivity(unchecked) nonisolated(unsafe) var decodingPlan: AnyObject?
+    /// The plans of rows that show this statement.
+    // Safe because: it is touched only through such rows, by the one thread of the statement's access.
+    @exclusivity(unchecked) nonisolated(unsafe) var plans: [RowPlan] = []
+    /// The plans for all other rows with these columns.
+    let idlePlans = IdleRowPlans()
 
     init(names: [String]) {
         self.names = names
@@ -416,10 +409,8 @@ extension Row {
         -> Value
     {
         guard indices(contain: index) else { throw missingColumn("\(index)", wanted: Value.self) }
-        let stored = databaseValue(at: index)
-        if let value = Value.fromDatabaseValue(stored) { return value }
-        throw RowDecodingError(
-            column: columnNames[index], index: index, found: stored, row: rowIndex, wanted: Value.self)
+        if let value = Value.fromDatabaseValue(databaseValue(at: index)) { return value }
+        throw decodingError(column: "", at: index, wanted: Value.self)
     }
 
     /// The value of a column, counted from 0; nil for NULL.
@@ -455,11 +446,8 @@ extension Row {
 
     private func indices(contain index: Int) -> Bool { index >= 0 && index < count }
 
-    // The position of the current row in its result.
-    private var rowIndex: Int? { run.map { $0.steps.rowCount - 1 } }
-
     private func missingColumn(_ name: String, wanted: Any.Type) -> RowDecodingError {
-        RowDecodingError(column: name, index: nil, found: nil, row: rowIndex, wanted: wanted)
+        decodingError(column: name, at: nil, wanted: wanted)
     }
 
     // MARK: The first of several columns
@@ -514,10 +502,18 @@ extension Row {
     /// The rows of other tables that were fetched for this one, by `including(all:)`.
     public var prefetchedRows: PrefetchedRowsView { PrefetchedRowsView(root: adaptation?.prefetched) }
 
-    /// The row with rows of other tables.
-    package func adding(_ prefetched: PrefetchedRows) -> Row {
-        if let adaptation { return .adapting(adaptation.base, to: adaptation.layout, prefetched: prefetched) }
-        return .adapting(self, to: RowLayout(columns), prefetched: prefetched)
+    /// Rows with the rows of other tables, one for each.
+    package static func adding(_ prefetched: [PrefetchedRows], to rows: [Row]) -> [Row] {
+        // Plain rows of one result have the same columns.
+        var layout: RowLayout?
+        return zip(rows, prefetched).map { row, prefetched in
+            if let adaptation = row.adaptation {
+                return adapting(adaptation.base, to: adaptation.layout, prefetched: prefetched)
+            }
+            let plain = layout.flatMap { $0.rowColumns === row.columns ? $0 : nil } ?? RowLayout(row.columns)
+            layout = plain
+            return adapting(row, to: plain, prefetched: prefetched)
+        }
     }
 
     /// The position of a column in the row that the statement returned, for the leftmost column of a name here.

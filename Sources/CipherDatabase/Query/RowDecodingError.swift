@@ -1,4 +1,5 @@
-/// A column that cannot be read as the requested type. Names column, row and types, never the value.
+/// A column that cannot be read as the requested type. Names column, row and types, and the value only with
+/// ``Configuration/publicStatementArguments``.
 public struct RowDecodingError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The name of the column.
     public let columnName: String
@@ -16,13 +17,21 @@ public struct RowDecodingError: Error, Sendable, Hashable, CustomStringConvertib
     /// The declared type of the column, as in `VARCHAR(20)`; nil when there is none, and for rows kept apart from their
     /// result.
     public let declaredType: String?
+    /// The place in a JSON text that cannot be read, as in `address.lines[2]`; empty for the text as a whole. nil where
+    /// no JSON is read. Keys of dictionaries are data: they are written as `*`.
+    public let jsonPath: String?
+    /// The value, only with ``Configuration/publicStatementArguments``; nil otherwise, and for rows kept apart from
+    /// their result.
+    public let value: DatabaseValue?
 
     @usableFromInline
     init(
         column: String, index: Int?, found: DatabaseValue?, row: Int?, wanted: Any.Type, table: String? = nil,
-        declaredType: String? = nil
+        declaredType: String? = nil, jsonPath: String? = nil, showsValue: Bool = false
     ) {
         tableName = table
+        self.jsonPath = jsonPath
+        value = showsValue ? found : nil
         self.declaredType = declaredType
         columnName = column
         columnIndex = index
@@ -37,11 +46,17 @@ public struct RowDecodingError: Error, Sendable, Hashable, CustomStringConvertib
         if let declaredType { text += " declared \(declaredType)" }
         if let tableName { text += " of table \(String(reflecting: tableName))" }
         if let rowIndex { text += " of row \(rowIndex)" }
-        return switch storageClass {
-        case nil: text + ", which the row does not have"
-        case .null: text + ", which holds NULL"
-        case let storageClass?: text + ", which holds a value of class \(storageClass)"
+        switch storageClass {
+        case nil: return text + ", which the row does not have"
+        case .null: return text + ", which holds NULL"
+        case let storageClass?: text += ", which holds a value of class \(storageClass)"
         }
+        if let jsonPath {
+            text += " that is not the JSON of this type"
+            if !jsonPath.isEmpty { text += " (at \(jsonPath))" }
+        }
+        if let value { text += ": \(value.summary)" }
+        return text
     }
 }
 
@@ -59,19 +74,22 @@ extension DatabaseValue {
 }
 
 extension Row {
-    /// The error of a column that cannot be read into a record.
+    /// The error of a column that cannot be read.
     ///
     /// - Parameters:
     ///   - name: The name of the column, for one that the row does not have.
     ///   - index: The position of the column; nil when the row does not have it.
-    ///   - table: The table of the record.
+    ///   - table: The table of the record; nil for a value that is not read into a record.
+    ///   - jsonPath: The place in the JSON text of the column; nil for other columns.
     package func decodingError(
-        column name: String, at index: Int?, wanted: Any.Type, table: String?
+        column name: String, at index: Int?, wanted: Any.Type, table: String? = nil, jsonPath: String? = nil
     ) -> RowDecodingError {
         let index = index.flatMap { $0 >= 0 && $0 < count ? $0 : nil }
         return RowDecodingError(
             column: index.map { columnNames[$0] } ?? name, index: index, found: index.map { databaseValue(at: $0) },
             row: run.map { $0.steps.rowCount - 1 }, wanted: wanted, table: table,
-            declaredType: index.flatMap { index in statement?.declaredType(at: statementColumn(index)) })
+            declaredType: index.flatMap { index in statement?.declaredType(at: statementColumn(index)) },
+            jsonPath: jsonPath,
+            showsValue: run?.steps.statement.database.configuration.publicStatementArguments ?? false)
     }
 }

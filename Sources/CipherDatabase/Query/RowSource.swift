@@ -1,3 +1,5 @@
+import Synchronization
+
 // The sources of rows. A row is one small object with one reference to its source, because a result has many of them.
 
 /// The source of a row: its columns, and the owner of its values.
@@ -7,10 +9,9 @@ class RowSource {
 
     init(columns: RowColumns) { self.columns = columns }
 
-    /// What the record layer knows of these columns; asked for only by rows that show a statement, on the one thread of
-    /// its access.
-    var decodingPlan: AnyObject? {
-        get { nil }
+    /// The plans that stay with rows that show a statement, on the one thread of its access.
+    var plans: [RowPlan] {
+        get { [] }
         set {}
     }
 }
@@ -26,9 +27,9 @@ final class RunningSource: RowSource {
     }
 
     /// Kept with the statement, for its next run.
-    override var decodingPlan: AnyObject? {
-        get { columns.decodingPlan }
-        set { columns.decodingPlan = newValue }
+    override var plans: [RowPlan] {
+        get { columns.plans }
+        set { columns.plans = newValue }
     }
 }
 
@@ -38,10 +39,10 @@ final class AdaptedSource: RowSource {
     let base: Row
     let layout: RowLayout
     /// Kept for the rows of one cursor: an adapter may give its columns to several statements.
-    @exclusivity(unchecked) private var ownDecodingPlan: AnyObject?
-    override var decodingPlan: AnyObject? {
-        get { ownDecodingPlan }
-        set { ownDecodingPlan = newValue }
+    @exclusivity(unchecked) private var ownPlans: [RowPlan] = []
+    override var plans: [RowPlan] {
+        get { ownPlans }
+        set { ownPlans = newValue }
     }
     /// The values in the order of the adapter, where it differs from the order of the statement.
     let reordered: RowBlock?
@@ -56,4 +57,53 @@ final class AdaptedSource: RowSource {
         self.reordered = reordered
         super.init(columns: layout.rowColumns)
     }
+
+    deinit { for plan in ownPlans { columns.idlePlans.add(plan) } }
+}
+
+// MARK: - Plans of the record layer
+
+/// What the record layer has found out about reading one record type from rows of one layout.
+///
+/// One thread uses it at a time.
+package struct RowPlan: Sendable {
+    /// The record type.
+    package let record: ObjectIdentifier
+    package let content: any AnyObject & Sendable
+
+    package init(record: ObjectIdentifier, content: any AnyObject & Sendable) {
+        self.record = record
+        self.content = content
+    }
+}
+
+/// The plans of one layout that nobody uses. Kept rows share a layout, and may be read on several threads: each thread
+/// takes a plan, and returns it after the record.
+final class IdleRowPlans: Sendable {
+    private let plans = Mutex<[RowPlan]>([])
+
+    func take(_ record: ObjectIdentifier) -> RowPlan? {
+        plans.withLock { plans in plans.lastIndex { $0.record == record }.map { plans.remove(at: $0) } }
+    }
+
+    func add(_ plan: RowPlan) { plans.withLock { if $0.count < Limits.idleRowPlans { $0.append(plan) } } }
+}
+
+extension Row {
+    /// The plan of a record type that stays with the statement of this row; nil when there is none yet, and for kept
+    /// rows, which several threads may read.
+    package func plan(of record: ObjectIdentifier) -> (any AnyObject & Sendable)? {
+        if firstColumn < 0 { return nil }
+        for plan in source.plans where plan.record == record { return plan.content }
+        return nil
+    }
+
+    /// Keeps a plan with the statement of this row.
+    package func keep(_ plan: RowPlan) { source.plans.append(plan) }
+
+    /// Takes a plan of a record type for the columns of this row; nil when there is none that is not in use.
+    package func takeIdlePlan(of record: ObjectIdentifier) -> RowPlan? { columns.idlePlans.take(record) }
+
+    /// Returns a plan that is no longer in use.
+    package func addIdlePlan(_ plan: RowPlan) { columns.idlePlans.add(plan) }
 }

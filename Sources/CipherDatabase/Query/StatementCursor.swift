@@ -203,7 +203,8 @@ extension StatementSteps {
         if let value = Value.fromDatabaseValue(stored) { return value }
         let error = RowDecodingError(
             column: statement.columns.names[Int(index)], index: Int(index), found: stored, row: rowCount - 1,
-            wanted: Value.self)
+            wanted: Value.self, declaredType: handle.declaredType(at: index),
+            showsValue: statement.database.configuration.publicStatementArguments)
         try finish()
         throw ended(by: error)
     }

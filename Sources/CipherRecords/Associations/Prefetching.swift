@@ -16,8 +16,7 @@ struct Prefetching {
     func addPrefetchedRows(of relation: Relation, to rows: [Row]) throws -> [Row] {
         // No row, no query.
         if rows.isEmpty { return rows }
-        let trees = try trees(of: relation, rows, bases: rows.map(\.unadapted))
-        return zip(rows, trees).map { row, tree in row.adding(tree) }
+        return Row.adding(try trees(of: relation, rows, bases: rows.map(\.unadapted)), to: rows)
     }
 
     /// What is fetched for each row.

@@ -1,6 +1,74 @@
 import CipherDatabase
+import Foundation
 
-// The records within a row: those of its scopes, and those that were prefetched for it.
+// What a record reads from a row beside columns by name: columns as expressions of a request have them, and the records
+// within the row, which are those of its scopes and those that were prefetched for it.
+
+extension Row {
+    // MARK: Columns
+
+    // Values of a known type are disfavored where nothing says which: `row[column] == nil` compares the stored value.
+
+    /// The value of a column. Traps when there is no such column, or the value does not fit; for an optional type a
+    /// missing column and NULL are nil.
+    @inlinable @_disfavoredOverload
+    public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(
+        _ column: some ColumnExpression
+    ) -> Value { self[column.name] }
+
+    /// The value of a column. Traps when there is no such column, or the value does not fit; for an optional type a
+    /// missing column and NULL are nil.
+    @inlinable @_disfavoredOverload
+    public subscript<Value: DatabaseValueConvertible>(_ column: some ColumnExpression) -> Value { self[column.name] }
+
+    /// The stored value of a column as a Swift value; nil for NULL and for no such column.
+    public subscript(_ column: some ColumnExpression) -> (any DatabaseValueConvertible)? { self[column.name] }
+
+    /// Whether there is a column.
+    public func hasColumn(_ column: some ColumnExpression) -> Bool { hasColumn(column.name) }
+
+    /// The value of a column.
+    ///
+    /// - Throws: `RowDecodingError` for NULL, for values that do not fit, and where there is no such column.
+    public func decode<Value: DatabaseValueConvertible>(
+        _ type: Value.Type = Value.self, forColumn column: some ColumnExpression
+    ) throws -> Value {
+        try decode(type, forColumn: column.name)
+    }
+
+    /// The value of a column; nil for NULL and where there is no such column.
+    ///
+    /// - Throws: `RowDecodingError` for values that do not fit.
+    public func decodeIfPresent<Value: DatabaseValueConvertible>(
+        _ type: Value.Type = Value.self, forColumn column: some ColumnExpression
+    ) throws -> Value? {
+        try decodeIfPresent(type, forColumn: column.name)
+    }
+
+    /// The first value that is not NULL among columns; columns that the row does not have count as NULL.
+    /// Traps when that value does not fit.
+    public func coalesce<Value: DatabaseValueConvertible>(_ columns: some Collection<any ColumnExpression>) -> Value? {
+        coalesce(columns.map(\.name))
+    }
+
+    /// The first value that is not NULL among columns; columns that the row does not have count as NULL.
+    /// Traps when that value does not fit.
+    public func coalesce<Value: DatabaseValueConvertible>(_ columns: some Collection<some ColumnExpression>) -> Value? {
+        coalesce(columns.map(\.name))
+    }
+
+    /// Calls `body` with the bytes of a column without copying them; nil for NULL and where there is no such column.
+    ///
+    /// The bytes are valid only inside `body`. Traps when the column holds a number.
+    public func withUnsafeData<Result>(
+        at column: some ColumnExpression, _ body: (Data?) throws -> Result
+    ) rethrows -> Result {
+        try withUnsafeData(named: column.name, body)
+    }
+
+    /// The bytes of a column without copying them; nil for NULL and where there is no such column.
+    public func dataNoCopy(_ column: some ColumnExpression) -> Data? { dataNoCopy(named: column.name) }
+}
 
 extension Row {
     // MARK: Scopes

@@ -134,7 +134,7 @@ extension FetchableRecord {
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil
     ) throws -> [Self] {
-        try fetchAll(db.makeStatement(sql: sql), arguments: arguments, adapter: adapter)
+        try fetchAll(db.statement(forFetching: sql), arguments: arguments, adapter: adapter)
     }
 
     /// The first record of a query; nil when there is none.
@@ -142,7 +142,7 @@ extension FetchableRecord {
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil
     ) throws -> Self? {
-        try fetchOne(db.makeStatement(sql: sql), arguments: arguments, adapter: adapter)
+        try fetchOne(db.statement(forFetching: sql), arguments: arguments, adapter: adapter)
     }
 
     // MARK: From requests
@@ -190,7 +190,7 @@ extension FetchableRecord where Self: Hashable {
         _ db: Database, sql: String, arguments: StatementArguments = StatementArguments(),
         adapter: (any RowAdapter)? = nil
     ) throws -> Set<Self> {
-        try fetchSet(db.makeStatement(sql: sql), arguments: arguments, adapter: adapter)
+        try fetchSet(db.statement(forFetching: sql), arguments: arguments, adapter: adapter)
     }
 
     /// The different records of a request.

@@ -4,36 +4,62 @@ import Foundation
 // Reading `Decodable` records: one pass over the coding keys, with the columns of the keys found once for a statement.
 
 extension FetchableRecord where Self: Decodable {
-    public init(row: Row) throws { self = try DecodingPlan.plan(of: Self.self, for: row).record(Self.self, row) }
+    public init(row: Row) throws { self = try DecodingPlan.read(Self.self, from: row, as: Self.self) }
 }
 
-/// What is known of a record type and the columns of one statement.
-final class DecodingPlan {
+/// Decodes records from rows, as `init(row:)` of a `Decodable` record does.
+public final class FetchableRecordDecoder: Sendable {
+    public init() {}
+
+    /// The record of a row.
+    ///
+    /// - Throws: `RowDecodingError` for a column that does not fit, and what the record throws.
+    public func decode<Record: FetchableRecord & Decodable>(
+        _ type: Record.Type = Record.self, from row: Row
+    ) throws -> Record {
+        try DecodingPlan.read(type, from: row, as: type)
+    }
+}
+
+/// What is known of a record type and the columns of one layout of rows.
+// Safe because: one thread uses a plan at a time. It stays with a statement, whose rows are read by the one thread of
+// its access, or it is taken from the idle plans of a layout and returned after the record.
+final class DecodingPlan: @unchecked Sendable {
     let record: any FetchableRecord.Type
     /// The columns of keys, for each type of coding keys.
     @exclusivity(unchecked) private var tables: [(type: ObjectIdentifier, table: KeyColumns)] = []
-    let userInfo: [CodingUserInfoKey: Any]
 
-    private init(_ record: any FetchableRecord.Type) {
-        self.record = record
-        userInfo = record.databaseDecodingUserInfo
-    }
+    private init(_ record: any FetchableRecord.Type) { self.record = record }
 
-    /// The plan that the statement behind a row has, or a new one.
-    static func plan(of type: any FetchableRecord.Type, for row: Row) -> DecodingPlan {
-        // Nobody else puts anything there.
-        if let known = row.decodingPlan {
-            let plan = unsafeDowncast(known, to: DecodingPlan.self)
-            if plan.record == type { return plan }
+    /// Reads a value from the columns of a row.
+    ///
+    /// - Parameter record: The record type whose strategies hold for it: its own, or that of the record it is part of.
+    static func read<Value: Decodable>(
+        _ type: Value.Type, from row: Row, as record: any FetchableRecord.Type
+    ) throws -> Value {
+        let id = ObjectIdentifier(record)
+        if let known = row.plan(of: id) {
+            // Nobody else makes plans.
+            return try Value(from: RowDecoder(row: row, plan: unsafeDowncast(known, to: DecodingPlan.self)))
         }
-        let plan = DecodingPlan(type)
-        row.decodingPlan = plan
-        return plan
+        var plan = idle(of: id, row) ?? DecodingPlan(record)
+        if row.statement != nil {
+            row.keep(RowPlan(record: id, content: plan))
+            return try Value(from: RowDecoder(row: row, plan: plan))
+        }
+        defer {
+            // A value that keeps its decoder keeps the plan too.
+            if isKnownUniquelyReferenced(&plan) { row.addIdlePlan(RowPlan(record: id, content: plan)) }
+        }
+        return try Value(from: RowDecoder(row: row, plan: plan))
     }
 
-    func record<Record: Decodable>(_ type: Record.Type, _ row: Row) throws -> Record {
-        try Record(from: RowDecoder(row: row, plan: self))
+    private static func idle(of record: ObjectIdentifier, _ row: Row) -> DecodingPlan? {
+        row.takeIdlePlan(of: record).map { unsafeDowncast($0.content, to: DecodingPlan.self) }
     }
+
+    /// A plan that belongs to nobody else, for a decoder that outlives a call.
+    static func separate(_ record: any FetchableRecord.Type) -> DecodingPlan { DecodingPlan(record) }
 
     /// The columns of coding keys.
     func columns<Key: CodingKey>(_ type: Key.Type) -> KeyColumns {
@@ -56,9 +82,6 @@ final class KeyColumns {
     /// The column of each key of a type whose values are single bytes, as those of most enumerations are; nil for others.
     private let byByte: UnsafeMutablePointer<Int16>?
     private let strategy: DatabaseColumnDecodingStrategy
-    /// The key that the whole row was read for: the first one that nothing in the row stands for.
-    @exclusivity(unchecked) var keyOfRow: String?
-
     init<Key: CodingKey>(of type: Key.Type, strategy: DatabaseColumnDecodingStrategy) {
         self.strategy = strategy
         guard MemoryLayout<Key>.size == 1 else {
@@ -92,39 +115,54 @@ final class KeyColumns {
     }
 
     private func find<Key: CodingKey>(_ key: Key, in row: Row) -> Int? {
+        if case .useDefaultKeys = strategy { return row.index(of: key.stringValue) }
+        return row.columnNames.firstIndex { self.key($0) == key.stringValue }
+    }
+
+    /// The coding key of a column.
+    func key(_ column: String) -> String {
         switch strategy {
-        case .useDefaultKeys: return row.index(of: key.stringValue)
-        case .convertFromSnakeCase: return row.columnNames.firstIndex { SnakeCase.camel($0) == key.stringValue }
-        case .custom(let codingKey):
-            return row.columnNames.firstIndex { codingKey($0).stringValue == key.stringValue }
+        case .useDefaultKeys: column
+        case .convertFromSnakeCase: SnakeCase.camel(column)
+        case .custom(let codingKey): codingKey(column).stringValue
         }
     }
 }
 
 /// Decodes a record from a row.
-struct RowDecoder: Decoder {
+struct RowDecoder: Decoder, SingleValueDecodingContainer {
     let row: Row
     let plan: DecodingPlan
 
     var codingPath: [any CodingKey] { [] }
-    var userInfo: [CodingUserInfoKey: Any] { plan.userInfo }
+    var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         KeyedDecodingContainer(
             RowContainer<Key>(RowContext(row: row, plan: plan, columns: plan.columns(type))))
     }
 
-    func unkeyedContainer() throws -> any UnkeyedDecodingContainer { throw wrongShape("an array") }
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        throw DecodingError.typeMismatch(plan.record, wrongShape("an array"))
+    }
 
-    func singleValueContainer() throws -> any SingleValueDecodingContainer { throw wrongShape("a single value") }
+    // A type that wraps a record, as an optional does, has the row of the record.
+    func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
 
-    private func wrongShape(_ shape: String) -> DecodingError {
-        DecodingError.typeMismatch(
-            plan.record,
-            DecodingError.Context(
-                codingPath: [],
-                debugDescription:
-                    "a record is read from the columns of a row, and \(plan.record) decodes \(shape)"))
+    func decodeNil() -> Bool { !row.containsNonNullValue }
+
+    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        if type is any DatabaseValueConvertible.Type {
+            throw DecodingError.valueNotFound(plan.record, wrongShape("a single value"))
+        }
+        return try ColumnDecoding.record(type, from: row, plan)
+    }
+
+    private func wrongShape(_ shape: String) -> DecodingError.Context {
+        DecodingError.Context(
+            codingPath: [],
+            debugDescription:
+                "a record is read from the columns of a row, and a part of \(plan.record) decodes \(shape)")
     }
 }
 
@@ -135,6 +173,8 @@ final class RowContext {
     let columns: KeyColumns
     /// The statement whose current row is shown; nil for a kept row.
     let statement: StatementHandle?
+    /// The key that the whole row was read for: the first one that nothing in the row stands for.
+    @exclusivity(unchecked) var keyOfRow: String?
 
     init(row: Row, plan: DecodingPlan, columns: KeyColumns) {
         self.row = row
@@ -171,7 +211,9 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
     var codingPath: [any CodingKey] { [] }
     var allKeys: [Key] {
-        (row.columnNames + row.scopes.names).compactMap { Key(stringValue: $0) }
+        var known: Set<String> = []
+        let names = row.columnNames.map(context.columns.key) + row.scopesTree.names + row.prefetchedRows.keys
+        return names.filter { known.insert($0).inserted }.compactMap { Key(stringValue: $0) }
     }
 
     func contains(_ key: Key) -> Bool {
@@ -296,42 +338,65 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     // MARK: Other types
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        guard let index = column(of: key) else {
-            if let value = try decodeElsewhere(type, forKey: key) { return value }
-            // The first key that nothing stands for takes the whole row: the record is a part of this one.
-            guard context.columns.keyOfRow == nil || context.columns.keyOfRow == key.stringValue,
-                let value = try decodeBaseRow(type)
-            else { throw missing(type, key) }
-            context.columns.keyOfRow = key.stringValue
+        if let index = column(of: key) { return try ColumnDecoding.decode(type, row, index, key.stringValue, plan) }
+        if let scope = row.scopesTree[key.stringValue] { return try ColumnDecoding.record(type, from: scope, plan) }
+        if let value = try decodePrefetched(type, forKey: key) { return value }
+        // The first key that nothing stands for takes the whole row: the record is a part of this one. A single value
+        // has no columns of its own, and a record that is a part of itself has no end.
+        if type is any DatabaseValueConvertible.Type { throw missing(type, key) }
+        guard context.keyOfRow == nil || context.keyOfRow == key.stringValue, type != plan.record else {
+            throw nothingFor(key)
+        }
+        context.keyOfRow = key.stringValue
+        return try decodeBaseRow(type, forKey: key)
+    }
+
+    private func decodeBaseRow<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
+        if let record = type as? any FetchableRecord.Type, let value = try record.init(row: row) as? Value {
             return value
         }
-        return try ColumnDecoding.decode(type, row, index, key.stringValue, plan)
+        do {
+            return try Value(from: RowDecoder(row: row, plan: plan))
+        } catch DecodingError.typeMismatch(let record, _) where record == plan.record {
+            // An array.
+            throw nothingFor(key)
+        } catch DecodingError.valueNotFound(let record, _) where record == plan.record {
+            throw missing(type, key)
+        }
     }
 
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
-        guard let index = column(of: key) else {
-            if let scope = row.scopesTree[key.stringValue], !scope.containsNonNullValue { return nil }
-            return try decodeElsewhere(type, forKey: key)
+        if let index = column(of: key) {
+            return row.hasNull(atIndex: index)
+                ? ColumnDecoding.valueOfNull(type) : try ColumnDecoding.decode(type, row, index, key.stringValue, plan)
         }
-        return row.hasNull(atIndex: index)
-            ? nil : try ColumnDecoding.decode(type, row, index, key.stringValue, plan)
+        if let scope = row.scopesTree[key.stringValue] {
+            return scope.containsNonNullValue ? try ColumnDecoding.record(type, from: scope, plan) : nil
+        }
+        return try decodePrefetched(type, forKey: key)
     }
 
-    /// A value from the scope, or the prefetched rows, that have the name of a key; nil when there are none.
-    private func decodeElsewhere<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
-        if let scope = row.scopesTree[key.stringValue] { return try ColumnDecoding.record(type, from: scope, plan) }
+    /// A value from the prefetched rows of a key; nil when there are none.
+    private func decodePrefetched<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
         guard let rows = row.prefetchedRows[key.stringValue] else { return nil }
         return try Value(from: RowsDecoder(rows: rows, plan: plan))
     }
 
-    private func decodeBaseRow<Value: Decodable>(_ type: Value.Type) throws -> Value? {
-        // A single value has no columns of its own.
-        if type is any DatabaseValueConvertible.Type { return nil }
-        return try ColumnDecoding.record(type, from: row.copy(), plan)
-    }
-
     private func missing(_ type: Any.Type, _ key: Key) -> RowDecodingError {
         row.decodingError(column: key.stringValue, at: nil, wanted: type, table: plan.tableName)
+    }
+
+    private func nothingFor(_ key: Key) -> DecodingError {
+        let scopes = row.scopesTree.names.sorted().joined(separator: ", ")
+        let prefetched = row.prefetchedRows.keys.sorted().joined(separator: ", ")
+        return DecodingError.keyNotFound(
+            key,
+            DecodingError.Context(
+                codingPath: [],
+                debugDescription: "the row has no column, scope or prefetched rows for key \(key.stringValue) of "
+                    + "\(plan.record): its columns are \(row.columnNames.joined(separator: ", ")), its scopes "
+                    + "\(scopes.isEmpty ? "none" : scopes), its prefetched rows "
+                    + "\(prefetched.isEmpty ? "none" : prefetched)"))
     }
 
     // MARK: Nested containers
@@ -339,15 +404,23 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func nestedContainer<Nested: CodingKey>(
         keyedBy type: Nested.Type, forKey key: Key
     ) throws -> KeyedDecodingContainer<Nested> {
-        throw missing(KeyedDecodingContainer<Nested>.self, key)
+        try superDecoder(forKey: key).container(keyedBy: type)
     }
 
     func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
-        throw missing((any UnkeyedDecodingContainer).self, key)
+        try superDecoder(forKey: key).unkeyedContainer()
     }
 
     func superDecoder() throws -> any Decoder { RowDecoder(row: row, plan: plan) }
-    func superDecoder(forKey key: Key) throws -> any Decoder { RowDecoder(row: row, plan: plan) }
+
+    func superDecoder(forKey key: Key) throws -> any Decoder {
+        if let index = column(of: key) {
+            return try ColumnDecoding.json(JSONContent.self, row, index, key.stringValue, plan).decoder
+        }
+        if let scope = row.scopesTree[key.stringValue] { return RowDecoder(row: scope, plan: .separate(plan.record)) }
+        if let rows = row.prefetchedRows[key.stringValue] { return RowsDecoder(rows: rows, plan: plan) }
+        throw nothingFor(key)
+    }
 }
 
 /// Decodes an array or a set of records from prefetched rows.
@@ -357,7 +430,7 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     var currentIndex = 0
 
     var codingPath: [any CodingKey] { [] }
-    var userInfo: [CodingUserInfoKey: Any] { plan.userInfo }
+    var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
     var count: Int? { rows.count }
     var isAtEnd: Bool { currentIndex >= rows.count }
 
@@ -372,9 +445,8 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     mutating func decodeNil() throws -> Bool { false }
 
     mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        guard !isAtEnd, let value = try ColumnDecoding.record(type, from: rows[currentIndex], plan) else {
-            throw wrongShape("more rows, or other ones")
-        }
+        guard !isAtEnd else { throw wrongShape("more rows") }
+        let value = try ColumnDecoding.record(type, from: rows[currentIndex], plan)
         currentIndex += 1
         return value
     }
@@ -392,7 +464,7 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     private mutating func nextRow() throws -> RowDecoder {
         guard !isAtEnd else { throw wrongShape("more rows") }
         currentIndex += 1
-        return RowDecoder(row: rows[currentIndex - 1], plan: plan)
+        return RowDecoder(row: rows[currentIndex - 1], plan: .separate(plan.record))
     }
 
     private func wrongShape(_ wanted: String) -> DecodingError {
@@ -414,12 +486,34 @@ enum ColumnDecoding {
             throw error(type, row, index, plan)
         }
         do {
-            return try Value(from: ColumnDecoder(row: row, index: index, plan: plan))
+            return try Value(from: ColumnDecoder(row: row, index: index, key: key, plan: plan))
         } catch is JSONNeeded {
-            guard let data = Data.fromDatabaseValue(row.databaseValue(at: index)) else {
-                throw error(type, row, index, plan)
-            }
+            return try json(type, row, index, key, plan)
+        } catch is DecodingError {
+            // Its text may quote the value.
+            throw error(type, row, index, plan)
+        }
+    }
+
+    /// The value that a type has for NULL; nil for most.
+    static func valueOfNull<Value>(_ type: Value.Type) -> Value? {
+        if type == Date.self || type == Data.self { return nil }
+        guard let convertible = type as? any DatabaseValueConvertible.Type else { return nil }
+        return convertible.fromDatabaseValue(.null) as? Value
+    }
+
+    static func json<Value: Decodable>(
+        _ type: Value.Type, _ row: Row, _ index: Int, _ key: String, _ plan: DecodingPlan
+    ) throws -> Value {
+        guard let data = Data.fromDatabaseValue(row.databaseValue(at: index)) else {
+            throw error(type, row, index, plan)
+        }
+        do {
             return try plan.record.databaseJSONDecoder(for: key).decode(type, from: data)
+        } catch let failure as DecodingError {
+            // Its text may quote the value.
+            throw row.decodingError(
+                column: "", at: index, wanted: type, table: plan.tableName, jsonPath: failure.jsonPath)
         }
     }
 
@@ -432,12 +526,13 @@ enum ColumnDecoding {
         _ type: Value.Type, _ row: Row, _ index: Int, _ plan: DecodingPlan
     ) throws -> Value {
         let column = row.columnNames[index]
-        var value: Any?
+        let value: Any?
         if type == Date.self {
-            if case .deferredToDate = plan.record.databaseDateDecodingStrategy(for: column) {
+            let strategy = plan.record.databaseDateDecodingStrategy(for: column)
+            if case .deferredToDate = strategy {
                 value = row.fittingValue(Date.self, at: index)
-            } else if !row.hasNull(atIndex: index) {
-                value = plan.record.databaseDateDecodingStrategy(for: column).date(from: row.databaseValue(at: index))
+            } else {
+                value = strategy.date(from: row.databaseValue(at: index))
             }
         } else {
             switch plan.record.databaseDataDecodingStrategy(for: column) {
@@ -449,15 +544,23 @@ enum ColumnDecoding {
         return value
     }
 
-    /// A record from a row of its own; nil when the type is no record.
-    static func record<Value: Decodable>(_ type: Value.Type, from row: Row, _ plan: DecodingPlan) throws -> Value? {
-        if let record = type as? any FetchableRecord.Type { return try record.init(row: row) as? Value }
-        return try Value(from: RowDecoder(row: row, plan: DecodingPlan.plan(of: plan.record, for: row)))
+    /// A value from a row of its own.
+    static func record<Value: Decodable>(_ type: Value.Type, from row: Row, _ plan: DecodingPlan) throws -> Value {
+        if let record = type as? any FetchableRecord.Type, let value = try record.init(row: row) as? Value {
+            return value
+        }
+        return try DecodingPlan.read(type, from: row, as: plan.record)
     }
 
     static func error(_ type: Any.Type, _ row: Row, _ index: Int, _ plan: DecodingPlan) -> RowDecodingError {
         row.decodingError(column: "", at: index, wanted: type, table: plan.tableName)
     }
+}
+
+/// The decoder of the JSON of a column, for a record that reads parts of it.
+private struct JSONContent: Decodable {
+    let decoder: any Decoder
+    init(from decoder: any Decoder) { self.decoder = decoder }
 }
 
 /// A column does not hold a single value: it is JSON.
@@ -467,10 +570,11 @@ struct JSONNeeded: Error {}
 struct ColumnDecoder: Decoder, SingleValueDecodingContainer {
     let row: Row
     let index: Int
+    let key: String
     let plan: DecodingPlan
 
     var codingPath: [any CodingKey] { [] }
-    var userInfo: [CodingUserInfoKey: Any] { plan.userInfo }
+    var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> { throw JSONNeeded() }
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer { throw JSONNeeded() }
@@ -479,6 +583,29 @@ struct ColumnDecoder: Decoder, SingleValueDecodingContainer {
     func decodeNil() -> Bool { row.hasNull(atIndex: index) }
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        try ColumnDecoding.decode(type, row, index, row.columnNames[index], plan)
+        try ColumnDecoding.decode(type, row, index, key, plan)
     }
+}
+
+extension DecodingError {
+    /// The place in the JSON that does not fit, as in `address.lines[2]`; empty for the JSON as a whole.
+    fileprivate var jsonPath: String {
+        let path: [any CodingKey] =
+            switch self {
+            case .typeMismatch(_, let context), .valueNotFound(_, let context), .dataCorrupted(let context):
+                context.codingPath
+            case .keyNotFound(let key, let context): context.codingPath + [key]
+            @unknown default: []
+            }
+        return path.reduce(into: "") { text, key in
+            if let index = key.intValue, !Self.isWritten(key) {
+                text += "[\(index)]"
+            } else {
+                text += (text.isEmpty ? "" : ".") + (Self.isWritten(key) ? key.stringValue : "*")
+            }
+        }
+    }
+
+    /// Whether a key is written in the program: the case of an enumeration. All others may be data.
+    private static func isWritten<Key: CodingKey>(_ key: Key) -> Bool { MemoryLayout<Key>.size <= 1 }
 }
