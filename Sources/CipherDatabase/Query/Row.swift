@@ -238,20 +238,24 @@ extension Row: CustomStringConvertible, CustomDebugStringConvertible {
         return "[" + pairs.joined(separator: " ") + "]"
     }
 
-    /// The same; for a row that an adapter made also the row that it was made from, and its scopes at every depth, each
-    /// on its own line.
+    /// The same; for a row that an adapter made also the row that it was made from, its scopes at every depth, and how
+    /// many rows were prefetched, each on its own line.
     public var debugDescription: String {
-        let base = unadapted
-        guard self != base else { return description }
-        let scopes = scopes.sorted { $0.name < $1.name }.map { "\n  - " + $0.row.outline(named: $0.name, margin: "  ") }
-        return "▿ \(description)\n  unadapted: \(base)" + scopes.joined()
+        let parts = parts(margin: "  ")
+        let isAdapted = adaptation.map { $0.base.columnNames != columnNames || !$0.layout.scopes.isEmpty }
+        let base = isAdapted == true ? "\n  unadapted: \(unadapted)" : ""
+        return parts.isEmpty && base.isEmpty ? description : "▿ \(description)\(base)\(parts)"
     }
 
-    private func outline(named name: String, margin: String) -> String {
-        let scopes = scopes.sorted { $0.name < $1.name }.map {
-            "\n\(margin)  - " + $0.row.outline(named: $0.name, margin: margin + "  ")
+    private func parts(margin: String) -> String {
+        let scopes = scopes.sorted { $0.name < $1.name }.map { scope in
+            "\n\(margin)- \(scope.name): \(scope.row)" + scope.row.parts(margin: margin + "  ")
         }
-        return "\(name): \(description)" + scopes.joined()
+        let prefetched = prefetchedRows.keys.sorted().map { key in
+            let count = prefetchedRows[key]?.count ?? 0
+            return "\n\(margin)+ \(key): \(count) \(count > 1 ? "rows" : "row")"
+        }
+        return (scopes + prefetched).joined()
     }
 }
 

@@ -11,7 +11,7 @@ public protocol EncodableRecord {
     // MARK: Encodable records
 
     /// What the encoder of an `Encodable` record finds in its `userInfo`.
-    static var databaseEncodingUserInfo: [CodingUserInfoKey: any Sendable] { get }
+    static var databaseEncodingUserInfo: [CodingUserInfoKey: Any] { get }
 
     /// How `Data` of an `Encodable` record is stored.
     static func databaseDataEncodingStrategy(for column: String) -> DatabaseDataEncodingStrategy
@@ -30,7 +30,7 @@ public protocol EncodableRecord {
 }
 
 extension EncodableRecord {
-    public static var databaseEncodingUserInfo: [CodingUserInfoKey: any Sendable] { [:] }
+    public static var databaseEncodingUserInfo: [CodingUserInfoKey: Any] { [:] }
 
     public static func databaseDataEncodingStrategy(for column: String) -> DatabaseDataEncodingStrategy {
         .deferredToData
@@ -53,7 +53,7 @@ extension EncodableRecord {
         encoder.dateEncodingStrategy = .millisecondsSince1970
         encoder.nonConformingFloatEncodingStrategy = .throw
         encoder.outputFormatting = .sortedKeys
-        encoder.userInfo = databaseEncodingUserInfo
+        encoder.userInfo = databaseEncodingUserInfo.ofCoder
         return encoder
     }
 
@@ -81,6 +81,15 @@ extension EncodableRecord {
         try modify(&self)
         let changes = try PersistenceContainer(self).changes(from: former)
         return Dictionary(changes.map { ($0.column, $0.former) }, uniquingKeysWith: { first, _ in first })
+    }
+}
+
+extension [CodingUserInfoKey: Any] {
+    /// The user info as Foundation's coders declare it.
+    // Safe because: a coder of a record is made, used and released by one thread. `Sendable` has no representation at
+    // run time, so both types are the same there.
+    var ofCoder: [CodingUserInfoKey: any Sendable] {
+        unsafeBitCast(self, to: [CodingUserInfoKey: any Sendable].self)
     }
 }
 

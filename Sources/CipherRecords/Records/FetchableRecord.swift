@@ -21,7 +21,7 @@ public protocol FetchableRecord {
     // MARK: Decodable records
 
     /// What the decoder of a `Decodable` record finds in its `userInfo`.
-    static var databaseDecodingUserInfo: [CodingUserInfoKey: any Sendable] { get }
+    static var databaseDecodingUserInfo: [CodingUserInfoKey: Any] { get }
 
     /// How `Data` of a `Decodable` record is read.
     static func databaseDataDecodingStrategy(for column: String) -> DatabaseDataDecodingStrategy
@@ -37,7 +37,7 @@ public protocol FetchableRecord {
 }
 
 extension FetchableRecord {
-    public static var databaseDecodingUserInfo: [CodingUserInfoKey: any Sendable] { [:] }
+    public static var databaseDecodingUserInfo: [CodingUserInfoKey: Any] { [:] }
 
     public static func databaseDataDecodingStrategy(for column: String) -> DatabaseDataDecodingStrategy {
         .deferredToData
@@ -55,7 +55,7 @@ extension FetchableRecord {
         decoder.dataDecodingStrategy = .base64
         decoder.dateDecodingStrategy = .millisecondsSince1970
         decoder.nonConformingFloatDecodingStrategy = .throw
-        decoder.userInfo = databaseDecodingUserInfo
+        decoder.userInfo = databaseDecodingUserInfo.ofCoder
         return decoder
     }
 }

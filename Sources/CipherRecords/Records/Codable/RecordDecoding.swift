@@ -33,25 +33,28 @@ final class DecodingPlan: @unchecked Sendable {
 
     /// Reads a value from the columns of a row.
     ///
-    /// - Parameter record: The record type whose strategies hold for it: its own, or that of the record it is part of.
+    /// - Parameters:
+    ///   - record: The record type whose strategies hold for it: its own, or that of the record it is part of.
+    ///   - path: The keys that led to it.
     static func read<Value: Decodable>(
-        _ type: Value.Type, from row: Row, as record: any FetchableRecord.Type
+        _ type: Value.Type, from row: Row, as record: any FetchableRecord.Type, path: [any CodingKey] = []
     ) throws -> Value {
         let id = ObjectIdentifier(record)
         if let known = row.plan(of: id) {
             // Nobody else makes plans.
-            return try Value(from: RowDecoder(row: row, plan: unsafeDowncast(known, to: DecodingPlan.self)))
+            let plan = unsafeDowncast(known, to: DecodingPlan.self)
+            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
         }
         var plan = idle(of: id, row) ?? DecodingPlan(record)
         if row.statement != nil {
             row.keep(RowPlan(record: id, content: plan))
-            return try Value(from: RowDecoder(row: row, plan: plan))
+            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
         }
         defer {
             // A value that keeps its decoder keeps the plan too.
             if isKnownUniquelyReferenced(&plan) { row.addIdlePlan(RowPlan(record: id, content: plan)) }
         }
-        return try Value(from: RowDecoder(row: row, plan: plan))
+        return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
     }
 
     private static func idle(of record: ObjectIdentifier, _ row: Row) -> DecodingPlan? {
@@ -131,15 +134,17 @@ final class KeyColumns {
 
 /// Decodes a record from a row.
 struct RowDecoder: Decoder, SingleValueDecodingContainer {
+    // Three words: Swift stores no more of a decoder without allocating memory.
     let row: Row
     let plan: DecodingPlan
+    let codingPath: [any CodingKey]
 
-    var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         KeyedDecodingContainer(
-            RowContainer<Key>(RowContext(row: row, plan: plan, columns: plan.columns(type))))
+            RowContainer<Key>(
+                RowContext(row: row, plan: plan, columns: plan.columns(type), codingPath: codingPath)))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
@@ -155,12 +160,15 @@ struct RowDecoder: Decoder, SingleValueDecodingContainer {
         if type is any DatabaseValueConvertible.Type {
             throw DecodingError.valueNotFound(plan.record, wrongShape("a single value"))
         }
-        return try ColumnDecoding.record(type, from: row, plan)
+        if let record = type as? any FetchableRecord.Type, let value = try record.init(row: row) as? Value {
+            return value
+        }
+        return try Value(from: self)
     }
 
     private func wrongShape(_ shape: String) -> DecodingError.Context {
         DecodingError.Context(
-            codingPath: [],
+            codingPath: codingPath,
             debugDescription:
                 "a record is read from the columns of a row, and a part of \(plan.record) decodes \(shape)")
     }
@@ -171,15 +179,17 @@ final class RowContext {
     let row: Row
     let plan: DecodingPlan
     let columns: KeyColumns
+    let codingPath: [any CodingKey]
     /// The statement whose current row is shown; nil for a kept row.
     let statement: StatementHandle?
     /// The key that the whole row was read for: the first one that nothing in the row stands for.
     @exclusivity(unchecked) var keyOfRow: String?
 
-    init(row: Row, plan: DecodingPlan, columns: KeyColumns) {
+    init(row: Row, plan: DecodingPlan, columns: KeyColumns, codingPath: [any CodingKey]) {
         self.row = row
         self.plan = plan
         self.columns = columns
+        self.codingPath = codingPath
         statement = row.statement
     }
 }
@@ -209,7 +219,7 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return index < 0 ? nil : index
     }
 
-    var codingPath: [any CodingKey] { [] }
+    var codingPath: [any CodingKey] { context.codingPath }
     var allKeys: [Key] {
         var known: Set<String> = []
         let names = row.columnNames.map(context.columns.key) + row.scopesTree.names + row.prefetchedRows.keys
@@ -338,15 +348,14 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     // MARK: Other types
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        if let index = column(of: key) { return try ColumnDecoding.decode(type, row, index, key.stringValue, plan) }
-        if let scope = row.scopesTree[key.stringValue] { return try ColumnDecoding.record(type, from: scope, plan) }
+        if let index = column(of: key) { return try ColumnDecoding.decode(type, context, index) }
+        if let scope = row.scopesTree[key.stringValue] { return try decode(type, from: scope, forKey: key) }
         if let value = try decodePrefetched(type, forKey: key) { return value }
         // The first key that nothing stands for takes the whole row: the record is a part of this one. A single value
         // has no columns of its own, and a record that is a part of itself has no end.
         if type is any DatabaseValueConvertible.Type { throw missing(type, key) }
-        guard context.keyOfRow == nil || context.keyOfRow == key.stringValue, type != plan.record else {
-            throw nothingFor(key)
-        }
+        if let keyOfRow = context.keyOfRow, keyOfRow != key.stringValue { throw nothing(for: key, nor: keyOfRow) }
+        if type == plan.record { throw nothing(for: key) }
         context.keyOfRow = key.stringValue
         return try decodeBaseRow(type, forKey: key)
     }
@@ -356,10 +365,10 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
             return value
         }
         do {
-            return try Value(from: RowDecoder(row: row, plan: plan))
+            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: codingPath + [key]))
         } catch DecodingError.typeMismatch(let record, _) where record == plan.record {
             // An array.
-            throw nothingFor(key)
+            throw nothing(for: key)
         } catch DecodingError.valueNotFound(let record, _) where record == plan.record {
             throw missing(type, key)
         }
@@ -368,35 +377,48 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
         if let index = column(of: key) {
             return row.hasNull(atIndex: index)
-                ? ColumnDecoding.valueOfNull(type) : try ColumnDecoding.decode(type, row, index, key.stringValue, plan)
+                ? ColumnDecoding.valueOfNull(type) : try ColumnDecoding.decode(type, context, index)
         }
         if let scope = row.scopesTree[key.stringValue] {
-            return scope.containsNonNullValue ? try ColumnDecoding.record(type, from: scope, plan) : nil
+            return scope.containsNonNullValue ? try decode(type, from: scope, forKey: key) : nil
         }
         return try decodePrefetched(type, forKey: key)
+    }
+
+    private func decode<Value: Decodable>(_ type: Value.Type, from scope: Row, forKey key: Key) throws -> Value {
+        if let record = type as? any FetchableRecord.Type, let value = try record.init(row: scope) as? Value {
+            return value
+        }
+        return try DecodingPlan.read(type, from: scope, as: plan.record, path: codingPath + [key])
     }
 
     /// A value from the prefetched rows of a key; nil when there are none.
     private func decodePrefetched<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
         guard let rows = row.prefetchedRows[key.stringValue] else { return nil }
-        return try Value(from: RowsDecoder(rows: rows, plan: plan))
+        return try Value(from: RowsDecoder(rows: rows, plan: plan, codingPath: codingPath + [key]))
     }
 
     private func missing(_ type: Any.Type, _ key: Key) -> RowDecodingError {
         row.decodingError(column: key.stringValue, at: nil, wanted: type, table: plan.tableName)
     }
 
-    private func nothingFor(_ key: Key) -> DecodingError {
-        let scopes = row.scopesTree.names.sorted().joined(separator: ", ")
+    /// The error of a record, or an array of records, that the row does not have.
+    private func nothing(for key: Key) -> DecodingError {
         let prefetched = row.prefetchedRows.keys.sorted().joined(separator: ", ")
-        return DecodingError.keyNotFound(
+        return notFound(
             key,
-            DecodingError.Context(
-                codingPath: [],
-                debugDescription: "the row has no column, scope or prefetched rows for key \(key.stringValue) of "
-                    + "\(plan.record): its columns are \(row.columnNames.joined(separator: ", ")), its scopes "
-                    + "\(scopes.isEmpty ? "none" : scopes), its prefetched rows "
-                    + "\(prefetched.isEmpty ? "none" : prefetched)"))
+            "the row has no column, no scope and no prefetched rows for key \(key.stringValue) of \(plan.record): its "
+                + "columns are \(row.columnNames.joined(separator: ", ")), its prefetched rows are "
+                + (prefetched.isEmpty ? "none" : prefetched))
+    }
+
+    /// The error of a second key that only the row itself could stand for. The program meant it for one of both.
+    private func nothing(for key: Key, nor former: String) -> DecodingError {
+        notFound(key, "No such key: \(former) or \(key.stringValue)")
+    }
+
+    private func notFound(_ key: Key, _ message: String) -> DecodingError {
+        DecodingError.keyNotFound(key, DecodingError.Context(codingPath: codingPath, debugDescription: message))
     }
 
     // MARK: Nested containers
@@ -411,15 +433,18 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
         try superDecoder(forKey: key).unkeyedContainer()
     }
 
-    func superDecoder() throws -> any Decoder { RowDecoder(row: row, plan: plan) }
+    func superDecoder() throws -> any Decoder { RowDecoder(row: row, plan: plan, codingPath: codingPath) }
 
     func superDecoder(forKey key: Key) throws -> any Decoder {
-        if let index = column(of: key) {
-            return try ColumnDecoding.json(JSONContent.self, row, index, key.stringValue, plan).decoder
+        if let index = column(of: key) { return try ColumnDecoding.json(JSONContent.self, context, index).decoder }
+        let path = codingPath + [key]
+        if let scope = row.scopesTree[key.stringValue] {
+            return RowDecoder(row: scope, plan: .separate(plan.record), codingPath: path)
         }
-        if let scope = row.scopesTree[key.stringValue] { return RowDecoder(row: scope, plan: .separate(plan.record)) }
-        if let rows = row.prefetchedRows[key.stringValue] { return RowsDecoder(rows: rows, plan: plan) }
-        throw nothingFor(key)
+        if let rows = row.prefetchedRows[key.stringValue] {
+            return RowsDecoder(rows: rows, plan: plan, codingPath: path)
+        }
+        throw nothing(for: key)
     }
 }
 
@@ -427,9 +452,9 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
 struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     let rows: [Row]
     let plan: DecodingPlan
+    let codingPath: [any CodingKey]
     var currentIndex = 0
 
-    var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
     var count: Int? { rows.count }
     var isAtEnd: Bool { currentIndex >= rows.count }
@@ -446,9 +471,12 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
 
     mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         guard !isAtEnd else { throw wrongShape("more rows") }
-        let value = try ColumnDecoding.record(type, from: rows[currentIndex], plan)
-        currentIndex += 1
-        return value
+        defer { currentIndex += 1 }
+        let row = rows[currentIndex]
+        if let record = type as? any FetchableRecord.Type, let value = try record.init(row: row) as? Value {
+            return value
+        }
+        return try DecodingPlan.read(type, from: row, as: plan.record, path: codingPath)
     }
 
     mutating func nestedContainer<Nested: CodingKey>(
@@ -464,148 +492,14 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     private mutating func nextRow() throws -> RowDecoder {
         guard !isAtEnd else { throw wrongShape("more rows") }
         currentIndex += 1
-        return RowDecoder(row: rows[currentIndex - 1], plan: .separate(plan.record))
+        return RowDecoder(row: rows[currentIndex - 1], plan: .separate(plan.record), codingPath: codingPath)
     }
 
     private func wrongShape(_ wanted: String) -> DecodingError {
         DecodingError.typeMismatch(
             plan.record,
             DecodingError.Context(
-                codingPath: [], debugDescription: "prefetched rows are read as an array of records, not as \(wanted)"))
+                codingPath: codingPath,
+                debugDescription: "prefetched rows are read as an array of records, not as \(wanted)"))
     }
-}
-
-/// Reads one column as any decodable type.
-enum ColumnDecoding {
-    static func decode<Value: Decodable>(
-        _ type: Value.Type, _ row: Row, _ index: Int, _ key: String, _ plan: DecodingPlan
-    ) throws -> Value {
-        if type == Date.self || type == Data.self { return try strategic(type, row, index, plan) }
-        if let convertible = type as? any DatabaseValueConvertible.Type {
-            if let value = value(convertible, row, index) as? Value { return value }
-            throw error(type, row, index, plan)
-        }
-        do {
-            return try Value(from: ColumnDecoder(row: row, index: index, key: key, plan: plan))
-        } catch is JSONNeeded {
-            return try json(type, row, index, key, plan)
-        } catch is DecodingError {
-            // Its text may quote the value.
-            throw error(type, row, index, plan)
-        }
-    }
-
-    /// The value that a type has for NULL; nil for most.
-    static func valueOfNull<Value>(_ type: Value.Type) -> Value? {
-        if type == Date.self || type == Data.self { return nil }
-        guard let convertible = type as? any DatabaseValueConvertible.Type else { return nil }
-        return convertible.fromDatabaseValue(.null) as? Value
-    }
-
-    static func json<Value: Decodable>(
-        _ type: Value.Type, _ row: Row, _ index: Int, _ key: String, _ plan: DecodingPlan
-    ) throws -> Value {
-        guard let data = Data.fromDatabaseValue(row.databaseValue(at: index)) else {
-            throw error(type, row, index, plan)
-        }
-        do {
-            return try plan.record.databaseJSONDecoder(for: key).decode(type, from: data)
-        } catch let failure as DecodingError {
-            // Its text may quote the value.
-            throw row.decodingError(
-                column: "", at: index, wanted: type, table: plan.tableName, jsonPath: failure.jsonPath)
-        }
-    }
-
-    private static func value<Value: DatabaseValueConvertible>(_ type: Value.Type, _ row: Row, _ index: Int) -> Any? {
-        Value.fromDatabaseValue(row.databaseValue(at: index))
-    }
-
-    /// Dates and data have strategies.
-    private static func strategic<Value>(
-        _ type: Value.Type, _ row: Row, _ index: Int, _ plan: DecodingPlan
-    ) throws -> Value {
-        let column = row.columnNames[index]
-        let value: Any?
-        if type == Date.self {
-            let strategy = plan.record.databaseDateDecodingStrategy(for: column)
-            if case .deferredToDate = strategy {
-                value = row.fittingValue(Date.self, at: index)
-            } else {
-                value = strategy.date(from: row.databaseValue(at: index))
-            }
-        } else {
-            switch plan.record.databaseDataDecodingStrategy(for: column) {
-            case .deferredToData: value = row.fittingValue(Data.self, at: index)
-            case .custom(let convert): value = convert(row.databaseValue(at: index))
-            }
-        }
-        guard let value = value as? Value else { throw error(type, row, index, plan) }
-        return value
-    }
-
-    /// A value from a row of its own.
-    static func record<Value: Decodable>(_ type: Value.Type, from row: Row, _ plan: DecodingPlan) throws -> Value {
-        if let record = type as? any FetchableRecord.Type, let value = try record.init(row: row) as? Value {
-            return value
-        }
-        return try DecodingPlan.read(type, from: row, as: plan.record)
-    }
-
-    static func error(_ type: Any.Type, _ row: Row, _ index: Int, _ plan: DecodingPlan) -> RowDecodingError {
-        row.decodingError(column: "", at: index, wanted: type, table: plan.tableName)
-    }
-}
-
-/// The decoder of the JSON of a column, for a record that reads parts of it.
-private struct JSONContent: Decodable {
-    let decoder: any Decoder
-    init(from decoder: any Decoder) { self.decoder = decoder }
-}
-
-/// A column does not hold a single value: it is JSON.
-struct JSONNeeded: Error {}
-
-/// Decodes what takes a single value out of a column.
-struct ColumnDecoder: Decoder, SingleValueDecodingContainer {
-    let row: Row
-    let index: Int
-    let key: String
-    let plan: DecodingPlan
-
-    var codingPath: [any CodingKey] { [] }
-    var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
-
-    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> { throw JSONNeeded() }
-    func unkeyedContainer() throws -> any UnkeyedDecodingContainer { throw JSONNeeded() }
-    func singleValueContainer() throws -> any SingleValueDecodingContainer { self }
-
-    func decodeNil() -> Bool { row.hasNull(atIndex: index) }
-
-    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
-        try ColumnDecoding.decode(type, row, index, key, plan)
-    }
-}
-
-extension DecodingError {
-    /// The place in the JSON that does not fit, as in `address.lines[2]`; empty for the JSON as a whole.
-    fileprivate var jsonPath: String {
-        let path: [any CodingKey] =
-            switch self {
-            case .typeMismatch(_, let context), .valueNotFound(_, let context), .dataCorrupted(let context):
-                context.codingPath
-            case .keyNotFound(let key, let context): context.codingPath + [key]
-            @unknown default: []
-            }
-        return path.reduce(into: "") { text, key in
-            if let index = key.intValue, !Self.isWritten(key) {
-                text += "[\(index)]"
-            } else {
-                text += (text.isEmpty ? "" : ".") + (Self.isWritten(key) ? key.stringValue : "*")
-            }
-        }
-    }
-
-    /// Whether a key is written in the program: the case of an enumeration. All others may be data.
-    private static func isWritten<Key: CodingKey>(_ key: Key) -> Bool { MemoryLayout<Key>.size <= 1 }
 }

@@ -9,6 +9,7 @@ extension EncodableRecord where Self: Encodable {
         // The encoder alone has the container now, so that nothing is copied.
         container = PersistenceContainer()
         try encode(to: encoder as any Encoder)
+        try encoder.finish()
         container = encoder.container
     }
 }
@@ -18,6 +19,8 @@ final class RecordEncoder: Encoder {
     let record: any EncodableRecord.Type
     @exclusivity(unchecked) var container: PersistenceContainer
     private let columnStrategy: DatabaseColumnEncodingStrategy
+    /// The columns that the record writes piece by piece.
+    private var drafts: [(column: String, key: any CodingKey, draft: JSONDraft)] = []
 
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { record.databaseEncodingUserInfo }
@@ -41,8 +44,23 @@ final class RecordEncoder: Encoder {
         if case .useDefaultKeys = columnStrategy { key.stringValue } else { columnStrategy.column(of: key) }
     }
 
+    /// The encoder of a column that the record writes piece by piece.
+    func draft(_ key: some CodingKey) -> JSONDraftEncoder {
+        let draft = JSONDraft()
+        let column = column(of: key)
+        drafts.append((column, key, draft))
+        // It takes its place among the columns.
+        container.set(column, .null)
+        return JSONDraftEncoder(draft: draft, codingPath: [key], userInfo: userInfo)
+    }
+
+    /// Stores what was written piece by piece.
+    func finish() throws {
+        for (column, key, draft) in drafts { container.set(column, try draft.stored(self, column: column, key: key)) }
+    }
+
     /// The value of a property of any encodable type.
-    func value<Value: Encodable>(of value: Value, column: String, key: String) throws -> DatabaseValue {
+    func value<Value: Encodable>(of value: Value, column: String, key: some CodingKey) throws -> DatabaseValue {
         switch value {
         case let data as Data: return try record.databaseDataEncodingStrategy(for: column).value(of: data)
         case let date as Date: return record.databaseDateEncodingStrategy(for: column).value(of: date)
@@ -57,7 +75,12 @@ final class RecordEncoder: Encoder {
         } catch is JSONNeeded {
             // The value is encoded again, as a whole.
         }
-        return String(decoding: try record.databaseJSONEncoder(for: key).encode(value), as: UTF8.self).databaseValue
+        return try json(value, key)
+    }
+
+    func json(_ value: some Encodable, _ key: some CodingKey) throws -> DatabaseValue {
+        let json = try record.databaseJSONEncoder(for: key.stringValue).encode(value)
+        return String(decoding: json, as: UTF8.self).databaseValue
     }
 }
 
@@ -98,7 +121,7 @@ struct RecordContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
 
     func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
         let column = encoder.column(of: key)
-        encoder.container.set(column, try encoder.value(of: value, column: column, key: key.stringValue))
+        encoder.container.set(column, try encoder.value(of: value, column: column, key: key))
     }
 
     // Optional properties give NULL, so that all records of a type give the same columns.
@@ -129,26 +152,30 @@ struct RecordContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     func nestedContainer<Nested: CodingKey>(
         keyedBy type: Nested.Type, forKey key: Key
     ) -> KeyedEncodingContainer<Nested> {
-        KeyedEncodingContainer(RefusedObject<Nested>(path: [key]))
+        encoder.draft(key).container(keyedBy: type)
     }
 
-    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer { RefusedArray(path: [key]) }
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
+        encoder.draft(key).unkeyedContainer()
+    }
+
+    // The columns of a superclass are columns of the same row.
     func superEncoder() -> any Encoder { encoder }
-    func superEncoder(forKey key: Key) -> any Encoder { encoder }
+    func superEncoder(forKey key: Key) -> any Encoder { encoder.draft(key) }
 }
 
 /// Encodes a property that is one value; all others throw ``JSONNeeded``.
 private final class ValueEncoder: Encoder, SingleValueEncodingContainer {
     private let parent: RecordEncoder
     private let column: String
-    private let key: String
+    private let key: any CodingKey
     private(set) var stored: DatabaseValue?
     private(set) var needsJSON = false
 
-    var codingPath: [any CodingKey] { [] }
+    var codingPath: [any CodingKey] { [key] }
     var userInfo: [CodingUserInfoKey: Any] { parent.userInfo }
 
-    init(_ parent: RecordEncoder, column: String, key: String) {
+    init(_ parent: RecordEncoder, column: String, key: any CodingKey) {
         self.parent = parent
         self.column = column
         self.key = key
@@ -171,6 +198,141 @@ private final class ValueEncoder: Encoder, SingleValueEncodingContainer {
     func encode<Value: Encodable>(_ value: Value) throws {
         stored = try parent.value(of: value, column: column, key: key)
     }
+}
+
+// MARK: - Columns written piece by piece
+
+/// A value that a record writes by a nested container or `superEncoder(forKey:)`: JSON, or a single value.
+final class JSONDraft: Encodable {
+    fileprivate enum Kind {
+        case null
+        case value(any Encodable)
+        case object
+        case array
+    }
+
+    /// nil for a value that was never written.
+    fileprivate var kind: Kind?
+    private var members: [(key: ColumnKey, draft: JSONDraft)] = []
+    private var positions: [String: Int] = [:]
+    private var elements: [JSONDraft] = []
+
+    /// The draft of a key, in the place of a former one.
+    fileprivate func member(_ key: some CodingKey) -> JSONDraft {
+        let member = (key: ColumnKey(key.stringValue), draft: JSONDraft())
+        if let position = positions[key.stringValue] {
+            members[position] = member
+        } else {
+            positions[key.stringValue] = members.count
+            members.append(member)
+        }
+        return member.draft
+    }
+
+    /// The draft of the next element.
+    fileprivate func nextElement() -> JSONDraft {
+        elements.append(JSONDraft())
+        return elements[elements.count - 1]
+    }
+
+    fileprivate var elementCount: Int { elements.count }
+
+    /// The value of the column.
+    func stored(_ encoder: RecordEncoder, column: String, key: some CodingKey) throws -> DatabaseValue {
+        switch kind {
+        case nil, .null: .null
+        case .value(let value): try encoder.value(of: value, column: column, key: key)
+        case .object, .array: try encoder.json(self, key)
+        }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        switch kind {
+        case nil, .null:
+            var container = encoder.singleValueContainer()
+            try container.encodeNil()
+        case .value(let value):
+            // As a value of the container, so that the strategies of the encoder hold for it.
+            var container = encoder.singleValueContainer()
+            try container.encode(value)
+        case .object:
+            var container = encoder.container(keyedBy: ColumnKey.self)
+            for (key, draft) in members { try container.encode(draft, forKey: key) }
+        case .array:
+            var container = encoder.unkeyedContainer()
+            for draft in elements { try container.encode(draft) }
+        }
+    }
+}
+
+/// Encodes into a draft.
+struct JSONDraftEncoder: Encoder {
+    let draft: JSONDraft
+    let codingPath: [any CodingKey]
+    let userInfo: [CodingUserInfoKey: Any]
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
+        draft.kind = .object
+        return KeyedEncodingContainer(DraftObject<Key>(encoder: self))
+    }
+
+    func unkeyedContainer() -> any UnkeyedEncodingContainer {
+        draft.kind = .array
+        return DraftArray(encoder: self)
+    }
+
+    func singleValueContainer() -> any SingleValueEncodingContainer { DraftValue(encoder: self) }
+
+    /// The encoder of a member.
+    fileprivate func member(_ key: some CodingKey) -> JSONDraftEncoder {
+        JSONDraftEncoder(draft: draft.member(key), codingPath: codingPath + [key], userInfo: userInfo)
+    }
+
+    /// The encoder of the next element.
+    fileprivate func element() -> JSONDraftEncoder {
+        JSONDraftEncoder(draft: draft.nextElement(), codingPath: codingPath, userInfo: userInfo)
+    }
+}
+
+private struct DraftObject<Key: CodingKey>: KeyedEncodingContainerProtocol {
+    let encoder: JSONDraftEncoder
+    var codingPath: [any CodingKey] { encoder.codingPath }
+
+    func encodeNil(forKey key: Key) throws { encoder.draft.member(key).kind = .null }
+    func encode<Value: Encodable>(_ value: Value, forKey key: Key) throws {
+        encoder.draft.member(key).kind = .value(value)
+    }
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) -> KeyedEncodingContainer<Nested> {
+        encoder.member(key).container(keyedBy: type)
+    }
+    func nestedUnkeyedContainer(forKey key: Key) -> any UnkeyedEncodingContainer {
+        encoder.member(key).unkeyedContainer()
+    }
+    func superEncoder() -> any Encoder { encoder.member(ColumnKey("super")) }
+    func superEncoder(forKey key: Key) -> any Encoder { encoder.member(key) }
+}
+
+private struct DraftArray: UnkeyedEncodingContainer {
+    let encoder: JSONDraftEncoder
+    var codingPath: [any CodingKey] { encoder.codingPath }
+    var count: Int { encoder.draft.elementCount }
+
+    func encodeNil() throws { encoder.draft.nextElement().kind = .null }
+    func encode<Value: Encodable>(_ value: Value) throws { encoder.draft.nextElement().kind = .value(value) }
+    func nestedContainer<Nested: CodingKey>(keyedBy type: Nested.Type) -> KeyedEncodingContainer<Nested> {
+        encoder.element().container(keyedBy: type)
+    }
+    func nestedUnkeyedContainer() -> any UnkeyedEncodingContainer { encoder.element().unkeyedContainer() }
+    func superEncoder() -> any Encoder { encoder.element() }
+}
+
+private struct DraftValue: SingleValueEncodingContainer {
+    let encoder: JSONDraftEncoder
+    var codingPath: [any CodingKey] { encoder.codingPath }
+    func encodeNil() throws { encoder.draft.kind = .null }
+    func encode<Value: Encodable>(_ value: Value) throws { encoder.draft.kind = .value(value) }
 }
 
 // MARK: - What is refused

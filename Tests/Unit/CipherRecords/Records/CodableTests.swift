@@ -206,6 +206,127 @@ struct CodableTests {
         try #expect(Snake(row: Row(stored)) == record)
     }
 
+    // MARK: Columns written piece by piece
+
+    private struct Pieces: Codable, FetchableRecord, PersistableRecord, Equatable {
+        var id = 1
+        var address = Address(street: "S", city: "C")
+        var dates = [Date(timeIntervalSince1970: 2)]
+        var name = "n"
+
+        enum CodingKeys: CodingKey { case id, address, dates, name, none }
+        enum AddressKeys: CodingKey { case street, city }
+
+        init() {}
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            id = try container.decode(Int.self, forKey: .id)
+            let parts = try container.nestedContainer(keyedBy: AddressKeys.self, forKey: .address)
+            address.street = try parts.decode(String.self, forKey: .street)
+            address.city = try parts.decode(String.self, forKey: .city)
+            var list = try container.nestedUnkeyedContainer(forKey: .dates)
+            dates = [try list.decode(Date.self)]
+            name = try container.decode(String.self, forKey: .name)
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(id, forKey: .id)
+            var parts = container.nestedContainer(keyedBy: AddressKeys.self, forKey: .address)
+            try parts.encode(address.street, forKey: .street)
+            try parts.encode(address.city, forKey: .city)
+            var list = container.nestedUnkeyedContainer(forKey: .dates)
+            for date in dates { try list.encode(date) }
+            try name.encode(to: container.superEncoder(forKey: .name))
+            _ = container.superEncoder(forKey: .none)
+        }
+    }
+
+    private struct Handed: Codable, FetchableRecord, PersistableRecord, Equatable {
+        var address = Address(street: "S", city: "C")
+        enum CodingKeys: CodingKey { case address }
+        init() {}
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            address = try Address(from: container.superDecoder(forKey: .address))
+        }
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try address.encode(to: container.superEncoder(forKey: .address))
+        }
+    }
+
+    private class Base: Codable {
+        var id = 1
+    }
+    private final class Derived: Base, FetchableRecord, EncodableRecord {
+        var name = "n"
+        enum CodingKeys: CodingKey { case name }
+        override init() { super.init() }
+        required init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: CodingKeys.self)
+            name = try container.decode(String.self, forKey: .name)
+            try super.init(from: container.superDecoder())
+        }
+        override func encode(to encoder: any Encoder) throws {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(name, forKey: .name)
+            try super.encode(to: container.superEncoder())
+        }
+    }
+
+    @Test("nested containers and super encoders write JSON, in the place of their column; a superclass writes columns")
+    func pieces() throws {
+        var container = try PersistenceContainer(Pieces())
+        #expect(container["address"] == #"{"city":"C","street":"S"}"#)
+        #expect(container["dates"] == "[2000]" && container["name"] == "n" && container["id"] == 1)
+        let stored = try Pieces().databaseDictionary
+        #expect(stored["none"] == DatabaseValue.null && stored.count == 5)
+        try #expect(Pieces(row: Row(stored)) == Pieces())
+        try #expect(Handed(row: Row(Handed().databaseDictionary)) == Handed())
+        container["name"] = "m"
+        #expect(container["name"] == "m")
+        let derived = Derived()
+        (derived.id, derived.name) = (7, "x")
+        let columns = try derived.databaseDictionary
+        #expect(columns == ["id": 7.databaseValue, "name": "x".databaseValue])
+        let read = try Derived(row: Row(columns))
+        #expect(read.id == 7 && read.name == "x")
+    }
+
+    private struct Situated: Encodable, EncodableRecord {
+        static let place = CodingUserInfoKey(rawValue: "place")
+        static var databaseEncodingUserInfo: [CodingUserInfoKey: Any] {
+            Dictionary(uniqueKeysWithValues: place.map { [($0, "here")] } ?? [])
+        }
+        static func text(_ encoder: any Encoder) -> String {
+            let path = encoder.codingPath.map(\.stringValue).joined(separator: ".")
+            return "\(path) \(place.flatMap { encoder.userInfo[$0] as? String } ?? "-")"
+        }
+        struct Single: Encodable {
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.singleValueContainer()
+                try container.encode(Situated.text(encoder))
+            }
+        }
+        struct List: Encodable {
+            func encode(to encoder: any Encoder) throws {
+                var container = encoder.unkeyedContainer()
+                try container.encode(Situated.text(encoder))
+            }
+        }
+        var single = Single()
+        var list = List()
+    }
+
+    @Test("encoders know their keys and the user info")
+    func encoderContext() throws {
+        let stored = try Situated().databaseDictionary
+        // JSON is encoded as a whole, by an encoder of its own.
+        #expect(stored == ["single": "single here".databaseValue, "list": #"[" here"]"#.databaseValue])
+    }
+
     // MARK: Errors
 
     private struct Strict: Codable, FetchableRecord, TableRecord {

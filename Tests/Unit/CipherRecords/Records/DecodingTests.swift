@@ -373,7 +373,7 @@ struct DecodingTests {
         static let key = CodingUserInfoKey(rawValue: "k")
         // Safe because: one test uses it.
         nonisolated(unsafe) static var info = "a"
-        static var databaseDecodingUserInfo: [CodingUserInfoKey: any Sendable] {
+        static var databaseDecodingUserInfo: [CodingUserInfoKey: Any] {
             Dictionary(uniqueKeysWithValues: key.map { [($0, info)] } ?? [])
         }
         struct Inner: Codable {
@@ -400,6 +400,42 @@ struct DecodingTests {
         Informed.info = "b"
         let second = try Informed(row: row)
         #expect(first.info == "a" && first.inner.info == "a" && second.info == "b" && second.inner.info == "b")
+    }
+
+    private struct Places: Decodable, FetchableRecord {
+        struct Scoped: Decodable {
+            var path: [String]
+            init(from decoder: any Decoder) throws {
+                path = try decoder.container(keyedBy: ColumnName.self).codingPath.map(\.stringValue)
+            }
+        }
+        struct Single: Decodable {
+            var path: [String]
+            init(from decoder: any Decoder) throws { path = decoder.codingPath.map(\.stringValue) }
+        }
+        var end: Scoped
+        var note: Single
+        var whole: Scoped
+    }
+    private enum ColumnName: CodingKey { case x }
+
+    @Test("decoders know the keys that led to them")
+    func codingPaths() throws {
+        try DatabaseQueue().read { db in
+            let adapter = ScopeAdapter(["end": RangeRowAdapter(0..<1)])
+            let places = try #require(try Places.fetchOne(db, sql: "SELECT 1 AS x, 2 AS note", adapter: adapter))
+            #expect(places.end.path == ["end"] && places.note.path == ["note"] && places.whole.path == ["whole"])
+        }
+    }
+
+    @Test("a second record that only the row itself could stand for is not found, by the names of both")
+    func twoRecordsWithoutScope() throws {
+        let error = #expect(throws: DecodingError.self) { try Corners(row: ["x": 1, "y": 2]) }
+        guard case .keyNotFound(let key, let context) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+        #expect(key.stringValue == "second" && context.debugDescription == "No such key: first or second")
     }
 
     // MARK: Columns of rows
