@@ -103,13 +103,14 @@ public final class Row {
     package func statementColumn(_ index: Int) -> CInt { CInt(truncatingIfNeeded: index) &+ CInt(firstColumn) }
 
     /// A row without columns.
-    public convenience init() { self.init(values: [], columns: RowColumns(names: [])) }
+    public convenience init() { self.init(values: [], columns: RowColumns(names: [], isFetched: false)) }
 
     /// A row of the given columns, sorted by name.
     public convenience init(_ values: [String: (any DatabaseValueConvertible)?]) {
         let sorted = values.sorted { $0.key < $1.key }
         self.init(
-            values: sorted.map { $0.value?.databaseValue ?? .null }, columns: RowColumns(names: sorted.map(\.key)))
+            values: sorted.map { $0.value?.databaseValue ?? .null },
+            columns: RowColumns(names: sorted.map(\.key), isFetched: false))
     }
 
     /// A row of the given columns, sorted by name; nil when a key is not a text, or a value not a database value.
@@ -140,6 +141,9 @@ public final class Row {
 
     /// The statement that the row shows, for errors.
     var running: RunningSource? { unadapted.source as? RunningSource }
+
+    /// Whether a statement returned the row, and not the program made it.
+    package var isFetched: Bool { unadapted.columns.isFetched }
 
     // MARK: Names
 
@@ -208,7 +212,8 @@ extension Row: ExpressibleByDictionaryLiteral {
     /// A row of the given columns, in this order.
     public convenience init(dictionaryLiteral elements: (String, (any DatabaseValueConvertible)?)...) {
         self.init(
-            values: elements.map { $0.1?.databaseValue ?? .null }, columns: RowColumns(names: elements.map(\.0)))
+            values: elements.map { $0.1?.databaseValue ?? .null },
+            columns: RowColumns(names: elements.map(\.0), isFetched: false))
     }
 }
 
@@ -291,8 +296,11 @@ final class RowColumns: Sendable {
     @exclusivity(unchecked) nonisolated(unsafe) var plans: [RowPlan] = []
     /// The plans for all other rows with these columns.
     let idlePlans = IdleRowPlans()
+    /// Whether the columns are those of a statement.
+    let isFetched: Bool
 
-    init(names: [String]) {
+    init(names: [String], isFetched: Bool = true) {
+        self.isFetched = isFetched
         self.names = names
         count = names.count
         indexes = Dictionary(

@@ -182,6 +182,9 @@ extension SchemaFacts {
     private func paired(
         _ columns: [String], _ targets: [String], from origin: String, to destination: String
     ) throws -> [(String, String)] {
+        if columns.isEmpty {
+            throw misuse("the foreign key from table \(origin) to table \(destination) has no column")
+        }
         guard columns.count == targets.count else {
             throw misuse(
                 "the foreign key from table \(origin) to table \(destination) has \(columns.count) columns, and refers "

@@ -116,8 +116,7 @@ public struct PersistenceContainer: Sendable {
     func changes(from former: PersistenceContainer) -> [(column: String, former: DatabaseValue)] {
         zip(columns, values).compactMap { name, value in
             let old = former.value(of: name) ?? .null
-            // An integer and a floating-point number are the same to SQLite, and not the same to store.
-            return old.storage == value.storage ? nil : (name, old)
+            return old == value ? nil : (name, old)
         }
     }
 }

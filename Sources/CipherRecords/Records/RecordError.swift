@@ -22,6 +22,14 @@ extension RecordError: CustomStringConvertible {
 }
 
 extension DatabaseError {
+    /// The error of one value for a key of several columns.
+    static func compositeKey(_ columns: [String], of table: String) -> DatabaseError {
+        DatabaseError(
+            resultCode: .SQLITE_MISUSE,
+            message: "the primary key of table \(table) has \(columns.count) columns: give a key by their names, as in "
+                + "filter(key: [\(columns.map { "\"\($0)\": ..." }.joined(separator: ", "))])")
+    }
+
     /// The error of a callback that did not run what it stands around.
     static func skippedCallback(_ name: String, of type: Any.Type) -> DatabaseError {
         DatabaseError(

@@ -6,13 +6,15 @@ import Foundation
 /// Values of keys.
 enum RecordKey {
     /// A key as the records of a type store it: their strategies for data, dates and UUIDs hold for keys too.
-    static func value<Key: DatabaseValueConvertible>(of key: Key, for type: Any.Type) -> DatabaseValue {
+    ///
+    /// - Parameter column: The column of the key. Requests do not know it: strategies rarely ask for it.
+    static func value<Key: DatabaseValueConvertible>(
+        of key: Key, for type: Any.Type, column: String = "id"
+    ) -> DatabaseValue {
         // Most keys are numbers and texts, which have no strategies.
         guard hasStrategy(Key.self), let record = type as? any EncodableRecord.Type else {
             return key.databaseValue
         }
-        // The column is known to the database alone; strategies rarely ask for it.
-        let column = "id"
         switch key {
         case let uuid as UUID: return record.databaseUUIDEncodingStrategy(for: column).value(of: uuid)
         case let date as Date: return record.databaseDateEncodingStrategy(for: column).value(of: date)
@@ -34,10 +36,16 @@ extension FetchableRecord where Self: TableRecord {
 
     /// The record with a primary key of one column; nil when there is none, and for nil.
     public static func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> Self? {
-        guard let key else { return nil }
-        let value = RecordKey.value(of: key, for: Self.self)
-        if value.isNull { return nil }
-        return try fetchOne(db, primaryKey: value)
+        guard let key, !key.databaseValue.isNull else { return nil }
+        let plan = try db.records().plan(of: Self.self, db)
+        let value = RecordKey.value(of: key, for: Self.self, column: plan.key.columns.first ?? "id")
+        let statement = try plan.statement(.fetch, .none, db) {
+            try SQLGenerator.generate(
+                .select(filter(key: value).relation, singleResult: true), facts: SchemaFacts(db)
+            ).text
+        }
+        try statement.setArguments(StatementArguments(plain: [value]))
+        return try fetchOne(statement)
     }
 
     /// The record with the columns of a unique key; nil when there is none, and for nil.
@@ -51,9 +59,7 @@ extension FetchableRecord where Self: TableRecord {
     /// - Throws: `RecordError.recordNotFound` when there is none.
     public static func find(_ db: Database, key: some DatabaseValueConvertible) throws -> Self {
         if let record = try fetchOne(db, key: key) { return record }
-        let columns = try db.primaryKey(databaseTableName).columns
-        throw RecordError.recordNotFound(
-            databaseTableName: databaseTableName, key: [columns[0]: RecordKey.value(of: key, for: Self.self)])
+        throw recordNotFound(db, key: key)
     }
 
     /// The record with the columns of a unique key.
@@ -61,18 +67,7 @@ extension FetchableRecord where Self: TableRecord {
     /// - Throws: `RecordError.recordNotFound` when there is none.
     public static func find(_ db: Database, key: [String: (any DatabaseValueConvertible)?]) throws -> Self {
         if let record = try fetchOne(db, key: key) { return record }
-        throw RecordError.recordNotFound(
-            databaseTableName: databaseTableName, key: key.mapValues { $0?.databaseValue ?? .null })
-    }
-
-    private static func fetchOne(_ db: Database, primaryKey value: DatabaseValue) throws -> Self? {
-        let statement = try db.records().plan(of: Self.self, db).statement(.fetch, .none, db) {
-            try SQLGenerator.generate(
-                .select(filter(key: value).relation, singleResult: true), facts: SchemaFacts(db)
-            ).text
-        }
-        try statement.setArguments(StatementArguments(plain: [value]))
-        return try fetchOne(statement)
+        throw recordNotFound(key: key)
     }
 
     // MARK: Several records
@@ -148,9 +143,9 @@ extension FetchableRecord where Self: TableRecord & Identifiable & Hashable, ID:
 extension TableRecord {
     // MARK: Existence and deletion
 
-    /// Whether a row has a primary key of one column.
+    /// Whether a row has a primary key of one column; not for NULL.
     public static func exists(_ db: Database, key: some DatabaseValueConvertible) throws -> Bool {
-        try !filter(key: key).isEmpty(db)
+        try !key.databaseValue.isNull && !filter(key: key).isEmpty(db)
     }
 
     /// Whether a row has the columns of a unique key.
@@ -158,12 +153,12 @@ extension TableRecord {
         try !filter(key: key).isEmpty(db)
     }
 
-    /// Deletes the row with a primary key of one column.
+    /// Deletes the row with a primary key of one column; none for NULL.
     ///
     /// - Returns: Whether there was one.
     @discardableResult
     public static func deleteOne(_ db: Database, key: some DatabaseValueConvertible) throws -> Bool {
-        try filter(key: key).deleteAll(db) > 0
+        try !key.databaseValue.isNull && filter(key: key).deleteAll(db) > 0
     }
 
     /// Deletes the row with the columns of a unique key.
@@ -209,5 +204,52 @@ extension TableRecord where Self: Identifiable, ID: DatabaseValueConvertible {
     @discardableResult
     public static func deleteAll(_ db: Database, ids: some Collection<ID>) throws -> Int {
         try deleteAll(db, keys: ids)
+    }
+}
+
+extension TableRecord {
+    // MARK: Errors
+
+    /// The error of a primary key that no row has: a ``RecordError``, unless the key cannot be that of the table.
+    public static func recordNotFound(_ db: Database, key: some DatabaseValueConvertible) -> any Error {
+        do {
+            let columns = try db.primaryKey(databaseTableName).columns
+            guard let column = columns.first, columns.count == 1 else {
+                return DatabaseError.compositeKey(columns, of: databaseTableName)
+            }
+            return RecordError.recordNotFound(
+                databaseTableName: databaseTableName,
+                key: [column: RecordKey.value(of: key, for: Self.self, column: column)])
+        } catch {
+            return error
+        }
+    }
+
+    /// The error of a key that no row has.
+    public static func recordNotFound(key: [String: (any DatabaseValueConvertible)?]) -> RecordError {
+        .recordNotFound(databaseTableName: databaseTableName, key: key.mapValues { $0?.databaseValue ?? .null })
+    }
+}
+
+extension TableRecord where Self: Identifiable, ID: DatabaseValueConvertible {
+    /// The error of an identifier that no row has: a ``RecordError``, unless it cannot be the key of the table.
+    public static func recordNotFound(_ db: Database, id: ID) -> any Error { recordNotFound(db, key: id) }
+}
+
+extension TableRecord where Self: EncodableRecord {
+    /// The error of a record that has no row: a ``RecordError``, unless the record cannot be encoded, or the table is
+    /// not there.
+    public func recordNotFound(_ db: Database) -> any Error {
+        do {
+            // The class of an object may be below that of its variable.
+            let table = type(of: self).databaseTableName
+            let container = try PersistenceContainer(self)
+            let key = try db.primaryKey(table).columns.map { ($0, container.value(of: $0) ?? .null) }
+            return RecordError.recordNotFound(
+                databaseTableName: table, key: Dictionary(key, uniquingKeysWith: { first, _ in first })
+            )
+        } catch {
+            return error
+        }
     }
 }

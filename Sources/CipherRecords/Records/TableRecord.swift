@@ -49,13 +49,13 @@ enum TableNames {
     }
 
     /// The name of a type as that of a table: capital letters at the beginning in lower case, without generic
-    /// arguments.
+    /// arguments. SQLite does not care about the case, but programs compare the names: they are GRDB's.
     static func tableName(of typeName: String) -> String {
-        let name = typeName.prefix { $0 != "<" }
-        let capitals = name.prefix { $0.isUppercase }
+        let name = typeName.prefix { $0 == "_" || $0.isLetter || $0.isNumber }
+        let capitals = name.prefix { $0.isASCII && $0.isUppercase }
+        if capitals.isEmpty || capitals.count == name.count { return name.lowercased() }
         // The last of several capital letters begins the next word.
-        let isWord = capitals.count > 1 && capitals.count < name.count && name[capitals.endIndex].isLowercase
-        let head = isWord ? capitals.dropLast() : capitals
+        let head = capitals.count > 1 ? capitals.dropLast() : capitals
         return head.lowercased() + name[head.endIndex...]
     }
 }
@@ -245,6 +245,11 @@ extension TableRecord {
 
     // MARK: Counting and deleting
 
+    /// How many columns ``databaseSelection`` has.
+    public static func numberOfSelectedColumns(_ db: Database) throws -> Int {
+        try all().makePreparedRequest(db, forSingleResult: false).statement.columnCount
+    }
+
     /// How many rows the table has.
     public static func fetchCount(_ db: Database) throws -> Int { try all().fetchCount(db) }
 
@@ -305,9 +310,11 @@ extension TableRecord where Self: Identifiable, ID: DatabaseValueConvertible {
 
     /// The rows with identifiers.
     public static func filter(ids: some Collection<ID>) -> QueryInterfaceRequest<Self> { all().filter(ids: ids) }
+}
 
+extension TableRecord where Self: Identifiable {
     /// The identifiers of all rows.
-    public static func selectID() -> QueryInterfaceRequest<ID> { all().selectID() }
+    public static func selectID() -> QueryInterfaceRequest<ID> { selectPrimaryKey() }
 }
 
 extension TableRecord {

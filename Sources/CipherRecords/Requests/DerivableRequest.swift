@@ -165,7 +165,7 @@ extension TableRequest where Self: FilteredRequest, Self: TypedRequest {
                 groups.append((columns, values))
             }
         }
-        return filtering(.chain(.or, groups.map { Term(.apply(.uniqueKeys($0.columns), $0.values)) }))
+        return filtering(.chain(.or, groups.flatMap { ListedValues.keys($0.columns, $0.values) }))
     }
 
     private func filtering(primaryKeys values: [DatabaseValue]) -> Self {

@@ -40,33 +40,81 @@ extension Term {
     }
 }
 
-/// Long lists of values. SQLite takes a limited number of parameters, so a longer list is one parameter, in JSON.
+/// Long lists of values. SQLite takes a limited number of parameters, and of operators in one another, so a longer list
+/// is one parameter, in JSON.
 /// - SeeAlso: <https://www.sqlite.org/json1.html#jeach>
 enum ListedValues {
     /// The longest list that is written value by value.
     static let mostParameters = 1_000
+    /// The most keys of several columns that are written one by one.
+    static let mostKeys = 500
 
-    /// A query for the values of a list; nil where anything but a value is in it.
+    /// A query for the values of a list; nil where anything is in it that JSON cannot hold.
     static func query(of terms: [Term]) -> Term? {
-        var items: [String] = []
-        var hasBlobs = false
-        for term in terms {
-            guard case .value(let bound) = term else { return nil }
-            switch bound.value.storage {
-            case .null: items.append("null")
-            case .int64(let number): items.append(String(number))
-            case .double(let number): items.append(number.isFinite ? String(number) : number < 0 ? "-9e999" : "9e999")
-            case .string(let text): items.append(json(text))
-            case .blob(let bytes):
-                hasBlobs = true
-                items.append("[\"" + bytes.map { String(format: "%02x", $0) }.joined() + "\"]")
+        guard let values = values(of: terms) else { return nil }
+        // JSON has no bytes: a blob is an array with its digits.
+        let value = hasBlobs(values) ? "iif(type = 'array', unhex(json_extract(value, '$[0]')), value)" : "value"
+        return query(values.map(json), selecting: value)
+    }
+
+    /// Conditions of which one is true for the rows of keys.
+    ///
+    /// - Parameter terms: The values of the columns, one key after another.
+    static func keys(_ columns: [String], _ terms: [Term]) -> [Term] {
+        guard terms.count > mostKeys * columns.count, let values = values(of: terms) else {
+            return [Term(.apply(.uniqueKeys(columns), terms))]
+        }
+        var (rows, nulls): ([String], [Term]) = ([], [])
+        for start in stride(from: 0, to: values.count, by: columns.count) {
+            let row = values[start..<(start + columns.count)]
+            // NULL is among no rows.
+            if row.contains(where: \.isNull) {
+                nulls += row.map { Term($0) }
+            } else {
+                rows.append("[" + row.map(json).joined(separator: ",") + "]")
             }
         }
+        let selection = columns.indices.map { index in
+            let value = "json_extract(value, '$[\(index)]')"
+            guard hasBlobs(values) else { return value }
+            return
+                "iif(json_type(value, '$[\(index)]') = 'array', unhex(json_extract(value, '$[\(index)][0]')), \(value))"
+        }
+        let list = query(rows, selecting: selection.joined(separator: ", "))
+        let conditions = [Term(.apply(.uniqueKeys(columns), [list]))]
+        return nulls.isEmpty ? conditions : conditions + [Term(.apply(.uniqueKeys(columns), nulls))]
+    }
+
+    private static func values(of terms: [Term]) -> [DatabaseValue]? {
+        var values: [DatabaseValue] = []
+        values.reserveCapacity(terms.count)
+        for term in terms {
+            guard case .value(let bound) = term else { return nil }
+            // SQLite's JSON texts end at a NUL.
+            if case .string(let text) = bound.value.storage, text.utf8.contains(0) { return nil }
+            values.append(bound.value)
+        }
+        return values
+    }
+
+    private static func hasBlobs(_ values: [DatabaseValue]) -> Bool {
+        values.contains { if case .blob = $0.storage { true } else { false } }
+    }
+
+    private static func query(_ items: [String], selecting selection: String) -> Term {
         let json = "[" + items.joined(separator: ",") + "]"
-        // JSON has no bytes: a blob is an array with its digits.
-        let value = hasBlobs ? "iif(type = 'array', unhex(json_extract(value, '$[0]')), value)" : "value"
-        let query = SQL(sql: "SELECT \(value) FROM json_each(?)", arguments: [json])
+        let query = SQL(sql: "SELECT \(selection) FROM json_each(?)", arguments: [json])
         return Term(.subquery(.literal(LiteralText(query))))
+    }
+
+    private static func json(_ value: DatabaseValue) -> String {
+        switch value.storage {
+        case .null: "null"
+        case .int64(let number): String(number)
+        case .double(let number): number.isFinite ? String(number) : number < 0 ? "-9e999" : "9e999"
+        case .string(let text): json(text)
+        case .blob(let bytes): "[\"" + bytes.map { String(format: "%02x", $0) }.joined() + "\"]"
+        }
     }
 
     private static func json(_ text: String) -> String {

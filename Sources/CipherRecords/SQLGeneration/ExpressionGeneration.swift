@@ -205,9 +205,7 @@ extension SQLGenerator {
     private mutating func writePrimaryKey(_ operands: [Term]) throws {
         let columns = try facts.primaryKey(current.table).columns
         guard columns.count == 1 else {
-            throw misuse(
-                "the primary key of table \(current.table) has \(columns.count) columns: give a key by their names, as in "
-                    + "filter(key: [\(columns.map { "\"\($0)\": ..." }.joined(separator: ", "))])")
+            throw DatabaseError.compositeKey(columns, of: current.table)
         }
         write(column: columns[0])
         if operands.count == 1 {
@@ -221,18 +219,33 @@ extension SQLGenerator {
     }
 
     private mutating func writeUniqueKeys(_ columns: [String], _ operands: [Term]) throws {
-        guard try facts.isUniqueKey(columns, current.table) else {
+        if columns.isEmpty { throw misuse("a key of table \(current.table) names no column") }
+        guard let key = try facts.uniqueKey(columns, current.table) else {
             throw misuse(
                 "table \(current.table) has no unique key on \(columns.joined(separator: ", ")): make a unique index on "
                     + "these columns, or use filter(_:)")
         }
+        if operands.count == 1, operands[0].isSubquery {
+            write(columns.count == 1 ? "" : "(")
+            write(columns) { $0.write(column: $1) }
+            write(columns.count == 1 ? " IN " : ") IN ")
+            return try write(operands[0])
+        }
+        // In the order of the key; columns that it does not have come last.
+        let order = columns.indices.sorted { left, right in
+            key.position(of: columns[left]) < key.position(of: columns[right])
+        }
         let rows = stride(from: 0, to: operands.count, by: columns.count).map { start in
-            let equations = zip(columns, operands[start...]).map { column, value in
-                Term(.column(column, .request)).equals(value)
-            }
-            return Term.conjunction(equations)
+            Term.conjunction(order.map { Term(.column(columns[$0], .request)).equals(operands[start + $0]) })
         }
         try write(Term.chain(.or, rows))
+    }
+}
+
+extension [String] {
+    /// The position of a column, in any case; that after the last where it is missing.
+    fileprivate func position(of column: String) -> Int {
+        firstIndex { $0.lowercasedASCII == column.lowercasedASCII } ?? count
     }
 }
 

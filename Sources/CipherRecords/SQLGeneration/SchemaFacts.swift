@@ -15,8 +15,8 @@ struct SchemaFacts {
 
     /// The primary key of a table, by its name.
     var primaryKey: (_ table: String) throws -> Key
-    /// Whether columns of a table tell its rows apart.
-    var isUniqueKey: (_ columns: [String], _ table: String) throws -> Bool
+    /// The columns of a table's unique key that are all among some columns; nil where there is none.
+    var uniqueKey: (_ columns: [String], _ table: String) throws -> [String]?
     /// The names of the columns of a table, generated ones included.
     var columns: (_ table: String) throws -> [String]
     /// The foreign keys of a table.
@@ -37,7 +37,7 @@ struct SchemaFacts {
             let key = try db.primaryKey(table)
             return Key(columns: key.columns, rowIDColumn: key.rowIDColumn, tableHasRowID: key.tableHasRowID)
         }
-        isUniqueKey = { columns, table in try db.columnsForUniqueKey(columns, in: table) != nil }
+        uniqueKey = { columns, table in try db.columnsForUniqueKey(columns, in: table) }
         columns = { table in try db.columns(in: table).map(\.name) }
         foreignKeys = { table in
             try db.foreignKeys(on: table).map { Reference(table: $0.destinationTable, mapping: $0.mapping) }
@@ -69,14 +69,17 @@ struct SchemaFacts {
             return Key(
                 columns: table.key, rowIDColumn: table.isRowID ? table.key.first : nil, tableHasRowID: table.hasRowID)
         }
-        isUniqueKey = { columns, name in
+        uniqueKey = { columns, name in
             let table = try table(name)
-            return ([table.key] + table.uniqueKeys).contains { Set(columns).isSuperset(of: $0) }
+            return ([table.key] + table.uniqueKeys).first { Set(columns).isSuperset(of: $0) }
         }
         columns = { try table($0).columns }
         foreignKeys = { try table($0).references }
         columnsOfQuery = { _ in throw DatabaseError(message: "the columns of SQL text are known to a database alone") }
     }
+
+    /// Whether columns of a table tell its rows apart.
+    func isUniqueKey(_ columns: [String], _ table: String) throws -> Bool { try uniqueKey(columns, table) != nil }
 
     /// Columns that tell the rows of a table apart, as short as there are: the rowid under its own name or that of its
     /// column, otherwise the primary key.

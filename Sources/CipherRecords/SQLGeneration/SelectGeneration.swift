@@ -173,7 +173,9 @@ extension SQLGenerator {
         for filter in relation.filters {
             switch filter.operation {
             case .apply(.primaryKey, let operands) where operands.count == 1 && !operands[0].isSubquery: return false
-            case .apply(.uniqueKeys(let names), let operands) where operands.count == names.count: return false
+            case .apply(.uniqueKeys(let names), let operands)
+            where operands.count == names.count && operands.first?.isSubquery != true:
+                return false
             case .apply(.infix(.equal), let operands):
                 if case .column(let name, .request)? = operands[0].operation, operands[1].operation == nil {
                     columns.append(name)

@@ -36,18 +36,12 @@ extension MutablePersistableRecord {
     private func keyStatement(
         _ action: RecordPlan.Action, _ db: Database, _ makeSQL: (_ table: String, _ condition: String) -> String
     ) throws -> Statement? {
-        let plan = try db.records().plan(of: Self.self, db)
+        let plan = try db.records().plan(of: type(of: self), db)
         guard let values = plan.keyValues(in: try plan.container(of: self)) else { return nil }
-        let condition = plan.keyCondition(values)
-        let statement =
-            if values.contains(where: \.isNull) {
-                try db.makeStatement(sql: makeSQL(plan.table.quotedDatabaseIdentifier, condition.sql))
-            } else {
-                try plan.statement(action, .none, db) {
-                    makeSQL(plan.table.quotedDatabaseIdentifier, condition.sql)
-                }
-            }
-        try statement.setArguments(StatementArguments(plain: condition.arguments))
+        let statement = try plan.statement(action, .none, db) {
+            makeSQL(plan.table.quotedDatabaseIdentifier, plan.keyCondition)
+        }
+        try statement.setArguments(StatementArguments(plain: values))
         return statement
     }
 }

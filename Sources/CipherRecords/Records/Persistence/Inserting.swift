@@ -45,7 +45,7 @@ extension MutablePersistableRecord {
     ) throws -> T {
         let fetched = try insertAndFetch(
             db, onConflict: conflictResolution, selection: T.databaseSelection, fetch: { try T.fetchOne($0) })
-        guard let fetched else { throw try recordNotFound(db) }
+        guard let fetched else { throw recordNotFound(db) }
         return fetched
     }
 
@@ -54,13 +54,9 @@ extension MutablePersistableRecord {
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
         selection: [any SQLSelectable], fetch: (Statement) throws -> T
     ) throws -> T {
-        var fetched: T?
-        try withoutActuallyEscaping(fetch) { fetch in
-            let returning = Returning(selection.map { $0.sqlSelection.content }) { fetched = try fetch($0) }
+        try Self.fetching(selection, fetch) { returning in
             try save(db, by: { try $0.insertWithCallbacks(db, onConflict: conflictResolution, returning: returning) })
         }
-        guard let fetched else { throw DatabaseError.skippedCallback("aroundInsert", of: Self.self) }
-        return fetched
     }
 
     /// Inserts the record and reads what the statement returns of its row.
@@ -72,9 +68,18 @@ extension MutablePersistableRecord {
             db, onConflict: conflictResolution, selection: select(Self.databaseComponents), fetch: fetch)
     }
 
-    func recordNotFound(_ db: Database) throws -> RecordError {
-        let plan = try db.records().plan(of: Self.self, db)
-        return plan.notFound(try plan.container(of: self))
+    /// Stores a record by a statement that returns a selection of its row.
+    ///
+    /// - Parameter store: Runs the statement, and the function that reads what it returns.
+    static func fetching<T>(
+        _ selection: [any SQLSelectable], _ fetch: (Statement) throws -> T, by store: (Returning) throws -> Void
+    ) throws -> T {
+        var fetched: T?
+        try withoutActuallyEscaping(fetch) { fetch in
+            try store(Returning(selection) { fetched = try fetch($0) })
+        }
+        guard let fetched else { throw DatabaseError.skippedCallback("aroundSave", of: Self.self) }
+        return fetched
     }
 }
 
@@ -124,8 +129,13 @@ struct Returning {
     let selection: [Selection]
     let fetch: (Statement) throws -> Void
 
-    init(_ selection: [Selection], fetch: @escaping (Statement) throws -> Void) {
-        self.selection = selection
+    /// - Throws: `DatabaseError` `.SQLITE_MISUSE` for an empty selection.
+    init(_ selection: [any SQLSelectable], fetch: @escaping (Statement) throws -> Void) throws {
+        if selection.isEmpty {
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE, message: "nothing is selected of the row: select a column at least")
+        }
+        self.selection = selection.map { $0.sqlSelection.content }
         self.fetch = fetch
     }
 }
@@ -186,9 +196,9 @@ extension MutablePersistableRecord {
     func runInsert(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?
     ) throws -> InsertionSuccess {
-        let plan = try db.records().plan(of: Self.self, db)
+        let plan = try db.records().plan(of: type(of: self), db)
         let container = try plan.container(of: self)
-        let policy = conflictResolution ?? Self.persistenceConflictPolicy.conflictResolutionForInsert
+        let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForInsert
         let statement = try plan.statement(.insert(policy), container.names, db) {
             plan.insertSQL(container.columns, policy)
         }
@@ -201,9 +211,9 @@ extension MutablePersistableRecord {
     func runInsert(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, returning: Returning
     ) throws -> InsertionSuccess {
-        let plan = try db.records().plan(of: Self.self, db)
+        let plan = try db.records().plan(of: type(of: self), db)
         let container = try plan.container(of: self)
-        let policy = conflictResolution ?? Self.persistenceConflictPolicy.conflictResolutionForInsert
+        let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForInsert
         let sql = plan.insertSQL(container.columns, policy)
         try plan.run(sql, container.values, returning, db)
         return InsertionSuccess(
@@ -226,12 +236,19 @@ extension RecordPlan {
 
     /// Runs a statement that returns a selection of the rows that it changes.
     func run(_ sql: String, _ values: [DatabaseValue], _ returning: Returning, _ db: Database) throws {
+        try returning.fetch(statement(sql, values, returning: returning.selection, db))
+    }
+
+    /// A statement that returns a selection of the rows that it changes.
+    func statement(
+        _ sql: String, _ values: [DatabaseValue], returning selection: [Selection], _ db: Database
+    ) throws -> Statement {
         var generator = SQLGenerator(facts: SchemaFacts(db))
         generator.current.table = table
         generator.write(" RETURNING ")
-        try generator.write(returning.selection) { generator, selection in try generator.write(selection) }
+        try generator.write(selection) { generator, selection in try generator.write(selection) }
         let statement = try db.makeStatement(sql: sql + generator.text)
         try statement.setArguments(StatementArguments(plain: values + generator.values))
-        try returning.fetch(statement)
+        return statement
     }
 }

@@ -121,23 +121,47 @@ public struct InsertionSuccess: Sendable {
     public var rowID: Int64
     /// The column that is the rowid; nil when the table has none.
     public var rowIDColumn: String?
-    /// The columns and values that were inserted.
-    public var persistenceContainer: PersistenceContainer
+    /// The columns and values that were inserted, with the rowid in its column.
+    public var persistenceContainer: PersistenceContainer {
+        get { encoded.withRowID(rowID, in: rowIDColumn) }
+        set { encoded = newValue }
+    }
+
+    // Few programs ask for the container, so the rowid is put into it when one does.
+    fileprivate var encoded: PersistenceContainer
 
     public init(rowID: Int64, rowIDColumn: String?, persistenceContainer: PersistenceContainer) {
         self.rowID = rowID
         self.rowIDColumn = rowIDColumn
-        self.persistenceContainer = persistenceContainer
+        encoded = persistenceContainer
     }
 }
 
 /// What is known of a row that was inserted or updated.
 public struct PersistenceSuccess: Sendable {
-    /// The columns and values of the record.
-    public var persistenceContainer: PersistenceContainer
+    /// The columns and values of the record, with the rowid of a row that was inserted.
+    public var persistenceContainer: PersistenceContainer {
+        get { inserted.map { encoded.withRowID($0.rowID, in: $0.column) } ?? encoded }
+        set { (encoded, inserted) = (newValue, nil) }
+    }
 
-    public init(persistenceContainer: PersistenceContainer) { self.persistenceContainer = persistenceContainer }
+    private var encoded: PersistenceContainer
+    private var inserted: (rowID: Int64, column: String?)?
+
+    public init(persistenceContainer: PersistenceContainer) { encoded = persistenceContainer }
 
     /// What is known of a row that was inserted.
-    public init(_ inserted: InsertionSuccess) { persistenceContainer = inserted.persistenceContainer }
+    public init(_ inserted: InsertionSuccess) {
+        encoded = inserted.encoded
+        self.inserted = (inserted.rowID, inserted.rowIDColumn)
+    }
+}
+
+extension PersistenceContainer {
+    fileprivate func withRowID(_ rowID: Int64, in column: String?) -> PersistenceContainer {
+        guard let column else { return self }
+        var container = self
+        container[column] = rowID
+        return container
+    }
 }

@@ -6,8 +6,8 @@ import CipherDatabase
 final class RecordPlan {
     let table: String
     let key: SchemaFacts.Key
-    /// The columns of the table that can be given values.
     let tableColumns: [String]
+    let tableColumnNames: Set<String>
     /// The columns that the next record is expected to give.
     @exclusivity(unchecked) var expected = ColumnNames.none
     /// The columns that an update of the last record changed, for the next one that gives the same columns.
@@ -44,7 +44,8 @@ final class RecordPlan {
         table = type.databaseTableName
         let facts = SchemaFacts(db)
         key = try facts.primaryKey(table)
-        tableColumns = try db.columns(in: table).filter { !$0.isGenerated }.map(\.name)
+        tableColumns = try db.columns(in: table).map(\.name)
+        tableColumnNames = Set(tableColumns)
     }
 
     /// A statement of this plan, compiled once.
@@ -93,12 +94,9 @@ final class RecordPlan {
             databaseTableName: table, key: Dictionary(pairs, uniquingKeysWith: { first, _ in first }))
     }
 
-    /// The condition for the row of a key. Parts that are NULL are looked for with IS NULL.
-    func keyCondition(_ values: [DatabaseValue]) -> (sql: String, arguments: [DatabaseValue]) {
-        let conditions = zip(key.columns, values).map { column, value in
-            column.quotedDatabaseIdentifier + (value.isNull ? " IS NULL" : "=?")
-        }
-        return (conditions.joined(separator: " AND "), values.filter { !$0.isNull })
+    /// The condition for the row of a key. A key that is NULL in part finds none.
+    var keyCondition: String {
+        key.columns.map { $0.quotedDatabaseIdentifier + "=?" }.joined(separator: " AND ")
     }
 }
 

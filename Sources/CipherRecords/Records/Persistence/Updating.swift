@@ -99,11 +99,13 @@ extension MutablePersistableRecord {
         let fetched = try updateAndFetch(
             db, onConflict: conflictResolution, columns: .all, select: T.databaseSelection,
             fetch: { try T.fetchOne($0) })
-        guard let fetched else { throw try recordNotFound(db) }
+        guard let fetched else { throw recordNotFound(db) }
         return fetched
     }
 
     /// Updates the row that has the record's primary key, and reads what the statement returns of it.
+    ///
+    /// - Throws: ``RecordError/recordNotFound(databaseTableName:key:)`` when no row was changed.
     public func updateAndFetch<T>(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
         selection: [any SQLSelectable], fetch: (Statement) throws -> T
@@ -111,7 +113,33 @@ extension MutablePersistableRecord {
         try updateAndFetch(db, onConflict: conflictResolution, columns: .all, select: selection, fetch: fetch)
     }
 
+    /// Updates some columns of the row that has the record's primary key, and reads what the statement returns of it.
+    ///
+    /// - Throws: ``RecordError/recordNotFound(databaseTableName:key:)`` when no row was changed.
+    public func updateAndFetch<T>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        columns: some Collection<String>, selection: [any SQLSelectable], fetch: (Statement) throws -> T
+    ) throws -> T {
+        try updateAndFetch(
+            db, onConflict: conflictResolution, columns: .some(Set(columns)), select: selection, fetch: fetch)
+    }
+
+    /// Updates some columns of the row that has the record's primary key, and reads what the statement returns of it.
+    ///
+    /// - Throws: ``RecordError/recordNotFound(databaseTableName:key:)`` when no row was changed.
+    public func updateAndFetch<T>(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        columns: some Collection<some ColumnExpression>, selection: [any SQLSelectable],
+        fetch: (Statement) throws -> T
+    ) throws -> T {
+        try updateAndFetch(
+            db, onConflict: conflictResolution, columns: .some(Set(columns.map(\.name))), select: selection,
+            fetch: fetch)
+    }
+
     /// Updates the row that has the record's primary key, and reads what the statement returns of it.
+    ///
+    /// - Throws: ``RecordError/recordNotFound(databaseTableName:key:)`` when no row was changed.
     public func updateAndFetch<T>(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
         fetch: (Statement) throws -> T, select: (DatabaseComponents) throws -> [any SQLSelectable]
@@ -141,7 +169,7 @@ extension MutablePersistableRecord {
             db, onConflict: conflictResolution, selection: T.databaseSelection, fetch: { try T.fetchOne($0) },
             modify: modify)
         guard let fetched else { return nil }
-        guard let record = fetched else { throw try recordNotFound(db) }
+        guard let record = fetched else { throw recordNotFound(db) }
         return record
     }
 
@@ -165,12 +193,8 @@ extension MutablePersistableRecord {
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, columns: UpdatedColumns,
         select: [any SQLSelectable], fetch: (Statement) throws -> T
     ) throws -> T {
-        try withoutActuallyEscaping(fetch) { fetch in
-            var fetched: T?
-            let returning = Returning(select.map { $0.sqlSelection.content }) { fetched = try fetch($0) }
+        try Self.fetching(select, fetch) { returning in
             try update(db, onConflict: conflictResolution, columns: columns, returning: returning)
-            guard let fetched else { throw DatabaseError.skippedCallback("aroundUpdate", of: Self.self) }
-            return fetched
         }
     }
 }
@@ -186,6 +210,19 @@ extension MutablePersistableRecord where Self: AnyObject {
     ) throws -> Bool {
         var record = self
         return try record.updateChanges(db, onConflict: conflictResolution) { (record: inout Self) in
+            try modify(record)
+        }
+    }
+
+    /// Changes the record, updates the columns that differ afterwards, and reads the row as it is then.
+    ///
+    /// - Returns: nil when nothing differs.
+    public func updateChangesAndFetch(
+        _ db: Database, onConflict conflictResolution: Database.ConflictResolution? = nil,
+        modify: (Self) throws -> Void
+    ) throws -> Self? where Self: FetchableRecord {
+        var record = self
+        return try record.updateChangesAndFetch(db, onConflict: conflictResolution) { (record: inout Self) in
             try modify(record)
         }
     }
@@ -220,12 +257,12 @@ extension MutablePersistableRecord {
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, columns: UpdatedColumns,
         returning: Returning? = nil
     ) throws -> PersistenceSuccess {
-        let plan = try db.records().plan(of: Self.self, db)
-        let names: Set<String>
-        switch columns {
-        case .some(let columns): names = columns
-        case .all: names = plan.updatedColumns(of: try plan.container(of: self)).names
-        }
+        let plan = try db.records().plan(of: type(of: self), db)
+        let names =
+            switch columns {
+            case .some(let columns): columns
+            case .all: plan.tableColumnNames
+            }
         try willUpdate(db, columns: names)
         var updated: PersistenceSuccess?
         try aroundUpdate(db, columns: names) {
@@ -245,24 +282,20 @@ extension MutablePersistableRecord {
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, columns: UpdatedColumns,
         returning: Returning?
     ) throws -> PersistenceSuccess {
-        let plan = try db.records().plan(of: Self.self, db)
+        let plan = try db.records().plan(of: type(of: self), db)
         let container = try plan.container(of: self)
         guard let keyValues = plan.keyValues(in: container) else { throw plan.notFound(container) }
-        let policy = conflictResolution ?? Self.persistenceConflictPolicy.conflictResolutionForUpdate
+        let policy = conflictResolution ?? type(of: self).persistenceConflictPolicy.conflictResolutionForUpdate
         var updated = plan.updatedColumns(of: container)
         if case .some(let chosen) = columns { updated = updated.limited(to: chosen) }
         // Without any column the key is given its own value: the row is found, and nothing changes.
         if updated.indexes.isEmpty { updated = plan.keyColumns(of: container) }
-        let condition = plan.keyCondition(keyValues)
-        let values = updated.indexes.map { container.values[$0] } + condition.arguments
-        let sql = { plan.updateSQL(updated.columns, condition.sql, policy) }
+        let values = updated.indexes.map { container.values[$0] } + keyValues
+        let sql = { plan.updateSQL(updated.columns, policy) }
         if let returning {
             try plan.run(sql(), values, returning, db)
         } else {
-            let statement =
-                keyValues.contains(where: \.isNull)
-                ? try db.makeStatement(sql: sql())
-                : try plan.statement(.update(policy), updated.columnNames, db, sql)
+            let statement = try plan.statement(.update(policy), updated.columnNames, db, sql)
             try statement.setArguments(StatementArguments(plain: values))
             try statement.execute()
         }
@@ -276,13 +309,11 @@ final class ContainerColumns {
     /// Their positions in the container.
     let indexes: [Int]
     let columns: [String]
-    let names: Set<String>
     let columnNames: ColumnNames
 
     init(_ indexes: [Int], _ columns: [String]) {
         self.indexes = indexes
         self.columns = columns
-        names = Set(columns)
         columnNames = ColumnNames(columns)
     }
 
@@ -324,9 +355,9 @@ extension RecordPlan {
         return ContainerColumns(pairs.map(\.0), pairs.map(\.1))
     }
 
-    func updateSQL(_ columns: [String], _ condition: String, _ policy: Database.ConflictResolution) -> String {
+    func updateSQL(_ columns: [String], _ policy: Database.ConflictResolution) -> String {
         let clause = policy == .abort ? "" : "OR \(policy.rawValue) "
         let assignments = columns.map { $0.quotedDatabaseIdentifier + "=?" }.joined(separator: ", ")
-        return "UPDATE \(clause)\(table.quotedDatabaseIdentifier) SET \(assignments) WHERE \(condition)"
+        return "UPDATE \(clause)\(table.quotedDatabaseIdentifier) SET \(assignments) WHERE \(keyCondition)"
     }
 }

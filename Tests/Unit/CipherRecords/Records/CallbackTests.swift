@@ -83,7 +83,7 @@ struct CallbackTests {
         "didSave 1",
     ]
     private let update = [
-        "willSave", "aroundSave {", #"willUpdate ["a"]"#, "aroundUpdate {", "} aroundUpdate", "didUpdate",
+        "willSave", "aroundSave {", #"willUpdate ["a", "id"]"#, "aroundUpdate {", "} aroundUpdate", "didUpdate",
         "} aroundSave", "didSave 1",
     ]
 
@@ -120,7 +120,8 @@ struct CallbackTests {
             try item.save(db)
             #expect(
                 journal.lines == [
-                    "willSave", "aroundSave {", #"willUpdate ["a"]"#, "aroundUpdate {", "willInsert", "aroundInsert {",
+                    "willSave", "aroundSave {", #"willUpdate ["a", "id"]"#, "aroundUpdate {", "willInsert",
+                    "aroundInsert {",
                     "} aroundInsert", "didInsert 5 id", "} aroundSave", "didSave 1",
                 ])
         }

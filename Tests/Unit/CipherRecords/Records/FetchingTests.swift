@@ -173,7 +173,7 @@ struct FetchingTests {
         #expect(TableNames.tableName(of: "Box<Player>") == "box")
         #expect(TableNames.tableName(of: "player") == "player")
         #expect(TableNames.tableName(of: "A") == "a")
-        #expect(TableNames.tableName(of: "HTTP2Request") == "http2Request")
+        #expect(TableNames.tableName(of: "HTTP2Request") == "httP2Request")
         #expect(Player.databaseTableName == "player")
     }
 }

@@ -149,6 +149,55 @@ struct PersistenceTests {
         }
     }
 
+    private struct Journaled: MutablePersistableRecord {
+        static let databaseTableName = "member"
+        var id: Int64?
+
+        func encode(to container: inout PersistenceContainer) {
+            container["ID"] = id
+            container["name"] = "n"
+        }
+
+        func aroundInsert(_ db: Database, insert: () throws -> InsertionSuccess) throws {
+            let inserted = try insert()
+            #expect(inserted.persistenceContainer["id"] == inserted.rowID)
+        }
+
+        mutating func didInsert(_ inserted: InsertionSuccess) {
+            #expect(inserted.rowIDColumn == "id" && inserted.persistenceContainer["iD"] == inserted.rowID)
+            id = inserted.rowID
+        }
+
+        func didSave(_ saved: PersistenceSuccess) {
+            #expect(saved.persistenceContainer["id"] == 1 && saved.persistenceContainer["name"] == "n")
+        }
+    }
+
+    @Test("callbacks find the new key among the values that were stored")
+    func insertedValues() throws {
+        try queue().write { db in
+            var record = Journaled(id: nil)
+            try record.insert(db)
+            #expect(record.id == 1)
+            try record.update(db)
+            try record.upsert(db)
+        }
+    }
+
+    @Test("nothing that is selected is an error, and no statement")
+    func emptySelection() throws {
+        try queue().write { db in
+            var ann = Member(id: nil, name: "Ann")
+            let error = #expect(throws: DatabaseError.self) {
+                try ann.insertAndFetch(db, selection: []) { try Int.fetchOne($0) }
+            }
+            #expect(error?.message == "nothing is selected of the row: select a column at least")
+            #expect(throws: DatabaseError.self) { try ann.saveAndFetch(db, selection: []) { _ in 1 } }
+            #expect(throws: DatabaseError.self) { try ann.updateAndFetch(db, selection: []) { _ in 1 } }
+            try #expect(Member.fetchCount(db) == 0)
+        }
+    }
+
     // MARK: Updating and saving
 
     @Test("an update of no row is an error that names the key and shows no value")
@@ -203,6 +252,85 @@ struct PersistenceTests {
                 try ann.databaseDictionary == [
                     "id": 1.databaseValue, "name": "Anne".databaseValue, "score": 3.databaseValue,
                 ])
+        }
+    }
+
+    @Test("some columns are updated and fetched")
+    func updateAndFetchColumns() throws {
+        try queue().write { db in
+            var ann = try Member(id: nil, name: "Ann", score: 1).inserted(db)
+            (ann.name, ann.score) = ("Anne", 2)
+            let row = try ann.updateAndFetch(db, columns: ["SCORE"], selection: [.allColumns]) { try Row.fetchOne($0) }
+            #expect(row == ["id": 1, "name": "Ann", "score": 2])
+            let name = try ann.updateAndFetch(db, columns: [Column("name")], selection: [Column("name")]) {
+                try String.fetchOne($0)
+            }
+            #expect(name == "Anne")
+            let sum = try ann.updateAndFetch(db, fetch: { try Int.fetchOne($0) }, select: { [$0.id + $0.score] })
+            #expect(sum == 3)
+            let changed = try ann.updateChangesAndFetch(
+                db, selection: [Column("score")], fetch: { try Int.fetchOne($0) }, modify: { $0.score = 5 })
+            #expect(changed == 5)
+            let bob = Member(id: 9, name: "Bob")
+            #expect(throws: RecordError.self) {
+                try bob.updateAndFetch(db, columns: ["name"], selection: [.allColumns]) { try Row.fetchOne($0) }
+            }
+        }
+    }
+
+    private struct Reading: Codable, PersistableRecord {
+        var id: Int64
+        var value: Int
+    }
+
+    @Test("an integer and the same floating-point number are no change")
+    func numbers() throws {
+        struct Wide: Codable, PersistableRecord {
+            static let databaseTableName = "reading"
+            var id: Int64
+            var value: Double
+            var unit: String?
+        }
+        let (narrow, wide) = (Reading(id: 1, value: 2), Wide(id: 1, value: 2, unit: nil))
+        try #expect(wide.databaseChanges(from: narrow).isEmpty && narrow.databaseChanges(from: wide).isEmpty)
+        try #expect(
+            Wide(id: 1, value: 2.5, unit: "m").databaseChanges(from: narrow).keys.sorted() == ["unit", "value"])
+    }
+
+    @Test("a generated column cannot be given a value")
+    func generatedColumns() throws {
+        try queue().write { db in
+            try db.execute(sql: "CREATE TABLE reading (id INTEGER PRIMARY KEY, value ALWAYS GENERATED AS (id * 2))")
+            let insertion = #expect(throws: DatabaseError.self) { try Reading(id: 1, value: 2).insert(db) }
+            #expect(insertion?.message == #"cannot INSERT into generated column "value""#)
+            let update = #expect(throws: DatabaseError.self) { try Reading(id: 1, value: 2).update(db) }
+            #expect(update?.message == #"cannot UPDATE generated column "value""#)
+            #expect(update?.sql == #"UPDATE "reading" SET "value"=? WHERE "id"=?"#)
+        }
+    }
+
+    private struct Note: Codable, MutablePersistableRecord, FetchableRecord {
+        var rowID: Int64?
+        var text: String
+        static var databaseSelection: [any SQLSelectable] { [.allColumns, .rowID] }
+        mutating func didInsert(_ inserted: InsertionSuccess) { rowID = inserted.rowID }
+    }
+
+    @Test("a table that declares no key has its rowid")
+    func hiddenRowID() throws {
+        try queue().write { db in
+            try db.execute(sql: "CREATE TABLE note (text TEXT)")
+            var notes = [Note(rowID: nil, text: "a"), Note(rowID: nil, text: "b")]
+            for index in notes.indices { try notes[index].insert(db) }
+            notes[0].text = "c"
+            try notes[0].update(db)
+            try #expect(Note.fetchAll(db).map(\.text) == ["c", "b"])
+            try #expect(Note.fetchAll(db, keys: [["rowid": 2], ["rowid": nil]]).map(\.text) == ["b"])
+            #expect(throws: RecordError.recordNotFound(databaseTableName: "note", key: ["rowid": .null])) {
+                try Note(rowID: nil, text: "x").update(db)
+            }
+            try #expect(notes[1].exists(db) && notes[1].delete(db) && !notes[1].exists(db))
+            try #expect(Note.numberOfSelectedColumns(db) == 2 && Member.numberOfSelectedColumns(db) == 3)
         }
     }
 
@@ -298,6 +426,37 @@ struct PersistenceTests {
             try #expect(Member.deleteOne(db, key: 1) == false)
             try #expect(Member.deleteAll(db, ids: [1, 2]) == 1)
             try #expect(Member.deleteAll(db) == 1)
+            try #expect(
+                !Member.deleteOne(db, id: nil) && !Member.exists(db, id: nil) && Member.fetchOne(db, id: nil) == nil)
+        }
+    }
+
+    @Test("errors of keys that no row has")
+    func notFound() throws {
+        try queue().write { db in
+            let expected = RecordError.recordNotFound(databaseTableName: "member", key: ["id": 3.databaseValue])
+            #expect(Member.recordNotFound(db, id: 3) as? RecordError == expected)
+            #expect(Member.recordNotFound(db, key: 3) as? RecordError == expected)
+            #expect(Member.recordNotFound(key: ["id": 3]) == expected)
+            #expect(Member(id: 3, name: "a").recordNotFound(db) as? RecordError == expected)
+            #expect(Citizenship.recordNotFound(db, key: 3) is DatabaseError)
+            #expect(Missing(a: 1).recordNotFound(db) is DatabaseError)
+        }
+    }
+
+    private struct Seat: TableRecord {}
+
+    @Test("the columns of a key come in its order, those that it has not come last")
+    func keyOrder() throws {
+        try queue().write { db in
+            try db.execute(sql: "CREATE TABLE seat (room TEXT, line INTEGER, a TEXT, PRIMARY KEY (room, line))")
+            let request = Seat.filter(keys: [["line": 1, "a": "x", "ROOM": "r"], ["line": 2, "a": nil, "ROOM": "s"]])
+            let lines = try statements(db) { _ = try Row.fetchAll(db, request) }
+            #expect(
+                lines == [
+                    #"SELECT * FROM "seat" WHERE (("ROOM" = ?) AND ("line" = ?) AND ("a" = ?)) "#
+                        + #"OR (("ROOM" = ?) AND ("line" = ?) AND ("a" IS NULL))"#
+                ])
         }
     }
 
@@ -368,11 +527,15 @@ struct PersistenceTests {
         try queue().write { db in
             let thing = Thing(code: "FR", name: nil)
             try thing.insert(db)
-            try #expect(thing.updateChanges(db) { $0.name = "France" })
+            try #expect(thing.updateChanges(db) { $0.name = "Gaul" } && !thing.updateChanges(db) { _ in })
+            let fetched = try thing.updateChangesAndFetch(db) { $0.name = "France" }
+            #expect(fetched?.name == "France")
             try thing.update(db, columns: [Column("name")])
             try thing.save(db)
             try thing.upsert(db)
             try #expect(Thing.fetchOne(db, key: "FR")?.name == "France")
+            try #expect(
+                thing.saveAndFetch(db, fetch: { try String.fetchOne($0) }, select: { _ in [Column("code")] }) == "FR")
             try #expect(thing.saveAndFetch(db, as: Country.self) == Country(code: "FR", name: "France"))
             try #expect(thing.delete(db))
         }
