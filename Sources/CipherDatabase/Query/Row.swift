@@ -51,7 +51,7 @@ public final class Row {
 
     /// A row that shows adjacent columns of a row.
     convenience init(
-        showing base: Row, from firstColumn: Int, layout: RowLayout, prefetched: PrefetchedRows? = nil
+        showing base: Row, from firstColumn: Int, layout: RowLayout, prefetched: OwnPrefetchedRows? = nil
     ) {
         let source = AdaptedSource(base: base, layout: layout, prefetched: prefetched)
         if base.statement == nil {
@@ -68,7 +68,7 @@ public final class Row {
     }
 
     /// A row of values in another order than in the statement.
-    convenience init(_ reordered: RowBlock, base: Row, layout: RowLayout, prefetched: PrefetchedRows? = nil) {
+    convenience init(_ reordered: RowBlock, base: Row, layout: RowLayout, prefetched: OwnPrefetchedRows? = nil) {
         self.init(
             reordered.firstRow,
             source: AdaptedSource(base: base, layout: layout, reordered: reordered, prefetched: prefetched),
@@ -223,7 +223,11 @@ extension Row: Equatable {
         if left === right { return true }
         guard left.columnNames == right.columnNames && left.databaseValues == right.databaseValues else { return false }
         if left.adaptation == nil && right.adaptation == nil { return true }
-        guard left.adaptation?.prefetched?.rows == right.adaptation?.prefetched?.rows else { return false }
+        switch (left.adaptation?.prefetched, right.adaptation?.prefetched) {
+        case (nil, nil): break
+        case (let left?, let right?): if !left.isSame(as: right) { return false }
+        default: return false
+        }
         let names = Set(left.scopes.names)
         return names == Set(right.scopes.names) && names.allSatisfy { left.scopes[$0] == right.scopes[$0] }
     }
@@ -365,7 +369,7 @@ extension Row {
         let adaptation = adaptation
         return ScopesView(
             base: adaptation?.base, layouts: adaptation?.layout.scopes ?? [:],
-            prefetched: adaptation?.prefetched?.scopes ?? [:])
+            prefetched: adaptation?.prefetched)
     }
 
     /// The scopes of the row, their scopes, and so on.
@@ -384,7 +388,7 @@ extension Row {
     public struct ScopesView: Collection {
         fileprivate let base: Row?
         fileprivate let layouts: [String: RowLayout]
-        fileprivate let prefetched: [String: PrefetchedRows]
+        fileprivate let prefetched: OwnPrefetchedRows?
 
         public typealias Index = Dictionary<String, RowLayout>.Index
         public typealias Element = (name: String, row: Row)
@@ -395,7 +399,7 @@ extension Row {
         /// The row of a scope; nil when there is no scope of this name.
         public subscript(name: String) -> Row? {
             guard let base, let layout = layouts[name] else { return nil }
-            return .adapting(base, to: layout, prefetched: prefetched[name])
+            return .adapting(base, to: layout, prefetched: prefetched?.scope(name))
         }
 
         public var startIndex: Index { layouts.startIndex }
@@ -403,7 +407,7 @@ extension Row {
         public func index(after index: Index) -> Index { layouts.index(after: index) }
         public subscript(position: Index) -> Element {
             let (name, layout) = layouts[position]
-            return (name, base.map { .adapting($0, to: layout, prefetched: prefetched[name]) } ?? Row())
+            return (name, base.map { .adapting($0, to: layout, prefetched: prefetched?.scope(name)) } ?? Row())
         }
     }
 
@@ -518,32 +522,143 @@ extension Row {
 
 // MARK: - Prefetched rows
 
-/// The rows of other tables that were fetched for a row and for its scopes, by the keys of their associations.
+/// The rows of other tables that were fetched for the rows of a request, and for their scopes at every depth.
 package final class PrefetchedRows {
-    package let rows: [String: [Row]]
-    package let scopes: [String: PrefetchedRows]
+    private(set) fileprivate var groups: [(key: String, rows: RowGroups)] = []
+    /// What was fetched for joined tables and through other tables.
+    private(set) fileprivate var children: [(key: String, isScope: Bool, rows: PrefetchedRows)] = []
 
-    package init(rows: [String: [Row]], scopes: [String: PrefetchedRows]) {
-        self.rows = rows
-        self.scopes = scopes
+    package init() {}
+
+    /// Adds the rows of an association.
+    ///
+    /// - Parameters:
+    ///   - key: That of the association.
+    ///   - path: The keys that lead to it from the request, each with whether it is a scope of the request's rows.
+    /// - Returns: Whether there were no rows of this key.
+    package func insert(
+        _ rows: RowGroups, key: String, at path: some Collection<(key: String, isScope: Bool)>
+    ) -> Bool {
+        if let next = path.first {
+            return child(next.key, isScope: next.isScope).insert(rows, key: key, at: path.dropFirst())
+        }
+        if groups.contains(where: { $0.key == key }) { return false }
+        groups.append((key, rows))
+        return true
+    }
+
+    private func child(_ key: String, isScope: Bool) -> PrefetchedRows {
+        if let known = children.first(where: { $0.key == key && $0.isScope == isScope }) { return known.rows }
+        let rows = PrefetchedRows()
+        children.append((key, isScope, rows))
+        return rows
+    }
+
+    fileprivate func group(_ key: String) -> RowGroups? { groups.first { $0.key == key }?.rows }
+
+    /// The nearest rows of a key; nil when none were asked for.
+    fileprivate func nearest(_ key: String) -> RowGroups? {
+        if let group = group(key) { return group }
+        var level = children.map(\.rows)
+        while !level.isEmpty {
+            for rows in level { if let group = rows.group(key) { return group } }
+            level = level.flatMap { $0.children.map(\.rows) }
+        }
+        return nil
+    }
+
+    fileprivate var keys: Set<String> {
+        children.reduce(into: Set(groups.map(\.key))) { $0.formUnion($1.rows.keys) }
+    }
+}
+
+/// The rows of an association, in groups: those of each row of a request.
+package struct RowGroups {
+    /// Those of one group are next to each other.
+    private let rows: [Row]
+    /// Where each group begins, and where the last one ends.
+    private let starts: [Int32]
+    /// The group of each row of the request; -1 for none.
+    private let groups: [Int32]
+
+    /// - Parameters:
+    ///   - rows: The rows of the association; those of one group keep their order.
+    ///   - groupOfRow: The group of each of them.
+    ///   - groupCount: How many groups there are.
+    ///   - groups: The group of each row of the request; -1 for none.
+    package init(_ rows: [Row], groupOfRow: [Int32], groupCount: Int, of groups: [Int32]) {
+        self.groups = groups
+        var starts = [Int32](repeating: 0, count: groupCount + 1)
+        var isInOrder = true
+        var last: Int32 = 0
+        for group in groupOfRow {
+            starts[Int(group) + 1] += 1
+            if group < last { isInOrder = false }
+            last = group
+        }
+        for group in 0..<groupCount { starts[group + 1] += starts[group] }
+        self.starts = starts
+        if isInOrder {
+            self.rows = rows
+            return
+        }
+        var next = starts
+        var order = [Int32](repeating: 0, count: rows.count)
+        for (position, group) in groupOfRow.enumerated() {
+            order[Int(next[Int(group)])] = Int32(truncatingIfNeeded: position)
+            next[Int(group)] += 1
+        }
+        self.rows = order.map { rows[Int($0)] }
+    }
+
+    /// No rows.
+    package init(emptyFor count: Int) {
+        self.init([], groupOfRow: [], groupCount: 0, of: Array(repeating: -1, count: count))
+    }
+
+    /// The rows of one row of the request.
+    fileprivate subscript(_ index: Int) -> ArraySlice<Row> {
+        let group = Int(groups[index])
+        return group < 0 ? [] : rows[Int(starts[group])..<Int(starts[group + 1])]
+    }
+}
+
+/// What was fetched for one of the rows of a request.
+struct OwnPrefetchedRows {
+    fileprivate let all: PrefetchedRows
+    /// The position of the row.
+    fileprivate let index: Int
+
+    /// What was fetched for a scope of the row.
+    fileprivate func scope(_ name: String) -> OwnPrefetchedRows? {
+        all.children.first { $0.isScope && $0.key == name }.map { OwnPrefetchedRows(all: $0.rows, index: index) }
+    }
+
+    fileprivate func isSame(as other: OwnPrefetchedRows) -> Bool {
+        guard all.groups.count == other.all.groups.count, all.children.count == other.all.children.count else {
+            return false
+        }
+        return all.groups.allSatisfy { other.all.group($0.key)?[other.index] == $0.rows[index] }
+            && all.children.allSatisfy { child in
+                let twin = other.all.children.first { $0.key == child.key && $0.isScope == child.isScope }
+                guard let twin else { return false }
+                return OwnPrefetchedRows(all: child.rows, index: index)
+                    .isSame(as: OwnPrefetchedRows(all: twin.rows, index: other.index))
+            }
     }
 }
 
 extension Row {
     /// The rows of other tables that were fetched for this one, by `including(all:)`.
-    public var prefetchedRows: PrefetchedRowsView { PrefetchedRowsView(root: adaptation?.prefetched) }
+    public var prefetchedRows: PrefetchedRowsView { PrefetchedRowsView(own: adaptation?.prefetched) }
 
-    /// Rows with the rows of other tables, one for each.
-    package static func adding(_ prefetched: [PrefetchedRows], to rows: [Row]) -> [Row] {
-        // Plain rows of one result have the same columns.
-        var layout: RowLayout?
-        return zip(rows, prefetched).map { row, prefetched in
-            if let adaptation = row.adaptation {
-                return adapting(adaptation.base, to: adaptation.layout, prefetched: prefetched)
-            }
-            let plain = layout.flatMap { $0.rowColumns === row.columns ? $0 : nil } ?? RowLayout(row.columns)
-            layout = plain
-            return adapting(row, to: plain, prefetched: prefetched)
+    /// The rows of a request, with the rows of other tables.
+    package static func adding(_ prefetched: PrefetchedRows, to rows: [Row]) -> [Row] {
+        guard let first = rows.first else { return rows }
+        // All rows of a request have the same layout.
+        let layout = first.adaptation?.layout ?? RowLayout(first.columns)
+        return rows.enumerated().map { index, row in
+            .adapting(row.unadapted, to: layout, prefetched: OwnPrefetchedRows(all: prefetched, index: index))
         }
     }
 
@@ -554,30 +669,21 @@ extension Row {
 
     /// The prefetched rows of a row and of its scopes at every depth, by the keys of their associations.
     public struct PrefetchedRowsView {
-        fileprivate let root: PrefetchedRows?
+        fileprivate let own: OwnPrefetchedRows?
 
         /// Whether there are none.
-        public var isEmpty: Bool { keys.isEmpty }
+        public var isEmpty: Bool { own == nil }
 
         /// The keys of all associations.
-        public var keys: Set<String> {
-            var keys: Set<String> = []
-            var level = root.map { [$0] } ?? []
-            while !level.isEmpty {
-                for node in level { keys.formUnion(node.rows.keys) }
-                level = level.flatMap(\.scopes.values)
-            }
-            return keys
-        }
+        public var keys: Set<String> { own?.all.keys ?? [] }
 
         /// The nearest rows of a key; nil when none were asked for.
-        public subscript(_ key: String) -> [Row]? {
-            var level = root.map { [$0] } ?? []
-            while !level.isEmpty {
-                for node in level { if let rows = node.rows[key] { return rows } }
-                level = level.flatMap(\.scopes.values)
-            }
-            return nil
+        public subscript(_ key: String) -> [Row]? { slice(key).map { Array($0) } }
+
+        /// The same, without an array of their own.
+        package func slice(_ key: String) -> ArraySlice<Row>? {
+            guard let own else { return nil }
+            return own.all.nearest(key)?[own.index]
         }
     }
 }

@@ -74,7 +74,7 @@ extension RowAdapter {
 
 extension Row {
     /// A row as an adapter shows it.
-    static func adapting(_ base: Row, to layout: RowLayout, prefetched: PrefetchedRows? = nil) -> Row {
+    static func adapting(_ base: Row, to layout: RowLayout, prefetched: OwnPrefetchedRows? = nil) -> Row {
         if let first = layout.firstOfNeighbors {
             return Row(showing: base, from: first, layout: layout, prefetched: prefetched)
         }

@@ -61,9 +61,9 @@ final class AdaptedSource: RowSource {
     let reordered: RowBlock?
 
     /// The rows of other tables that were fetched for this one, and for its scopes.
-    let prefetched: PrefetchedRows?
+    let prefetched: OwnPrefetchedRows?
 
-    init(base: Row, layout: RowLayout, reordered: RowBlock? = nil, prefetched: PrefetchedRows? = nil) {
+    init(base: Row, layout: RowLayout, reordered: RowBlock? = nil, prefetched: OwnPrefetchedRows? = nil) {
         self.prefetched = prefetched
         self.base = base
         self.layout = layout

@@ -56,6 +56,13 @@ struct ConnectionHandle {
         sqlite3_table_column_metadata(pointer, "main", table, column, nil, nil, nil, nil, nil) != SQLITE_ERROR
     }
 
+    /// The collation of a table's column; nil where the name is no column of a table.
+    func collation(ofColumn column: String, in table: String) -> String? {
+        var name: UnsafePointer<CChar>?
+        let code = sqlite3_table_column_metadata(pointer, nil, table, column, nil, &name, nil, nil, nil)
+        return code == SQLITE_OK ? name.map { String(cString: $0) } : nil
+    }
+
     var lastMessage: String { String(cString: sqlite3_errmsg(pointer)) }
     var lastExtendedCode: ResultCode { ResultCode(rawValue: sqlite3_extended_errcode(pointer)) }
     var isInterrupted: Bool { sqlite3_is_interrupted(pointer) != 0 }

@@ -53,6 +53,11 @@ extension Database {
         return indexes.first { $0.isUnique && given.isSuperset(of: $0.columns.map(\.lowercasedASCII)) }?.columns
     }
 
+    /// The collation by which a column of a table compares texts; nil for a column of a view.
+    package func collation(ofColumn column: String, in tableName: String) -> String? {
+        handle.collation(ofColumn: column, in: tableName)
+    }
+
     /// The information from the first schema that has the table.
     private func first<Info>(
         _ tableName: String, _ schemaName: String?, _ info: (DatabaseObjectID) throws -> Info?

@@ -383,6 +383,13 @@ extension Table {
     ) -> JoinAssociation<RowDecoder, Destination> {
         JoinAssociation(sqlAssociation: SQLAssociation(cte.all().relation, condition))
     }
+
+    /// An association to all rows of a common table expression.
+    public func association<Destination>(
+        to cte: CommonTableExpression<Destination>
+    ) -> JoinAssociation<RowDecoder, Destination> {
+        JoinAssociation(sqlAssociation: SQLAssociation(cte.all().relation))
+    }
 }
 
 // MARK: - Of common table expressions
@@ -412,5 +419,26 @@ extension CommonTableExpression {
         on condition: (_ left: TableAlias<RowDecoder>, _ right: TableAlias<Destination>) -> any SQLExpressible
     ) -> JoinAssociation<RowDecoder, Destination> {
         JoinAssociation(sqlAssociation: SQLAssociation(cte.all().relation, condition))
+    }
+
+    /// An association to all rows of another common table expression.
+    public func association<Destination>(
+        to cte: CommonTableExpression<Destination>
+    ) -> JoinAssociation<RowDecoder, Destination> {
+        JoinAssociation(sqlAssociation: SQLAssociation(cte.all().relation))
+    }
+
+    /// An association to all rows of a table.
+    public func association<Destination: TableRecord>(
+        to destination: Destination.Type
+    ) -> JoinAssociation<RowDecoder, Destination> {
+        JoinAssociation(sqlAssociation: SQLAssociation(Destination.relation))
+    }
+
+    /// An association to all rows of a table.
+    public func association<Destination>(
+        to destination: Table<Destination>
+    ) -> JoinAssociation<RowDecoder, Destination> {
+        JoinAssociation(sqlAssociation: SQLAssociation(destination.all().relation))
     }
 }

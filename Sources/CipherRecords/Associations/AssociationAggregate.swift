@@ -184,12 +184,22 @@ extension AssociationAggregate {
         left.changed { $0.compared(.equal, to: Term(right?.sqlExpression)) }
     }
 
+    /// `=`
+    public static func == (left: (any SQLExpressible)?, right: Self) -> Self {
+        right.changed { Term(left?.sqlExpression).compared(.equal, to: $0) }
+    }
+
     /// `<>`
     public static func != (left: Self, right: Self) -> Self { left.combined(right) { $0.compared(.notEqual, to: $1) } }
 
     /// `<>`
     public static func != (left: Self, right: (any SQLExpressible)?) -> Self {
         left.changed { $0.compared(.notEqual, to: Term(right?.sqlExpression)) }
+    }
+
+    /// `<>`
+    public static func != (left: (any SQLExpressible)?, right: Self) -> Self {
+        right.changed { Term(left?.sqlExpression).compared(.notEqual, to: $0) }
     }
 
     /// `IS`
@@ -200,6 +210,11 @@ extension AssociationAggregate {
         left.changed { $0.compared(.is, to: Term(right?.sqlExpression)) }
     }
 
+    /// `IS`
+    public static func === (left: (any SQLExpressible)?, right: Self) -> Self {
+        right.changed { Term(left?.sqlExpression).compared(.is, to: $0) }
+    }
+
     /// `IS NOT`
     public static func !== (left: Self, right: Self) -> Self { left.combined(right) { $0.compared(.isNot, to: $1) } }
 
@@ -208,12 +223,22 @@ extension AssociationAggregate {
         left.changed { $0.compared(.isNot, to: Term(right?.sqlExpression)) }
     }
 
+    /// `IS NOT`
+    public static func !== (left: (any SQLExpressible)?, right: Self) -> Self {
+        right.changed { Term(left?.sqlExpression).compared(.isNot, to: $0) }
+    }
+
     /// `<`
     public static func < (left: Self, right: Self) -> Self { left.combined(right) { $0.compared(.less, to: $1) } }
 
     /// `<`
     public static func < (left: Self, right: some SQLExpressible) -> Self {
         left.changed { $0.compared(.less, to: Term(right)) }
+    }
+
+    /// `<`
+    public static func < (left: some SQLExpressible, right: Self) -> Self {
+        right.changed { Term(left).compared(.less, to: $0) }
     }
 
     /// `<=`
@@ -226,12 +251,22 @@ extension AssociationAggregate {
         left.changed { $0.compared(.lessOrEqual, to: Term(right)) }
     }
 
+    /// `<=`
+    public static func <= (left: some SQLExpressible, right: Self) -> Self {
+        right.changed { Term(left).compared(.lessOrEqual, to: $0) }
+    }
+
     /// `>`
     public static func > (left: Self, right: Self) -> Self { left.combined(right) { $0.compared(.greater, to: $1) } }
 
     /// `>`
     public static func > (left: Self, right: some SQLExpressible) -> Self {
         left.changed { $0.compared(.greater, to: Term(right)) }
+    }
+
+    /// `>`
+    public static func > (left: some SQLExpressible, right: Self) -> Self {
+        right.changed { Term(left).compared(.greater, to: $0) }
     }
 
     /// `>=`
@@ -242,6 +277,11 @@ extension AssociationAggregate {
     /// `>=`
     public static func >= (left: Self, right: some SQLExpressible) -> Self {
         left.changed { $0.compared(.greaterOrEqual, to: Term(right)) }
+    }
+
+    /// `>=`
+    public static func >= (left: some SQLExpressible, right: Self) -> Self {
+        right.changed { Term(left).compared(.greaterOrEqual, to: $0) }
     }
 
     /// `+`
@@ -312,12 +352,22 @@ extension AssociationAggregate {
         left.changed { Term.chain(.and, [$0, Term(right)]) }
     }
 
+    /// `AND`
+    public static func && (left: some SQLExpressible, right: Self) -> Self {
+        right.changed { Term.chain(.and, [Term(left), $0]) }
+    }
+
     /// `OR`
     public static func || (left: Self, right: Self) -> Self { left.combined(right) { Term.chain(.or, [$0, $1]) } }
 
     /// `OR`
     public static func || (left: Self, right: some SQLExpressible) -> Self {
         left.changed { Term.chain(.or, [$0, Term(right)]) }
+    }
+
+    /// `OR`
+    public static func || (left: some SQLExpressible, right: Self) -> Self {
+        right.changed { Term.chain(.or, [Term(left), $0]) }
     }
 }
 

@@ -43,14 +43,31 @@ struct AssociationChain: Hashable, Sendable {
     func join(_ kind: Join.Kind, includesColumns: Bool) -> Join {
         var relation = destination.relation
         if !includesColumns { relation.selection = [] }
-        var join = Join(key: destination.key.singular, kind: kind, link: destination.link, relation: relation)
+        var join = Join(
+            key: destination.key.singular, kind: kind, link: destination.link, relation: relation,
+            isToMany: destination.isToMany)
         for pivot in pivots.reversed() {
             var relation = pivot.relation
             relation.selection = []
             relation.add(join)
-            join = Join(key: pivot.key.singular, kind: kind, link: pivot.link, relation: relation)
+            join = Join(
+                key: pivot.key.singular, kind: kind, link: pivot.link, relation: relation, isToMany: pivot.isToMany)
         }
         return join
+    }
+
+    /// The rows of the destination, to be fetched for those of a table.
+    var prefetch: Prefetch {
+        var prefetch = Prefetch(
+            key: pluralKey, isFetched: true, link: destination.link, relation: destination.relation)
+        for pivot in pivots.reversed() {
+            var relation = pivot.relation
+            relation.selection = []
+            relation.add(prefetch)
+            let key = pivot.isToMany ? pivot.key.plural : pivot.key.singular
+            prefetch = Prefetch(key: key, isFetched: false, link: pivot.link, relation: relation)
+        }
+        return prefetch
     }
 
     // MARK: From the destination
@@ -68,13 +85,14 @@ struct AssociationChain: Hashable, Sendable {
         } else {
             var join: Join?
             for (index, pivot) in pivots.enumerated() {
-                var relation = pivot.relation
-                relation.selection = []
+                var relation = pivot.relation.withoutPrefetches.selectingNothing
                 if index == 0 { relation.filters.append(condition) }
                 if let join { relation.add(join) }
                 let link = index + 1 < pivots.count ? pivots[index + 1].link : destination.link
-                join = Join(key: pivot.key.singular, kind: .required, link: link.reversed, relation: relation)
-                path.insert(pivot.key.singular, at: 0)
+                // Associations that are joined later have keys of their own.
+                let key = "grdb_" + pivot.key.singular
+                join = Join(key: key, kind: .required, link: link.reversed, relation: relation)
+                path.insert(key, at: 0)
             }
             if let join { relation.add(join) }
         }
@@ -97,6 +115,9 @@ struct AssociationKey: Hashable, Sendable {
         singular = Inflections.default.singularize(table)
         plural = Inflections.default.pluralize(table)
     }
+
+    /// A name that is the same for both uses.
+    init(fixed name: String) { (singular, plural) = (name, name) }
 
     /// A name that the program gave.
     init(_ name: String, isToMany: Bool) {
@@ -205,22 +226,20 @@ extension SchemaFacts {
 // MARK: - Trees of joins
 
 extension Relation {
-    /// Adds a join. Where the relation has the same one, with the same key, both become one.
+    /// Adds a join. Where the relation has the same one, with the same key, both become one, which is the last.
     mutating func add(_ join: Join) {
-        if let index = joins.firstIndex(where: { $0.isSame(as: join) }) {
-            joins[index].merge(join)
-        } else {
-            joins.append(join)
-        }
+        var join = join
+        if let index = joins.firstIndex(where: { $0.isSame(as: join) }) { join = joins.remove(at: index).merged(join) }
+        joins.append(join)
     }
 
     /// Adds rows that are fetched with those of the relation. Where it has the same ones, both become one.
-    mutating func prefetch(_ chain: AssociationChain) {
-        if let index = prefetches.firstIndex(where: { $0.isSame(as: chain) }) {
-            prefetches[index].merge(chain)
-        } else {
-            prefetches.append(chain)
+    mutating func add(_ prefetch: Prefetch) {
+        var prefetch = prefetch
+        if let index = prefetches.firstIndex(where: { $0.isSame(as: prefetch) }) {
+            prefetch = prefetches.remove(at: index).merged(prefetch)
         }
+        prefetches.append(prefetch)
     }
 
     /// Takes over what another relation of the same table says.
@@ -233,48 +252,150 @@ extension Relation {
         if !other.groups.isEmpty { groups = other.groups }
         having += other.having
         for table in other.commonTables where !commonTables.contains(table) { commonTables.append(table) }
-        for join in other.joins { add(join) }
-        for chain in other.prefetches { prefetch(chain) }
+        for join in other.joins {
+            if let index = joins.firstIndex(where: { $0.isSame(as: join) }) {
+                joins[index] = joins[index].merged(join)
+            } else {
+                joins.append(join)
+            }
+        }
+        for prefetch in other.prefetches {
+            if let index = prefetches.firstIndex(where: { $0.isSame(as: prefetch) }) {
+                prefetches[index] = prefetches[index].merged(prefetch)
+            } else {
+                prefetches.append(prefetch)
+            }
+        }
     }
 
-    /// The relation without the rows that are fetched with its own.
-    var withoutPrefetches: Relation {
-        guard hasPrefetches else { return self }
+    private func mapJoined(_ change: (Relation) -> Relation) -> Relation {
         var relation = self
-        relation.prefetches = []
         relation.joins = joins.map { join in
             var join = join
-            join.relation = join.relation.withoutPrefetches
+            join.relation = change(join.relation)
             return join
         }
         return relation
     }
 
+    /// The relation without the rows that are fetched with its own.
+    var withoutPrefetches: Relation {
+        guard hasPrefetches else { return self }
+        var relation = mapJoined(\.withoutPrefetches)
+        relation.prefetches = []
+        return relation
+    }
+
     var hasPrefetches: Bool { !prefetches.isEmpty || joins.contains(where: \.relation.hasPrefetches) }
+
+    /// The relation without anything that is selected, from joined tables neither.
+    var selectingNothing: Relation {
+        var relation = mapJoined(\.selectingNothing)
+        relation.selection = []
+        return relation
+    }
+
+    /// The relation without any order, joined tables neither.
+    var unordered: Relation {
+        var relation = mapJoined(\.unordered)
+        relation.ordering = Ordering()
+        return relation
+    }
+}
+
+extension Join.Link {
+    /// Whether joins by both can be one. Of two conditions the last one counts, as their functions cannot be compared.
+    fileprivate func isSame(as other: Join.Link) -> Bool {
+        if case .condition = self, case .condition = other { true } else { self == other }
+    }
 }
 
 extension Join {
     fileprivate func isSame(as other: Join) -> Bool {
-        key == other.key && link == other.link && relation.table.lowercasedASCII == other.relation.table.lowercasedASCII
+        key == other.key && link.isSame(as: other.link)
+            && relation.table.lowercasedASCII == other.relation.table.lowercasedASCII
     }
 
-    fileprivate mutating func merge(_ other: Join) {
-        if other.kind == .required { kind = .required }
-        relation.merge(other.relation)
+    fileprivate func merged(_ other: Join) -> Join {
+        var join = self
+        if other.kind == .required { join.kind = .required }
+        join.link = other.link
+        join.isToMany = isToMany || other.isToMany
+        join.relation.merge(other.relation)
+        return join
     }
 }
 
-extension AssociationChain {
-    fileprivate func isSame(as other: AssociationChain) -> Bool {
-        let (steps, others) = (steps, other.steps)
-        return pluralKey == other.pluralKey && steps.count == others.count
-            && zip(steps, others).allSatisfy {
-                $0.link == $1.link && $0.relation.table.lowercasedASCII == $1.relation.table.lowercasedASCII
-            }
+extension Prefetch {
+    fileprivate func isSame(as other: Prefetch) -> Bool {
+        key == other.key && isFetched == other.isFetched && link == other.link
+            && relation.table.lowercasedASCII == other.relation.table.lowercasedASCII
     }
 
-    fileprivate mutating func merge(_ other: AssociationChain) {
-        destination.relation.merge(other.destination.relation)
-        for index in pivots.indices { pivots[index].relation.merge(other.pivots[index].relation) }
+    fileprivate func merged(_ other: Prefetch) -> Prefetch {
+        var prefetch = self
+        prefetch.relation.merge(other.relation)
+        return prefetch
+    }
+}
+
+// MARK: - Rows that are fetched with others
+
+/// An association whose rows are fetched for those of a relation.
+struct FetchedAssociation {
+    /// The name under which the rows are found.
+    var key: String
+    /// The keys of the tables between the relation and the association, each with whether it is joined.
+    var path: [(key: String, isScope: Bool)]
+    /// All tables from the relation to the rows.
+    var chain: AssociationChain
+    /// The tables from the nearest joined one to the rows.
+    var nearest: (scopes: [String], table: String, chain: AssociationChain)
+    /// Whether one row of the relation may stand for several rows of the nearest joined table.
+    var passesToMany = false
+
+    fileprivate func behind(_ step: AssociationChain.Step, key: String, isScope: Bool) -> FetchedAssociation {
+        var association = self
+        var step = step
+        // The way to the rows leads through it anyway.
+        if let next = path.first, next.isScope { step.relation.joins.removeAll { $0.key == next.key } }
+        association.path.insert((key, isScope), at: 0)
+        association.chain.pivots.insert(step, at: 0)
+        return association
+    }
+}
+
+extension Relation {
+    /// The associations whose rows are fetched for those of the relation.
+    var fetchedAssociations: [FetchedAssociation] {
+        var associations: [FetchedAssociation] = []
+        for prefetch in prefetches {
+            let step = AssociationChain.Step(
+                key: AssociationKey(fixed: prefetch.key), isToMany: true, link: prefetch.link,
+                relation: prefetch.relation)
+            if prefetch.isFetched {
+                let chain = AssociationChain(destination: step)
+                associations.append(
+                    FetchedAssociation(key: prefetch.key, path: [], chain: chain, nearest: ([], table, chain)))
+                continue
+            }
+            for inner in prefetch.relation.fetchedAssociations {
+                var association = inner.behind(step, key: prefetch.key, isScope: false)
+                association.nearest = ([], table, association.chain)
+                association.passesToMany = false
+                associations.append(association)
+            }
+        }
+        for join in joins where join.relation.hasPrefetches {
+            let step = AssociationChain.Step(
+                key: AssociationKey(fixed: join.key), isToMany: join.isToMany, link: join.link, relation: join.relation)
+            for inner in join.relation.fetchedAssociations {
+                var association = inner.behind(step, key: join.key, isScope: true)
+                association.nearest.scopes.insert(join.key, at: 0)
+                association.passesToMany = inner.passesToMany || join.isToMany
+                associations.append(association)
+            }
+        }
+        return associations
     }
 }

@@ -7,7 +7,7 @@ extension JoinableRequest {
     /// the plural: `var books: [Book]`.
     public func including<A: AssociationToMany>(all association: A) -> Self
     where A.OriginRowDecoder == RowDecoder {
-        changed { $0.prefetch(association.chain) }
+        changed { $0.add(association.chain.prefetch) }
     }
 
     /// The rows that an association leads to another row from, with that row under the association's key.

@@ -7,90 +7,220 @@ import CipherDatabase
 /// its way back.
 struct Prefetching {
     let db: Database
+    let relation: Relation
+    /// Whether only the first row of the request was fetched.
+    let isOne: Bool
+
     /// The most keys of several columns in one query: SQLite takes a limited number of parameters.
     static let mostCompositeKeys = 500
 
-    init(_ db: Database) { self.db = db }
-
-    /// The rows of a request with what it includes.
-    func addPrefetchedRows(of relation: Relation, to rows: [Row]) throws -> [Row] {
+    /// The rows of the request with what it includes.
+    func addPrefetchedRows(to rows: [Row]) throws -> [Row] {
         // No row, no query.
-        if rows.isEmpty { return rows }
-        return Row.adding(try trees(of: relation, rows, bases: rows.map(\.unadapted)), to: rows)
-    }
-
-    /// What is fetched for each row.
-    ///
-    /// - Parameters:
-    ///   - rows: The rows of the relation: those of the request, or one of their scopes.
-    ///   - bases: The rows that the statement returned.
-    private func trees(of relation: Relation, _ rows: [Row], bases: [Row]) throws -> [PrefetchedRows] {
-        var fetched: [(key: String, rows: [[Row]])] = []
-        for chain in relation.prefetches {
-            if fetched.contains(where: { $0.key == chain.pluralKey }) {
+        guard let first = rows.first else { return rows }
+        let prefetched = PrefetchedRows()
+        let bases = first.unadapted === first ? rows : rows.map(\.unadapted)
+        for association in relation.fetchedAssociations {
+            let groups = try groups(of: association, first, bases)
+            guard prefetched.insert(groups, key: association.key, at: association.path) else {
                 throw misuse(
-                    "two different associations of table \(relation.table) have the key \(chain.pluralKey): give one of "
+                    "two different associations of table \(relation.table) have the key \(association.key): give one of "
                         + "them another, by forKey(_:)")
             }
-            fetched.append((chain.pluralKey, try groups(of: chain, from: relation.table, rows[0], bases)))
         }
-        var scopes: [(key: String, trees: [PrefetchedRows])] = []
-        for join in relation.joins where join.relation.hasPrefetches {
-            // All rows have the same layout, so the first scope stands for all.
-            let scope = rows[0].scopes[join.key] ?? Row()
-            let trees = try trees(of: join.relation, [scope], bases: bases)
-            scopes.append((join.key, trees))
-        }
-        return bases.indices.map { index in
-            PrefetchedRows(
-                rows: Dictionary(uniqueKeysWithValues: fetched.map { ($0.key, $0.rows[index]) }),
-                scopes: Dictionary(uniqueKeysWithValues: scopes.map { ($0.key, $0.trees[index]) }))
-        }
+        return Row.adding(prefetched, to: rows)
     }
 
-    /// The rows of an association, for each row of its origin.
-    private func groups(of chain: AssociationChain, from table: String, _ row: Row, _ bases: [Row]) throws -> [[Row]] {
-        let first = chain.pivots.first ?? chain.destination
-        guard let pairs = try SchemaFacts(db).columnPairs(first.link, left: table, right: first.relation.table) else {
-            throw misuse("association \(chain.pluralKey) is a condition: join it, by including(required:)")
+    // MARK: Rows of an association
+
+    /// Where an association starts: in the rows of the request, or in those of one of its scopes.
+    private struct Origin {
+        let chain: AssociationChain
+        let table: String
+        /// The row that has the columns of the table.
+        let row: Row
+        let isScope: Bool
+
+        var first: AssociationChain.Step { chain.pivots.first ?? chain.destination }
+    }
+
+    /// The rows of an association, for each row of the request.
+    ///
+    /// - Parameters:
+    ///   - row: The first row of the request.
+    ///   - bases: The rows that the statement returned.
+    private func groups(of association: FetchedAssociation, _ row: Row, _ bases: [Row]) throws -> RowGroups {
+        let origin = try origin(of: association, row)
+        guard let pairs = try columnPairs(origin) else {
+            throw misuse("association \(association.key) is a condition: join it, by including(required:)")
         }
         let positions = try pairs.map { pair in
-            guard let position = row.unadaptedIndex(of: pair.left) else {
+            guard let position = origin.row.unadaptedIndex(of: pair.left) else {
                 throw misuse(
-                    "including(all:) of association \(chain.pluralKey) needs column \(pair.left) of table \(table): "
-                        + "select it too")
+                    "including(all:) of association \(association.key) needs column \(pair.left) of table "
+                        + "\(origin.table): select it too")
             }
             return position
         }
-        let columns = pairs.map(\.right)
-        if columns.count > 1 {
-            return try groups(of: chain, bases, positions, columns, keys: CompositeKeys())
+        let values = LinkValues(of: bases, at: positions)
+        if values.count == 0 { return RowGroups(emptyFor: bases.count) }
+        let selected = pairs.map { (name: $0.right, alias: "grdb_" + $0.right) }
+        let children = try requests(origin, pairs, values).flatMap { condition, tables in
+            var relation = origin.chain.request(where: condition, selecting: selected)
+            relation.commonTables += tables
+            return try QueryInterfaceRequest<Row>(relation: relation).fetchAll(db)
         }
-        return try groups(of: chain, bases, positions, columns, keys: SingleKeys())
+        guard let child = children.first else { return RowGroups(emptyFor: bases.count) }
+        let childPositions = try selected.map { column in
+            guard let position = child.unadaptedIndex(of: column.alias) else {
+                throw misuse("association \(association.key) has no column \(column.alias) to find its rows by")
+            }
+            return position
+        }
+        let links = child.unadapted === child ? children : children.map(\.unadapted)
+        if let groups = values.integerGroups(of: links, at: childPositions[0]) {
+            return RowGroups(children, groupOfRow: groups, groupCount: values.count, of: values.groupOfRow)
+        }
+        let tuples = links.map { link in LinkTuple(values: childPositions.map { link.databaseValue(at: $0) }) }
+        let matches = try matches(of: tuples, values, origin.first.relation, pairs.map(\.right))
+        var (rows, groups): ([Row], [Int32]) = ([], [])
+        for (child, tuple) in zip(children, tuples) {
+            for group in matches[tuple] ?? [] {
+                rows.append(child)
+                groups.append(group)
+            }
+        }
+        return RowGroups(rows, groupOfRow: groups, groupCount: values.count, of: values.groupOfRow)
     }
 
-    private func groups<Keys: LinkingKeys>(
-        of chain: AssociationChain, _ bases: [Row], _ positions: [Int], _ columns: [String], keys reader: Keys
-    ) throws -> [[Row]] {
-        let keys = bases.map { reader.key(of: $0, at: positions) }
-        // NULL refers to nothing.
-        let wanted = Set(keys.filter { !reader.isNull($0) })
-        if wanted.isEmpty { return bases.map { _ in [] } }
-        let selected = columns.map { (name: $0, alias: "grdb_" + $0) }
-        var groups: [Keys.Key: [Row]] = [:]
-        for condition in reader.conditions(wanted, columns.map { Term(.column($0, .request)) }) {
-            let relation = chain.request(where: condition, selecting: selected)
-            let children = try QueryInterfaceRequest<Row>(relation: relation).fetchAll(db)
-            guard let first = children.first else { continue }
-            let positions = try selected.map { column in
-                guard let position = first.unadaptedIndex(of: column.alias) else {
-                    throw misuse("association \(chain.pluralKey) has no column \(column.alias) to find its rows by")
-                }
-                return position
-            }
-            for child in children { groups[reader.key(of: child.unadapted, at: positions), default: []].append(child) }
+    /// Where an association starts.
+    ///
+    /// It is one association from the request's own columns, through the tables that are joined, which may be selected
+    /// or not. Where a row of the request stands for one of several joined rows, it is that row's alone.
+    private func origin(of association: FetchedAssociation, _ row: Row) throws -> Origin {
+        let whole = Origin(chain: association.chain, table: relation.table, row: row, isScope: false)
+        var needsNearest = association.passesToMany
+        if case .condition = whole.first.link { needsNearest = true }
+        guard needsNearest else { return whole }
+        let scope = association.nearest.scopes.reduce(Optional(row)) { $0?.scopes[$1] }
+        guard let scope else { return whole }
+        let nearest = Origin(
+            chain: association.nearest.chain, table: association.nearest.table, row: scope, isScope: true)
+        let hasColumns = try columnPairs(nearest)?.allSatisfy { scope.unadaptedIndex(of: $0.left) != nil }
+        return hasColumns == true ? nearest : whole
+    }
+
+    private func columnPairs(_ origin: Origin) throws -> [Join.ColumnPair]? {
+        try SchemaFacts(db).columnPairs(origin.first.link, left: origin.table, right: origin.first.relation.table)
+    }
+
+    /// What the table next to the origin has to fulfil, once for each query, with the common table expressions that the
+    /// conditions use.
+    private func requests(
+        _ origin: Origin, _ pairs: [Join.ColumnPair], _ values: LinkValues
+    ) -> [(condition: Term, tables: [CommonTable])] {
+        let columns = pairs.map { Term(.column($0.right, .request)) }
+        let tuples = values.tuples
+        if columns.count == 1 {
+            // In order: the same values are always the same query, and found in the order of the index.
+            return [(columns[0].isAmong(tuples.map { Term($0.values[0]) }), [])]
         }
-        return keys.map { groups[$0] ?? [] }
+        if tuples.count == 1 && isOne {
+            return [(.conjunction(zip(columns, tuples[0].values).map { $0.equals(Term($1)) }), [])]
+        }
+        // The request itself finds the values, where it finds the same rows again whatever it selects.
+        if !isOne, !origin.isScope, relation.limit == nil, relation.groups.isEmpty, relation.having.isEmpty {
+            let name = "grdb_base"
+            var base = relation.withoutPrefetches.unordered.selectingNothing
+            base.isDistinct = false
+            base.selection = pairs.map { .expression(Term(.column($0.left, .request))) }
+            let table = CommonTable(name: name, columns: nil, isRecursive: false, query: .relation(base))
+            return [(Term(.apply(.amongRows(columns.count), columns + [Term(.tableName(name))])), [table])]
+        }
+        return stride(from: 0, to: tuples.count, by: Self.mostCompositeKeys).map { start in
+            let part = tuples[start..<min(start + Self.mostCompositeKeys, tuples.count)]
+            return (Term(.apply(.amongRows(columns.count), columns + part.flatMap(\.values).map { Term($0) })), [])
+        }
+    }
+
+    // MARK: Groups
+
+    /// The groups of rows with some values in their linking columns.
+    ///
+    /// - Parameters:
+    ///   - tuples: The values in the rows of the association.
+    ///   - relation: The table that has the linking columns.
+    private func matches(
+        of tuples: [LinkTuple], _ values: LinkValues, _ relation: Relation, _ columns: [String]
+    ) throws -> [LinkTuple: [Int32]] {
+        let wanted = values.tuples
+        let areComparable = columns.indices.allSatisfy { column in
+            let (left, right) = (Kinds(of: wanted, column), Kinds(of: tuples, column))
+            if left.hasReal || right.hasReal { return false }
+            if left.hasInteger && right.hasText || left.hasText && right.hasInteger { return false }
+            guard left.hasText && right.hasText else { return true }
+            return db.collation(ofColumn: columns[column], in: relation.table) == "BINARY"
+        }
+        if areComparable {
+            return Dictionary(uniqueKeysWithValues: wanted.enumerated().map { ($1, [Int32($0)]) })
+        }
+        return try comparedMatches(values, relation, columns)
+    }
+
+    /// Asks SQLite for the groups: what is equal depends on the affinity and the collation of the columns.
+    /// - SeeAlso: <https://www.sqlite.org/datatype3.html#comparison_expressions>
+    private func comparedMatches(
+        _ values: LinkValues, _ relation: Relation, _ columns: [String]
+    ) throws -> [LinkTuple: [Int32]] {
+        let table = relation.table.quotedDatabaseIdentifier
+        let names = columns.map { table + "." + $0.quotedDatabaseIdentifier }
+        let keys = columns.indices.map { "\"grdb_key\".\"k\($0)\"" }
+        let tuples = values.tuples
+        var matches: [LinkTuple: [Int32]] = [:]
+        for start in stride(from: 0, to: tuples.count, by: Self.mostCompositeKeys) {
+            let part = start..<min(start + Self.mostCompositeKeys, tuples.count)
+            // Parameters have no affinity: this compares as IN does with a list of values.
+            let row = "(" + Array(repeating: "?", count: columns.count + 1).joined(separator: ", ") + ")"
+            let key = CommonTable(
+                name: "grdb_key", columns: columns.indices.map { "k\($0)" } + ["i"], isRecursive: false,
+                query: .literal(
+                    LiteralText(
+                        SQL(
+                            sql: "VALUES " + Array(repeating: row, count: part.count).joined(separator: ", "),
+                            arguments: StatementArguments(part.flatMap { tuples[$0].values + [$0.databaseValue] })))))
+            var query = SQLGenerator(facts: SchemaFacts(db))
+            try query.write(relation.commonTables + [key])
+            query.write("SELECT DISTINCT \"grdb_key\".\"i\", ")
+            // DISTINCT takes 1 and 1.0 for the same.
+            query.write(names.map { "\($0) COLLATE BINARY, typeof(\($0))" }.joined(separator: ", "))
+            query.write(" FROM \(table), \"grdb_key\" WHERE ")
+            query.write(zip(names, keys).map { "\($0) = \($1)" }.joined(separator: " AND "))
+            let rows = try Row.fetchCursor(
+                db, sql: query.text, arguments: StatementArguments(query.values))
+            while let row = try rows.next() {
+                let tuple = columns.indices.map { row.databaseValue(at: 1 + 2 * $0) }
+                matches[LinkTuple(values: tuple), default: []].append(Int32(row[0] as Int))
+            }
+        }
+        return matches
+    }
+
+    /// Which storage classes values have.
+    private struct Kinds {
+        var hasInteger = false
+        var hasReal = false
+        var hasText = false
+
+        init(of tuples: [LinkTuple], _ column: Int) {
+            for tuple in tuples {
+                switch tuple.values[column].storage {
+                case .int64: hasInteger = true
+                case .double: hasReal = true
+                case .string: hasText = true
+                case .null, .blob: break
+                }
+            }
+        }
     }
 
     private func misuse(_ message: String) -> DatabaseError {
@@ -98,37 +228,124 @@ struct Prefetching {
     }
 }
 
-/// How the values of linking columns are read, compared and written.
-private protocol LinkingKeys {
-    associatedtype Key: Hashable
-    func key(of row: Row, at positions: [Int]) -> Key
-    func isNull(_ key: Key) -> Bool
-    /// Conditions that find all rows with these keys: one for each query.
-    func conditions(_ keys: Set<Key>, _ columns: [Term]) -> [Term]
+/// The values of the linking columns of one row.
+private struct LinkTuple: Hashable {
+    let values: [DatabaseValue]
+
+    // Texts are equal by their bytes, as to SQLite; to Swift two spellings of one character are equal. An INTEGER and a
+    // REAL are different: as texts they would be.
+    static func == (left: LinkTuple, right: LinkTuple) -> Bool {
+        zip(left.values, right.values).allSatisfy { left, right in
+            guard case .string(let left) = left.storage, case .string(let right) = right.storage else {
+                return left.storage == right.storage
+            }
+            return left.utf8.elementsEqual(right.utf8)
+        }
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(values) }
 }
 
-/// Keys of one column.
-private struct SingleKeys: LinkingKeys {
-    func key(of row: Row, at positions: [Int]) -> DatabaseValue { row.databaseValue(at: positions[0]) }
-    func isNull(_ key: DatabaseValue) -> Bool { key.isNull }
+/// The values by which the rows of a request are linked to those of an association, each once and in order.
+private struct LinkValues {
+    /// The values, where there is one column and all of them are integers: no value is boxed.
+    private var integers: [Int64]?
+    private var others: [LinkTuple] = []
+    /// The position of each row's values among them; -1 for NULL, which refers to nothing.
+    private(set) var groupOfRow: [Int32]
 
-    func conditions(_ keys: Set<DatabaseValue>, _ columns: [Term]) -> [Term] {
-        // In order: the same keys are always the same query, and found in the order of the index.
-        [columns[0].isAmong(keys.sorted(by: DatabaseValue.isOrdered).map { Term($0) })]
+    /// - Parameter positions: The columns.
+    init(of rows: [Row], at positions: [Int]) {
+        groupOfRow = []
+        groupOfRow.reserveCapacity(rows.count)
+        if positions.count == 1, readIntegers(of: rows, at: positions[0]) { return }
+        integers = nil
+        let tuples = rows.map { row in LinkTuple(values: positions.map { row.databaseValue(at: $0) }) }
+        // NULL refers to nothing.
+        others = Set(tuples.filter { !$0.values.contains(where: \.isNull) }).sorted {
+            $0.values.lexicographicallyPrecedes($1.values, by: DatabaseValue.isOrdered)
+        }
+        let groups = Dictionary(uniqueKeysWithValues: others.enumerated().map { ($1, Int32($0)) })
+        groupOfRow = tuples.map { groups[$0] ?? -1 }
+    }
+
+    /// - Returns: Whether the column has integers only, and NULL.
+    private mutating func readIntegers(of rows: [Row], at position: Int) -> Bool {
+        var values: [Int64] = []
+        values.reserveCapacity(rows.count)
+        var isAscending = true
+        for row in rows {
+            if let value = row.storedInteger(at: position) {
+                if let last = values.last, last >= value { isAscending = false }
+                groupOfRow.append(Int32(truncatingIfNeeded: values.count))
+                values.append(value)
+            } else if row.hasNull(atIndex: position) {
+                groupOfRow.append(-1)
+            } else {
+                groupOfRow = []
+                return false
+            }
+        }
+        if isAscending {
+            integers = values
+            return true
+        }
+        var unique: [Int64] = []
+        for value in values.sorted() where unique.last != value { unique.append(value) }
+        integers = unique
+        let index = IntegerIndex(unique)
+        for row in groupOfRow.indices where groupOfRow[row] >= 0 {
+            groupOfRow[row] = index.position(of: values[Int(groupOfRow[row])]) ?? -1
+        }
+        return true
+    }
+
+    var count: Int { integers?.count ?? others.count }
+
+    /// The values of all columns, each.
+    var tuples: [LinkTuple] { integers?.map { LinkTuple(values: [$0.databaseValue]) } ?? others }
+
+    /// The positions of the values of some rows, each of which is an integer of these; nil where any is not.
+    func integerGroups(of rows: [Row], at position: Int) -> [Int32]? {
+        guard let integers else { return nil }
+        let index = IntegerIndex(integers)
+        var groups: [Int32] = []
+        groups.reserveCapacity(rows.count)
+        var (last, lastGroup): (Int64, Int32) = (0, -1)
+        for row in rows {
+            guard let value = row.storedInteger(at: position) else { return nil }
+            if value != last || lastGroup < 0 {
+                // Rows of one group often follow each other.
+                guard let group = index.position(of: value) else { return nil }
+                (last, lastGroup) = (value, group)
+            }
+            groups.append(lastGroup)
+        }
+        return groups
     }
 }
 
-/// Keys of several columns.
-private struct CompositeKeys: LinkingKeys {
-    func key(of row: Row, at positions: [Int]) -> [DatabaseValue] { positions.map { row.databaseValue(at: $0) } }
-    func isNull(_ key: [DatabaseValue]) -> Bool { key.contains(where: \.isNull) }
+/// Finds the positions of integers that are sorted.
+private struct IntegerIndex {
+    private let integers: [Int64]
+    /// Whether each is one more than the one before it, as identifiers often are.
+    private let isDense: Bool
 
-    func conditions(_ keys: Set<[DatabaseValue]>, _ columns: [Term]) -> [Term] {
-        let keys = keys.sorted { $0.lexicographicallyPrecedes($1, by: DatabaseValue.isOrdered) }
-        return stride(from: 0, to: keys.count, by: Prefetching.mostCompositeKeys).map { start in
-            let values = keys[start..<min(start + Prefetching.mostCompositeKeys, keys.count)].joined().map { Term($0) }
-            return Term(.apply(.amongRows(columns.count), columns + values))
+    init(_ integers: [Int64]) {
+        self.integers = integers
+        let (span, overflow) = (integers.last ?? 0).subtractingReportingOverflow(integers.first ?? 0)
+        isDense = !overflow && span == integers.count - 1
+    }
+
+    func position(of value: Int64) -> Int32? {
+        guard let first = integers.first, let last = integers.last, value >= first, value <= last else { return nil }
+        if isDense { return Int32(truncatingIfNeeded: value - first) }
+        var (low, high) = (0, integers.count - 1)
+        while low < high {
+            let middle = (low + high) / 2
+            if integers[middle] < value { low = middle + 1 } else { high = middle }
         }
+        return integers[low] == value ? Int32(truncatingIfNeeded: low) : nil
     }
 }
 

@@ -278,11 +278,11 @@ extension OrderedRequest {
     /// The rows in this order in SQL text, in the place of a former one.
     public func order(literal: SQL) -> Self { order([literal]) }
 
-    /// The rows in the opposite order; without any, nothing changes.
+    /// The rows in the opposite order, that of joined tables included; without any, nothing changes.
     public func reversed() -> Self { changed { $0.ordering.isReversed.toggle() } }
 
-    /// The rows in any order.
-    public func unordered() -> Self { changed { $0.ordering = Ordering() } }
+    /// The rows in any order, joined tables included.
+    public func unordered() -> Self { changed { $0 = $0.unordered } }
 }
 
 extension OrderedRequest where Self: TableRequest {

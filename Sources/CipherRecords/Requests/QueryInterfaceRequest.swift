@@ -89,8 +89,8 @@ extension QueryInterfaceRequest: FetchRequest {
             return try db.prepare(.select(relation, singleResult: singleResult))
         }
         var prepared = try db.prepare(.select(relation.withoutPrefetches, singleResult: singleResult))
-        let relation = relation
-        prepared.supplement = { rows in try Prefetching(db).addPrefetchedRows(of: relation, to: rows) }
+        let prefetching = Prefetching(db: db, relation: relation, isOne: singleResult)
+        prepared.supplement = { rows in try prefetching.addPrefetchedRows(to: rows) }
         return prepared
     }
 

@@ -21,7 +21,7 @@ struct Relation: Hashable, Sendable {
     var commonTables: [CommonTable] = []
     var joins: [Join] = []
     /// Rows of other tables that are fetched for the rows of this one, by requests of their own.
-    var prefetches: [AssociationChain] = []
+    var prefetches: [Prefetch] = []
 
     init(table: String, selection: [Selection] = [.allColumns(.request)]) {
         self.table = table
@@ -70,6 +70,19 @@ struct Join: Hashable, Sendable {
     var key: String
     var kind: Kind
     var link: Link
+    var relation: Relation
+    /// Whether a row may find any number of rows.
+    var isToMany = false
+}
+
+/// Rows that are fetched for those of a relation, by a request of their own; or a table on the way to them, which the
+/// relation itself does not join.
+struct Prefetch: Hashable, Sendable {
+    /// The name under which the rows are found.
+    var key: String
+    /// Whether the rows are fetched; otherwise the table only leads to those that its own relation fetches.
+    var isFetched: Bool
+    var link: Join.Link
     var relation: Relation
 }
 

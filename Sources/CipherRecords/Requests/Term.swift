@@ -141,7 +141,8 @@ enum Operator: Hashable, Sendable {
     case isEmpty(negated: Bool)
     /// The row is linked to a row of another table, whose values are the operands.
     case linked(OriginRow)
-    /// As many operands as this says are together among the rows that the other operands are.
+    /// As many operands as this says are together among the rows that the other operands are, or the only other operand
+    /// has.
     case amongRows(Int)
 }
 

@@ -61,7 +61,14 @@ extension SQLGenerator {
 
     private mutating func write(_ function: Operator, _ operands: [Term]) throws {
         switch function {
-        case .infix(let infix): try write(operands, between: " \(infix.rawValue) ")
+        case .infix(let infix):
+            if case .fastKey(let owner)? = operands[0].operation, operands[1].isNull {
+                // No column of a key of several is NULL, unless there is no row.
+                try write(firstColumnOfKey: owner)
+                write(" \(infix.rawValue) NULL")
+            } else {
+                try write(operands, between: " \(infix.rawValue) ")
+            }
         case .chain(let chain): try write(operands, between: " \(chain.rawValue) ")
         case .prefix(let prefix):
             write(prefix.rawValue)
@@ -109,20 +116,20 @@ extension SQLGenerator {
         }
     }
 
+    private mutating func write(firstColumnOfKey owner: ColumnOwner) throws {
+        let table = try table(of: owner)
+        write(column: try facts.fastKey(of: table.table)[0], qualifier: table.qualifier)
+    }
+
     private mutating func write(_ operands: some Collection<Term>, between separator: String) throws {
         try write(operands, separator: separator) { generator, term in try generator.write(operand: term) }
     }
 
     private mutating func write(_ function: Function, _ operands: [Term]) throws {
         if function.isDistinct, case .located(let path, let term)? = operands.first?.operation,
-            case .fastKey? = term.operation, let scope = scopes.last
+            case .fastKey? = term.operation, try writeCountOfCompositeKeys(at: path)
         {
-            let table = scope.places[try place(at: path)].relation.table
-            guard try facts.fastKey(of: table).count == 1 else {
-                throw misuse(
-                    "the rows of table \(table) cannot be counted in a join: it has no rowid, and a key of several columns"
-                )
-            }
+            return
         }
         write(name: function.name)
         write(function.isDistinct ? "(DISTINCT " : "(")
@@ -135,6 +142,27 @@ extension SQLGenerator {
         write(" FILTER (WHERE ")
         try write(condition)
         write(")")
+    }
+
+    /// Writes how many rows of a joined table there are, where its key has several columns: DISTINCT takes one
+    /// expression, so each key becomes a text.
+    ///
+    /// - Returns: Whether the key has several columns.
+    private mutating func writeCountOfCompositeKeys(at path: [String]) throws -> Bool {
+        try located(path) { generator in
+            let columns = try generator.facts.fastKey(of: generator.current.table)
+            if columns.count == 1 { return false }
+            generator.write("COUNT(DISTINCT CASE WHEN ")
+            generator.write(column: columns[0])
+            generator.write(" IS NOT NULL THEN ")
+            generator.write(columns, separator: " || ',' || ") { generator, column in
+                generator.write("quote(")
+                generator.write(column: column)
+                generator.write(")")
+            }
+            generator.write(" END)")
+            return true
+        }
     }
 
     private mutating func writeChoice(_ operands: [Term], hasBase: Bool, hasElse: Bool) throws {
@@ -192,6 +220,11 @@ extension SQLGenerator {
     private mutating func writeAmongRows(_ count: Int, _ operands: [Term]) throws {
         write("(")
         try write(operands.prefix(count)) { generator, term in try generator.write(term) }
+        if operands.count == count + 1 {
+            // The rows of a table.
+            write(") IN ")
+            return try write(operands[count])
+        }
         write(") IN (VALUES ")
         let starts = Array(stride(from: count, to: operands.count, by: count))
         try write(starts) { generator, start in

@@ -126,7 +126,7 @@ extension SQLGenerator {
     /// Writes a common table expression as it stands after WITH.
     mutating func write(_ table: CommonTable) throws {
         write(identifier: table.name)
-        if let columns = table.columns {
+        if let columns = table.columns, !columns.isEmpty {
             write("(")
             write(columns) { $0.write(identifier: $1) }
             write(")")
@@ -158,9 +158,6 @@ extension Relation {
 
     /// The same rows in any order: a limit needs its order.
     var withoutOrder: Relation {
-        guard limit == nil else { return self }
-        var relation = self
-        relation.ordering = Ordering()
-        return relation
+        limit == nil ? unordered : self
     }
 }

@@ -73,7 +73,7 @@ extension SQLGenerator {
         guard let index = commonTables.lastIndex(where: { $0.name.lowercasedASCII == table.lowercasedASCII }) else {
             return try facts.columns(table)
         }
-        if let columns = commonTables[index].columns { return columns }
+        if let columns = commonTables[index].columns, !columns.isEmpty { return columns }
         var query = SQLGenerator(facts: facts)
         try query.write(Array(commonTables[...index]))
         query.write("SELECT * FROM ")

@@ -105,9 +105,14 @@ extension SQLGenerator {
     private mutating func writeOrder() throws {
         guard let places = scopes.last?.places else { return }
         var elements: [(Int, Ordering.Element)] = []
+        // An order that is reversed reverses those of the tables that are joined to its own.
+        var isReversed: [Bool] = []
         for (index, place) in places.enumerated() {
             let ordering = place.relation.ordering
-            for element in try self.elements(of: ordering, in: index) { elements.append((index, element)) }
+            isReversed.append(ordering.isReversed != (index > 0 && isReversed[place.parent]))
+            for element in try self.elements(of: ordering, in: index, isReversed: isReversed[index]) {
+                elements.append((index, element))
+            }
         }
         if elements.isEmpty { return }
         write(" ORDER BY ")
@@ -116,22 +121,23 @@ extension SQLGenerator {
         }
     }
 
-    private func elements(of ordering: Ordering, in index: Int) throws -> [Ordering.Element] {
+    private func elements(of ordering: Ordering, in index: Int, isReversed: Bool) throws -> [Ordering.Element] {
         var elements = ordering.elements
-        if ordering.isStable, let table = scopes.last?.places[index].relation.table {
+        let table = scopes.last?.places[index].relation.table ?? current.table
+        if ordering.isStable {
             let columns = try facts.fastKey(of: table)
             let known = elements.compactMap { element -> String? in
                 if case .term(let term, _) = element, case .column(let name, _)? = term.operation { name } else { nil }
             }
             elements += columns.filter { !known.contains($0) }.map { .term(Term(.column($0, .request)), .ascending) }
         }
-        return ordering.isReversed ? try elements.flatMap { try reversed($0) } : elements
+        return isReversed ? try elements.flatMap { try reversed($0, of: table) } : elements
     }
 
-    private func reversed(_ element: Ordering.Element) throws -> [Ordering.Element] {
+    private func reversed(_ element: Ordering.Element, of table: String) throws -> [Ordering.Element] {
         switch element {
         case .primaryKey:
-            return try facts.primaryKey(current.table).columns.map { .term(Term(.column($0, .request)), .descending) }
+            return try facts.primaryKey(table).columns.map { .term(Term(.column($0, .request)), .descending) }
         case .term(let term, let direction):
             if case .literal? = term.operation {
                 throw misuse(

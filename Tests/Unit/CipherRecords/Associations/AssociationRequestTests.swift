@@ -247,6 +247,131 @@ struct AssociationRequestTests {
         try table.check()
     }
 
+    @Test("aggregates of associations with a value on their left")
+    func valuesBeforeAggregates() throws {
+        let table = requests()
+        let count = #"COUNT(DISTINCT "book"."id")"#
+        let here = #_sourceLocation
+        func having(_ aggregate: AssociationAggregate<Author>, _ sql: String) {
+            table(
+                Author.having(aggregate),
+                #"SELECT "author".* FROM "author" LEFT JOIN "book" ON "book"."authorId" = "author"."id" "#
+                    + #"GROUP BY "author"."id" HAVING \#(sql)"#, at: here)
+        }
+        let books = Author.books
+        having(2 == books.count, "2 = \(count)")
+        having(2 != books.count, "2 <> \(count)")
+        having(nil == books.max { $0.year }, #"MAX("book"."year") IS NULL"#)
+        having(nil != books.max { $0.year }, #"MAX("book"."year") IS NOT NULL"#)
+        having(2 === books.count, "2 IS \(count)")
+        having(2 !== books.count, "2 IS NOT \(count)")
+        having(2 < books.count, "2 < \(count)")
+        having(2 <= books.count, "2 <= \(count)")
+        having(2 > books.count, "2 > \(count)")
+        having(2 >= books.count, "2 >= \(count)")
+        having(2 + books.count, "2 + \(count)")
+        having(2 - books.count, "2 - \(count)")
+        having(2 * books.count, "2 * \(count)")
+        having(2 / books.count, "2 / \(count)")
+        having(-books.count, "-\(count)")
+        having(true && books.isEmpty, "1 AND (\(count) = 0)")
+        having(false || books.isEmpty, "0 OR (\(count) = 0)")
+        having(!(books.count > 3) || books.isEmpty, "(NOT (\(count) > 3)) OR (\(count) = 0)")
+        let custom = TableAlias<Book>(name: "custom")
+        table(
+            Author.annotated(with: books.count)
+                .joining(required: books.aliased(custom).filter(sql: "custom.year < ?", arguments: [1900])),
+            #"SELECT "author".*, COUNT(DISTINCT "custom"."id") AS "bookCount" FROM "author" "#
+                + #"JOIN "book" "custom" ON ("custom"."authorId" = "author"."id") AND (custom.year < 1900) "#
+                + #"GROUP BY "author"."id""#)
+        table(
+            Author.select(Column("name")).annotated(with: books.count).group(Column("name")),
+            #"SELECT "author"."name", \#(count) AS "bookCount" FROM "author" "#
+                + #"LEFT JOIN "book" ON "book"."authorId" = "author"."id" GROUP BY "author"."name""#)
+        try table.check()
+    }
+
+    @Test("rows with keys of several columns and without a rowid are counted and looked for")
+    func rowsWithoutRowID() throws {
+        let table = requests()
+        let join = #"LEFT JOIN "loan" ON "loan"."personId" = "person"."id""#
+        let count =
+            #"COUNT(DISTINCT CASE WHEN "loan"."personId" IS NOT NULL THEN quote("loan"."personId") || ',' || "#
+            + #"quote("loan"."bookId") END)"#
+        let loan = TableAlias<Library.Loan>()
+        let person = TableAlias<Person>()
+        table(
+            Person.joining(optional: Person.loans.aliased(loan)).filter(loan.exists),
+            #"SELECT "person".* FROM "person" \#(join) WHERE "loan"."personId" IS NOT NULL"#)
+        table(
+            Person.joining(optional: Person.loans.aliased(loan)).filter(!loan.exists),
+            #"SELECT "person".* FROM "person" \#(join) WHERE "loan"."personId" IS NULL"#)
+        table(
+            Library.Loan.joining(optional: Library.Loan.person.aliased(person)).filter(person.exists)
+                .groupByPrimaryKey(),
+            #"SELECT "loan".* FROM "loan" LEFT JOIN "person" ON "person"."id" = "loan"."personId" "#
+                + #"WHERE "person"."id" IS NOT NULL GROUP BY "loan"."personId", "loan"."bookId""#)
+        try table.check()
+        try Library.queue().read { db in
+            let request = Person.annotated(with: Person.loans.count, Person.loans.isEmpty).orderByPrimaryKey()
+            let rows = try Row.fetchAll(db, request)
+            #expect(rows.map { $0["loanCount"] as Int } == [2, 1, 0, 0])
+            #expect(rows.map { $0["hasNoLoan"] as Bool } == [false, false, true, true])
+            let text = try request.makePreparedRequest(db).statement.sql
+            #expect(text.contains(count))
+        }
+    }
+
+    @Test("a reversed order reverses that of joined tables, and an order can be taken away from all")
+    func orders() throws {
+        let table = requests()
+        let author = Book.author.order { $0.name }
+        let sql = #"SELECT "book".* FROM "book" JOIN "author" ON "author"."id" = "book"."authorId""#
+        table(
+            Book.order { $0.id }.joining(required: author).reversed(),
+            sql + #" ORDER BY "book"."id" DESC, "author"."name" DESC"#)
+        table(
+            Book.order { $0.id }.joining(required: author.reversed()).reversed(),
+            sql + #" ORDER BY "book"."id" DESC, "author"."name""#)
+        table(
+            Book.all().joining(required: Book.author.orderByPrimaryKey()).reversed(),
+            sql + #" ORDER BY "author"."id" DESC"#)
+        table(
+            Copy.all().joining(required: Copy.shelf.orderByPrimaryKey()).reversed(),
+            #"SELECT "copy".* FROM "copy" JOIN "shelf" ON ("shelf"."room" = "copy"."shelfRoom") "#
+                + #"AND ("shelf"."row" = "copy"."shelfRow") ORDER BY "shelf"."room" DESC, "shelf"."row" DESC"#)
+        table(Book.order { $0.id }.joining(required: author).unordered(), sql)
+        table.count(Book.joining(required: author), "SELECT COUNT(*) FROM (\(sql))")
+        // What is joined again is joined last.
+        table(
+            Letter.joining(required: Letter.sender).joining(required: Letter.recipient)
+                .including(required: Letter.sender),
+            #"SELECT "letter".*, "person2".* FROM "letter" "#
+                + #"JOIN "person" "person1" ON "person1"."id" = "letter"."recipientId" "#
+                + #"JOIN "person" "person2" ON "person2"."id" = "letter"."senderId""#)
+        try table.check()
+    }
+
+    @Test("a condition of an association through another one, and associations of its rows")
+    func throughWithJoins() throws {
+        let table = requests()
+        let author = Author(id: 1, name: "Proust", countryCode: nil)
+        let awards = Author.hasMany(
+            Award.self, through: Author.books.filter { $0.year > 1900 }.including(required: Book.author),
+            using: Book.awards.joining(required: Award.book.filter { $0.title != "x" }))
+        table(
+            author.request(for: awards),
+            #"SELECT "award".* FROM "award" JOIN "book" "book1" ON ("book1"."id" = "award"."bookId") "#
+                + #"AND ("book1"."title" <> 'x') JOIN "book" "book2" ON ("book2"."id" = "award"."bookId") "#
+                + #"AND ("book2"."year" > 1900) AND ("book2"."authorId" = 1) "#
+                + #"JOIN "author" ON "author"."id" = "book2"."authorId""#)
+        table(
+            author.request(for: Author.awards).joining(required: Award.book),
+            #"SELECT "award".* FROM "award" JOIN "book" "book1" ON ("book1"."id" = "award"."bookId") "#
+                + #"AND ("book1"."authorId" = 1) JOIN "book" "book2" ON "book2"."id" = "award"."bookId""#)
+        try table.check()
+    }
+
     @Test("common table expressions are joined by a condition")
     func commonTables() throws {
         let table = requests()
@@ -263,6 +388,19 @@ struct AssociationRequestTests {
             latest.all().with(latest).joining(
                 optional: latest.association(to: Author.self) { latest, author in latest["authorId"] == author["id"] }),
             with + #"SELECT "latest".* FROM "latest" LEFT JOIN "author" ON "latest"."authorId" = "author"."id""#)
+        let other = Author.association(to: latest) { author, latest in author["id"] > latest["authorId"] }
+        table(
+            Author.with(latest).joining(required: association).joining(optional: other),
+            with + #"SELECT "author".* FROM "author" JOIN "latest" ON "author"."id" > "latest"."authorId""#)
+        let plain = CommonTableExpression(named: "plain", columns: [], sql: "SELECT 1 AS a")
+        table(
+            Table<Author>("author").with(plain).with(latest).joining(
+                required: Table<Author>("author").association(to: plain).joining(
+                    required: plain.association(to: latest).joining(
+                        required: latest.association(to: Book.self).joining(required: Book.author)))),
+            #"WITH "plain" AS (SELECT 1 AS a), \#(with.dropFirst(5))SELECT "author1".* FROM "author" "author1" "#
+                + #"JOIN "plain" JOIN "latest" JOIN "book" "#
+                + #"JOIN "author" "author2" ON "author2"."id" = "book"."authorId""#)
         table(
             Book.joining(required: Book.author.with(latest).joining(required: association)),
             with

@@ -31,6 +31,12 @@ enum Library {
         SchemaFacts.Table(
             name: "copy", columns: ["id", "shelfRoom", "shelfRow"],
             references: [.init(table: "shelf", mapping: [("shelfRoom", "room"), ("shelfRow", "row")])]),
+        SchemaFacts.Table(
+            name: "loan", columns: ["personId", "bookId"], key: ["personId", "bookId"], isRowID: false, hasRowID: false,
+            references: [
+                .init(table: "person", mapping: [("personId", "id")]),
+                .init(table: "book", mapping: [("bookId", "id")]),
+            ]),
     ]
 
     static let sql = """
@@ -48,6 +54,9 @@ enum Library {
         CREATE TABLE copy (
             id INTEGER PRIMARY KEY, shelfRoom TEXT, shelfRow INTEGER,
             FOREIGN KEY (shelfRoom, shelfRow) REFERENCES shelf(room, row));
+        CREATE TABLE loan (
+            personId INTEGER REFERENCES person(id), bookId INTEGER REFERENCES book(id),
+            PRIMARY KEY (personId, bookId)) WITHOUT ROWID;
         """
 
     static let rows = """
@@ -61,6 +70,7 @@ enum Library {
         INSERT INTO letter VALUES (1, 1, 2), (2, 2, 1);
         INSERT INTO shelf VALUES ('a', 1), ('a', 2), ('b', 1);
         INSERT INTO copy VALUES (1, 'a', 1), (2, 'a', 1), (3, 'b', 1), (4, NULL, 1);
+        INSERT INTO loan VALUES (1, 1), (1, 2), (2, 2);
         """
 
     static func queue() throws -> DatabaseQueue {
@@ -135,6 +145,7 @@ enum Library {
     struct Person: Codable, Hashable, FetchableRecord, PersistableRecord {
         static let parent = belongsTo(Person.self, key: "parent", using: ForeignKey(["parentId"]))
         static let children = hasMany(Person.self, key: "children", using: ForeignKey(["parentId"]))
+        static let loans = hasMany(Loan.self)
         var id: Int64
         var name: String
         var parentId: Int64?
@@ -145,6 +156,12 @@ enum Library {
         static let sender = belongsTo(Person.self, key: "sender", using: ForeignKey(["senderId"]))
         static let recipient = belongsTo(Person.self, key: "recipient", using: ForeignKey([Column("recipientId")]))
         var id: Int64
+    }
+
+    struct Loan: Codable, Hashable, FetchableRecord, PersistableRecord {
+        static let person = belongsTo(Person.self)
+        var personId: Int64
+        var bookId: Int64
     }
 
     struct Shelf: Codable, Hashable, FetchableRecord, PersistableRecord {
