@@ -35,8 +35,16 @@ extension FetchableRecord where Self: TableRecord {
     // MARK: One record
 
     /// The record with a primary key of one column; nil when there is none, and for nil.
+    @inlinable
     public static func fetchOne(_ db: Database, key: (some DatabaseValueConvertible)?) throws -> Self? {
-        guard let key, !key.databaseValue.isNull else { return nil }
+        guard let key, let statement = try statement(db, key: key) else { return nil }
+        return try fetchOne(statement)
+    }
+
+    /// The statement for a key; nil for a key that is NULL.
+    @usableFromInline
+    static func statement(_ db: Database, key: some DatabaseValueConvertible) throws -> Statement? {
+        if key.databaseValue.isNull { return nil }
         let plan = try db.records().plan(of: Self.self, db)
         let value = RecordKey.value(of: key, for: Self.self, column: plan.key.columns.first ?? "id")
         let statement = try plan.statement(.fetch, .none, db) {
@@ -44,8 +52,8 @@ extension FetchableRecord where Self: TableRecord {
                 .select(filter(key: value).relation, singleResult: true), facts: SchemaFacts(db)
             ).text
         }
-        try statement.setArguments(StatementArguments(plain: [value]))
-        return try fetchOne(statement)
+        try statement.setArgument(value)
+        return statement
     }
 
     /// The record with the columns of a unique key; nil when there is none, and for nil.
