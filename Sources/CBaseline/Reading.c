@@ -51,9 +51,11 @@ int64_t baseline_point_reads_in_transaction(baseline *db, const char *sql, int64
 
 int baseline_empty_transactions(baseline *db, int64_t count) {
     transaction statements;
-    int code = transaction_prepare(db, "BEGIN DEFERRED", NULL, &statements);
+    int code = transaction_prepare(db, "BEGIN DEFERRED", "PRAGMA schema_version", &statements);
     for (int64_t index = 0; code == SQLITE_OK && index < count; index++) {
         code = run_once(statements.begin);
+        if (code == SQLITE_OK && sqlite3_step(statements.work) != SQLITE_ROW) code = SQLITE_ERROR;
+        sqlite3_reset(statements.work);
         if (code == SQLITE_OK) code = run_once(statements.commit);
     }
     transaction_finalize(&statements);

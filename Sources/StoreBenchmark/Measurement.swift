@@ -18,6 +18,10 @@ struct Measurement: Codable {
     /// How often the unit of the work was done in these times: 10,000 for 10k reads.
     let repetitions: Int
     let runs: Int
+    /// The part of the chart in which it stands, and what it is compared with.
+    var section = ""
+    /// What else was found out.
+    var note: String?
 
     var isMet: Bool { goal.map { ratio <= $0 } ?? true }
 
@@ -34,7 +38,7 @@ struct Measurement: Codable {
         let verdict = goal.map { String(format: "  goal %.2fx ", $0) + (isMet ? "met   " : "missed") }
         return name + String(format: "%6.2fx", ratio) + (verdict ?? "                   ")
             + String(format: "  quickest %.2fx", quickestRatio)
-            + "  (\(time(librarySeconds)) / \(time(baselineSeconds)))"
+            + "  (\(time(librarySeconds)) / \(time(baselineSeconds)))" + (note.map { "\n    " + $0 } ?? "")
     }
 }
 

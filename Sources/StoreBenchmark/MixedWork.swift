@@ -6,16 +6,24 @@ import Foundation
 ///
 /// C is spared the dates: it writes and reads their texts as they are, and copies no bytes.
 enum MixedWork {
-    private static let count = 50_000
+    static let count = 50_000
     private static let createTable = "CREATE TABLE t (id INTEGER PRIMARY KEY, text, blob, number, date)"
     private static let insert = "INSERT INTO t (text, blob, number, date) VALUES (?, ?, ?, ?)"
 
     static func inserting(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
         let values = MixedValues()
+        return try inserting(work, comparison, fixture, values) { try insertRows($0, values) }
+    }
+
+    /// Rows in one transaction, beside the same rows by C.
+    static func inserting(
+        _ work: Work, _ comparison: Comparison, _ fixture: Fixture, _ values: MixedValues,
+        _ insertRows: (Database) throws -> Void
+    ) throws -> Measurement {
         let stores = try WritingStores(fixture, createTable: createTable) { try fixture.pool(at: $0) }
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count, prepare: stores.empty,
-            library: { try stores.writer.write { try insertRows($0, values) } },
+            library: { try stores.writer.write(insertRows) },
             baseline: {
                 let code = baseline_insert_mixed(
                     stores.baseline.connection, insert, values.rows, Int32(values.rows.count), Int64(count))
@@ -25,14 +33,7 @@ enum MixedWork {
 
     static func fetching(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
         let sql = "SELECT text, blob, number, date FROM t"
-        let path = fixture.path(of: "mixed.db")
-        let pool = try fixture.pool(at: path)
-        try pool.write { db in
-            try db.execute(sql: createTable)
-            try insertRows(db, MixedValues())
-        }
-        try pool.checkpoint()
-        let baseline = try fixture.baseline(at: path)
+        let (pool, baseline) = try store(fixture)
         let expected = baseline_sum_mixed(baseline.connection, sql)
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count,
@@ -44,6 +45,22 @@ enum MixedWork {
                 let sum = baseline_sum_mixed(baseline.connection, sql)
                 try BenchmarkError.require(sum == expected, "C read other values than before")
             })
+    }
+
+    /// A store of such rows.
+    static func store(_ fixture: Fixture, cachePages: Int? = nil) throws -> (DatabasePool, Baseline) {
+        let path = fixture.path(of: "mixed.db")
+        if !FileManager.default.fileExists(atPath: path) {
+            let pool = try fixture.pool(at: path)
+            try pool.write { db in
+                try db.execute(sql: createTable)
+                try insertRows(db, MixedValues())
+            }
+            try pool.close()
+        }
+        return (
+            try fixture.pool(at: path, cachePages: cachePages), try fixture.baseline(at: path, cachePages: cachePages)
+        )
     }
 
     private static func insertRows(_ db: Database, _ values: MixedValues) throws {

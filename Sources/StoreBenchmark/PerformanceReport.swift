@@ -48,12 +48,20 @@ struct PerformanceReport {
             \(measurements.map(row).joined(separator: "\n"))
 
             Times are for one row, access or transaction, or for the whole where it is done once.
+            \(notes)
 
             | allocations for | library | C | what for |
             |---|---:|---:|---|
             \(counts.map(row).joined(separator: "\n"))
 
             """
+    }
+
+    /// What was found out beside the times, one paragraph for each.
+    private var notes: String {
+        measurements.compactMap { measurement in
+            measurement.note.map { "\n\(measurement.work): \($0).\n" }
+        }.joined()
     }
 
     private func row(_ measurement: Measurement) -> String {

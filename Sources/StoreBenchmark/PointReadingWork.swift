@@ -54,6 +54,33 @@ enum PointReadingWork {
             })
     }
 
+    /// All of them in one transaction, as rows of their own.
+    static func rowsInOneAccess(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
+        let pool = try fixture.pool(at: fixture.path)
+        let baseline = try fixture.baseline(at: fixture.path)
+        let expected = baseline_point_reads(baseline.connection, sql, Int64(count))
+        return try comparison.measure(
+            work.name, goal: work.goal, repetitions: count,
+            library: {
+                let sum = try pool.read { db in
+                    let statement = try db.makeStatement(sql: sql)
+                    var sum: Int64 = 0
+                    for index in 0..<count {
+                        guard let row = try Row.fetchOne(statement, arguments: [1 + index * 7 % count]) else {
+                            continue
+                        }
+                        sum += row[0]
+                    }
+                    return sum
+                }
+                try BenchmarkError.require(sum == expected, "the library read other numbers than C")
+            },
+            baseline: {
+                let sum = baseline_point_reads_in_transaction(baseline.connection, sql, Int64(count))
+                try BenchmarkError.require(sum == expected, "C read other numbers than before")
+            })
+    }
+
     /// What an access costs before anything is read.
     static func empty(
         _ work: Work, _ comparison: Comparison, _ fixture: Fixture, by reader: some DatabaseReader

@@ -47,10 +47,13 @@ enum StoreBenchmark {
     private static func measure(_ fixture: Fixture, _ options: BenchmarkOptions) throws -> [Measurement] {
         let comparison = Comparison(runs: options.runs, takesProcessorTime: options.takesProcessorTime)
         var measurements: [Measurement] = []
-        for work in Work.all where options.only.isEmpty || work.name.contains(options.only) {
-            let measurement = try work.measure(comparison, fixture)
-            print(measurement.line)
-            measurements.append(measurement)
+        for section in Work.sections {
+            for work in section.works where options.only.isEmpty || work.name.contains(options.only) {
+                var measurement = try work.measure(comparison, fixture)
+                measurement.section = section.title
+                print(measurement.line)
+                measurements.append(measurement)
+            }
         }
         try BenchmarkError.require(!measurements.isEmpty, "no work has this in its name: \(options.only)")
         return measurements

@@ -10,7 +10,17 @@ struct Work {
         try body(self, comparison, fixture)
     }
 
-    static var all: [Work] { reading + writing + opening + copying }
+    /// All work, in the sections of the chart.
+    static var sections: [(title: String, works: [Work])] {
+        [
+            (title: "Reading, beside plain C", works: reading),
+            (title: "Writing, beside plain C", works: writing),
+            (title: "Records, beside plain C that makes structs of rows", works: records),
+            (title: "Tasks and SQL text, beside another form of the same call", works: otherForms),
+            (title: "Opening, beside plain C", works: opening),
+            (title: "Copying, beside what each row names", works: copying),
+        ]
+    }
 
     private static var reading: [Work] {
         [
@@ -29,10 +39,13 @@ struct Work {
                 try PointReadingWork.oneReadEach($0, $1, $2, by: $2.sharedStore())
             },
             Work(name: "10k point reads in one access", goal: 1.3, body: PointReadingWork.oneAccess),
-            Work(name: "an empty read / BEGIN and COMMIT", goal: nil) {
+            Work(name: "10k times Row.fetchOne of a statement in one access", goal: 1.4) {
+                try PointReadingWork.rowsInOneAccess($0, $1, $2)
+            },
+            Work(name: "an empty read / BEGIN, snapshot, COMMIT", goal: nil) {
                 try PointReadingWork.empty($0, $1, $2, by: $2.pool(at: $2.path))
             },
-            Work(name: "an empty read of a SharedStore / BEGIN and COMMIT", goal: nil) {
+            Work(name: "an empty read of a SharedStore / BEGIN, snapshot, COMMIT", goal: nil) {
                 try PointReadingWork.empty($0, $1, $2, by: $2.sharedStore())
             },
             Work(name: "fetch 50k x text, blob, double, date by position", goal: 1.2, body: MixedWork.fetching),
@@ -51,6 +64,61 @@ struct Work {
                 }
             },
             Work(name: "insert 50k x text, blob, double, date", goal: 1.2, body: MixedWork.inserting),
+        ]
+    }
+
+    private static var records: [Work] {
+        [
+            Work(name: "insert 100k records x 10 ints, hand-written", goal: 2.0) {
+                try RecordWork.inserting($0, $1, $2) { IntegersByName(from: $0) }
+            },
+            Work(name: "insert 100k records x 10 ints, Codable", goal: 3.0) {
+                try RecordWork.inserting($0, $1, $2) { CodableIntegers(from: $0) }
+            },
+            Work(name: "insert 50k records of text, blob, double, date, hand-written", goal: 1.6) {
+                try RecordWork.insertingMixed($0, $1, $2)
+            },
+            Work(name: "fetch 200k records x 10 ints by position", goal: 1.15) {
+                try RecordWork.fetching($0, $1, $2, IntegersByPosition.self) { $0.c0 + $0.c9 }
+            },
+            Work(name: "fetch 200k records x 10 ints by name", goal: 1.35) {
+                try RecordWork.fetching($0, $1, $2, IntegersByName.self) { $0.c0 + $0.c9 }
+            },
+            Work(name: "fetch 200k records x 10 ints, Codable", goal: 2.0) {
+                try RecordWork.fetching($0, $1, $2, CodableIntegers.self) { $0.c0 + $0.c9 }
+            },
+            Work(name: "fetch 50k records of text, blob, double, date, hand-written", goal: 1.4) {
+                try RecordWork.fetchingMixed($0, $1, $2, Mixed.self) { Mixed.sum($0.text, $0.blob, $0.number) }
+            },
+            Work(name: "fetch 50k records of text, blob, double, date, Codable", goal: 1.8) {
+                try RecordWork.fetchingMixed($0, $1, $2, CodableMixed.self) { Mixed.sum($0.text, $0.blob, $0.number) }
+            },
+            Work(name: "10k times Player.fetchOne(db, key:) in one access", goal: 2.0) {
+                try PlayerWork.inOneAccess($0, $1, $2)
+            },
+            Work(name: "10k times Player.fetchOne(db, key:), one access each", goal: 2.2) {
+                try PlayerWork.oneAccessEach($0, $1, $2)
+            },
+            Work(name: "10k times Player.fetchOne(db, key:) in one access, Codable", goal: nil) {
+                try PlayerWork.codableInOneAccess($0, $1, $2)
+            },
+            Work(name: "10k requests with other values each, built and fetched", goal: nil) {
+                try PlayerWork.requests($0, $1, $2)
+            },
+            Work(name: "including(all:): 1k authors, 10k books / two queries", goal: 1.5) {
+                try AssociationWork.includingAll($0, $1, $2)
+            },
+        ]
+    }
+
+    private static var otherForms: [Work] {
+        [
+            Work(name: "10k async point reads / the same, synchronous", goal: 4, body: AsyncWork.reads),
+            Work(name: "10k hops to a queue and back / synchronous point reads", goal: nil, body: AsyncWork.hops),
+            Work(name: "2k async single-row writes / the same, synchronous", goal: 1.5, body: AsyncWork.writes),
+            Work(name: "10k times execute(sql:arguments:) / the cached statement", goal: nil) {
+                try WritingWork.plainSQL($0, $1, $2)
+            },
         ]
     }
 

@@ -4,7 +4,7 @@ import Foundation
 
 /// Inserting integers, by the library and by plain C, each into a store of its own.
 enum WritingWork {
-    private static let createTable = "CREATE TABLE t (id INTEGER PRIMARY KEY, \(Fixture.tenColumns))"
+    static let createTable = "CREATE TABLE t (id INTEGER PRIMARY KEY, \(Fixture.tenColumns))"
 
     /// Many rows in one transaction.
     static func integers(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
@@ -36,20 +36,42 @@ enum WritingWork {
         let stores = try WritingStores(fixture, createTable: createTable, opening: opening)
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count, prepare: stores.empty,
-            library: {
-                for row in 0..<count {
-                    try stores.writer.write { db in
-                        let insert = try db.cachedStatement(sql: Fixture.insertTen)
-                        try insert.execute(arguments: [
-                            row, row + 1, row + 2, row + 3, row + 4, row + 5, row + 6, row + 7, row + 8, row + 9,
-                        ])
-                    }
-                }
-            },
+            library: { for row in 0..<count { try stores.writer.write { try insertOne($0, row) } } },
             baseline: {
                 let code = baseline_single_row_writes(stores.baseline.connection, Fixture.insertTen, Int64(count))
                 try BenchmarkError.require(code == 0, "C: \(code)")
             })
+    }
+}
+
+extension WritingWork {
+    /// Inserts a row of ten integers by the cached statement.
+    @inline(__always) @Sendable
+    static func insertOne(_ db: Database, _ row: Int) throws {
+        let insert = try db.cachedStatement(sql: Fixture.insertTen)
+        try insert.execute(arguments: [
+            row, row + 1, row + 2, row + 3, row + 4, row + 5, row + 6, row + 7, row + 8, row + 9,
+        ])
+    }
+
+    /// SQL text with arguments, beside the cached statement of the same text.
+    static func plainSQL(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
+        let count = 10_000
+        let stores = try WritingStores(fixture, createTable: createTable) { try fixture.pool(at: $0) }
+        return try comparison.measure(
+            work.name, goal: work.goal, repetitions: count, prepare: stores.empty,
+            library: {
+                try stores.writer.write { db in
+                    for row in 0..<count {
+                        try db.execute(
+                            sql: Fixture.insertTen,
+                            arguments: [
+                                row, row + 1, row + 2, row + 3, row + 4, row + 5, row + 6, row + 7, row + 8, row + 9,
+                            ])
+                    }
+                }
+            },
+            baseline: { try stores.writer.write { db in for row in 0..<count { try insertOne(db, row) } } })
     }
 }
 

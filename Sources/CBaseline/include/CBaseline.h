@@ -27,10 +27,23 @@ int64_t baseline_sum_ten_columns(baseline *db, const char *sql);
 int64_t baseline_point_reads(baseline *db, const char *sql, int64_t count);
 // Reads one row by id `count` times in one transaction, and sums what it read.
 int64_t baseline_point_reads_in_transaction(baseline *db, const char *sql, int64_t count);
-// Runs BEGIN and COMMIT `count` times on prepared statements.
+// Runs BEGIN, a statement that takes the snapshot, and COMMIT `count` times on prepared statements.
 int baseline_empty_transactions(baseline *db, int64_t count);
 // Reads rows of text, blob, double and date text where SQLite has them, and sums their lengths and the doubles.
 int64_t baseline_sum_mixed(baseline *db, const char *sql);
+
+// MARK: Records
+
+// These make structs of rows, each text and blob in memory of its own, and sum some of their values.
+
+// Reads rows of ten integers into an array, and sums the first and the last of each.
+int64_t baseline_fetch_integers(baseline *db, const char *sql);
+// Reads rows of text, blob, double and date text into an array, and sums their lengths and the doubles.
+int64_t baseline_fetch_mixed(baseline *db, const char *sql);
+// Reads one row of id, name and score `count` times with a number for all parameters: in one transaction, or in one each.
+int64_t baseline_fetch_players(baseline *db, const char *sql, int64_t count, int each_in_transaction);
+// Reads authors (id, name), sorted by id, and their books (id, author, title), each into the array of its author.
+int64_t baseline_fetch_authors(baseline *db, const char *sql, const char *books_sql);
 
 // MARK: Writing
 

@@ -25,8 +25,8 @@ extension Database {
         case .timeout(let seconds): waitForLocks(seconds: seconds)
         case .callback(let callback):
             lockWait = .asking(callback)
-            hooks.isBusy = { [handle, gate] tries in
-                !handle.isInterrupted && !gate.isWanted && callback(tries) && !gate.isWanted
+            hooks.isBusy = { [unowned self, handle, gate] tries in
+                !refusesToWait && !handle.isInterrupted && !gate.isWanted && callback(tries) && !gate.isWanted
             }
             handle.installBusyHandler(hooks)
         }
@@ -102,6 +102,7 @@ extension Database {
         lockWait = .upTo(limit)
         var deadline = ContinuousClock.now
         hooks.isBusy = { [unowned self, handle, gate] tries in
+            if refusesToWait { return false }
             let now = ContinuousClock.now
             // The wait for the write slot and the one for SQLite's lock are one wait.
             if tries == 0 { deadline = (writeSlot?.isHeld == true ? lockDeadline : nil) ?? now + limit }

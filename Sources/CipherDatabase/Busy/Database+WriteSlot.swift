@@ -31,6 +31,7 @@ extension Database {
             // Waiting would be useless: after the next commit of another connection, this snapshot is not the latest.
             if !writeSlot.tryToEnter() { throw lockedOut(writeSlot, sql: sql()) }
         case .none:
+            if refusesToWait { throw BeginWouldWait() }
             try waitForWriteSlot(writeSlot, sql: sql())
         }
     }

@@ -42,4 +42,8 @@ enum Limits {
     static let sharedValueBytes = 1 << 10
     /// Plans for reading records that one layout of rows keeps: as many as are in use at once.
     static let idleRowPlans = 32
+    /// Accesses of tasks run on the thread of the task while they take less than this on average, in nanoseconds.
+    static let directAccessNanoseconds: UInt64 = 250_000
+    /// What a longer access counts in that average: some dozens of short ones make up for it.
+    static let longestCountedAccess: UInt64 = 100_000_000
 }

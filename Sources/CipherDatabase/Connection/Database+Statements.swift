@@ -88,6 +88,10 @@ extension Database {
     /// - Throws: ``DatabaseError``; statements before the failing one have run.
     public func execute(sql: String, arguments: StatementArguments = StatementArguments()) throws {
         requireAccess()
+        // Programs run SQL with parameters again and again, and compiling takes longer than writing a row.
+        if !arguments.isEmpty, let statement = executionCache.statement(for: sql) {
+            return try statement.execute(arguments: arguments)
+        }
         var queue = ArgumentQueue(arguments)
         try sql.withCString { start in
             var text = start
@@ -103,6 +107,9 @@ extension Database {
                 // Before the last statement runs: a program that passes too many values is wrong about what it does.
                 if tail.isEndOfSQL { try queue.requireEnd(sql: sql) }
                 try statement.execute(arguments: values)
+                if text == start && tail.isEndOfSQL && statement.isReusable {
+                    executionCache.insert(statement, for: sql)
+                }
                 text = tail
             }
         }

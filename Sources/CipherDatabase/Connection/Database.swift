@@ -31,6 +31,8 @@ public final class Database {
     @exclusivity(unchecked) var statementCache = StatementCache()
     /// Statements of fetches from SQL text.
     @exclusivity(unchecked) var fetchCache = StatementCache()
+    /// Statements of ``execute(sql:arguments:)`` that write rows and have parameters.
+    @exclusivity(unchecked) var executionCache = StatementCache()
     @exclusivity(unchecked) var controls = ControlStatements()
     /// What the layer of records keeps for this connection: its statements and plans.
     @exclusivity(unchecked) package var recordStorage: AnyObject?
@@ -61,6 +63,8 @@ public final class Database {
     var lockWait = LockWait.never
     /// Until when the statement under way may wait for SQLite's locks, after it has waited for the write slot.
     @exclusivity(unchecked) var lockDeadline: ContinuousClock.Instant?
+    /// Whether the transaction that begins must not wait for locks; a thread of tasks runs it.
+    @exclusivity(unchecked) var refusesToWait = false
     /// What ends a wait for the write lock early, and reports one that is long.
     @exclusivity(unchecked) var watchedWait: WatchedLockWait?
     /// Whether the access under way ends with its transaction.
@@ -338,6 +342,7 @@ public final class Database {
         transaction = TransactionTracker()
         statementCache.removeAll()
         fetchCache.removeAll()
+        executionCache.removeAll()
         recordStorage = nil
         controls.finalizeAll()
     }

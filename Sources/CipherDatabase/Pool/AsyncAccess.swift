@@ -34,11 +34,15 @@ final class AsyncAccess: SerialExecutor {
     /// Whether the access counts although its task was cancelled as it ended, as a transaction does that is committed.
     private let countsOnceDone: Bool
     private let begin: @Sendable (AsyncAccess) -> Void
+    private let direct: DirectAccesses?
     /// The wait for a connection.
     private let wait = SingleWait<Arrival>()
 
-    private init(countsOnceDone: Bool, _ begin: @escaping @Sendable (AsyncAccess) -> Void) {
+    private init(
+        countsOnceDone: Bool, direct: DirectAccesses?, _ begin: @escaping @Sendable (AsyncAccess) -> Void
+    ) {
         self.countsOnceDone = countsOnceDone
+        self.direct = direct
         self.begin = begin
     }
 
@@ -46,19 +50,43 @@ final class AsyncAccess: SerialExecutor {
     ///
     /// - Parameters:
     ///   - countsOnceDone: Whether a cancellation that comes after the last statement changes nothing.
+    ///   - direct: Learns how long the access took.
     ///   - begin: Makes the access run on a connection, sooner or later, or ends its wait.
     ///   - body: The access.
     /// - Throws: The error of the access; `CancellationError` when the task is cancelled before its end.
     static func run<Value: Sendable>(
-        countsOnceDone: Bool = false, on begin: @escaping @Sendable (AsyncAccess) -> Void,
+        countsOnceDone: Bool = false, direct: DirectAccesses? = nil,
+        on begin: @escaping @Sendable (AsyncAccess) -> Void,
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value {
         try Task.checkCancellation()
-        let access = AsyncAccess(countsOnceDone: countsOnceDone, begin)
+        let access = AsyncAccess(countsOnceDone: countsOnceDone, direct: direct, begin)
         return try await withTaskCancellationHandler {
             try await Passage(access).run(body)
         } onCancel: {
             access.cancel()
+        }
+    }
+
+    /// Runs an access for the current task on this thread, which has the connection.
+    ///
+    /// - Parameters:
+    ///   - connection: It is not used by anyone else before this returns.
+    ///   - countsOnceDone: Whether a cancellation that comes after the last statement changes nothing.
+    ///   - body: Runs the access, with the flag for its cancellation.
+    /// - Throws: The error of the access; `CancellationError` when the task is cancelled before its end.
+    static func runHere<Value: Sendable>(
+        on connection: SerialConnection, countsOnceDone: Bool = false,
+        _ body: (CancellationFlag) throws -> Value
+    ) async throws -> Value {
+        let cancellation = CancellationFlag()
+        return try await withTaskCancellationHandler {
+            let value = try body(cancellation)
+            if !countsOnceDone && cancellation.isSet { throw CancellationError() }
+            return value
+        } onCancel: {
+            cancellation.set()
+            connection.interrupt(only: cancellation)
         }
     }
 
@@ -95,6 +123,8 @@ final class AsyncAccess: SerialExecutor {
         // Before the task has its result: to continue it may need a thread of the pool whose threads are all blocked by
         // tasks that wait for this connection.
         defer { release() }
+        let start = direct == nil ? 0 : MonotonicTime.now
+        defer { direct?.record(since: start) }
         let value = try connection.cancellableAccess(cancellation, body)
         if !countsOnceDone && cancellation.isSet { throw CancellationError() }
         return value

@@ -49,6 +49,29 @@ extension Database {
     }
 }
 
+extension Database {
+    /// Runs a write in a transaction that acquires its lock as it begins, and that waits for nothing before it begins.
+    ///
+    /// - Throws: ``BeginWouldWait`` when it would have to; `body` has not run then.
+    func inWriteTransactionWithoutWaiting<T>(_ body: (Database) throws -> T) throws -> T {
+        // Without WAL the commit waits for readers.
+        if gatesReads { throw BeginWouldWait() }
+        refusesToWait = true
+        defer { refusesToWait = false }
+        do {
+            return try inWriteTransaction { db in
+                refusesToWait = false
+                return try body(db)
+            }
+        } catch let error as DatabaseError where refusesToWait && error.resultCode == .SQLITE_BUSY {
+            throw BeginWouldWait()
+        }
+    }
+
+    /// Whether the WAL is so long that a checkpoint should follow.
+    var isCheckpointDue: Bool { logFrames >= checkpointDueFrames }
+}
+
 extension DatabaseError {
     /// The result of an access that did not throw, which always exists.
     @inlinable

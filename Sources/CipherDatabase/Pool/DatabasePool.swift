@@ -14,6 +14,8 @@ public final class DatabasePool: DatabaseWriter {
     public let path: String
     let writer: WritingConnection
     let readers: ReaderPool
+    /// The reads of tasks that run on their own threads.
+    private let directReads = DirectAccesses()
     /// Releases memory under memory pressure.
     private let relief = Mutex<MemoryRelief?>(nil)
     let dependency = ConnectionDependency()
@@ -94,7 +96,16 @@ public final class DatabasePool: DatabaseWriter {
     }
 
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await AsyncAccess.run(
+        try Task.checkCancellation()
+        if configuration.targetQueue == nil, let start = directReads.begin() {
+            defer { directReads.end(since: start) }
+            if let reader = readers.acquireIfFree() {
+                defer { readers.release(reader) }
+                return try await AsyncAccess.runHere(on: reader) { try reader.cancellableAccess($0, value) }
+            }
+        }
+        return try await AsyncAccess.run(
+            direct: directReads,
             on: { [readers] access in
                 readers.acquire { result in
                     switch result {
@@ -150,7 +161,7 @@ public final class DatabasePool: DatabaseWriter {
     }
 
     public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await writer.asyncAccess(commits: true) { try $0.inWriteTransaction(updates) }
+        try await writer.asyncWrite(updates)
     }
 
     public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T { try writer.sync(updates) }

@@ -151,7 +151,7 @@ public final class DatabaseQueue: DatabaseWriter {
     }
 
     public func write<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
-        try await writer.asyncAccess(commits: true) { try $0.inWriteTransaction(updates) }
+        try await writer.asyncWrite(updates)
     }
 
     public func writeWithoutTransaction<T>(_ updates: (Database) throws -> T) rethrows -> T { try access(updates) }

@@ -106,6 +106,17 @@ final class ReaderPool: Sendable {
         }
     }
 
+    /// Lends a connection that is open and free; nil where there is none, or others wait for one.
+    func acquireIfFree() -> SerialConnection? {
+        state.withLock { state in
+            guard !state.isClosed, state.barriers == 0, state.waiters.isEmpty, ForkWatch.count == forkCount,
+                let connection = state.idle.popLast()
+            else { return nil }
+            state.lent.append(connection)
+            return connection
+        }
+    }
+
     /// Lends a connection without blocking the thread.
     func acquire(_ receive: @escaping @Sendable (Result<SerialConnection, any Error>) -> Void) {
         switch state.withLock({ grant(&$0, isWaitedFor: false, passesBarriers: false) }) {

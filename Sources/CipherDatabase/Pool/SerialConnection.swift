@@ -119,6 +119,19 @@ final class SerialConnection: @unchecked Sendable {
         return try access(body)
     }
 
+    /// Runs an access of a task on this thread, if no other access runs or waits.
+    ///
+    /// - Returns: nil where one does.
+    func runIfFree<T>(_ cancellation: CancellationFlag, _ body: (Database) throws -> T) throws -> T? {
+        guard let line, !hasTarget, !db.isAccessedHere, ForkWatch.count == db.forkCount else { return nil }
+        let isFree = line.enter()
+        defer { line.leave() }
+        if !isFree { return nil }
+        var outcome: Result<T, any Error>?
+        queue.sync { outcome = Result { try cancellableAccess(cancellation, body) } }
+        return try outcome?.get()
+    }
+
     /// Waits for something that comes before a write access.
     ///
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension ends the wait.

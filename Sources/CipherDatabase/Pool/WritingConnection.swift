@@ -10,6 +10,10 @@ final class WritingConnection: @unchecked Sendable {
     let key: KeyOrigin
     /// The write slot; nil where the file is not encrypted, or not written.
     let writeSlot: WriteSlot?
+    /// The writes of tasks that run on their own threads.
+    private let directWrites = DirectAccesses()
+    /// Whether a transaction that has begun has its lock.
+    private let locksAtBegin: Bool
 
     /// Opens the connection; exactly one process creates a new file and records its salt.
     init(
@@ -19,6 +23,7 @@ final class WritingConnection: @unchecked Sendable {
         try configuration.forbidDumpsIfAsked()
         self.keyring = keyring
         self.key = key
+        locksAtBegin = configuration.defaultTransactionKind != .deferred
         let wasLocked = keyring.opening.isLocked
         defer { if !wasLocked { keyring.opening.release() } }
         let db = try Database.open(
@@ -78,13 +83,14 @@ final class WritingConnection: @unchecked Sendable {
     /// - Parameters:
     ///   - isWrite: Whether a suspension ends the wait for the connection.
     ///   - commits: Whether the access ends with the commit of its transaction, which no cancellation undoes.
+    ///   - direct: Learns how long the access took.
     ///   - wait: Runs before the access, and calls the given function to continue.
     func asyncAccess<T: Sendable>(
-        isWrite: Bool = true, commits: Bool = false,
+        isWrite: Bool = true, commits: Bool = false, direct: DirectAccesses? = nil,
         after wait: (@Sendable (@escaping @Sendable () -> Void) -> Void)? = nil,
         _ body: @escaping @Sendable (Database) throws -> T
     ) async throws -> T {
-        try await AsyncAccess.run(countsOnceDone: commits) { [connection] access in
+        try await AsyncAccess.run(countsOnceDone: commits, direct: direct) { [connection] access in
             guard let wait else { return connection.run(access, isWrite: isWrite) }
             let endsWithSuspension = connection.endWhenSuspended(access, now: true)
             wait {
@@ -95,6 +101,39 @@ final class WritingConnection: @unchecked Sendable {
         } _: { [self] db in
             defer { checkpointer.checkpointIfDue(holding: db) }
             return try body(db)
+        }
+    }
+
+    /// Runs a write transaction for a task: on the thread of the task, where neither the connection nor a lock has to be
+    /// waited for.
+    func asyncWrite<T: Sendable>(_ updates: @escaping @Sendable (Database) throws -> T) async throws -> T {
+        try Task.checkCancellation()
+        if locksAtBegin, let start = directWrites.begin() {
+            let outcome = try await writeHere(start, updates)
+            if let outcome { return outcome }
+        }
+        return try await asyncAccess(commits: true, direct: directWrites) { try $0.inWriteTransaction(updates) }
+    }
+
+    /// - Returns: nil when the transaction could not begin without a wait.
+    private func writeHere<T: Sendable>(
+        _ start: UInt64, _ updates: @escaping @Sendable (Database) throws -> T
+    ) async throws -> T? {
+        var hasBegun = false
+        defer { if hasBegun { directWrites.end(since: start) } else { directWrites.abandon() } }
+        return try await AsyncAccess.runHere(on: connection, countsOnceDone: true) { cancellation in
+            do {
+                return try connection.runIfFree(cancellation) { db in
+                    // A checkpoint takes long, so it is left to the queue.
+                    defer { if db.isCheckpointDue { async { _ in } } }
+                    return try db.inWriteTransactionWithoutWaiting {
+                        hasBegun = true
+                        return try updates($0)
+                    }
+                }
+            } catch is BeginWouldWait {
+                return nil
+            }
         }
     }
 

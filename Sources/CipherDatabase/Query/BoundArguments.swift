@@ -6,6 +6,8 @@ enum BoundArguments {
     case arguments(StatementArguments)
     /// A single one, as keys mostly are: it needs no array.
     case integer(Int64)
+    /// A single one.
+    case value(DatabaseValue)
     case integers([Int])
     case longIntegers([Int64])
     case values([(any DatabaseValueConvertible)?])
@@ -18,6 +20,7 @@ enum BoundArguments {
         switch self {
         case .arguments(let arguments): arguments
         case .integer(let number): StatementArguments([number])
+        case .value(let value): StatementArguments(plain: [value])
         case .integers(let numbers): StatementArguments(numbers)
         case .longIntegers(let numbers): StatementArguments(numbers)
         case .values(let values): StatementArguments(values)
@@ -52,6 +55,15 @@ extension Statement {
                 let code = values[index]?.bind(to: handle.pointer, at: parameter) ?? handle.bindNull(at: parameter)
                 if code != 0 { throw failure(code) }
             }
+        }
+    }
+
+    /// Sets the only argument.
+    package func setArgument(_ value: DatabaseValue) throws {
+        if case .int64(let number) = value.storage { return try setInteger(number) }
+        try bindAll(.value(value), count: 1) {
+            let code = value.bind(to: handle.pointer, at: 1)
+            if code != 0 { throw failure(code) }
         }
     }
 

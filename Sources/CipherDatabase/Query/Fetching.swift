@@ -32,9 +32,14 @@ extension Row {
     ) throws -> Row? {
         var steps = try StatementSteps(statement, arguments: arguments)
         guard try steps.advance() else { return nil }
+        guard let adapter else {
+            let row = statement.keepRow()
+            try steps.finish()
+            return row
+        }
         let row = Row.copy(of: steps.handle, columns: statement.columns)
         try steps.finish()
-        return try adapter.map { adapting(row, to: try statement.layout(of: $0)) } ?? row
+        return adapting(row, to: try statement.layout(of: adapter))
     }
 
     /// The distinct rows of a statement.

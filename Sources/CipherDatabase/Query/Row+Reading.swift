@@ -6,13 +6,21 @@ extension Row {
     /// The value of a column, counted from 0. Traps when the value does not fit; only optional types accept NULL.
     @inlinable
     public subscript<Value: DatabaseValueConvertible & StatementColumnConvertible>(_ index: Int) -> Value {
-        requireColumn(index)
-        if let statement {
-            if let value = Value(column: statementColumn(index), of: statement) { return value }
-        } else if let value = Value(kept: StoredValue(in: address, at: index)) {
-            return value
+        // A call for each column would take as many instructions as the column.
+        @inline(__always)
+        get {
+            requireColumn(index)
+            if let statement {
+                if let value = Value(column: statementColumn(index), of: statement) { return value }
+                return slowValue(at: index)
+            }
+            return keptValue(at: index)
         }
-        return slowValue(at: index)
+    }
+
+    @inlinable @inline(never)
+    func keptValue<Value: DatabaseValueConvertible>(at index: Int) -> Value {
+        Value(kept: StoredValue(in: address, at: index)) ?? slowValue(at: index)
     }
 
     /// The value of a column, counted from 0. Traps when the value does not fit; only optional types accept NULL.

@@ -31,6 +31,24 @@ public final class Row {
         self.init(UnsafeRawPointer(run.steps.handle.pointer), source: RunningSource(run), firstColumn: 0)
     }
 
+    /// A row that shows the current row of a statement, for a fetch that has the statement.
+    convenience init(showing statement: Statement) {
+        self.init(UnsafeRawPointer(statement.handle.pointer), source: RunningSource(statement), firstColumn: 0)
+    }
+
+    /// Makes a row that shows a statement keep it at its row.
+    func takeOver(_ steps: StatementSteps) {
+        (unadapted.source as? RunningSource)?.takeOver(steps)
+    }
+
+    /// Fills a row of a block that is its own with the current row of a statement.
+    ///
+    /// - Returns: Whether there was space for it; otherwise the row has no values any more.
+    func refill(from statement: StatementHandle, _ columns: RowColumns) -> Bool {
+        guard source.columns === columns, let block = source as? RowBlock else { return false }
+        return block.refill(from: statement)
+    }
+
     /// A row that shows adjacent columns of a row.
     convenience init(
         showing base: Row, from firstColumn: Int, layout: RowLayout, prefetched: OwnPrefetchedRows? = nil
@@ -121,8 +139,8 @@ public final class Row {
     /// The source of a row that an adapter made; nil for a plain row.
     var adaptation: AdaptedSource? { source as? AdaptedSource }
 
-    /// The statement's run of a row that shows one.
-    var run: StatementRun? { (unadapted.source as? RunningSource)?.run }
+    /// The statement that the row shows, for errors.
+    var running: RunningSource? { unadapted.source as? RunningSource }
 
     /// Whether a statement returned the row, and not the program made it.
     package var isFetched: Bool { unadapted.columns.isFetched }
@@ -145,7 +163,8 @@ public final class Row {
         guard statement != nil else { return columns.index(of: name) }
         let likely = Int(likelyColumn)
         if likely < count, !columns.hasTwins, columns.names[likely] == name {
-            likelyColumn &+= 1
+            // After the last column comes the first one of the next row.
+            likelyColumn = likely &+ 1 == count ? 0 : UInt16(truncatingIfNeeded: likely &+ 1)
             return likely
         }
         let index = columns.index(of: name)

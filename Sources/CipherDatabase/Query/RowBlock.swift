@@ -15,9 +15,11 @@ final class RowBlock: RowSource {
     @exclusivity(unchecked) private var rowEnd = 0
     /// The beginning of what is stored at the end.
     @exclusivity(unchecked) private var farStart: Int
-    private var boxes: [UnsafeMutablePointer<DatabaseValue>] = []
+    @exclusivity(unchecked) private var boxes: [UnsafeMutablePointer<DatabaseValue>] = []
+    private let byteCount: Int
 
     init(columns: RowColumns, byteCount: Int) {
+        self.byteCount = byteCount
         memory = .allocate(byteCount: byteCount, alignment: 1)
         farStart = byteCount
         super.init(columns: columns)
@@ -56,6 +58,15 @@ final class RowBlock: RowSource {
         guard rowEnd <= farStart, statement.storeColumns(columns.count, at: place, in: self) else { return nil }
         nextRow = rowEnd
         return Row(UnsafeRawPointer(place), of: self)
+    }
+
+    /// Replaces the only row of the block by the current row of a statement.
+    /// - Returns: Whether there was space for it. Long values are not replaced: their memory is to be freed.
+    func refill(from statement: StatementHandle) -> Bool {
+        guard boxes.isEmpty, byteCount <= Limits.sharedValueBytes else { return false }
+        farStart = byteCount
+        rowEnd = columns.count &* StoredValue.byteCount
+        return rowEnd <= farStart && statement.storeColumns(columns.count, at: memory, in: self)
     }
 
     /// Adds the current row and those that follow, while there is space.

@@ -86,10 +86,10 @@ extension Row {
         let index = index.flatMap { $0 >= 0 && $0 < count ? $0 : nil }
         return RowDecodingError(
             column: index.map { columnNames[$0] } ?? name, index: index, found: index.map { databaseValue(at: $0) },
-            row: run.map { $0.steps.rowCount - 1 }, wanted: wanted, table: table,
+            row: running?.rowIndex, wanted: wanted, table: table,
             declaredType: index.flatMap { declaredType(at: $0) },
             jsonPath: jsonPath,
-            showsValue: run?.steps.statement.database.configuration.publicStatementArguments ?? false)
+            showsValue: running?.statement.database.configuration.publicStatementArguments ?? false)
     }
 
     private func declaredType(at index: Int) -> String? {

@@ -18,13 +18,26 @@ class RowSource {
 
 /// The current row of a statement.
 final class RunningSource: RowSource {
-    /// Keeps the statement at its row: a row may outlive its cursor.
-    let run: StatementRun
+    /// Keeps the statement at its row: a row may outlive its cursor. nil while one row is read without a cursor.
+    private(set) var run: StatementRun?
+    // Safe because: without a run, the fetch that reads the row has the statement.
+    unowned(unsafe) let statement: Statement
 
     init(_ run: StatementRun) {
         self.run = run
+        statement = run.steps.statement
         super.init(columns: run.steps.statement.columns)
     }
+
+    init(_ statement: Statement) {
+        self.statement = statement
+        super.init(columns: statement.columns)
+    }
+
+    func takeOver(_ steps: StatementSteps) { run = StatementRun(steps) }
+
+    /// The position of the current row in its result.
+    var rowIndex: Int { run.map { $0.steps.rowCount - 1 } ?? 0 }
 
     // Kept with the statement, for its next run.
     override func plan(of record: ObjectIdentifier) -> RowPlan? { columns.plans.plan(of: record) }

@@ -33,13 +33,14 @@ public final class Statement {
     @exclusivity(unchecked) private var isShared = false
     /// Whether it runs inside a bracketed call.
     @exclusivity(unchecked) private var isInCall = false
-    private var bound = BoundArguments.arguments(StatementArguments())
+    // Unchecked, as the next ones: used with each run, by the one thread of the access.
+    @exclusivity(unchecked) private var bound = BoundArguments.arguments(StatementArguments())
     /// Whether the parameters have the values of `bound`. Otherwise the next run binds them first.
-    private var isBound: Bool
+    @exclusivity(unchecked) private var isBound: Bool
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
-    private var cachedColumns: (columns: RowColumns, recompilationCount: CInt)?
+    @exclusivity(unchecked) private var cachedColumns: (columns: RowColumns, recompilationCount: CInt)?
     /// The layout of the adapter used last, for the columns that the statement had then.
     var keptLayout: (adapter: KeptRowAdapter, columns: RowColumns, layout: RowLayout)?
     /// Counts the uses, so that the cursor of an earlier one does not step or end a later one.
@@ -47,6 +48,10 @@ public final class Statement {
     @exclusivity(unchecked) @usableFromInline var useCount = 0
     /// ``Database/suspensionRollbacks`` when the statement was started.
     @exclusivity(unchecked) private var formerRollbacks = 0
+    /// The row that the last fetch of one record was read from, while nobody else refers to it.
+    @exclusivity(unchecked) private var idleShownRow: Row?
+    /// The row that the last fetch of one row returned.
+    @exclusivity(unchecked) private var latestKeptRow: Row?
 
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
@@ -68,6 +73,9 @@ public final class Statement {
     }
 
     deinit { database.gated { handle.finalize() } }
+
+    /// Whether it writes rows, and nothing else, with values of the program.
+    var isReusable: Bool { parameterCount > 0 && !isReadonly && effects.isEmpty }
 
     /// How many columns its rows have; 0 for statements without rows.
     public var columnCount: Int { Int(handle.columnCount) }
@@ -236,6 +244,50 @@ public final class Statement {
 
     private func misuse(_ message: String) -> DatabaseError {
         DatabaseError(resultCode: .SQLITE_MISUSE, message: message, sql: sql)
+    }
+
+    // MARK: One row
+
+    /// A copy of the current row for a fetch that returns one: the row of the last such fetch, filled again, when the
+    /// program does not refer to it any more. Making an object for each row takes as long as finding the row.
+    func keepRow() -> Row {
+        if isKnownUniquelyReferenced(&latestKeptRow), let row = latestKeptRow, row.refill(from: handle, columns) {
+            return row
+        }
+        let row = Row.copy(of: handle, columns: columns)
+        latestKeptRow = row
+        return row
+    }
+
+    /// Takes the row that shows the current row of this statement.
+    @usableFromInline
+    func takeShownRow() -> Row {
+        if let row = idleShownRow.take(), row.source.columns === columns {
+            row.likelyColumn = 0
+            return row
+        }
+        return Row(showing: self)
+    }
+
+    /// Puts a row back that ``takeShownRow()`` returned, and ends the steps.
+    ///
+    /// A row that the program has kept shows its values until it is released: it takes over the steps.
+    @usableFromInline
+    func putBack(_ row: inout Row, _ steps: inout StatementSteps) throws {
+        if isKnownUniquelyReferenced(&row) {
+            idleShownRow = row
+        } else if isReadonly {
+            return row.takeOver(steps)
+        }
+        // A statement that changes rows has changed them all, and has to come to its end.
+        if !isReadonly { while try steps.advance() {} }
+        if !steps.isDone { try steps.finish() }
+    }
+
+    /// Ends the steps of a row that could not be read.
+    @usableFromInline
+    func discard(_ row: inout Row, _ steps: StatementSteps) {
+        if isKnownUniquelyReferenced(&row) { steps.abandon() } else { row.takeOver(steps) }
     }
 
     // MARK: Running

@@ -92,7 +92,32 @@ final class StatementRun {
         steps = try StatementSteps(statement, arguments: arguments)
     }
 
+    init(_ steps: StatementSteps) { self.steps = steps }
+
     deinit { steps.abandon() }
+}
+
+extension Statement {
+    /// Reads the first row, without a cursor; nil when there is none.
+    ///
+    /// - Parameter read: Gets a row that shows the statement, as that of a cursor does.
+    @inlinable
+    package func readFirstRow<Value>(
+        arguments: StatementArguments?, _ read: (Row) throws -> Value
+    ) throws -> Value? {
+        var steps = try StatementSteps(self, arguments: arguments)
+        guard try steps.advance() else { return nil }
+        var row = takeShownRow()
+        let value: Value
+        do {
+            value = try read(row)
+        } catch {
+            discard(&row, steps)
+            throw error
+        }
+        try putBack(&row, &steps)
+        return value
+    }
 }
 
 /// A cursor over the result of a statement.

@@ -68,6 +68,7 @@ extension Database {
         schemaCache.clear()
         statementCache.removeAll()
         fetchCache.removeAll()
+        executionCache.removeAll()
     }
 
     /// A number that another schema does not have: what was derived from an earlier one is to be forgotten.

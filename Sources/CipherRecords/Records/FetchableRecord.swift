@@ -111,6 +111,7 @@ extension FetchableRecord {
     public static func fetchOne(
         _ statement: Statement, arguments: StatementArguments? = nil, adapter: (any RowAdapter)? = nil
     ) throws -> Self? {
+        if adapter == nil { return try statement.readFirstRow(arguments: arguments) { try Self(row: $0) } }
         let rows = try Row.fetchCursor(statement, arguments: arguments, adapter: adapter)
         guard let row = try rows.next() else { return nil }
         let record = try Self(row: row)

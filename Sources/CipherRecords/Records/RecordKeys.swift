@@ -75,8 +75,16 @@ extension FetchableRecord where Self: TableRecord {
     // MARK: One record
 
     /// The record with a primary key of one column; nil when there is none, and for nil.
+    @inlinable
     public static func fetchOne<Key: DatabaseValueConvertible>(_ db: Database, key: Key?) throws -> Self? {
-        guard let key, !key.databaseValue.isNull else { return nil }
+        guard let key, let statement = try statement(db, key: key) else { return nil }
+        return try fetchOne(statement)
+    }
+
+    /// The statement for a key; nil for a key that is NULL.
+    @usableFromInline
+    static func statement<Key: DatabaseValueConvertible>(_ db: Database, key: Key) throws -> Statement? {
+        if key.databaseValue.isNull { return nil }
         let plan = try db.records().plan(of: Self.self, db)
         let encoding = RecordKey.Encoding(Key.self, for: Self.self)
         let value = try encoding?.value(of: key, column: plan.key.columns.first ?? "") ?? key.databaseValue
@@ -85,8 +93,8 @@ extension FetchableRecord where Self: TableRecord {
                 .select(filter(key: value).relation, singleResult: true), facts: SchemaFacts(db)
             ).text
         }
-        try statement.setArguments(StatementArguments(plain: [value]))
-        return try fetchOne(statement)
+        try statement.setArgument(value)
+        return statement
     }
 
     /// The record with the columns of a unique key; nil when there is none, and for nil.

@@ -46,6 +46,16 @@ final class StatementPlan {
     }
 }
 
+/// How many requests of a connection needed work that others had done before.
+package struct RequestStatistics {
+    /// Requests of a shape that was known: their SQL text and statement were there.
+    package let found: Int
+    /// Requests whose SQL text was generated.
+    package let generated: Int
+    /// How often the statements of requests were compiled.
+    package let compiled: Int
+}
+
 /// What the record layer keeps for one connection, for as long as the schema stays the same.
 final class RecordStorage {
     /// The most requests of different shapes that are kept; more of them start anew.
@@ -60,7 +70,7 @@ final class RecordStorage {
     /// The plan of the record type used last.
     var latestPlan: (type: ObjectIdentifier, plan: RecordPlan)?
     /// How many requests found their SQL here, and how many did not.
-    private(set) var statistics = (found: 0, generated: 0)
+    private var counts = (found: 0, generated: 0)
 
     init(generation: Int) { self.generation = generation }
 
@@ -74,10 +84,16 @@ final class RecordStorage {
         latestPlan = nil
     }
 
+    var statistics: RequestStatistics {
+        RequestStatistics(
+            found: counts.found, generated: counts.generated,
+            compiled: statements.values.reduce(0) { $0 + $1.compilationCount })
+    }
+
     /// The plan of a request of this shape; nil when there is none yet.
     func plan(knownFor request: StatementRequest) -> StatementPlan? {
         guard let plan = plans[request] else { return nil }
-        statistics.found += 1
+        counts.found += 1
         return plan
     }
 
@@ -91,13 +107,16 @@ final class RecordStorage {
             statements[sql] = planned
             return planned
         }
-        statistics.generated += 1
+        counts.generated += 1
         plans[plan.shape] = plan
         return plan
     }
 }
 
 extension Database {
+    /// What the requests of this connection needed so far.
+    package func requestStatistics() throws -> RequestStatistics { try records().statistics }
+
     /// What the record layer keeps for this connection.
     func records() throws -> RecordStorage {
         let generation = try schemaGeneration()

@@ -6,7 +6,8 @@ import Foundation
 /// Reads one column as any decodable type.
 enum ColumnDecoding {
     static func decode<Value: Decodable>(_ type: Value.Type, _ context: RowContext, _ index: Int) throws -> Value {
-        if type == Date.self || type == Data.self { return try strategic(type, context, index) }
+        if type == Date.self { return unsafeBitCast(try date(context, index), to: type) }
+        if type == Data.self { return unsafeBitCast(try data(context, index), to: type) }
         if type == Date?.self || type == Data?.self {
             // Reads the date, or the data, by its strategy.
             return try Value(from: ColumnDecoder(context: context, index: index))
@@ -51,26 +52,30 @@ enum ColumnDecoding {
         Value.fromDatabaseValue(stored)
     }
 
-    /// Dates and data have strategies.
-    private static func strategic<Value>(_ type: Value.Type, _ context: RowContext, _ index: Int) throws -> Value {
-        let (row, record) = (context.row, context.plan.record)
-        let column = row.columnNames[index]
-        let value: Any?
-        if type == Date.self {
-            let strategy = record.databaseDateDecodingStrategy(for: column)
+    // Dates and data have strategies.
+
+    static func date(_ context: RowContext, _ index: Int) throws -> Date {
+        let row = context.row
+        let strategy = context.plan.record.databaseDateDecodingStrategy(for: row.columnNames[index])
+        let date =
             if case .deferredToDate = strategy {
-                value = row.fittingValue(Date.self, at: index)
+                row.fittingValue(Date.self, at: index)
             } else {
-                value = strategy.date(from: row.databaseValue(at: index))
+                strategy.date(from: row.databaseValue(at: index))
             }
-        } else {
-            switch record.databaseDataDecodingStrategy(for: column) {
-            case .deferredToData: value = row.fittingValue(Data.self, at: index)
-            case .custom(let convert): value = convert(row.databaseValue(at: index))
+        guard let date else { throw context.misfit(Date.self, at: index) }
+        return date
+    }
+
+    static func data(_ context: RowContext, _ index: Int) throws -> Data {
+        let row = context.row
+        let data =
+            switch context.plan.record.databaseDataDecodingStrategy(for: row.columnNames[index]) {
+            case .deferredToData: row.fittingValue(Data.self, at: index)
+            case .custom(let convert): convert(row.databaseValue(at: index))
             }
-        }
-        guard let value = value as? Value else { throw context.misfit(type, at: index) }
-        return value
+        guard let data else { throw context.misfit(Data.self, at: index) }
+        return data
     }
 }
 

@@ -105,6 +105,7 @@ final class PlannedStatement {
     let sql: String
     // While nobody else refers to it, nobody steps through it, and it is free.
     @exclusivity(unchecked) private var statement: Statement?
+    private(set) var compilationCount = 0
 
     init(sql: String) { self.sql = sql }
 
@@ -112,6 +113,7 @@ final class PlannedStatement {
         if isKnownUniquelyReferenced(&statement), let statement { return statement }
         let fresh = try db.makeStatement(sql: sql, persistent: true)
         statement = fresh
+        compilationCount += 1
         return fresh
     }
 }

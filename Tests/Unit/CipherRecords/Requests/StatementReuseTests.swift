@@ -10,7 +10,7 @@ struct StatementReuseTests {
     private let name = Column("name")
 
     /// How many requests found their SQL, and how many did not.
-    private func statistics(_ db: Database) throws -> (found: Int, generated: Int) { try db.records().statistics }
+    private func statistics(_ db: Database) throws -> RequestStatistics { try db.requestStatistics() }
 
     private func compiled(_ queue: DatabaseQueue, _ body: (Database) throws -> Void) throws -> Set<String> {
         try queue.write { db in
