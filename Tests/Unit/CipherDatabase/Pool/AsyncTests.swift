@@ -1,6 +1,5 @@
 import CipherDatabase
 import Foundation
-import StorePlatform
 import TestKit
 import Testing
 
@@ -337,35 +336,6 @@ import Testing
         // A task may be cancelled between its commit and its own counting.
         #expect(try await pool.read { try $0.rowCount() } >= committed.value)
         for _ in 0..<5 { #expect(try await pool.unsafeRead { !$0.isInsideTransaction }) }
-    }
-
-    // MARK: The thread of the task
-
-    @Test("an access with nothing to wait for runs on the thread of its task, unless the accesses are long")
-    func threadOfTask() async throws {
-        // One thread must stay free for other tasks, so a single processor never does it.
-        guard ProcessInfo.processInfo.activeProcessorCount > 1 else { return }
-        let pool = try Databases.poolWithTable(folder) { $0.busyMode = .timeout(10) }
-        _ = try await pool.read { try $0.rowCount() }
-        var (reads, writes) = (0, 0)
-        // Other tests may do it at the same time, and only half of the threads may.
-        for _ in 0..<1000 where reads == 0 || writes == 0 {
-            if try await runsHere({ try await pool.read($0) }) { reads += 1 }
-            if try await runsHere({ try await pool.write($0) }) { writes += 1 }
-        }
-        #expect(reads > 0)
-        #expect(writes > 0)
-        try await pool.read { _ in Thread.sleep(forTimeInterval: 0.2) }
-        #expect(try await !runsHere { try await pool.read($0) })
-        try await pool.write { _ in Thread.sleep(forTimeInterval: 0.2) }
-        #expect(try await !runsHere { try await pool.write($0) })
-    }
-
-    private func runsHere(
-        _ access: @Sendable (@escaping @Sendable (Database) throws -> UInt) async throws -> UInt
-    ) async throws -> Bool {
-        let before = CurrentThread.id
-        return try await access { _ in CurrentThread.id } == before
     }
 
     @Test("a write that would wait for a lock goes to its queue, runs once, and its block sees the lock")
