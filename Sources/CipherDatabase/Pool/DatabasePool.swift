@@ -98,11 +98,14 @@ public final class DatabasePool: DatabaseWriter {
     public func unsafeRead<T: Sendable>(_ value: @escaping @Sendable (Database) throws -> T) async throws -> T {
         try Task.checkCancellation()
         if configuration.targetQueue == nil, let start = directReads.begin() {
-            defer { directReads.end(since: start) }
             if let reader = readers.acquireIfFree() {
-                defer { readers.release(reader) }
+                defer {
+                    readers.release(reader)
+                    directReads.end(since: start)
+                }
                 return try await AsyncAccess.runHere(on: reader) { try reader.cancellableAccess($0, value) }
             }
+            directReads.abandon()
         }
         return try await AsyncAccess.run(
             direct: directReads,

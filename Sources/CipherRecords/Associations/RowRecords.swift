@@ -47,6 +47,7 @@ extension Row {
 
     /// The first value that is not NULL among columns; columns that the row does not have count as NULL.
     /// Traps when that value does not fit.
+    @_disfavoredOverload
     public func coalesce<Value: DatabaseValueConvertible>(_ columns: some Collection<any ColumnExpression>) -> Value? {
         coalesce(columns.map(\.name))
     }

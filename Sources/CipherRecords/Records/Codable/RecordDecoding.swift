@@ -29,12 +29,6 @@ final class DecodingPlan: @unchecked Sendable {
     let record: any FetchableRecord.Type
     /// The columns of keys, for each type of coding keys.
     @exclusivity(unchecked) private var tables: [(type: ObjectIdentifier, table: KeyColumns)] = []
-    /// Whether a record is being read.
-    @exclusivity(unchecked) private var isReading = false
-    /// The containers of the record that is being read.
-    @exclusivity(unchecked) private var used: [UsedContainer] = []
-    /// The plans of decoders that the record has for its parts.
-    @exclusivity(unchecked) private var parts: [DecodingPlan] = []
 
     private init(_ record: any FetchableRecord.Type) { self.record = record }
 
@@ -50,93 +44,26 @@ final class DecodingPlan: @unchecked Sendable {
         if let known = row.plan(of: id) {
             // Nobody else makes plans.
             let plan = unsafeDowncast(known, to: DecodingPlan.self)
-            return try plan.read(type, row, path)
+            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
         }
         var plan = idle(of: id, row) ?? DecodingPlan(record)
         if row.statement != nil {
             row.keep(RowPlan(record: id, content: plan))
-            return try plan.read(type, row, path)
+            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
         }
         defer {
             // A value that keeps its decoder keeps the plan too.
             if isKnownUniquelyReferenced(&plan) { row.addIdlePlan(RowPlan(record: id, content: plan)) }
         }
-        return try plan.read(type, row, path)
-    }
-
-    @inline(__always)
-    private func read<Value: Decodable>(_ type: Value.Type, _ row: Row, _ path: [any CodingKey]) throws -> Value {
-        let isPart = isReading
-        isReading = true
-        defer { if !isPart { endReading() } }
-        return try Value(from: RowDecoder(row: row, plan: self, codingPath: path))
+        return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
     }
 
     private static func idle(of record: ObjectIdentifier, _ row: Row) -> DecodingPlan? {
         row.takeIdlePlan(of: record).map { unsafeDowncast($0.content, to: DecodingPlan.self) }
     }
 
-    /// A plan that belongs to nobody else, for a decoder of a part of the record, which outlives a call.
-    func separate() -> DecodingPlan {
-        let plan = DecodingPlan(record)
-        if isReading {
-            plan.isReading = true
-            parts.append(plan)
-        }
-        return plan
-    }
-
-    // MARK: Containers
-
-    // Swift makes an object for each container, and for each record. Here they are made once, and read another row the
-    // next time.
-
-    /// The container of a row for coding keys.
-    func container<Key: CodingKey>(
-        _ row: Row, _ path: [any CodingKey], _ type: Key.Type
-    ) -> KeyedDecodingContainer<Key> {
-        guard isReading, MemoryLayout<KeyedDecodingContainer<Key>>.size == MemoryLayout<AnyObject>.size else {
-            return detachedContainer(row, path, type)
-        }
-        let columns = columns(type)
-        let container: UsedContainer
-        if let idle = columns.idle.take() {
-            container = idle
-        } else {
-            let context = RowContext(self, columns)
-            let keyed = KeyedDecodingContainer(RowContainer<Key>(context))
-            container = UsedContainer(context: context, box: unsafeBitCast(keyed, to: AnyObject.self))
-        }
-        container.context.begin(row, path)
-        used.append(container)
-        // The size was compared: it is one reference.
-        return unsafeBitCast(container.box, to: KeyedDecodingContainer<Key>.self)
-    }
-
-    /// A container for a decoder that has outlived its record. It stays for ever, as nobody knows when it is released.
-    private func detachedContainer<Key: CodingKey>(
-        _ row: Row, _ path: [any CodingKey], _ type: Key.Type
-    ) -> KeyedDecodingContainer<Key> {
-        let context = RowContext(self, columns(type))
-        context.begin(row, path)
-        context.detach()
-        return KeyedDecodingContainer(RowContainer<Key>(context))
-    }
-
-    /// Makes the containers of the record ready for the next one.
-    private func endReading() {
-        isReading = false
-        while var container = used.popLast() {
-            if isKnownUniquelyReferenced(&container.box), isKnownUniquelyReferenced(&container.context) {
-                container.context.end()
-                container.context.columns.idle = container
-            } else {
-                // The record has kept it.
-                container.context.detach()
-            }
-        }
-        while let part = parts.popLast() { part.endReading() }
-    }
+    /// A plan that belongs to nobody else, for a decoder that outlives a call.
+    static func separate(_ record: any FetchableRecord.Type) -> DecodingPlan { DecodingPlan(record) }
 
     /// The columns of coding keys.
     func columns<Key: CodingKey>(_ type: Key.Type) -> KeyColumns {
@@ -151,24 +78,14 @@ final class DecodingPlan: @unchecked Sendable {
     var tableName: String? { (record as? any TableRecord.Type)?.databaseTableName }
 }
 
-/// A container with its context.
-struct UsedContainer {
-    var context: RowContext
-    /// The only reference of a `KeyedDecodingContainer`.
-    var box: AnyObject
-}
-
 /// The columns of the keys of one type, found when they are first asked for.
 final class KeyColumns {
     static let unknown = -2
     static let missing = -1
 
     /// The column of each key of a type whose values are single bytes, as those of most enumerations are; nil for others.
-    let byByte: UnsafeMutablePointer<Int16>?
+    private let byByte: UnsafeMutablePointer<Int16>?
     private let strategy: DatabaseColumnDecodingStrategy
-    /// A container that is not in use.
-    @exclusivity(unchecked) var idle: UsedContainer?
-
     init<Key: CodingKey>(of type: Key.Type, strategy: DatabaseColumnDecodingStrategy) {
         self.strategy = strategy
         guard MemoryLayout<Key>.size == 1 else {
@@ -181,6 +98,13 @@ final class KeyColumns {
     }
 
     deinit { byByte?.deallocate() }
+
+    /// The column of a key that has been asked for before; ``unknown`` for others, ``missing`` where the row has none.
+    @inline(__always)
+    func knownIndex<Key: CodingKey>(of key: Key) -> Int {
+        // A value of one byte refers to nothing, so its byte says which it is.
+        byByte.map { Int($0[Int(unsafeBitCast(key, to: UInt8.self))]) } ?? Self.unknown
+    }
 
     /// Finds the column of a key.
     ///
@@ -219,7 +143,9 @@ struct RowDecoder: Decoder, SingleValueDecodingContainer {
     var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
-        plan.container(row, codingPath, type)
+        KeyedDecodingContainer(
+            RowContainer<Key>(
+                RowContext(row: row, plan: plan, columns: plan.columns(type), codingPath: codingPath)))
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
@@ -249,79 +175,34 @@ struct RowDecoder: Decoder, SingleValueDecodingContainer {
     }
 }
 
-/// What a container reads from.
+/// What the containers of one record have in common.
 final class RowContext {
-    // Safe because: the plan is that of the record which is being read, and has the columns; a detached context keeps
-    // its own plan, and the columns.
-    @exclusivity(unchecked) unowned(unsafe) private(set) var plan: DecodingPlan
-    unowned(unsafe) let columns: KeyColumns
-    @exclusivity(unchecked) private(set) var codingPath: [any CodingKey] = []
-    /// What each column needs.
-    fileprivate let place: UnsafeMutablePointer<RowPlace>
-    @exclusivity(unchecked) private var currentRow: Row?
+    let row: Row
+    let plan: DecodingPlan
+    let columns: KeyColumns
+    let codingPath: [any CodingKey]
+    /// The statement whose current row is shown; nil for a kept row.
+    let statement: StatementHandle?
     /// The key that the whole row was read for: the first one that nothing in the row stands for.
     @exclusivity(unchecked) var keyOfRow: String?
 
-    init(_ plan: DecodingPlan, _ columns: KeyColumns) {
+    init(row: Row, plan: DecodingPlan, columns: KeyColumns, codingPath: [any CodingKey]) {
+        self.row = row
         self.plan = plan
         self.columns = columns
-        place = .allocate(capacity: 1)
-        place.initialize(to: RowPlace(byByte: columns.byByte))
-        place.pointee.context = Unmanaged.passUnretained(self)
+        self.codingPath = codingPath
+        statement = row.statement
     }
-
-    deinit { place.deallocate() }
-
-    /// The row; one without columns between records.
-    var row: Row { currentRow ?? Row() }
-
-    func begin(_ row: Row, _ path: [any CodingKey]) {
-        currentRow = row
-        place.pointee.statement = row.statement
-        place.pointee.firstColumn = row.statementColumn(0)
-        if !(path.isEmpty && codingPath.isEmpty) { codingPath = path }
-        if keyOfRow != nil { keyOfRow = nil }
-    }
-
-    func end() {
-        currentRow = nil
-        place.pointee.statement = nil
-    }
-
-    /// Lets the context stay for ever, with its own copy of the row.
-    func detach() {
-        begin(row.copy(), codingPath)
-        plan = plan.separate()
-        _ = (Unmanaged.passRetained(plan), Unmanaged.passRetained(columns), Unmanaged.passRetained(self))
-    }
-}
-
-/// What a container needs for each column, in memory of its own: nothing of it is counted.
-private struct RowPlace {
-    /// The columns of keys, as ``KeyColumns`` has them.
-    let byByte: UnsafeMutablePointer<Int16>?
-    /// The statement whose current row is shown; nil for a kept row.
-    var statement: StatementHandle?
-    /// The column of the statement that is the first one of the row.
-    var firstColumn: CInt = 0
-    var context: Unmanaged<RowContext>?
 }
 
 /// The columns of a row, by coding keys.
 struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     // The methods of a container are called through the box that Swift has for it, for each property of each record, by
-    // code that is not specialized for the type of the keys and copies the container each time. So it is one pointer.
+    // code that is not specialized for the type of the keys and copies the container each time. So it is one reference.
 
-    // Safe because: the plan has the context while the record is read, and then looks whether somebody has kept the
-    // container; such a context is never freed.
-    private let place: UnsafeMutablePointer<RowPlace>
+    private let context: RowContext
 
-    init(_ context: RowContext) { place = context.place }
-
-    private var context: RowContext {
-        guard let context = place.pointee.context else { preconditionFailure("a context gives its place itself") }
-        return context.takeUnretainedValue()
-    }
+    init(_ context: RowContext) { self.context = context }
 
     private var row: Row { context.row }
     private var plan: DecodingPlan { context.plan }
@@ -329,8 +210,7 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     /// The column of a key; ``KeyColumns/missing`` when the row has none.
     @inline(__always)
     private func index(of key: Key) -> Int {
-        // A value of one byte refers to nothing, so its byte says which it is.
-        let known = place.pointee.byByte.map { Int($0[Int(unsafeBitCast(key, to: UInt8.self))]) } ?? KeyColumns.unknown
+        let known = context.columns.knownIndex(of: key)
         return known == KeyColumns.unknown ? context.columns.findIndex(of: key, in: context.row) : known
     }
 
@@ -369,28 +249,20 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
         let index = index(of: key)
         if index >= 0 {
             let stored =
-                if let statement = place.pointee.statement {
-                    statement.storedInteger(at: CInt(truncatingIfNeeded: index) &+ place.pointee.firstColumn)
-                } else {
-                    row.storedInteger(at: index)
-                }
+                context.statement?.storedInteger(at: row.statementColumn(index)) ?? keptInteger(index)
             if let stored, let value = Value(exactly: stored) { return value }
         }
         return try otherColumn(type, key)
     }
 
+    private func keptInteger(_ index: Int) -> Int64? {
+        context.statement == nil ? row.storedInteger(at: index) : nil
+    }
+
     @inline(__always)
     private func number(_ key: Key) throws -> Double {
         let index = index(of: key)
-        if index >= 0 {
-            let stored =
-                if let statement = place.pointee.statement {
-                    statement.storedNumber(at: CInt(truncatingIfNeeded: index) &+ place.pointee.firstColumn)
-                } else {
-                    row.storedNumber(at: index)
-                }
-            if let stored { return stored }
-        }
+        if index >= 0, let stored = row.storedNumber(at: index) { return stored }
         return try otherColumn(Double.self, key)
     }
 
@@ -477,8 +349,7 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     // MARK: Other types
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        let index = index(of: key)
-        if index >= 0 {
+        if let index = column(of: key) {
             // The types are those that are compared: nothing is converted. Casting would take longer than reading.
             if type == Date.self { return unsafeBitCast(try ColumnDecoding.date(context, index), to: type) }
             if type == Data.self { return unsafeBitCast(try ColumnDecoding.data(context, index), to: type) }
@@ -574,7 +445,7 @@ struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
         if let index = column(of: key) { return try ColumnDecoding.json(JSONContent.self, context, index).decoder }
         let path = codingPath + [key]
         if let scope = row.scopesTree[key.stringValue] {
-            return RowDecoder(row: scope, plan: plan.separate(), codingPath: path)
+            return RowDecoder(row: scope, plan: .separate(plan.record), codingPath: path)
         }
         if let rows = row.prefetchedRows[key.stringValue] {
             return RowsDecoder(rows: rows, plan: plan, codingPath: path)
@@ -627,7 +498,7 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     private mutating func nextRow() throws -> RowDecoder {
         guard !isAtEnd else { throw wrongShape("more rows") }
         currentIndex += 1
-        return RowDecoder(row: rows[currentIndex - 1], plan: plan.separate(), codingPath: codingPath)
+        return RowDecoder(row: rows[currentIndex - 1], plan: .separate(plan.record), codingPath: codingPath)
     }
 
     private func wrongShape(_ wanted: String) -> DecodingError {

@@ -338,6 +338,41 @@ import Testing
         for _ in 0..<5 { #expect(try await pool.unsafeRead { !$0.isInsideTransaction }) }
     }
 
+    @Test("a write that would wait for a lock goes to its queue, runs once, and its block sees the lock")
+    func writeThatWaits() async throws {
+        let pool = try Databases.poolWithTable(folder) { $0.busyMode = .timeout(30) }
+        let other = try Databases.pool(folder)
+        try await pool.write { try $0.insert(1) }
+        for number in 2...6 {
+            let (isHeld, mayEnd) = (Gate(), Gate())
+            let hasEnded = Gate()
+            // A thread: a task might take the place of the write below.
+            Thread.detachNewThread {
+                try? other.write { db in
+                    try db.insert(100 + number)
+                    isHeld.open()
+                    mayEnd.wait()
+                }
+                hasEnded.open()
+            }
+            #expect(await isHeld.pass())
+            let runs = Shared(0)
+            let writer = Task {
+                try await pool.write { db in
+                    runs.change { $0 += 1 }
+                    try db.insert(number)
+                }
+            }
+            // Reads go on meanwhile.
+            #expect(try await pool.read { try $0.rowCount() } == 2 * number - 3)
+            mayEnd.open()
+            #expect(await hasEnded.pass())
+            try await writer.value
+            #expect(runs.value == 1)
+        }
+        #expect(try await pool.read { try $0.rowCount() } == 11)
+    }
+
     @Test("many more reads at once than there are readers, from tasks and threads, all end")
     func manyReads() async throws {
         let pool = try Databases.poolWithTable(folder) { $0.maximumReaderCount = 2 }
