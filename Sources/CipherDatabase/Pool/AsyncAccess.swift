@@ -95,6 +95,9 @@ final class AsyncAccess: SerialExecutor {
     /// Enqueues the task, which happens once.
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
+        // The task holds this executor, and may end on another thread as soon as the wait is registered.
+        let held = Unmanaged.passRetained(self)
+        defer { held.release() }
         let arrival = wait.whenEnded { [self] arrival in
             switch arrival {
             // This thread holds the connection.

@@ -88,7 +88,7 @@ extension [CodingUserInfoKey: Any] {
     /// The user info as Foundation's coders declare it.
     // Safe because: a coder of a record is made, used and released by one thread. `Sendable` has no representation at
     // run time, so both types of a value are the same there.
-    var ofCoder: [CodingUserInfoKey: any Sendable] { mapValues { unsafeBitCast($0, to: (any Sendable).self) } }
+    var ofCoder: [CodingUserInfoKey: any Sendable] { mapValues { unsafeBitCast($0 as Any, to: (any Sendable).self) } }
 }
 
 // MARK: - Strategies

@@ -1,5 +1,6 @@
 import CipherDatabase
 import Foundation
+import StorePlatform
 import TestKit
 import Testing
 
@@ -276,6 +277,67 @@ import Testing
         try await pool.barrierWriteWithoutTransaction { try $0.insert(2) }
         #expect(!hasRun.value)
         #expect(try await pool.read { try $0.rowCount() } == 1)
+    }
+
+    @Test("a wait that is cancelled at the moment when it begins ends once, and its connection stays free")
+    func cancelledAsItBegins() async throws {
+        // Story: the cancelled task went on while another thread still registered its wait, whose memory was freed.
+        for database in try databases() {
+            for round in 0..<1_500 {
+                let task = Task.detached { try await database.barrierWriteWithoutTransaction { _ in } }
+                for _ in 0..<(round % 60) * 40 { _ = Task.isCancelled }
+                task.cancel()
+                _ = await task.result
+            }
+            try await database.write { try $0.insert(1) }
+        }
+    }
+
+    @Test("an access that has nothing to wait for runs on the thread of its task, and ends as every other one")
+    func directAccesses() async throws {
+        // The tasks of tests have an executor of their own, detached ones have none.
+        for database in try databases() {
+            let direct = try await Task.detached {
+                var (reads, writes) = (0, 0)
+                for number in 1...200 {
+                    let thread = CurrentThread.id
+                    let read = try await database.read { db in (try db.rowCount(), CurrentThread.id) }
+                    #expect(read.0 == number - 1)
+                    if read.1 == thread { reads += 1 }
+                    let former = CurrentThread.id
+                    let written = try await database.write { db in
+                        try db.insert(number)
+                        return CurrentThread.id
+                    }
+                    if written == former { writes += 1 }
+                }
+                return (reads: reads, writes: writes)
+            }.value
+            if ProcessInfo.processInfo.activeProcessorCount > 1 {
+                #expect(direct.reads > 0 || database is DatabaseQueue)
+                #expect(direct.writes > 0)
+            }
+            let failed = Task.detached {
+                try await database.write { db in
+                    try db.insert(1000)
+                    throw Failure()
+                }
+            }
+            await #expect(throws: Failure.self) { try await failed.value }
+            for round in 0..<50 {
+                let long = Task.detached {
+                    try await database.write { db in
+                        try db.insert(2000 + round)
+                        let numbers = "SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000"
+                        _ = try Int.fetchOne(db, sql: "WITH RECURSIVE n(i) AS (\(numbers)) SELECT count(*) FROM n")
+                    }
+                }
+                for _ in 0..<round { await Task.yield() }
+                long.cancel()
+                await #expect(throws: CancellationError.self) { try await long.value }
+            }
+            #expect(try await database.read { try $0.rowCount() } == 200)
+        }
     }
 
     @Test("cancelling interrupts the statement of a barrier write, and reads go on")
