@@ -28,7 +28,7 @@ import CipherDatabase
 /// ```
 ///
 /// An overridden callback calls that of `super`. Structs need no base class: see
-/// ``MutablePersistableRecord/updateChanges(_:onConflict:modify:)``.
+/// `updateChanges(_:onConflict:modify:)`.
 open class Record {
     /// The row as it was read or stored last; nil where that is not known.
     private var stored: Row?
