@@ -2,7 +2,7 @@ import CipherDatabase
 
 // INSERT that updates the row that it is in conflict with.
 
-/// Which columns of a row an upsert overwrites, unless it is told what to do with a column.
+/// Which columns of a row an upsert overwrites, unless the call says what to do with a column.
 public enum UpsertUpdateStrategy: Sendable {
     /// All columns of the record, but for the primary key and the columns in conflict.
     case allColumns

@@ -1,8 +1,9 @@
-import CipherDatabase
 import Foundation
 import StorePlatform
 import TestKit
 import Testing
+
+@testable import CipherDatabase
 
 @Suite struct AsyncTests {
     struct Failure: Error {}
@@ -279,18 +280,26 @@ import Testing
         #expect(try await pool.read { try $0.rowCount() } == 1)
     }
 
-    @Test("a wait that is cancelled at the moment when it begins ends once, and its connection stays free")
+    @Test("an access whose task is cancelled and ends while its wait begins lives until the wait has begun")
     func cancelledAsItBegins() async throws {
         // Story: the cancelled task went on while another thread still registered its wait, whose memory was freed.
-        for database in try databases() {
-            for round in 0..<1_500 {
-                let task = Task.detached { try await database.barrierWriteWithoutTransaction { _ in } }
-                for _ in 0..<(round % 60) * 40 { _ = Task.isCancelled }
-                task.cancel()
-                _ = await task.result
-            }
-            try await database.write { try $0.insert(1) }
+        let (isBeginning, hasEnded, hasBegun) = (Gate(), Gate(), Gate())
+        let isAlive = Shared(false)
+        let task = Task.detached {
+            try await AsyncAccess.run(on: { access in
+                weak let begun = access
+                isBeginning.open()
+                hasEnded.wait()
+                isAlive.change { $0 = begun != nil }
+                hasBegun.open()
+            }) { _ in }
         }
+        #expect(await isBeginning.pass())
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+        hasEnded.open()
+        #expect(await hasBegun.pass())
+        #expect(isAlive.value)
     }
 
     @Test("an access that has nothing to wait for runs on the thread of its task, and ends as every other one")

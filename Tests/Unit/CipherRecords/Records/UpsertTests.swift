@@ -134,7 +134,7 @@ struct UpsertTests {
         }
     }
 
-    @Test("values stay as they are told to")
+    @Test("an upsert keeps the values that the call names")
     func assignments() throws {
         try write { db in
             try db.execute(sql: "INSERT INTO label (code, city, isMajor) VALUES ('W', 'Hull', 1)")
