@@ -43,11 +43,12 @@ let package = Package(
             ]
         ),
         .target(name: "CipherRecords", dependencies: ["CipherDatabase"]),
+        .target(name: "CipherObservation", dependencies: ["CipherDatabase", "CipherRecords", "StorePlatform"]),
         .target(
             name: "CipherStore",
             dependencies: [
-                "CipherDatabase", "CipherRecords", "KeyCustody", "PageFormat", "RotationCore", "StorePlatform",
-                "StoreSharing", "StoreCrypto",
+                "CipherDatabase", "CipherObservation", "CipherRecords", "KeyCustody", "PageFormat", "RotationCore",
+                "StorePlatform", "StoreSharing", "StoreCrypto",
                 "CSQLCipher",
             ]
         ),
@@ -142,6 +143,11 @@ let package = Package(
             name: "CipherRecordsTests",
             dependencies: ["CipherDatabase", "CipherRecords"],
             path: "Tests/Unit/CipherRecords"
+        ),
+        .testTarget(
+            name: "CipherObservationTests",
+            dependencies: ["CipherDatabase", "CipherObservation", "CipherRecords", "CSQLCipher"],
+            path: "Tests/Unit/CipherObservation"
         ),
         .testTarget(
             name: "CipherStoreTests",

@@ -169,7 +169,7 @@ extension Database {
         }
         guard try enterCall(control.call, sql: control.sql) else {
             // A suspension has already rolled the transaction back.
-            if control == .rollback { return didRun(control, succeeded: true) }
+            if control == .rollback { return try didRun(control, succeeded: true) }
             throw DatabaseError.suspended(sql: control.sql)
         }
         if control.takesWriteLock { try acquireWriteSlotInCall(sql: control.sql) }
@@ -189,14 +189,20 @@ extension Database {
 
     private func finish(_ control: ControlStatements.Kind, _ code: ResultCode, isSuspended: Bool) throws {
         let failure = code == .SQLITE_DONE ? nil : stepError(code, sql: control.sql, isSuspended: isSuspended)
-        didRun(control, succeeded: failure == nil)
+        do {
+            try didRun(control, succeeded: failure == nil)
+        } catch {
+            throw failure ?? error
+        }
         guard let failure else { return }
         if hasFailedToSync && control != .rollback { rollbackIfNeeded() }
         throw failure
     }
 
     /// Handles what depends on a transaction that began or ended.
-    private func didRun(_ control: ControlStatements.Kind, succeeded: Bool) {
+    ///
+    /// - Throws: The error of an observer that vetoes the commit of a transaction without changes.
+    private func didRun(_ control: ControlStatements.Kind, succeeded: Bool) throws {
         // The effects of these statements are known here; they must not be taken for another statement's.
         if !hooks.effects.isEmpty { hooks.effects = [] }
         // The system clock is read only where the transaction means to write: most reads never use a date.
@@ -207,11 +213,11 @@ extension Database {
             schemaCache.leaveTransaction(committing: control == .commit && succeeded)
         }
         if control.isBegin ? succeeded : handle.isInAutocommit {
-            transaction.date = nil
-            pendingCallbacks.subtract([.schema, .date])
+            forgetTransaction()
+            pendingCallbacks.remove(.schema)
         }
         if control.isBegin && succeeded { didBeginTransaction(dates: dates) }
-        completeTransactionIfEnded()
+        try completeTransactionOrThrow()
     }
 }
 

@@ -49,6 +49,12 @@ public final class Database {
     var transaction = TransactionTracker()
     /// What must be handled when statements run and transactions end.
     var pendingCallbacks: PendingCallbacks = []
+    /// Keeps the observer when the connection is replaced by another one.
+    var observerKeeper = ObserverKeeper()
+    /// Whether statements are reported as they start: to the observer, or to the recording of what an access reads.
+    @exclusivity(unchecked) var watchesStatements = false
+    /// What the access has read since the recording began; nil while nothing is recorded.
+    var recordedRegion: DatabaseRegion?
     /// Whether transactions take their dates from the system clock.
     let usesDefaultClock: Bool
     /// What is known of tables, views, indexes and triggers.
@@ -204,6 +210,7 @@ public final class Database {
         if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if withdrawal.isSet, let reason = withdrawal.reason { throw reason }
+        if watchesStatements { willRunWatched(statement) }
         if refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError.readonly(sql: statement.sql)
         }
@@ -235,16 +242,27 @@ public final class Database {
     }
 
     /// Called after each statement that ran to its end.
-    func didRun(_ statement: Statement) {
-        if !statement.effects.isEmpty { note(statement.effects) }
-        if pendingCallbacks.contains(.completions) { completeTransactionIfEnded() }
+    ///
+    /// - Throws: The error of an observer that vetoes the commit of a transaction without changes.
+    func didRun(_ statement: Statement) throws {
+        if !statement.effects.isEmpty { note(statement.effects, savepoint: statement.savepoint) }
+        if pendingCallbacks.isDisjoint(with: .transactionEnd) { return }
+        if !statement.isReadonly { observer?.statementDidEnd(statement) }
+        try completeTransactionOrThrow()
     }
 
     /// Called after each statement that failed.
     func didFail(_ statement: Statement) {
         if hasFailedToSync { rollbackIfNeeded() }
-        if pendingCallbacks.contains(.date) && handle.isInAutocommit { transaction.date = nil }
-        if !pendingCallbacks.isEmpty { completeTransactionIfEnded() }
+        if pendingCallbacks.isEmpty { return }
+        if transaction.isVetoed {
+            transaction.isVetoed = false
+            // After a RELEASE that was to commit, SQLite has rolled back and still counts a transaction.
+            rollbackIfNeeded()
+        }
+        if !statement.isReadonly { observer?.statementDidEnd(statement) }
+        if handle.isInAutocommit { forgetTransaction() }
+        completeTransactionIfEnded()
     }
 
     // MARK: Errors
@@ -255,6 +273,10 @@ public final class Database {
     ) -> any Error {
         // A refusal that C code ignored must not be taken for another error's reason.
         if let refusal = keying.takeRefusal(), code.primaryResultCode == .SQLITE_AUTH { return refusal }
+        if code == .SQLITE_CONSTRAINT_COMMITHOOK, let veto = transaction.veto.take() {
+            transaction.isVetoed = true
+            return veto
+        }
         if code.primaryResultCode == .SQLITE_INTERRUPT {
             if let cancellation, cancellation.isSet { return CancellationError() }
             if let reason = withdrawal.reason { return reason }
@@ -303,14 +325,17 @@ public final class Database {
     /// - Throws: ``DatabaseError`` `.SQLITE_BUSY` while its statements are alive; the connection stays open then.
     func close() throws {
         if isClosed || abandonAfterFork() { return }
+        let observers = observerKeeper
         finalizeOwnStatements()
         gate.disarm()
         let code = handle.closeStrictly()
         guard code == .SQLITE_OK else {
             armGate()
+            adoptObserver(of: observers)
             throw error(code, message: "unable to close: a statement is still in use")
         }
         isClosed = true
+        if !keepsWriteSlot { observers.observer = nil }
         if keepsWriteSlot { writeSlot?.leave(label: writeLabel) } else { closeWriteSlot() }
         if usesGate { keying.suspension.remove(gate) }
     }
@@ -339,7 +364,11 @@ public final class Database {
     private func finalizeOwnStatements() {
         // Closing rolls back; no code waits for that any more.
         handle.installTransactionHooks(nil)
+        handle.installUpdateHook(nil)
         transaction = TransactionTracker()
+        pendingCallbacks.subtract(.transactionEnd)
+        observerKeeper = ObserverKeeper()
+        watchesStatements = false
         statementCache.removeAll()
         fetchCache.removeAll()
         executionCache.removeAll()

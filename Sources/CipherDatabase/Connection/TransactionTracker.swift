@@ -1,6 +1,6 @@
 import Foundation
 
-/// The state of a connection's transaction: its date, and the callbacks for its end.
+/// The state of a connection's transaction: its date, its savepoints, and what waits for its end.
 struct TransactionTracker {
     /// A pair of functions of ``Database/afterNextTransaction(onCommit:onRollback:)``.
     struct Completion {
@@ -12,22 +12,48 @@ struct TransactionTracker {
     var date: Result<Date, any Error>?
     /// Called at the end of the transaction under way, or of the next one.
     var completions: [Completion] = []
-    /// Whether a transaction was under way since the completions were added.
-    var sawTransaction = false
-    /// Whether a statement was about to commit by itself.
-    var sawCommit = false
-    var sawRollback = false
+    /// Whether SQLite's hooks have shown a transaction that has not been completed yet.
+    var progress = Progress()
+    /// The savepoints that are open, the outermost first.
+    var savepoints: [Savepoint] = []
+    /// Why an observer has made the commit fail, until the error is thrown.
+    var veto: (any Error)?
+    /// Whether a statement has just failed for that reason.
+    var isVetoed = false
+    /// Whether the transaction is one of the library's own, which nobody waits for.
+    var isUpkeep = false
 
-    /// How the transaction ended, for the pending completions; nil while it is under way or has not begun.
-    var ending: Database.TransactionCompletion? {
-        if sawRollback { return .rollback }
-        return sawTransaction || sawCommit ? .commit : nil
+    /// What was seen of a transaction, while SQLite's hooks are installed.
+    struct Progress {
+        /// Whether it began by a statement of its own.
+        var sawTransaction = false
+        /// Whether a commit of changes was tried.
+        var sawCommit = false
+        var sawRollback = false
+
+        /// How the transaction ended; nil while it is under way or has not begun.
+        var ending: Database.TransactionCompletion? {
+            if sawRollback { return .rollback }
+            return sawTransaction || sawCommit ? .commit : nil
+        }
     }
 
-    /// Removes the pending completions and returns them.
-    mutating func takeCompletions() -> [Completion] {
-        defer { self = TransactionTracker() }
-        return completions
+    /// A savepoint that is open.
+    struct Savepoint {
+        let name: String
+        /// How many events the observer had kept back when it was opened.
+        let keptEvents: Int
+    }
+
+    /// Forgets the transaction, which has ended, and returns what waited for that.
+    mutating func end() -> (progress: Progress, completions: [Completion]) {
+        defer {
+            completions = []
+            progress = Progress()
+            savepoints = []
+            date = nil
+        }
+        return (progress, completions)
     }
 }
 
@@ -41,6 +67,12 @@ struct PendingCallbacks: OptionSet {
     static let date = PendingCallbacks(rawValue: 2)
     /// Completions wait for the end of a transaction.
     static let completions = PendingCallbacks(rawValue: 4)
+    /// An observer is told of changes, commits and rollbacks.
+    static let observer = PendingCallbacks(rawValue: 8)
+    /// Savepoints are open, or were.
+    static let savepoints = PendingCallbacks(rawValue: 16)
+    /// Those who need SQLite's commit and rollback hooks.
+    static let transactionEnd: PendingCallbacks = [.completions, .observer]
 }
 
 extension Database {
@@ -75,7 +107,14 @@ extension Database {
     func didBeginTransaction(dates: Bool) {
         transaction.date = nil
         if dates { setTransactionDate() }
-        if pendingCallbacks.contains(.completions) { transaction.sawTransaction = true }
+        if !pendingCallbacks.isDisjoint(with: .transactionEnd) { transaction.progress.sawTransaction = true }
+    }
+
+    /// Forgets what belongs to a transaction that is over.
+    func forgetTransaction() {
+        transaction.date = nil
+        if pendingCallbacks.contains(.savepoints) { transaction.savepoints = [] }
+        pendingCallbacks.subtract([.date, .savepoints])
     }
 
     // MARK: The end
@@ -94,38 +133,84 @@ extension Database {
     ) {
         requireAccess()
         if isClosed { return }
-        if transaction.completions.isEmpty {
-            transaction.sawTransaction = isInsideTransaction
-            transaction.sawCommit = false
-            transaction.sawRollback = false
-            hooks.willCommit = { [unowned self] in transaction.sawCommit = true }
-            hooks.didRollback = { [unowned self] in transaction.sawRollback = true }
-            handle.installTransactionHooks(hooks)
-            pendingCallbacks.insert(.completions)
-        }
+        needHooks(for: .completions)
         transaction.completions.append(TransactionTracker.Completion(onCommit: onCommit, onRollback: onRollback))
     }
 
-    /// Calls the functions that wait for the end of a transaction, when it has ended.
+    /// Tells those who wait for it of the end of a transaction, when it has ended.
     func completeTransactionIfEnded() {
-        guard pendingCallbacks.contains(.completions), !isClosed else { return }
+        guard !pendingCallbacks.isDisjoint(with: .transactionEnd), !isClosed else { return }
         guard handle.isInAutocommit else {
-            transaction.sawTransaction = true
+            transaction.progress.sawTransaction = true
             return
         }
-        guard let ending = transaction.ending else { return }
-        handle.installTransactionHooks(nil)
-        let completions = transaction.takeCompletions()
-        pendingCallbacks.subtract([.completions, .date])
+        guard var ending = transaction.progress.ending else { return }
+        let observer = transaction.isUpkeep ? nil : observer
         // The functions run after the transaction, so they may use the connection freely.
         let outer = (expectsTransaction, cancellation)
         (expectsTransaction, cancellation) = (false, nil)
         defer { (expectsTransaction, cancellation) = outer }
+        if transaction.isUpkeep { return transaction.progress = TransactionTracker.Progress() }
+        let isRead = refusesWrites && !transaction.progress.sawCommit
+        if let observer, ending == .commit, !transaction.progress.sawCommit, !isRead {
+            // Nothing was written, so SQLite has not called the commit hook.
+            if !askForCommit(observer) { ending = .rollback }
+        }
+        let (progress, completions) = transaction.end()
+        pendingCallbacks.subtract([.date, .savepoints])
+        dropHooks(for: .completions)
+        if ending == .rollback || !isRead {
+            let isExplicit = !isRead && (progress.sawTransaction || progress.sawCommit)
+            observer?.transactionDidEnd(ending, isExplicit: isExplicit, on: self)
+        }
         for completion in completions {
             switch ending {
             case .commit: completion.onCommit(self)
             case .rollback: completion.onRollback(self)
             }
+        }
+    }
+
+    /// The same, for a caller that can throw the error of an observer.
+    func completeTransactionOrThrow() throws {
+        completeTransactionIfEnded()
+        if let veto = transaction.veto.take() { throw veto }
+    }
+
+    // MARK: SQLite's hooks
+
+    /// Installs the commit and rollback hooks, which all that wait for transactions share: without them transactions
+    /// run faster.
+    func needHooks(for user: PendingCallbacks) {
+        if pendingCallbacks.isDisjoint(with: .transactionEnd) {
+            transaction.progress = TransactionTracker.Progress(sawTransaction: isInsideTransaction)
+            hooks.willCommit = { [unowned self] in hookOfCommit() }
+            hooks.didRollback = { [unowned self] in transaction.progress.sawRollback = true }
+            handle.installTransactionHooks(hooks)
+        }
+        pendingCallbacks.insert(user)
+    }
+
+    /// Removes the hooks once nobody needs them.
+    func dropHooks(for user: PendingCallbacks) {
+        guard pendingCallbacks.contains(user) else { return }
+        pendingCallbacks.remove(user)
+        if pendingCallbacks.isDisjoint(with: .transactionEnd) { handle.installTransactionHooks(nil) }
+    }
+
+    private func hookOfCommit() -> Bool {
+        transaction.progress.sawCommit = true
+        guard let observer else { return true }
+        return askForCommit(observer)
+    }
+
+    private func askForCommit(_ observer: any ConnectionObserver) -> Bool {
+        do {
+            try observer.transactionWillCommit()
+            return true
+        } catch {
+            transaction.veto = error
+            return false
         }
     }
 }

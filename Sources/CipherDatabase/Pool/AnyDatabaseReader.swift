@@ -1,6 +1,7 @@
 /// A type-erased reader.
 public final class AnyDatabaseReader: DatabaseReader {
     private let base: any DatabaseReader
+    fileprivate var erased: any DatabaseReader { base }
 
     public init(_ base: some DatabaseReader) { self.base = base }
 
@@ -35,6 +36,7 @@ public final class AnyDatabaseReader: DatabaseReader {
 /// A type-erased writer.
 public final class AnyDatabaseWriter: DatabaseWriter {
     private let base: any DatabaseWriter
+    fileprivate var erased: any DatabaseReader { base }
 
     public init(_ base: some DatabaseWriter) { self.base = base }
 
@@ -113,4 +115,15 @@ public final class AnyDatabaseWriter: DatabaseWriter {
     public func checkpoint(_ mode: Database.CheckpointMode) throws -> CheckpointResult { try base.checkpoint(mode) }
 
     public func vacuum(into path: String) throws { try base.vacuum(into: path) }
+}
+
+extension DatabaseReader {
+    /// The reader that type-erased ones stand for.
+    package var plainReader: any DatabaseReader {
+        switch self {
+        case let erased as AnyDatabaseReader: erased.erased.plainReader
+        case let erased as AnyDatabaseWriter: erased.erased.plainReader
+        default: self
+        }
+    }
 }

@@ -150,6 +150,8 @@ final class Checkpointer {
         // writer back while it still runs.
         try writer.enterCall(.write, sql: "PRAGMA wal_checkpoint")
         defer { writer.leaveCall() }
+        writer.transaction.isUpkeep = true
+        defer { writer.transaction.isUpkeep = false }
         try writer.run(.beginImmediate)
         defer { writer.rollbackIfNeeded() }
         CrashPoint.reach(.checkpointLocked)

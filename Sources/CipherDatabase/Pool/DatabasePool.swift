@@ -299,7 +299,7 @@ public final class DatabasePool: DatabaseWriter {
 
 extension DatabasePool {
     /// What a pool takes over when it is opened in place of this one: its slot in the table of holders with the
-    /// statistics of its writes, and those of its checkpoints.
+    /// statistics of its writes, those of its checkpoints, and the observers of its changes.
     package var carryOver: PoolCarryOver { writer.carryOver }
 
     /// Keeps an object alive until every connection of the pool, its snapshots included, has been closed.
@@ -339,6 +339,7 @@ extension DatabasePool {
 package struct PoolCarryOver: Sendable {
     let writeSlot: WriteSlot?
     let checkpoints: CheckpointRecorder
+    let observers: ObserverKeeper
 
     /// Statistics of the writes, over all pools that shared this state.
     package var writeStatistics: WriteStatistics { writeSlot?.statistics ?? WriteStatistics() }

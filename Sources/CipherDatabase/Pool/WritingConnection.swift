@@ -14,6 +14,7 @@ final class WritingConnection: @unchecked Sendable {
     private let directWrites = DirectAccesses()
     /// Whether a transaction that has begun has its lock.
     private let locksAtBegin: Bool
+    private let observers: ObserverKeeper
 
     /// Opens the connection; exactly one process creates a new file and records its salt.
     init(
@@ -39,6 +40,10 @@ final class WritingConnection: @unchecked Sendable {
         db.writeSlot = writeSlot
         if let writeSlot { db.gate.connect(writeSlot) }
         db.checkpointDueFrames = max(1, configuration.checkpointFrames)
+        observers = carryOver?.observers ?? ObserverKeeper()
+        db.beginAccess()
+        db.adoptObserver(of: observers)
+        db.endAccess(allowsOpenTransaction: true)
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.queueOfWriter,
             allowsOpenTransaction: configuration.allowsUnsafeTransactions, dependency: dependency)
@@ -169,5 +174,7 @@ final class WritingConnection: @unchecked Sendable {
     }
 
     /// The state that a connection opened in place of this one takes over.
-    var carryOver: PoolCarryOver { PoolCarryOver(writeSlot: writeSlot, checkpoints: checkpointer.recorder) }
+    var carryOver: PoolCarryOver {
+        PoolCarryOver(writeSlot: writeSlot, checkpoints: checkpointer.recorder, observers: observers)
+    }
 }

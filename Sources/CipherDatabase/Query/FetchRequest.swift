@@ -1,5 +1,5 @@
 /// A request that can make its statement, and whose rows have a type.
-public protocol FetchRequest<RowDecoder> {
+public protocol FetchRequest<RowDecoder>: DatabaseRegionConvertible {
     /// The type of the rows: ``Row``, or a value.
     associatedtype RowDecoder
 
@@ -23,6 +23,11 @@ extension FetchRequest {
         let statement = try makePreparedRequest(db).statement
         let sql = "SELECT COUNT(*) FROM (\(statement.sql.trimmingSQL()))"
         return try SQLRequest<Int>(sql: sql, arguments: statement.arguments).fetchOne(db) ?? 0
+    }
+
+    /// What the request reads: that of its statement, which is compiled and not run.
+    public func databaseRegion(_ db: Database) throws -> DatabaseRegion {
+        try makePreparedRequest(db, forSingleResult: false).statement.databaseRegion
     }
 
     /// The request with its rows converted by an adapter, which may depend on the database.
@@ -69,16 +74,20 @@ public struct AdaptedFetchRequest<Base: FetchRequest>: FetchRequest {
     }
 
     public func fetchCount(_ db: Database) throws -> Int { try base.fetchCount(db) }
+
+    public func databaseRegion(_ db: Database) throws -> DatabaseRegion { try base.databaseRegion(db) }
 }
 
 /// A type-erased request.
 public struct AnyFetchRequest<RowDecoder>: FetchRequest {
     private let prepare: (Database, Bool) throws -> PreparedRequest
     private let count: (Database) throws -> Int
+    private let region: (Database) throws -> DatabaseRegion
 
     public init(_ request: some FetchRequest<RowDecoder>) {
         prepare = { try request.makePreparedRequest($0, forSingleResult: $1) }
         count = { try request.fetchCount($0) }
+        region = { try request.databaseRegion($0) }
     }
 
     public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
@@ -86,4 +95,6 @@ public struct AnyFetchRequest<RowDecoder>: FetchRequest {
     }
 
     public func fetchCount(_ db: Database) throws -> Int { try count(db) }
+
+    public func databaseRegion(_ db: Database) throws -> DatabaseRegion { try region(db) }
 }

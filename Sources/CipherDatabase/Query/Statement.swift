@@ -21,6 +21,8 @@ public final class Statement {
     let parameterCount: Int
     /// What the statement does beyond reading and writing rows.
     let effects: StatementEffects
+    /// What it does to savepoints.
+    let savepoint: SavepointChange?
     /// Whether it changes only temporary tables, so that it needs no lock.
     let writesTemporaryTablesOnly: Bool
     /// How the connection's gate treats it.
@@ -52,12 +54,16 @@ public final class Statement {
     @exclusivity(unchecked) private var idleShownRow: Row?
     /// The row that the last fetch of one row returned.
     @exclusivity(unchecked) private var latestKeptRow: Row?
+    /// What it reads and changes, as far as somebody has asked.
+    @exclusivity(unchecked) var access = StatementAccess()
 
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
         effects = database.hooks.effects.subtracting(.changes)
         writesTemporaryTablesOnly = database.hooks.effects.writesTemporaryTablesOnly
         database.hooks.effects = []
+        savepoint = effects.contains(.transaction) ? database.hooks.savepoint : nil
+        if savepoint != nil { database.hooks.savepoint = nil }
         handle = StatementHandle(sqliteStatement)
         sql = handle.sql.trimmingSQL()
         isReadonly = handle.isReadonly && !effects.contains(.hiddenWrites)
@@ -70,6 +76,10 @@ public final class Statement {
         isGatedAlways = database.usesGate && (!isReadonly || database.gatesReads)
         parameterCount = handle.parameterCount
         isBound = parameterCount == 0
+        if database.hooks.compiledRecord != nil {
+            access.record = database.hooks.compiledRecord
+            database.hooks.compiledRecord = nil
+        }
     }
 
     deinit { database.gated { handle.finalize() } }
@@ -329,6 +339,7 @@ public final class Statement {
     }
 
     private func rewind() {
+        if access.narrowedRegion != nil { access.narrowedRegion = nil }
         if mayBeMidway {
             if database.isGated && handle.isBusy { reset() } else { resetHandle() }
         }
@@ -392,7 +403,7 @@ public final class Statement {
     @usableFromInline
     func didEnd() throws {
         let isUndone = leaveCall()
-        database.didRun(self)
+        try database.didRun(self)
         if isUndone { throw DatabaseError.suspended(sql: sql) }
     }
 

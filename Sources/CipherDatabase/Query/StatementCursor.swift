@@ -56,13 +56,13 @@ struct StatementSteps {
     @usableFromInline
     mutating func finish() throws {
         isDone = true
-        guard statement.passesGate else {
-            statement.resetHandle()
-            statement.database.didRun(statement)
-            return
-        }
         do {
-            try statement.endThroughGate()
+            if statement.passesGate {
+                try statement.endThroughGate()
+            } else {
+                statement.resetHandle()
+                try statement.database.didRun(statement)
+            }
         } catch {
             throw ended(by: error)
         }

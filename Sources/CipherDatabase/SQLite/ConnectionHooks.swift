@@ -19,8 +19,22 @@ final class ConnectionHooks {
     var didCommitToLog: ((Int) -> Void)?
     /// What the statement that was compiled last does beyond reading and writing rows.
     var effects: StatementEffects = []
-    /// Called before each commit, which may still fail.
-    var willCommit: (() -> Void)?
+    /// What the statement that was compiled last does to savepoints.
+    var savepoint: SavepointChange?
+    /// What the compilation under way reads and changes is noted here; nil while nobody wants to know.
+    @exclusivity(unchecked) var record: AccessRecord?
+    /// The record of the statement that was compiled last.
+    @exclusivity(unchecked) var compiledRecord: AccessRecord?
+    /// Whether deletions from a table must be reported row by row.
+    var reportsDeletions: ((_ table: String) -> Bool)?
+    /// The tables for which a statement was compiled that may delete all rows without a report.
+    var plainDeletions: Set<String> = []
+    /// Whether the authorizer was last asked about a change of the schema.
+    @exclusivity(unchecked) fileprivate var isChangingSchema = false
+    /// Called before each commit; returns false to make it fail.
+    var willCommit: (() -> Bool)?
+    /// Called for each row that changes.
+    var didChangeRow: ((RowChange) -> Void)?
     /// Called after each rollback of a whole transaction.
     var didRollback: (() -> Void)?
     /// Called for each statement as it starts. For what a trigger runs, the text is a comment that names the trigger,
@@ -57,12 +71,86 @@ enum AuthorizerDecision {
     case deny
 }
 
+/// What a statement does to a savepoint.
+struct SavepointChange {
+    enum Operation {
+        case begin
+        case release
+        case rollback
+    }
+
+    let operation: Operation
+    /// In lower case: SQLite ignores the case of these names.
+    let name: String
+
+    init(operation: UnsafePointer<CChar>?, name: UnsafePointer<CChar>?) {
+        // "BEGIN", "RELEASE" or "ROLLBACK".
+        self.operation =
+            switch operation.map({ String(cString: $0) }) {
+            case "BEGIN": .begin
+            case "RELEASE": .release
+            default: .rollback
+            }
+        self.name = name.map { String(cString: $0).lowercasedASCII } ?? ""
+    }
+}
+
+/// The change of a row, valid during the call that reports it.
+package struct RowChange {
+    package let kind: DatabaseEvent.Kind
+    package let databaseName: UnsafePointer<CChar>
+    package let tableName: UnsafePointer<CChar>
+    package let rowID: Int64
+}
+
+extension ConnectionHooks {
+    /// Answers for a deletion from a table: with `SQLITE_IGNORE` the statement does not delete all rows at once, and so
+    /// reports each of them.
+    /// - SeeAlso: <https://www.sqlite.org/c3ref/set_authorizer.html>
+    fileprivate func authorizeDeletion(_ table: UnsafePointer<CChar>?) -> CInt {
+        guard let table else { return SQLITE_OK }
+        let name = String(cString: table)
+        if name.hasPrefix("sqlite_") { return SQLITE_OK }
+        if reportsDeletions?(name) == true { return SQLITE_IGNORE }
+        plainDeletions.insert(name)
+        return SQLITE_OK
+    }
+}
+
+extension AccessRecord {
+    /// - Parameter source: The trigger or view that the action belongs to.
+    fileprivate func note(
+        _ action: CInt, _ first: UnsafePointer<CChar>?, _ second: UnsafePointer<CChar>?,
+        by source: UnsafePointer<CChar>?
+    ) {
+        guard let first else { return }
+        switch action {
+        case SQLITE_READ where includesReads:
+            noteRead(String(cString: first), second.map { String(cString: $0) } ?? "", isIndirect: source != nil)
+        case SQLITE_INSERT: noteChange(.insert(tableName: String(cString: first)))
+        case SQLITE_DELETE: noteChange(.delete(tableName: String(cString: first)))
+        case SQLITE_UPDATE:
+            let columns: Set<String> = second.map { [String(cString: $0)] } ?? []
+            noteChange(.update(tableName: String(cString: first), columnNames: columns))
+        default: break
+        }
+    }
+}
+
 extension ConnectionHandle {
     // MARK: Installing
 
     // Installing an authorizer expires every compiled statement: this is done once, when the connection is new.
     func installAuthorizer(_ hooks: ConnectionHooks) {
         sqlite3_set_authorizer(pointer, authorizerCallback, context(of: hooks))
+    }
+
+    /// Makes every statement be compiled again before its next run; those between rows come to their end.
+    func expireStatements(_ hooks: ConnectionHooks) { installAuthorizer(hooks) }
+
+    /// Reports each row that changes to `hooks`; nil ends the reports.
+    func installUpdateHook(_ hooks: ConnectionHooks?) {
+        _ = sqlite3_update_hook(pointer, hooks == nil ? nil : updateCallback, hooks.map(context))
     }
 
     func installLogHook(_ hooks: ConnectionHooks) {
@@ -94,11 +182,14 @@ func hooks(at context: UnsafeMutableRawPointer?) -> ConnectionHooks? {
 private func authorizerCallback(
     context: UnsafeMutableRawPointer?, action: CInt,
     first: UnsafePointer<CChar>?, second: UnsafePointer<CChar>?, schema: UnsafePointer<CChar>?,
-    _: UnsafePointer<CChar>?
+    source: UnsafePointer<CChar>?
 ) -> CInt {
     guard let hooks = hooks(at: context), let authorize = hooks.authorize else { return SQLITE_OK }
     let effects = StatementEffects(action: action, operation: first, detail: second, schema: schema)
     hooks.effects.formUnion(effects.subtracting(.pragma))
+    hooks.record?.note(action, first, second, by: source)
+    let followsSchemaChange = hooks.isChangingSchema
+    hooks.isChangingSchema = effects.contains(.schema)
     if let gate = hooks.gate, gate.isSuspended, !hooks.isCompiling, !gate.isInCall, hooks.isInternal?() != true,
         effects.mayWrite || StatementEffects.changesRows(action)
     {
@@ -110,6 +201,12 @@ private func authorizerCallback(
         request = .pragma(name: first.map { String(cString: $0) } ?? "", value: second.map { String(cString: $0) })
     case SQLITE_ATTACH:
         request = .attach(file: first.map { String(cString: $0) })
+    case SQLITE_DELETE:
+        // After DROP TABLE it is the table itself that is deleted.
+        return followsSchemaChange ? SQLITE_OK : hooks.authorizeDeletion(first)
+    case SQLITE_SAVEPOINT:
+        hooks.savepoint = SavepointChange(operation: first, name: second)
+        return SQLITE_OK
     default:
         return SQLITE_OK
     }
@@ -124,6 +221,15 @@ private func busyCallback(context: UnsafeMutableRawPointer?, tries: CInt) -> CIn
     guard let hooks = hooks(at: context) else { return 0 }
     hooks.hasWaited = true
     return hooks.isBusy?(Int(tries)) == true ? 1 : 0
+}
+
+private func updateCallback(
+    context: UnsafeMutableRawPointer?, operation: CInt, database: UnsafePointer<CChar>?,
+    table: UnsafePointer<CChar>?, rowID: sqlite3_int64
+) {
+    guard let hooks = hooks(at: context), let kind = DatabaseEvent.Kind(rawValue: operation), let database, let table
+    else { return }
+    hooks.didChangeRow?(RowChange(kind: kind, databaseName: database, tableName: table, rowID: rowID))
 }
 
 private func logCallback(

@@ -133,8 +133,8 @@ extension ConnectionHandle {
 // MARK: - Called by SQLite
 
 private func commitCallback(context: UnsafeMutableRawPointer?) -> CInt {
-    hooks(at: context)?.willCommit?()
-    return 0
+    // Another value than 0 turns the commit into a rollback.
+    hooks(at: context)?.willCommit?() == false ? 1 : 0
 }
 
 private func rollbackCallback(context: UnsafeMutableRawPointer?) { hooks(at: context)?.didRollback?() }

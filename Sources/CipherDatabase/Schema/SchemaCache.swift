@@ -106,12 +106,26 @@ extension Database {
     // MARK: Effects of statements
 
     /// Compiles the first statement of a text, and returns separately what it does beyond reading and writing rows.
+    ///
+    /// - Parameter recording: Whether what it reads and changes is recorded, where somebody observes.
     func prepare(
-        _ text: UnsafePointer<CChar>, persistent: Bool
+        _ text: UnsafePointer<CChar>, persistent: Bool, recording: Bool = true
     ) -> (code: ResultCode, statement: SQLiteStatement?, tail: UnsafePointer<CChar>?) {
         takeForeignEffects()
         hooks.isCompiling = true
         defer { hooks.isCompiling = false }
+        if recording && watchesStatements { return prepareRecording(text, persistent: persistent) }
+        return gated { handle.prepare(text, persistent: persistent) }
+    }
+
+    private func prepareRecording(
+        _ text: UnsafePointer<CChar>, persistent: Bool
+    ) -> (code: ResultCode, statement: SQLiteStatement?, tail: UnsafePointer<CChar>?) {
+        let outer = hooks.record
+        let record = AccessRecord(includesReads: isRecordingRegion)
+        hooks.record = record
+        hooks.compiledRecord = record
+        defer { hooks.record = outer }
         return gated { handle.prepare(text, persistent: persistent) }
     }
 
@@ -127,7 +141,7 @@ extension Database {
     }
 
     /// Called after a statement that did more than read and write rows.
-    func note(_ effects: StatementEffects) {
+    func note(_ effects: StatementEffects, savepoint: SavepointChange?) {
         // SQLite recompiles a statement while it runs when the schema has changed: its effects are recorded here.
         hooks.effects = []
         if effects.contains(.schema) { schemaCache.clear() }
@@ -136,9 +150,10 @@ extension Database {
         guard effects.contains(.transaction) else { return }
         schemaCache.isCompared = false
         if handle.isInAutocommit {
-            transaction.date = nil
+            forgetTransaction()
         } else if effects.contains(.begin) || transaction.date == nil {
             didBeginTransaction(dates: !usesDefaultClock || effects.contains(.begin))
         }
+        if let savepoint { noteSavepoint(savepoint) }
     }
 }

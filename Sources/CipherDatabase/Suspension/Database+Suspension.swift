@@ -211,11 +211,11 @@ extension Database {
     private func noteRollback() {
         isGated = false
         suspensionRollbacks &+= 1
-        transaction.date = nil
+        forgetTransaction()
         schemaCache.leaveTransaction(committing: false)
-        pendingCallbacks.subtract([.schema, .date])
-        if pendingCallbacks.contains(.completions) {
-            transaction.sawRollback = true
+        pendingCallbacks.remove(.schema)
+        if !pendingCallbacks.isDisjoint(with: .transactionEnd) {
+            transaction.progress.sawRollback = true
             completeTransactionIfEnded()
         }
     }

@@ -88,6 +88,10 @@ extension FetchableRecord where Self: TableRecord {
         let plan = try db.records().plan(of: Self.self, db)
         let encoding = RecordKey.Encoding(Key.self, for: Self.self)
         let value = try encoding?.value(of: key, column: plan.key.columns.first ?? "") ?? key.databaseValue
+        // The request knows which row it reads.
+        if db.isRecordingRegion {
+            return try filter(key: value).makePreparedRequest(db, forSingleResult: true).statement
+        }
         let statement = try plan.statement(.fetch, .none, db) {
             try SQLGenerator.generate(
                 .select(filter(key: value).relation, singleResult: true), facts: SchemaFacts(db)

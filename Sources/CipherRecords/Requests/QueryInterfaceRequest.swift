@@ -85,10 +85,12 @@ extension QueryInterfaceRequest where RowDecoder: Identifiable, RowDecoder.ID: D
 
 extension QueryInterfaceRequest: FetchRequest {
     public func makePreparedRequest(_ db: Database, forSingleResult singleResult: Bool) throws -> PreparedRequest {
+        if db.isRecordingRegion { try db.registerAccess(to: relation.regionOfPrefetches(db)) }
         guard relation.hasPrefetches else {
-            return try db.prepare(.select(relation, singleResult: singleResult))
+            return try db.prepareRead(.select(relation, singleResult: singleResult), of: relation)
         }
-        var prepared = try db.prepare(.select(relation.withoutPrefetches, singleResult: singleResult))
+        var prepared = try db.prepareRead(
+            .select(relation.withoutPrefetches, singleResult: singleResult), of: relation)
         let prefetching = Prefetching(db: db, relation: relation, isOne: singleResult)
         prepared.supplement = { rows in try prefetching.addPrefetchedRows(to: rows) }
         return prepared
@@ -96,12 +98,22 @@ extension QueryInterfaceRequest: FetchRequest {
 
     /// How many rows the request has.
     public func fetchCount(_ db: Database) throws -> Int {
-        try Int.fetchOne(db.prepare(.count(relation.withoutPrefetches)).statement) ?? 0
+        try Int.fetchOne(db.prepareRead(.count(relation.withoutPrefetches), of: relation).statement) ?? 0
+    }
+
+    /// What the request reads, narrowed to rows where its filter names their rowids; with the rows of associations that
+    /// it includes, whether or not there are any.
+    public func databaseRegion(_ db: Database) throws -> DatabaseRegion {
+        try db.withoutWatching {
+            let plain = relation.withoutPrefetches
+            let statement = try db.prepare(.select(plain, singleResult: false)).statement
+            return try plain.region(readBy: statement, db).union(relation.regionOfPrefetches(db))
+        }
     }
 
     /// Whether the request has no row.
     public func isEmpty(_ db: Database) throws -> Bool {
-        try Bool.fetchOne(db.prepare(.exists(relation.withoutPrefetches)).statement) != true
+        try Bool.fetchOne(db.prepareRead(.exists(relation.withoutPrefetches), of: relation).statement) != true
     }
 }
 

@@ -8,6 +8,7 @@ enum ImportFence {
         ["KeyCustody", "PageFormat"],
         ["CipherDatabase"],
         ["RotationCore", "CipherRecords"],
+        ["CipherObservation"],
         ["CipherStore"],
         ["KeyRotation", "StoreTools", "EncryptionConformance", "ChangesetSync"],
         ["cipherctl", "StoreDemo", "Examples", "StoreBenchmark"],

@@ -1,0 +1,193 @@
+/// What SQLite reports to the authorizer while it compiles a statement: what it reads, and which changes it may cause
+/// by itself, by triggers and by the actions of foreign keys.
+final class AccessRecord {
+    /// Columns that are read, by table; nil for those of which no column was named.
+    private(set) var reads: [String: Set<String>?] = [:]
+    /// Tables that are read by a view or a trigger.
+    private(set) var indirectReads: Set<String> = []
+    private(set) var kinds: [DatabaseEventKind] = []
+    /// Whether reads are recorded.
+    let includesReads: Bool
+    /// Whether the statement could not be compiled, so that nothing is known of it.
+    var hasFailed = false
+
+    init(includesReads: Bool) { self.includesReads = includesReads }
+
+    var isEmpty: Bool { reads.isEmpty && kinds.isEmpty }
+
+    func noteRead(_ table: String, _ column: String, isIndirect: Bool) {
+        if isIndirect { indirectReads.insert(table) }
+        if column.isEmpty {
+            reads.updateValue(nil, forKey: table)
+        } else if let known = reads[table] {
+            if var columns = known, columns.insert(column).inserted { reads.updateValue(columns, forKey: table) }
+        } else {
+            reads[table] = [column]
+        }
+    }
+
+    func noteChange(_ kind: DatabaseEventKind) {
+        guard case .update(let table, let columns) = kind else {
+            if !kinds.contains(kind) { kinds.append(kind) }
+            return
+        }
+        for (index, known) in kinds.enumerated() {
+            guard case .update(table, let knownColumns) = known else { continue }
+            kinds[index] = .update(tableName: table, columnNames: knownColumns.union(columns))
+            return
+        }
+        kinds.append(kind)
+    }
+
+    /// Adds the changes of another compilation.
+    func addChanges(of other: AccessRecord) { for kind in other.kinds { noteChange(kind) } }
+
+    var region: DatabaseRegion {
+        reads.reduce(into: DatabaseRegion()) { region, read in
+            region.formUnion(
+                read.value.map { DatabaseRegion(table: read.key, columns: $0) } ?? DatabaseRegion(table: read.key))
+        }
+    }
+}
+
+/// What is known of the accesses of one statement.
+struct StatementAccess {
+    /// What was reported when it was compiled; nil where nothing was recorded then, or not all of it.
+    var record: AccessRecord?
+    /// What it reads, by the names of the schema.
+    var region: DatabaseRegion?
+    /// The part of the region that its present arguments leave.
+    var narrowedRegion: DatabaseRegion?
+    /// How often SQLite had compiled the statement again when the region was found.
+    var recompilationCount: CInt = 0
+}
+
+extension Statement {
+    /// What the statement reads. Functions of the program that read in other ways are not known to SQLite.
+    ///
+    /// It is found when it is first asked for, by compiling the SQL text once more. Where that fails it is the whole
+    /// database; for pragmas it is empty.
+    public var databaseRegion: DatabaseRegion {
+        if let narrowed = access.narrowedRegion { return narrowed }
+        if let region = access.region, access.recompilationCount == handle.recompilationCount { return region }
+        let record = record(withReads: true)
+        let region = record.hasFailed ? nil : try? database.canonicalRegion(of: record.region)
+        access.region = region
+        return region ?? .fullDatabase
+    }
+
+    /// Which changes of rows the statement may cause.
+    public var databaseEventKinds: [DatabaseEventKind] { record(withReads: false).kinds }
+
+    /// Whether a table is read by a view or a trigger too.
+    package func readsIndirectly(_ table: String) -> Bool {
+        record(withReads: true).indirectReads.contains { $0.lowercasedASCII == table.lowercasedASCII }
+    }
+
+    /// Restricts the region to rows for as long as the statement has its present arguments.
+    package func narrowRegion(to region: DatabaseRegion) { access.narrowedRegion = region }
+
+    func record(withReads: Bool) -> AccessRecord {
+        let isCurrent = access.recompilationCount == handle.recompilationCount
+        if let record = access.record, isCurrent, record.includesReads || !withReads { return record }
+        let record = database.recordAccesses(of: sql, withReads: withReads)
+        access.record = record
+        access.region = nil
+        access.recompilationCount = handle.recompilationCount
+        return record
+    }
+}
+
+// MARK: - Recording
+
+extension Database {
+    /// Compiles a statement once more and returns what SQLite reports of it.
+    fileprivate func recordAccesses(of sql: String, withReads: Bool) -> AccessRecord {
+        let record = AccessRecord(includesReads: withReads)
+        // Many pragmas have their effect when they are compiled.
+        guard !isClosed, CipherPragma.leadingPragma(of: sql) == nil else { return record }
+        let outer = hooks.record
+        hooks.record = record
+        defer { hooks.record = outer }
+        let effects = hooks.effects
+        let (code, statement, _) = sql.withCString { prepare($0, persistent: false, recording: false) }
+        hooks.effects = effects
+        if code == .SQLITE_OK, let statement {
+            gated { StatementHandle(statement).finalize() }
+        } else {
+            record.hasFailed = true
+        }
+        return record
+    }
+
+    /// A region with its tables named as they were created; names that are of no table or view are left out: those of
+    /// common table expressions and of functions that return rows.
+    func canonicalRegion(of region: DatabaseRegion) throws -> DatabaseRegion {
+        try withoutWatching {
+            try region.compactMapTables { name in
+                if let table = try nameOfTable(name) { return table }
+                return try Self.isSchemaTable(name) || viewExists(name) ? name : nil
+            }
+        }
+    }
+
+    /// The name of a table as it was created; nil where there is no such table.
+    package func nameOfTable(_ name: String) throws -> String? {
+        try withoutWatching {
+            guard try tableExists(name) else { return nil }
+            let wanted = name.lowercasedASCII
+            for schemaID in try schemaIDs(named: nil) {
+                let found = try String.fetchOne(
+                    self,
+                    sql: "SELECT name FROM \(schemaID.schemaTable) WHERE type = 'table' AND lower(name) = ?",
+                    arguments: [wanted])
+                if let found { return found }
+            }
+            return nil
+        }
+    }
+
+    /// Whether a name is that of the table that describes a schema.
+    package static func isSchemaTable(_ name: String) -> Bool {
+        ["sqlite_master", "sqlite_schema", "sqlite_temp_master", "sqlite_temp_schema"].contains(name.lowercasedASCII)
+    }
+
+    // MARK: What an access reads
+
+    /// Whether what the access reads is recorded at the moment.
+    package var isRecordingRegion: Bool { recordedRegion != nil }
+
+    /// Runs a block and adds what it reads to a region, also when it throws.
+    package func recordingRegion<T>(_ region: inout DatabaseRegion, _ body: () throws -> T) rethrows -> T {
+        let outer = recordedRegion
+        recordedRegion = DatabaseRegion()
+        updateWatching()
+        defer {
+            let recorded = recordedRegion ?? DatabaseRegion()
+            region.formUnion(recorded)
+            recordedRegion = outer.map { $0.union(recorded) }
+            updateWatching()
+        }
+        return try body()
+    }
+
+    /// Adds a region to what an observation tracks, while it fetches. It does nothing otherwise.
+    ///
+    /// For what a fetch depends on without reading it.
+    public func registerAccess(to region: @autoclosure () throws -> some DatabaseRegionConvertible) throws {
+        requireAccess()
+        guard isRecordingRegion else { return }
+        let region = try withoutWatching { try region().databaseRegion(self) }
+        recordedRegion?.formUnion(region)
+    }
+
+    /// Runs statements of the library's own, which no observer sees and no recording counts.
+    package func withoutWatching<T>(_ body: () throws -> T) rethrows -> T {
+        let outer = watchesStatements
+        watchesStatements = false
+        defer { watchesStatements = outer }
+        return try body()
+    }
+
+    func updateWatching() { watchesStatements = recordedRegion != nil || observer != nil }
+}
