@@ -30,6 +30,8 @@ enum Limits {
     static let checkpointSlotWait = Duration.milliseconds(50)
     /// How long the setup of a connection waits for SQLite's locks where the configuration would not wait, in seconds.
     static let setUpWait = 10.0
+    /// The longest pause between two interruptions of an access that was cancelled, in milliseconds.
+    static let interruptionPause = 64
     /// Pages that a backup copies between two checks for a suspension.
     static let backupPages: CInt = 256
     /// How long the poster of a suspension waits for connections that are inside a call into SQLite.

@@ -8,6 +8,8 @@ final class CancellationFlag: Sendable {
     private let flag = Atomic<Bool>(false)
     /// The wait that the access is in, if any; a cancellation ends it.
     private let wait = Mutex<SingleWait<WaitOutcome>?>(nil)
+    /// Whether the access runs statements that no cancellation ends.
+    private let isShielded = Mutex(false)
 
     var isSet: Bool { flag.load(ordering: .acquiring) }
 
@@ -24,6 +26,16 @@ final class CancellationFlag: Sendable {
         if isSet { wait.end(.ended) }
         return try body()
     }
+
+    /// Runs statements that a cancellation must not interrupt, such as a rollback.
+    func shielding<T>(_ body: () throws -> T) rethrows -> T {
+        isShielded.withLock { $0 = true }
+        defer { isShielded.withLock { $0 = false } }
+        return try body()
+    }
+
+    /// Calls `interrupt` unless the access is shielded now, and keeps it from beginning to be meanwhile.
+    func interrupting(_ interrupt: () -> Void) { isShielded.withLock { if !$0 { interrupt() } } }
 }
 
 /// Why an access must end that another process no longer waits for; set from any thread.

@@ -144,13 +144,20 @@ extension Database {
     ///
     /// - Returns: Whether they have run.
     private func evenWhenInterrupted(_ body: () throws -> Void) -> Bool {
-        let cancelled = cancellation
+        uncancelled {
+            if (try? body()) != nil { return true }
+            // An interruption lasts while any statement is between rows, such as one whose cursor still lives.
+            gated { handle.resetAllStatements() }
+            return (try? body()) != nil
+        }
+    }
+
+    /// Runs statements that a cancellation of the access does not end, neither an earlier nor a later one.
+    func uncancelled<T>(_ body: () throws -> T) rethrows -> T {
+        guard let cancelled = cancellation else { return try body() }
         cancellation = nil
         defer { cancellation = cancelled }
-        if (try? body()) != nil { return true }
-        // An interruption lasts while any statement is between rows, such as one whose cursor still lives.
-        gated { handle.resetAllStatements() }
-        return (try? body()) != nil
+        return try cancelled.shielding(body)
     }
 
     /// Runs a statement that begins or ends a transaction; it is compiled once for the connection.

@@ -144,13 +144,18 @@ extension Database {
             transaction.progress.sawTransaction = true
             return
         }
-        guard var ending = transaction.progress.ending else { return }
+        guard let ending = transaction.progress.ending else { return }
         let observer = transaction.isUpkeep ? nil : observer
-        // The functions run after the transaction, so they may use the connection freely.
-        let outer = (expectsTransaction, cancellation)
-        (expectsTransaction, cancellation) = (false, nil)
-        defer { (expectsTransaction, cancellation) = outer }
         if transaction.isUpkeep { return transaction.progress = TransactionTracker.Progress() }
+        // The functions run after the transaction, so they may use the connection freely.
+        let outer = expectsTransaction
+        expectsTransaction = false
+        defer { expectsTransaction = outer }
+        uncancelled { completeTransaction(ending, observer) }
+    }
+
+    private func completeTransaction(_ completion: TransactionCompletion, _ observer: (any ConnectionObserver)?) {
+        var ending = completion
         let isRead = refusesWrites && !transaction.progress.sawCommit
         if let observer, ending == .commit, !transaction.progress.sawCommit, !isRead {
             // Nothing was written, so SQLite has not called the commit hook.

@@ -18,6 +18,9 @@ final class SerialConnection: @unchecked Sendable {
     /// Released after the connection, which its deinitializer closes.
     private let dependency: ConnectionDependency?
 
+    /// Runs the repetitions of interruptions; it blocks for none of them.
+    private static let repeater = DispatchQueue(label: "CipherDatabase.interruptions", qos: .userInitiated)
+
     private struct Life {
         var isOpen = true
         /// Called once, when the connection was closed.
@@ -225,13 +228,22 @@ final class SerialConnection: @unchecked Sendable {
         db.gate.wake()
     }
 
-    /// Interrupts the statement under way, if it still belongs to this access: a late cancellation must not interrupt
-    /// the next access.
-    func interrupt(only cancellation: CancellationFlag) {
-        life.withLock { life in
-            guard life.isOpen, life.running === cancellation else { return }
-            db.interrupt()
-            db.gate.wake()
+    /// Interrupts an access that was cancelled, until it has ended: no later access is interrupted.
+    ///
+    /// SQLite forgets an interruption that comes while no statement runs. So one that comes right before a statement
+    /// begins, after the check that precedes it, would be lost without its repetitions.
+    func interrupt(only cancellation: CancellationFlag, pause milliseconds: Int = 1) {
+        let isRunning = life.withLock { life in
+            guard life.isOpen, life.running === cancellation else { return false }
+            cancellation.interrupting {
+                db.interrupt()
+                db.gate.wake()
+            }
+            return true
+        }
+        guard isRunning else { return }
+        Self.repeater.asyncAfter(deadline: .now() + .milliseconds(milliseconds)) { [weak self] in
+            self?.interrupt(only: cancellation, pause: min(2 * milliseconds, Limits.interruptionPause))
         }
     }
 
