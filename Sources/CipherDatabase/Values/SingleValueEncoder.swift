@@ -106,10 +106,9 @@ extension SingleValueDecoder: SingleValueDecodingContainer {
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         guard let convertible = type as? any DatabaseValueConvertible.Type else { return try Value(from: self) }
-        guard let value = convertible.fromDatabaseValue(stored) as? Value else {
-            throw DecodingError.dataCorrupted(
-                DecodingError.Context(codingPath: [], debugDescription: "the stored value does not fit \(type)"))
-        }
-        return value
+        // In two steps: a cast makes an optional nil of no value.
+        if let fitting = convertible.fromDatabaseValue(stored), let value = fitting as? Value { return value }
+        throw DecodingError.dataCorrupted(
+            DecodingError.Context(codingPath: [], debugDescription: "the stored value does not fit \(type)"))
     }
 }

@@ -109,6 +109,21 @@ import Testing
         #expect(Ratio(value: .nan).databaseValue.isNull)
     }
 
+    @Test("a value that does not fit an optional is refused, and NULL is nil")
+    func optionals() throws {
+        // Story: what did not fit was read as nil, and a later update wrote NULL in its place.
+        for stored in ["x", 1e30, Data([1]).databaseValue] as [DatabaseValue] {
+            #expect(Wrapped<Int?>.fromDatabaseValue(stored) == nil)
+            #expect(Wrapped<Wrapped<Int?>>.fromDatabaseValue(stored) == nil)
+            #expect(Wrapped<Date??>.fromDatabaseValue(Data([1]).databaseValue) == nil)
+        }
+        #expect(Wrapped<Color?>.fromDatabaseValue("blue") == nil)
+        #expect(Wrapped<Int?>.fromDatabaseValue(nil) == Wrapped(nil))
+        #expect(Wrapped<Int?>.fromDatabaseValue(7) == Wrapped(7))
+        #expect(Wrapped<Wrapped<Color?>>.fromDatabaseValue("red") == Wrapped(Wrapped(.red)))
+        #expect(try back(Wrapped<Int?>(nil)) == Wrapped(nil))
+    }
+
     @Test("random values of nested types come back as they went in")
     func roundTrips() throws {
         var numbers = SystemRandomNumberGenerator()
