@@ -37,9 +37,9 @@ struct StatementCache {
 }
 
 extension String {
-    /// Whether the bytes are the same. Equal strings may differ in how they compose accented letters, and SQL text may
-    /// hold such letters in its literals.
-    fileprivate func hasSameBytes(as other: String) -> Bool {
+    /// Whether the bytes are the same, as SQLite compares texts. Equal strings may differ in how they compose accented
+    /// letters.
+    func hasSameBytes(as other: String) -> Bool {
         let isSame = utf8.withContiguousStorageIfAvailable { left in
             other.utf8.withContiguousStorageIfAvailable { right -> Bool in
                 guard left.count == right.count else { return false }

@@ -33,9 +33,24 @@ public struct DatabaseValue: Sendable {
     public var isNull: Bool { if case .null = storage { true } else { false } }
 }
 
+extension DatabaseValue.Storage {
+    /// Whether both are the same value of one storage class. Texts are equal where their bytes are, as in SQLite: Swift
+    /// holds two spellings of one character equal.
+    public static func == (left: Self, right: Self) -> Bool {
+        switch (left, right) {
+        case (.null, .null): true
+        case (.int64(let left), .int64(let right)): left == right
+        case (.double(let left), .double(let right)): left == right
+        case (.string(let left), .string(let right)): left.hasSameBytes(as: right)
+        case (.blob(let left), .blob(let right)): left == right
+        default: false
+        }
+    }
+}
+
 extension DatabaseValue: Hashable {
     /// Whether both are the same value. An INTEGER and a REAL of the same number are equal, as in SQLite; their
-    /// ``storage`` differs.
+    /// ``storage`` differs. Texts are equal where their bytes are.
     public static func == (left: DatabaseValue, right: DatabaseValue) -> Bool {
         switch (left.storage, right.storage) {
         case (.int64(let integer), .double(let double)), (.double(let double), .int64(let integer)):

@@ -250,15 +250,9 @@ struct Prefetching {
 private struct LinkTuple: Hashable {
     let values: [DatabaseValue]
 
-    // Texts are equal by their bytes, as to SQLite; to Swift two spellings of one character are equal. An INTEGER and a
-    // REAL are different: as texts they would be.
+    // An INTEGER and a REAL are different: as texts they would be.
     static func == (left: LinkTuple, right: LinkTuple) -> Bool {
-        zip(left.values, right.values).allSatisfy { left, right in
-            guard case .string(let left) = left.storage, case .string(let right) = right.storage else {
-                return left.storage == right.storage
-            }
-            return left.utf8.elementsEqual(right.utf8)
-        }
+        zip(left.values, right.values).allSatisfy { $0.storage == $1.storage }
     }
 
     func hash(into hasher: inout Hasher) { hasher.combine(values) }

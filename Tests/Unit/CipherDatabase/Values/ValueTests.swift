@@ -48,6 +48,20 @@ extension Bound: StatementBinding where RawValue: StatementBinding {}
         #expect(try storageClass(of: Int?.none) == "null")
     }
 
+    @Test("texts of different bytes are different values, as in SQLite, also where Swift holds them equal")
+    func equalTexts() throws {
+        // Story: a record that changed from one spelling of a letter to the other had no changes.
+        let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}")
+        #expect(composed == decomposed)
+        #expect(composed.databaseValue != decomposed.databaseValue)
+        #expect(composed.databaseValue.storage != decomposed.databaseValue.storage)
+        #expect(Set([composed, decomposed, composed].map(\.databaseValue)).count == 2)
+        #expect(composed.databaseValue == String(decoding: Array(composed.utf8), as: UTF8.self).databaseValue)
+        #expect("".databaseValue == "".databaseValue && "a".databaseValue != "ab".databaseValue)
+        let stored = try queue.read { try Bool.fetchOne($0, sql: "SELECT ? = ?", arguments: [composed, decomposed]) }
+        #expect(stored == false)
+    }
+
     @Test("an integer that does not fit is nil as a value, and an error when fetched")
     func integersThatDoNotFit() throws {
         #expect(Int8.fromDatabaseValue(128.databaseValue) == nil)
