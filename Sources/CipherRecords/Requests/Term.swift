@@ -237,6 +237,10 @@ enum Chain: String, Sendable {
     case bitwiseAnd = "&"
     case bitwiseOr = "|"
 
+    /// The most operands between which the operator stands without parentheses. SQLite takes 1,000 expressions in one
+    /// another.
+    static let mostOperands = 250
+
     /// Whether a chain in a chain of the same operator is the same as one longer chain, rounding and overflow
     /// included.
     var isAssociative: Bool { self != .add && self != .multiply }

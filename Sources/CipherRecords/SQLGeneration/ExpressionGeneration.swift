@@ -77,7 +77,7 @@ extension SQLGenerator {
             } else {
                 try write(operands, between: " \(infix.rawValue) ")
             }
-        case .chain(let chain): try write(operands, between: " \(chain.rawValue) ")
+        case .chain(let chain): try write(operands[...], in: chain)
         case .prefix(let prefix):
             write(prefix.rawValue)
             try write(operand: operands[0])
@@ -135,6 +135,24 @@ extension SQLGenerator {
     private mutating func write(firstColumnOfKey owner: ColumnOwner) throws {
         let table = try table(of: owner)
         write(column: try facts.fastKey(of: table.table)[0], qualifier: table.qualifier)
+    }
+
+    /// Writes a chain. To SQLite it is as many expressions in one another as it has operands, so a long one is written as
+    /// a chain of shorter ones.
+    /// - SeeAlso: <https://www.sqlite.org/limits.html#max_expr_depth>
+    private mutating func write(_ operands: ArraySlice<Term>, in chain: Chain) throws {
+        let separator = " \(chain.rawValue) "
+        guard operands.count > Chain.mostOperands, chain.isAssociative else {
+            return try write(operands, between: separator)
+        }
+        let parts = Swift.min(Chain.mostOperands, (operands.count - 1) / Chain.mostOperands + 1)
+        let length = (operands.count - 1) / parts + 1
+        let starts = stride(from: operands.startIndex, to: operands.endIndex, by: length)
+        try write(Array(starts), separator: separator) { generator, start in
+            generator.write("(")
+            try generator.write(operands[start..<Swift.min(start + length, operands.endIndex)], in: chain)
+            generator.write(")")
+        }
     }
 
     private mutating func write(_ operands: some Collection<Term>, between separator: String) throws {

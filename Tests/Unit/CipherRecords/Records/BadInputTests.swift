@@ -507,6 +507,34 @@ struct BadInputTests {
         }
     }
 
+    @Test("conditions that are joined one by one may be as many as SQLite takes values, and keep their order")
+    func longChains() throws {
+        // Story: SQLite takes a chain for as many expressions in one another, and refused the 1,001st.
+        try write { db in
+            for number in 1...3 { _ = try Guest(id: nil, name: "\(number)", email: "\(number)").inserted(db) }
+            let id = Column("id")
+            for count in [250, 251, 1_001, 32_000] {
+                let anyOf = (0..<count).map { id == $0 + 2 }.joined(operator: .or)
+                try #expect(Guest.filter(anyOf).order(id).fetchAll(db).map(\.id) == [2, 3])
+                try #expect(Guest.filter(!anyOf).fetchCount(db) == 1)
+                let letters = (0..<count).map { SQL("CHAR(\(97 + $0 % 26))") }.joined(operator: .concat)
+                let expected = (0..<count).map { String(UnicodeScalar(UInt8(97 + $0 % 26))) }.joined()
+                try #expect(Guest.limit(1).select(letters, as: String.self).fetchOne(db) == expected)
+            }
+            var request = Guest.all()
+            for number in 0..<2_000 { request = request.filter(id != number + 2) }
+            try #expect(request.fetchAll(db).map(\.id) == [1])
+            let pairs = (0..<1_500).map { id == $0 && Column("name") == "\($0)" }
+            try #expect(Guest.filter(pairs.joined(operator: .or)).fetchCount(db) == 3)
+            let text = try lastSQL(Guest.filter((0..<3).map { id == $0 }.joined(operator: .or)), db)
+            #expect(text.hasSuffix(#"("id" = ?) OR ("id" = ?) OR ("id" = ?)"#))
+        }
+    }
+
+    private func lastSQL<T>(_ request: QueryInterfaceRequest<T>, _ db: Database) throws -> String {
+        try request.makePreparedRequest(db).statement.sql
+    }
+
     @Test("a NUL in one of many keys does not end the key")
     func nulInKeys() throws {
         try write { db in
