@@ -168,13 +168,17 @@ extension AssociationAggregate {
         left.changed(keepsKey: true) { Term(.apply(.function(Function(name: "IFNULL")), [$0, Term(right)])) }
     }
 
-    /// Whether a condition is true, or false.
-    public static func == (left: Self, right: Bool) -> Self {
-        left.changed { right ? $0 : $0.negated }
-    }
+    /// `=`; of `isEmpty`, whether it is true, or false.
+    public static func == (left: Self, right: Bool) -> Self { left.changed { $0.tested(right) } }
 
-    /// Whether a condition is false, or true.
-    public static func != (left: Self, right: Bool) -> Self { left == !right }
+    /// `=`; of `isEmpty`, whether it is true, or false.
+    public static func == (left: Bool, right: Self) -> Self { right == left }
+
+    /// `<>`; of `isEmpty`, whether it is false, or true.
+    public static func != (left: Self, right: Bool) -> Self { left.changed { $0.tested(right).negated } }
+
+    /// `<>`; of `isEmpty`, whether it is false, or true.
+    public static func != (left: Bool, right: Self) -> Self { right != left }
 
     /// `=`
     public static func == (left: Self, right: Self) -> Self { left.combined(right) { $0.compared(.equal, to: $1) } }

@@ -277,6 +277,13 @@ struct AssociationRequestTests {
         having(true && books.isEmpty, "1 AND (\(count) = 0)")
         having(false || books.isEmpty, "0 OR (\(count) = 0)")
         having(!(books.count > 3) || books.isEmpty, "(NOT (\(count) > 3)) OR (\(count) = 0)")
+        having(true == books.isEmpty, "\(count) = 0")
+        having(false == books.isEmpty, "\(count) > 0")
+        having(books.isEmpty != true, "\(count) > 0")
+        having(false != books.isEmpty, "\(count) = 0")
+        having((books.count > 3) == true, "(\(count) > 3) = 1")
+        having(false == (books.count > 3), "(\(count) > 3) = 0")
+        having((books.count > 3) != true, "(\(count) > 3) <> 1")
         let custom = TableAlias<Book>(name: "custom")
         table(
             Author.annotated(with: books.count)
