@@ -214,6 +214,9 @@ where Self: FilteredRequest, Self: TypedRequest, RowDecoder: Identifiable, RowDe
 }
 
 extension TableRequest {
+    /// The name of the table; of an association, that of the table that it leads to.
+    public var databaseTableName: String { sqlRelation.content.table }
+
     /// The request with an alias for its table. It may have several, of which one at most has a name.
     public func aliased<T>(_ alias: TableAlias<T>) -> Self {
         changed { if !$0.aliases.contains(alias.id) { $0.aliases.append(alias.id) } }

@@ -100,4 +100,24 @@ struct RequestTypeTests {
             #expect(try request.fetchOne(db) == 2026)
         }
     }
+
+    @Test("a request that has no type of its own is read as any; requests and associations name their table")
+    func untyped() throws {
+        let request = SQLRequest<Void>(sql: "SELECT name, id FROM reading", adapter: SuffixRowAdapter(fromIndex: 1))
+        try queue().read { db throws in
+            #expect(try Int.fetchAll(db, request) == [1, 2])
+            #expect(try Int.fetchCursor(db, request).next() == 1)
+            #expect(try Row.fetchOne(db, request) == ["id": 1])
+            #expect(try DatabaseValue.fetchSet(db, request) == [1, 2])
+        }
+        struct Sensor: TableRecord {
+            static let readings = hasMany(Reading.self)
+            static let first = hasOne(Reading.self, key: "first", using: ForeignKey(["sensorId"]))
+        }
+        #expect(
+            Reading.all().filter(key: 1).databaseTableName == "reading" && Table("x").all().databaseTableName == "x")
+        #expect(Sensor.readings.databaseTableName == "reading" && Sensor.first.databaseTableName == "reading")
+        #expect(Sensor.including(optional: Sensor.first).databaseTableName == "sensor")
+    }
+
 }
