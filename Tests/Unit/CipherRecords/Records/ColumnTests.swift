@@ -24,6 +24,22 @@ struct ColumnTests {
             Wide(id: 1, value: 2.5, unit: "m").databaseChanges(from: narrow).keys.sorted() == ["unit", "value"])
     }
 
+    @Test("another spelling of the same letter is a change, and is stored")
+    func spellings() throws {
+        struct City: Codable, PersistableRecord, FetchableRecord {
+            var id: Int64
+            var name: String
+        }
+        try DatabaseQueue().write { db in
+            try db.execute(sql: "CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT)")
+            var city = City(id: 1, name: "Orle\u{301}ans")
+            try city.insert(db)
+            try #expect(city.updateChanges(db) { $0.name = "Orl\u{e9}ans" })
+            #expect(try Int.fetchOne(db, sql: "SELECT LENGTH(name) FROM city") == 7)
+            try #expect(!city.updateChanges(db) { $0.name = "Orl\u{e9}ans" })
+        }
+    }
+
     @Test("a generated column cannot be given a value")
     func generatedColumns() throws {
         try DatabaseQueue().write { db in
