@@ -10,73 +10,63 @@ enum PointReadingWork {
     static func oneReadEach(
         _ work: Work, _ comparison: Comparison, _ fixture: Fixture, by reader: some DatabaseReader
     ) throws -> Measurement {
-        let baseline = try fixture.baseline(at: fixture.path)
-        let expected = baseline_point_reads(baseline.connection, sql, Int64(count))
-        return try comparison.measure(
-            work.name, goal: work.goal, repetitions: count,
-            library: {
-                var sum: Int64 = 0
-                for index in 0..<count {
-                    sum += try reader.read { db in
-                        let statement = try db.cachedStatement(sql: sql)
-                        return try Int64.fetchOne(statement, arguments: [1 + index * 7 % count]) ?? 0
-                    }
-                }
-                try BenchmarkError.require(sum == expected, "the library read other numbers than C")
-            },
-            baseline: {
-                let sum = baseline_point_reads(baseline.connection, sql, Int64(count))
-                try BenchmarkError.require(sum == expected, "C read other numbers than before")
-            })
+        try measure(work, comparison, fixture, inOneTransaction: false) {
+            var sum: Int64 = 0
+            for index in 0..<count { sum += try reader.read { try number(at: index, $0) } }
+            return sum
+        }
     }
 
     /// All of them in one transaction.
     static func oneAccess(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
         let pool = try fixture.pool(at: fixture.path)
-        let baseline = try fixture.baseline(at: fixture.path)
-        let expected = baseline_point_reads(baseline.connection, sql, Int64(count))
-        return try comparison.measure(
-            work.name, goal: work.goal, repetitions: count,
-            library: {
-                let sum = try pool.read { db in
-                    var sum: Int64 = 0
-                    for index in 0..<count {
-                        let statement = try db.cachedStatement(sql: sql)
-                        sum += try Int64.fetchOne(statement, arguments: [1 + index * 7 % count]) ?? 0
-                    }
-                    return sum
-                }
-                try BenchmarkError.require(sum == expected, "the library read other numbers than C")
-            },
-            baseline: {
-                let sum = baseline_point_reads_in_transaction(baseline.connection, sql, Int64(count))
-                try BenchmarkError.require(sum == expected, "C read other numbers than before")
-            })
+        return try measure(work, comparison, fixture, inOneTransaction: true) {
+            try pool.read { db in
+                var sum: Int64 = 0
+                for index in 0..<count { sum += try number(at: index, db) }
+                return sum
+            }
+        }
     }
 
     /// All of them in one transaction, as rows of their own.
     static func rowsInOneAccess(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
         let pool = try fixture.pool(at: fixture.path)
+        return try measure(work, comparison, fixture, inOneTransaction: true) {
+            try pool.read { db in
+                let statement = try db.makeStatement(sql: sql)
+                var sum: Int64 = 0
+                for index in 0..<count {
+                    if let row = try Row.fetchOne(statement, arguments: [id(at: index)]) { sum += row[0] }
+                }
+                return sum
+            }
+        }
+    }
+
+    @inline(__always)
+    private static func number(at index: Int, _ db: Database) throws -> Int64 {
+        try Int64.fetchOne(db.cachedStatement(sql: sql), arguments: [id(at: index)]) ?? 0
+    }
+
+    @inline(__always)
+    private static func id(at index: Int) -> Int { 1 + index * 7 % count }
+
+    /// Compares reads by the library, which return the sum of what they read, with those by C.
+    private static func measure(
+        _ work: Work, _ comparison: Comparison, _ fixture: Fixture, inOneTransaction: Bool,
+        _ read: () throws -> Int64
+    ) throws -> Measurement {
         let baseline = try fixture.baseline(at: fixture.path)
         let expected = baseline_point_reads(baseline.connection, sql, Int64(count))
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count,
-            library: {
-                let sum = try pool.read { db in
-                    let statement = try db.makeStatement(sql: sql)
-                    var sum: Int64 = 0
-                    for index in 0..<count {
-                        guard let row = try Row.fetchOne(statement, arguments: [1 + index * 7 % count]) else {
-                            continue
-                        }
-                        sum += row[0]
-                    }
-                    return sum
-                }
-                try BenchmarkError.require(sum == expected, "the library read other numbers than C")
-            },
+            library: { try BenchmarkError.require(read() == expected, "the library read other numbers than C") },
             baseline: {
-                let sum = baseline_point_reads_in_transaction(baseline.connection, sql, Int64(count))
+                let sum =
+                    inOneTransaction
+                    ? baseline_point_reads_in_transaction(baseline.connection, sql, Int64(count))
+                    : baseline_point_reads(baseline.connection, sql, Int64(count))
                 try BenchmarkError.require(sum == expected, "C read other numbers than before")
             })
     }
