@@ -87,10 +87,7 @@ extension Database {
 
     /// Called before each statement while somebody watches.
     func willRunWatched(_ statement: Statement) {
-        if recordedRegion != nil {
-            let region = statement.databaseRegion
-            recordedRegion?.formUnion(region)
-        }
+        recordReads(by: statement)
         guard let observer, !statement.isReadonly, !transaction.isUpkeep else { return }
         observer.statementWillRun(statement, on: self)
         // Where the schema has changed, SQLite compiles the statement again in its first step.

@@ -54,7 +54,8 @@ public final class Database {
     /// Whether statements are reported as they start: to the observer, or to the recording of what an access reads.
     @exclusivity(unchecked) var watchesStatements = false
     /// What the access has read since the recording began; nil while nothing is recorded.
-    var recordedRegion: DatabaseRegion?
+    var recordedReads: RecordedReads?
+    var observableReads: ObservableReads?
     /// Whether transactions take their dates from the system clock.
     let usesDefaultClock: Bool
     /// What is known of tables, views, indexes and triggers.

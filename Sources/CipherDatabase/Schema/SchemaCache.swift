@@ -15,6 +15,8 @@ struct SchemaCache {
     /// The schemas in the order in which SQLite looks for a table.
     var schemaIDs: [DatabaseSchemaID]?
     var schemas: [DatabaseSchemaID: Entries] = [:]
+    /// The names of tables as they were created, by their names in lower case; nil where there is no such table.
+    var tableNames: [String: String?] = [:]
 
     /// The cache of one schema. Tables are keyed by their names in lower case, with nil where there is no such table.
     struct Entries {
