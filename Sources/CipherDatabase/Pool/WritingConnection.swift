@@ -43,6 +43,7 @@ final class WritingConnection: @unchecked Sendable {
         observers = carryOver?.observers ?? ObserverKeeper()
         db.beginAccess()
         db.adoptObserver(of: observers)
+        keyring.opening.report(db.repairHistoryAtOpening())
         db.endAccess(allowsOpenTransaction: true)
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.queueOfWriter,
