@@ -89,7 +89,9 @@ public struct DatabaseRegion: Equatable, Sendable {
 
     /// Adds another region.
     public mutating func formUnion(_ other: DatabaseRegion) {
-        guard let tables else { return }
+        guard let tables, !other.isEmpty else { return }
+        // Without a copy: most fetches run one statement.
+        if tables.isEmpty { return self = other }
         self.tables = other.tables.map { tables.merging($0) { $0.union($1) } }
     }
 
@@ -213,10 +215,13 @@ extension DatabaseRegion {
     /// The region without views, which have no rows of their own, and without the tables that SQLite itself changes
     /// unseen. Tables are named as they were created.
     package func observable(_ db: Database) throws -> DatabaseRegion {
-        try compactMapTables { name in
+        if let known = db.takeObservableReads(of: self) { return known }
+        let observable = try compactMapTables { name in
             if let table = try db.nameOfTable(name) { return table }
             // Changes of the schema are seen where the program reports them.
             return Database.isSchemaTable(name) ? name : nil
         }
+        db.observableReads = ObservableReads(region: self, observable: observable)
+        return observable
     }
 }

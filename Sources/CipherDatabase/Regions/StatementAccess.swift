@@ -1,3 +1,5 @@
+import Synchronization
+
 /// What SQLite reports to the authorizer while it compiles a statement: what it reads, and which changes it may cause
 /// by itself, by triggers and by the actions of foreign keys.
 final class AccessRecord {
@@ -60,6 +62,33 @@ struct StatementAccess {
     var narrowedRegion: DatabaseRegion?
     /// How often SQLite had compiled the statement again when the region was found.
     var recompilationCount: CInt = 0
+    /// The number of the recording in which it ran last.
+    var recording = 0
+    /// Whether the region, and not only a narrowed one, is part of that recording.
+    var isRecorded = false
+}
+
+/// The observable part of the region that was recorded last: most fetches of an observation read the same each time.
+struct ObservableReads {
+    let region: DatabaseRegion
+    let observable: DatabaseRegion
+    /// Whether the region was recorded again since, by statements that SQLite has not compiled again.
+    var isCurrent = false
+}
+
+/// What an access has read since a recording began.
+struct RecordedReads {
+    /// Tells it from all other recordings.
+    let number: Int
+    var region = DatabaseRegion()
+    /// What has run, each statement once.
+    fileprivate var statements: [Statement] = []
+    /// Whether a part of the region was found by the schema since the recording began.
+    fileprivate var isNew = false
+
+    private static let latest = Atomic<Int>(0)
+
+    init() { number = Self.latest.add(1, ordering: .relaxed).newValue }
 }
 
 extension Statement {
@@ -73,7 +102,14 @@ extension Statement {
         let record = record(withReads: true)
         let region = record.hasFailed ? nil : try? database.canonicalRegion(of: record.region)
         access.region = region
+        access.isRecorded = false
+        database.recordedReads?.isNew = true
         return region ?? .fullDatabase
+    }
+
+    /// Whether SQLite has not compiled the statement again since the region was found.
+    fileprivate var isRegionCurrent: Bool {
+        access.region != nil && access.recompilationCount == handle.recompilationCount
     }
 
     /// Which changes of rows the statement may cause.
@@ -85,7 +121,9 @@ extension Statement {
     }
 
     /// Restricts the region to rows for as long as the statement has its present arguments.
-    package func narrowRegion(to region: DatabaseRegion) { access.narrowedRegion = region }
+    ///
+    /// - Parameter region: Nil for no restriction.
+    package func narrowRegion(to region: DatabaseRegion?) { access.narrowedRegion = region }
 
     func record(withReads: Bool) -> AccessRecord {
         let isCurrent = access.recompilationCount == handle.recompilationCount
@@ -134,17 +172,26 @@ extension Database {
     /// The name of a table as it was created; nil where there is no such table.
     package func nameOfTable(_ name: String) throws -> String? {
         try withoutWatching {
-            guard try tableExists(name) else { return nil }
+            try compareSchema()
             let wanted = name.lowercasedASCII
-            for schemaID in try schemaIDs(named: nil) {
-                let found = try String.fetchOne(
-                    self,
-                    sql: "SELECT name FROM \(schemaID.schemaTable) WHERE type = 'table' AND lower(name) = ?",
-                    arguments: [wanted])
-                if let found { return found }
-            }
-            return nil
+            if let known = schemaCache.tableNames[wanted] { return known }
+            let found = try findNameOfTable(wanted)
+            // Programs that make up names would otherwise fill it without limit.
+            if schemaCache.tableNames.count >= 1_000 { schemaCache.tableNames = [:] }
+            schemaCache.tableNames.updateValue(found, forKey: wanted)
+            return found
         }
+    }
+
+    private func findNameOfTable(_ wanted: String) throws -> String? {
+        guard try tableExists(wanted) else { return nil }
+        for schemaID in try schemaIDs(named: nil) {
+            let found = try String.fetchOne(
+                self, sql: "SELECT name FROM \(schemaID.schemaTable) WHERE type = 'table' AND lower(name) = ?",
+                arguments: [wanted])
+            if let found { return found }
+        }
+        return nil
     }
 
     /// Whether a name is that of the table that describes a schema.
@@ -155,20 +202,59 @@ extension Database {
     // MARK: What an access reads
 
     /// Whether what the access reads is recorded at the moment.
-    package var isRecordingRegion: Bool { recordedRegion != nil }
+    package var isRecordingRegion: Bool { recordedReads != nil }
 
     /// Runs a block and adds what it reads to a region, also when it throws.
     package func recordingRegion<T>(_ region: inout DatabaseRegion, _ body: () throws -> T) rethrows -> T {
-        let outer = recordedRegion
-        recordedRegion = DatabaseRegion()
+        let outer = recordedReads
+        recordedReads = RecordedReads()
         updateWatching()
         defer {
-            let recorded = recordedRegion ?? DatabaseRegion()
+            let recorded = completeReads()
+            let isNew = recordedReads?.isNew == true
             region.formUnion(recorded)
-            recordedRegion = outer.map { $0.union(recorded) }
+            recordedReads = outer
+            recordedReads?.region.formUnion(recorded)
+            if isNew { recordedReads?.isNew = true }
             updateWatching()
         }
         return try body()
+    }
+
+    /// Adds what a statement reads, before it runs.
+    func recordReads(by statement: Statement) {
+        guard let number = recordedReads?.number else { return }
+        let isNarrowed = statement.access.narrowedRegion != nil
+        let isListed = statement.access.recording == number
+        // A statement that runs many times in one fetch reads the same each time.
+        if isListed, statement.access.isRecorded, !isNarrowed, statement.isRegionCurrent { return }
+        let region = statement.databaseRegion
+        recordedReads?.region.formUnion(region)
+        if !isListed { recordedReads?.statements.append(statement) }
+        statement.access.recording = number
+        statement.access.isRecorded = !isNarrowed
+    }
+
+    /// The region of all that was recorded. Where the schema has changed, SQLite has compiled a statement again in its
+    /// first step, and it may have read something else than was known of it.
+    private func completeReads() -> DatabaseRegion {
+        guard let reads = recordedReads else { return DatabaseRegion() }
+        var region = reads.region
+        for statement in reads.statements
+        where statement.access.recompilationCount != statement.handle.recompilationCount {
+            statement.narrowRegion(to: nil)
+            region.formUnion(statement.databaseRegion)
+        }
+        let isKnown = recordedReads?.isNew == false && observableReads?.region == region
+        observableReads?.isCurrent = isKnown
+        return region
+    }
+
+    /// The observable part of a region that was found without asking for the schema; nil where that is not known.
+    func takeObservableReads(of region: DatabaseRegion) -> DatabaseRegion? {
+        guard let known = observableReads, known.isCurrent, known.region == region else { return nil }
+        observableReads?.isCurrent = false
+        return known.observable
     }
 
     /// Adds a region to what an observation tracks, while it fetches. It does nothing otherwise.
@@ -178,7 +264,8 @@ extension Database {
         requireAccess()
         guard isRecordingRegion else { return }
         let region = try withoutWatching { try region().databaseRegion(self) }
-        recordedRegion?.formUnion(region)
+        recordedReads?.isNew = true
+        recordedReads?.region.formUnion(region)
     }
 
     /// Runs statements of the library's own, which no observer sees and no recording counts.
@@ -189,5 +276,5 @@ extension Database {
         return try body()
     }
 
-    func updateWatching() { watchesStatements = recordedRegion != nil || observer != nil }
+    func updateWatching() { watchesStatements = recordedReads != nil || observer != nil }
 }

@@ -22,8 +22,10 @@ extension Database {
     func prepareRead(_ request: StatementRequest, of relation: Relation) throws -> PreparedRequest {
         let prepared = try prepare(request)
         guard isRecordingRegion else { return prepared }
+        // That of former arguments.
+        prepared.statement.narrowRegion(to: nil)
         let region = try withoutWatching { try relation.region(readBy: prepared.statement, self) }
-        prepared.statement.narrowRegion(to: region)
+        if region != prepared.statement.databaseRegion { prepared.statement.narrowRegion(to: region) }
         return prepared
     }
 }

@@ -55,6 +55,34 @@ import Testing
         return (values, cancellable)
     }
 
+    @Test("a view that another connection defines anew is tracked by what it reads now, by a statement that is kept")
+    func redefinedView() throws {
+        let other = try file.pool()
+        let writer = try DatabaseQueue(path: file.path, configuration: other.configuration)
+        let statement = try writer.write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE shelf (id INTEGER PRIMARY KEY); CREATE TABLE jar (id INTEGER PRIMARY KEY);
+                    CREATE VIEW stock AS SELECT COUNT(*) AS n FROM shelf
+                    """)
+            return try db.makeStatement(sql: "SELECT n FROM stock")
+        }
+        // Safe because: a queue has one connection, and its accesses run one at a time.
+        nonisolated(unsafe) let kept = statement
+        let (values, cancellable) = start(ValueObservation.tracking { _ in try Int.fetchOne(kept) ?? -1 }, writer)
+        defer { cancellable.cancel() }
+        try insert(writer)
+        expect(values, last: 1)
+        try other.write { db in
+            try db.execute(sql: "DROP VIEW stock; CREATE VIEW stock AS SELECT COUNT(*) + 10 AS n FROM jar")
+        }
+        // The fetch after this one reads another table.
+        try insert(writer)
+        expect(values, last: 10)
+        try writer.write { try $0.execute(sql: "INSERT INTO jar DEFAULT VALUES") }
+        expect(values, last: 11)
+    }
+
     @Test("the first value, then one for each change, in order", arguments: Kind.allCases)
     func values(kind: Kind) throws {
         let writer = try open(kind)
