@@ -111,4 +111,6 @@ private final class StatementGate: ConnectionObserver, Sendable {
     func transactionWillCommit() {}
     func transactionDidEnd(_ completion: Database.TransactionCompletion, isExplicit: Bool, on db: Database) {}
     func observesDeletions(from table: String) -> Bool { false }
+    func connectionWillBeReplaced(_ db: Database) {}
+    func connectionDidReplace(_ db: Database) {}
 }
