@@ -204,16 +204,19 @@ extension Set {
 }
 
 extension Dictionary {
-    /// The pairs of a cursor. Traps on a duplicate key.
+    /// The pairs of a cursor.
+    ///
+    /// - Throws: What the cursor throws, and `SQLITE_MISUSE` where a key comes twice.
     @inlinable
     public init(uniqueKeysWithValues pairs: some Cursor<(Key, Value)>) throws {
         self.init()
         try insertUnique(pairs)
     }
 
-    /// The pairs of a cursor. Traps on a duplicate key.
+    /// The pairs of a cursor.
     ///
     /// - Parameter minimumCapacity: The number of pairs for which space is reserved.
+    /// - Throws: What the cursor throws, and `SQLITE_MISUSE` where a key comes twice.
     @inlinable
     public init(minimumCapacity: Int, uniqueKeysWithValues pairs: some Cursor<(Key, Value)>) throws {
         self.init(minimumCapacity: minimumCapacity)
@@ -223,7 +226,9 @@ extension Dictionary {
     @usableFromInline
     mutating func insertUnique(_ pairs: some Cursor<(Key, Value)>) throws {
         try pairs.forEach { key, value in
-            ProgrammerError.require(updateValue(value, forKey: key) == nil, "a key comes twice in the cursor")
+            guard updateValue(value, forKey: key) == nil else {
+                throw DatabaseError(resultCode: .SQLITE_MISUSE, message: "a key comes twice in the cursor")
+            }
         }
     }
 

@@ -42,9 +42,9 @@ extension Relation {
         return rowIDs.isEmpty ? DatabaseRegion() : region.narrowing(table, toRowIDs: rowIDs)
     }
 
-    /// What the associations read that are fetched for the rows of the relation.
+    /// What the associations read that are fetched for the rows of the relation: nothing where it can have no row.
     func regionOfPrefetches(_ db: Database) throws -> DatabaseRegion {
-        guard hasPrefetches else { return DatabaseRegion() }
+        guard hasPrefetches, filters.isEmpty || pinnedRowIDs(db)?.isEmpty != true else { return DatabaseRegion() }
         var region = DatabaseRegion()
         for association in fetchedAssociations {
             let chain = association.chain

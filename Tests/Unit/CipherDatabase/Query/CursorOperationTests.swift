@@ -99,6 +99,15 @@ import Testing
         #expect(try Dictionary(minimumCapacity: 9, grouping: numbers(2)) { $0 } == [1: [1], 2: [2]])
     }
 
+    // The standard library traps, for a sequence in memory. The rows of a database are data, and the call throws anyway.
+    @Test("a key that comes twice is an error where keys are to be unique")
+    func duplicateKeys() throws {
+        func pairs() -> some Cursor<(Int, Int)> { numbers(3).map { ($0 % 2, $0) } }
+        let error = #expect(throws: DatabaseError.self) { try Dictionary(uniqueKeysWithValues: pairs()) }
+        #expect(error?.resultCode == .SQLITE_MISUSE && error?.message == "a key comes twice in the cursor")
+        #expect(throws: DatabaseError.self) { try Dictionary(minimumCapacity: 9, uniqueKeysWithValues: pairs()) }
+    }
+
     /// A cursor that can be read by its `forEach` alone.
     private final class Pushed: Cursor {
         func next() throws -> Int? { throw Failure() }

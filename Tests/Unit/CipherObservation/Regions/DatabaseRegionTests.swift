@@ -165,6 +165,24 @@ import Testing
         #expect(try region(Shelf.filter(keys: [Int]())) == "empty")
     }
 
+    @Test("what is included for no row needs no region")
+    func nothingIncluded() throws {
+        let shelf = Jar.belongsTo(Shelf.self).forKey("own")
+        #expect(try region(Shelf.none().including(all: Shelf.jars)) == "empty")
+        #expect(try region(Shelf.including(all: Shelf.jars.none())) == all)
+        #expect(
+            try region(
+                Jar.including(
+                    all: Jar.hasMany(Jar.self, using: ForeignKey(["shelfID"], to: ["id"])).none()
+                        .including(required: shelf))) == "jar(content,id,shelfID)")
+        let inner = Shelf.jars.including(
+            all: Jar.hasMany(Shelf.self, using: ForeignKey(["id"], to: ["shelfID"])).none())
+        #expect(try region(Shelf.filter(key: 1).including(all: inner)) == "jar(content,id,shelfID)," + all + "[1]")
+        let outer = Shelf.jars.none()
+            .including(all: Jar.hasMany(Shelf.self, using: ForeignKey(["id"], to: ["shelfID"])).forKey("shelves"))
+        #expect(try region(Shelf.filter(key: 1).including(all: outer)) == all + "[1]")
+    }
+
     @Test("other conditions leave all rows")
     func notNarrowed() throws {
         let id = Column("id")
