@@ -44,6 +44,7 @@ final class WritingConnection: @unchecked Sendable {
         db.beginAccess()
         db.adoptObserver(of: observers)
         observers.observer?.connectionDidReplace(db)
+        keyring.opening.report(db.repairHistoryAtOpening())
         db.endAccess(allowsOpenTransaction: true)
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.queueOfWriter,
