@@ -66,7 +66,7 @@ extension Database {
     }
 
     /// Runs a change of the history in a transaction, or in a savepoint of the one under way.
-    private func changingHistory(_ body: () throws -> Void) throws {
+    func changingHistory(_ body: () throws -> Void) throws {
         let outer = isInHistoryUpkeep
         isInHistoryUpkeep = true
         defer { isInHistoryUpkeep = outer }

@@ -21,7 +21,7 @@ enum HistoryTables {
         CREATE TABLE main.\(history) (seq INTEGER PRIMARY KEY, kind, origin, columns, key1);
         CREATE TABLE main.\(table) (id INTEGER PRIMARY KEY, name, state, definition);
         CREATE TABLE main.\(author) (id INTEGER PRIMARY KEY, identity, label);
-        CREATE TABLE main.\(reader) (name PRIMARY KEY, seq, print, time, expired) WITHOUT ROWID;
+        CREATE TABLE main.\(reader) (name PRIMARY KEY, seq, print, open, time, expired) WITHOUT ROWID;
         CREATE TABLE main.\(state) (
             id INTEGER PRIMARY KEY CHECK (id = 1), history, purged, print, settings);
         """

@@ -30,7 +30,7 @@ struct TableFacts: Equatable {
     let isRowID: Bool
     /// A name of the rowid that no column has; nil where there is none, and for tables without rowid.
     var rowIDName: String?
-    /// Unique indexes other than that of the key.
+    /// Unique indexes. That of the key only where it takes different values for equal, as 1 and 1.0 or `a` and `A`.
     var uniqueIndexes: [UniqueIndex] = []
 }
 

@@ -10,7 +10,9 @@ extension TableFacts {
         }
         name = entry.name
         let rows = try Row.fetchAll(
-            db, sql: #"SELECT name, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?, 'main') ORDER BY cid"#,
+            db,
+            sql:
+                #"SELECT name, "notnull", dflt_value, pk, hidden, type FROM pragma_table_xinfo(?, 'main') ORDER BY cid"#,
             arguments: [entry.name])
         columns = rows.map { row in
             let isNotNull: Bool = row[1]
@@ -33,9 +35,19 @@ extension TableFacts {
         } else {
             key = declared.map { $0[0] }
         }
-        uniqueIndexes = try indexes.filter { ($0[1] as String) != "pk" }.map { row in
-            try Self.uniqueIndex(named: row[0], columns: columns, in: db)
+        let isKeyTyped = declared.allSatisfy { Self.hasAffinity($0[5]) }
+        uniqueIndexes = try indexes.compactMap { row in
+            let index = try Self.uniqueIndex(named: row[0], columns: columns, in: db)
+            let isKey = (row[1] as String) == "pk"
+            return isKey && isKeyTyped && index.items.allSatisfy { $0.collation == "BINARY" } ? nil : index
         }
+    }
+
+    /// Whether a column converts numbers and texts to one storage class, so that equal values are the same.
+    /// - SeeAlso: <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>
+    private static func hasAffinity(_ type: String) -> Bool {
+        let type = type.uppercased()
+        return !type.isEmpty && (!type.contains("BLOB") || type.contains("INT") || type.contains("CHAR"))
     }
 
     private static func entry(
