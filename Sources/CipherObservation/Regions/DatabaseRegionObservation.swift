@@ -8,7 +8,8 @@ import Synchronization
 /// let cancellable = observation.start(in: pool) { error in ... } onChange: { db in ... }
 /// ```
 ///
-/// Changes of rows that this connection makes are seen; see ``TransactionObserver`` for those that are not.
+/// Changes that this connection makes are seen, also of tables without rowid and of rows that a `REPLACE` removes, and
+/// when a table is dropped or altered. Where SQLite does not report rows, a change of any row of the table counts.
 public struct DatabaseRegionObservation: Sendable {
     private let region: @Sendable (Database) throws -> DatabaseRegion
 
@@ -25,6 +26,11 @@ public struct DatabaseRegionObservation: Sendable {
         region = { db in try DatabaseRegion.union(regions, db) }
     }
 
+    /// Finds the region in the present schema.
+    private func find(_ db: Database) throws -> DatabaseRegion {
+        try db.withoutWatching { try region(db).observable(db) }
+    }
+
     /// Starts the observation, after the write under way: from the return on, no change is missed.
     ///
     /// - Parameters:
@@ -34,6 +40,7 @@ public struct DatabaseRegionObservation: Sendable {
     ///   - onChange: Called after each commit that changes the region, with the writing connection, before any other
     ///     write. It may read and write.
     /// - Returns: What keeps the observation running.
+    @preconcurrency
     public func start(
         in writer: any DatabaseWriter, onError: @escaping (any Error) -> Void,
         onChange: @escaping @Sendable (Database) -> Void
@@ -54,13 +61,13 @@ public struct DatabaseRegionObservation: Sendable {
     ///     write. It may read and write.
     /// - Returns: What keeps the observation running.
     /// - Throws: ``DatabaseError`` when a region cannot be found, as for a missing table; `StoreError`.
+    @preconcurrency
     public func start(
         in writer: any DatabaseWriter, onChange: @escaping @Sendable (Database) -> Void
     ) throws -> AnyDatabaseCancellable {
         try writer.unsafeReentrantWrite { db in
             try db.requireObservable()
-            let observed = try db.withoutWatching { try region(db).observable(db) }
-            let observer = RegionChangeObserver(observed, onChange)
+            let observer = RegionChangeObserver(try find(db), onChange, find)
             db.add(transactionObserver: observer)
             return AnyDatabaseCancellable { observer.cancel() }
         }
@@ -70,12 +77,18 @@ public struct DatabaseRegionObservation: Sendable {
 /// Calls a function after each commit that changes a region.
 // Safe because: all but `isCancelled` is used inside accesses of one connection, which run one at a time.
 private final class RegionChangeObserver: RegionObserver, @unchecked Sendable {
-    let region: DatabaseRegion
+    private(set) var region: DatabaseRegion
+    private let find: @Sendable (Database) throws -> DatabaseRegion
     private let onChange: Mutex<(@Sendable (Database) -> Void)?>
     private var isChanged = false
+    private var isObsolete = false
 
-    init(_ region: DatabaseRegion, _ onChange: @escaping @Sendable (Database) -> Void) {
+    init(
+        _ region: DatabaseRegion, _ onChange: @escaping @Sendable (Database) -> Void,
+        _ find: @escaping @Sendable (Database) throws -> DatabaseRegion
+    ) {
         self.region = region
+        self.find = find
         self.onChange = Mutex(onChange)
     }
 
@@ -92,11 +105,22 @@ private final class RegionChangeObserver: RegionObserver, @unchecked Sendable {
         if region.isModified(by: event) { databaseDidChange() }
     }
 
+    func regionMayBeObsolete() { isObsolete = true }
+
     func databaseDidCommit(_ db: Database) {
+        if isObsolete { findAgain(db) }
         guard isChanged else { return }
         isChanged = false
         onChange.withLock { $0 }?(db)
     }
 
-    func databaseDidRollback(_ db: Database) { isChanged = false }
+    private func findAgain(_ db: Database) {
+        isObsolete = false
+        // Where a table is not there any more, one of its name may come.
+        guard let found = try? find(db), found != region else { return }
+        region = found
+        (db.observer as? ObservationBroker)?.regionDidChange()
+    }
+
+    func databaseDidRollback(_ db: Database) { (isChanged, isObsolete) = (false, false) }
 }
