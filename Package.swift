@@ -141,7 +141,7 @@ let package = Package(
         ),
         .testTarget(
             name: "CipherRecordsTests",
-            dependencies: ["CipherDatabase", "CipherRecords"],
+            dependencies: ["CipherDatabase", "CipherObservation", "CipherRecords"],
             path: "Tests/Unit/CipherRecords"
         ),
         .testTarget(

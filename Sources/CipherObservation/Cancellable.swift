@@ -1,8 +1,9 @@
 import Synchronization
 
 /// Something that runs until it is cancelled.
-public protocol DatabaseCancellable: AnyObject, Sendable {
-    /// Ends it. No function of the program is called afterwards, except for a call that is under way on another thread.
+public protocol DatabaseCancellable: Sendable {
+    /// Ends it. No function of the program is called afterwards, except for a call that is under way on another thread:
+    /// it is not waited for, so that it may itself wait for this thread.
     func cancel()
 }
 
@@ -11,6 +12,7 @@ public final class AnyDatabaseCancellable: DatabaseCancellable {
     private let action: Mutex<(@Sendable () -> Void)?>
 
     /// - Parameter cancel: Called once.
+    @preconcurrency
     public init(cancel: @escaping @Sendable () -> Void) { action = Mutex(cancel) }
 
     public convenience init(_ cancellable: some DatabaseCancellable) { self.init { cancellable.cancel() } }

@@ -8,8 +8,8 @@ package protocol ConnectionObserver: AnyObject {
     /// A statement that may change rows is about to run. The connection may be used to compile, not to write.
     func statementWillRun(_ statement: Statement, on db: Database)
 
-    /// A statement that may have changed rows has ended.
-    func statementDidEnd(_ statement: Statement)
+    /// A statement that may have changed rows has ended. The connection may be used, not to write.
+    func statementDidEnd(_ statement: Statement, hasFailed: Bool, on db: Database)
 
     /// A row has changed, perhaps inside savepoints.
     func rowDidChange(_ change: RowChange, on db: Database)
@@ -64,6 +64,8 @@ extension Database {
         if isClosed { return }
         let isNew = self.observer == nil
         observerKeeper.observer = observer
+        // What a former observer had kept back does not belong to a new one.
+        if isNew { for index in transaction.savepoints.indices { transaction.savepoints[index].keptEvents = 0 } }
         if observer == nil {
             endReports()
         } else if isNew {
@@ -137,6 +139,9 @@ extension Database {
 
     /// Reads the schema for ``changesRowID(_:)``.
     package func learnRowID(of table: String) { _ = withoutWatching { try? primaryKey(table) } }
+
+    /// The suspension of the file, after which what it has interrupted is done again.
+    package var suspension: DatabaseSuspension { keying.suspension }
 
     /// Whether there is a connection to be observed.
     package var isClosedForObservers: Bool { isClosed }

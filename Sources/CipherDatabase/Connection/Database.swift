@@ -259,7 +259,7 @@ public final class Database {
     func didRun(_ statement: Statement) throws {
         if !statement.effects.isEmpty { note(statement.effects, savepoint: statement.savepoint) }
         if !pendingCallbacks.isDisjoint(with: .transactionEnd) {
-            if !statement.isReadonly { observer?.statementDidEnd(statement) }
+            if !statement.isReadonly { observer?.statementDidEnd(statement, hasFailed: false, on: self) }
             try completeTransactionOrThrow()
         }
         if needsHistoryUpkeep { try keepHistory() }
@@ -280,7 +280,7 @@ public final class Database {
             // After a RELEASE that was to commit, SQLite has rolled back and still counts a transaction.
             rollbackIfNeeded()
         }
-        if !statement.isReadonly { observer?.statementDidEnd(statement) }
+        if !statement.isReadonly { observer?.statementDidEnd(statement, hasFailed: true, on: self) }
         if handle.isInAutocommit { forgetTransaction() }
         completeTransactionIfEnded()
     }

@@ -41,8 +41,8 @@ struct TransactionTracker {
     /// A savepoint that is open.
     struct Savepoint {
         let name: String
-        /// How many events the observer had kept back when it was opened.
-        let keptEvents: Int
+        /// How many changes the observer had kept back when it was opened.
+        var keptEvents: Int
     }
 
     /// Forgets the transaction, which has ended, and returns what waited for that.

@@ -14,6 +14,9 @@ public enum DatabaseEventKind: Hashable, Sendable {
         }
     }
 
+    /// Whether rows are deleted.
+    package var deletes: Bool { if case .delete = self { true } else { false } }
+
     /// Whether events of this kind have an operation and a table.
     package func matches(_ kind: DatabaseEvent.Kind, tableName: String) -> Bool {
         switch (self, kind) {
@@ -43,17 +46,17 @@ public struct DatabaseEvent: Sendable {
     public let tableName: String
     /// The rowid of the row; after an update, the new one.
     public let rowID: Int64
-    /// Whether the update may have changed the rowid, so that the event says nothing of the former one.
-    package let mayHaveMoved: Bool
+    /// Whether other rows may have changed with this one: one that had another rowid before, or those that it replaces.
+    package let concernsOtherRows: Bool
 
     package init(
-        kind: Kind, rowID: Int64, databaseName: String, tableName: String, mayHaveMoved: Bool = false
+        kind: Kind, rowID: Int64, databaseName: String, tableName: String, concernsOtherRows: Bool = false
     ) {
         self.kind = kind
         self.rowID = rowID
         self.databaseName = databaseName
         self.tableName = tableName
-        self.mayHaveMoved = mayHaveMoved
+        self.concernsOtherRows = concernsOtherRows
     }
 
     /// The same event. Every event can be kept; programs written for GRDB copy it first.

@@ -120,7 +120,7 @@ public struct DatabaseRegion: Equatable, Sendable {
     /// true, or of none that was announced, as those of the hidden tables of a virtual table: such a change counts.
     public func isModified(by event: DatabaseEvent) -> Bool {
         guard let tables, let part = tables[Name(event.tableName)], let rowIDs = part.rowIDs else { return true }
-        return event.mayHaveMoved || rowIDs.contains(event.rowID)
+        return event.concernsOtherRows || rowIDs.contains(event.rowID)
     }
 
     /// The kinds of changes that touch the region.
@@ -140,6 +140,9 @@ public struct DatabaseRegion: Equatable, Sendable {
     }
 
     // MARK: Tables
+
+    /// Whether a table is named, so that not the whole database is meant.
+    package func names(_ table: String) -> Bool { tables?[Name(table)] != nil }
 
     /// The names of the tables; nil for the whole database.
     package var tableNames: [String]? { tables.map { $0.keys.map(\.text) } }

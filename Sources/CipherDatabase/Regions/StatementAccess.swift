@@ -8,6 +8,8 @@ final class AccessRecord {
     /// Tables that are read by a view or a trigger.
     private(set) var indirectReads: Set<String> = []
     private(set) var kinds: [DatabaseEventKind] = []
+    /// Tables that are dropped, renamed or altered.
+    private(set) var redefined: Set<String> = []
     /// Whether reads are recorded.
     let includesReads: Bool
     /// Whether the statement could not be compiled, so that nothing is known of it.
@@ -27,6 +29,8 @@ final class AccessRecord {
             reads[table] = [column]
         }
     }
+
+    func noteRedefinition(of table: String) { redefined.insert(table) }
 
     func noteChange(_ kind: DatabaseEventKind) {
         guard case .update(let table, let columns) = kind else {
@@ -60,6 +64,8 @@ struct StatementAccess {
     var region: DatabaseRegion?
     /// The part of the region that its present arguments leave.
     var narrowedRegion: DatabaseRegion?
+    /// Whether the text has the word `replace`; nil while nobody has asked.
+    var namesReplace: Bool?
     /// How often SQLite had compiled the statement again when the region was found.
     var recompilationCount: CInt = 0
     /// The number of the recording in which it ran last.

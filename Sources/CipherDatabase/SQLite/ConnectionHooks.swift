@@ -142,6 +142,10 @@ extension AccessRecord {
         case SQLITE_UPDATE:
             let columns: Set<String> = second.map { [String(cString: $0)] } ?? []
             noteChange(.update(tableName: String(cString: first), columnNames: columns))
+        case SQLITE_DROP_TABLE, SQLITE_DROP_TEMP_TABLE, SQLITE_DROP_VTABLE:
+            noteRedefinition(of: String(cString: first))
+        // The first name is that of the schema.
+        case SQLITE_ALTER_TABLE: if let second { noteRedefinition(of: String(cString: second)) }
         default: break
         }
     }

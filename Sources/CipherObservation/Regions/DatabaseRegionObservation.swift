@@ -8,8 +8,11 @@ import Synchronization
 /// let cancellable = observation.start(in: pool) { error in ... } onChange: { db in ... }
 /// ```
 ///
-/// Changes of rows that this connection makes are seen; see ``TransactionObserver`` for those that are not. Each commit of
-/// another connection or process counts as a change of everything; several of them may be told as one.
+/// Changes that this connection makes are seen, also of tables without rowid and of rows that a `REPLACE` removes, and
+/// when a table is dropped or altered. Where SQLite does not report rows, a change of any row of the table counts.
+///
+/// Commits of other connections and processes are seen too: by what the history of changes has recorded of them, and
+/// where nothing is recorded, each of them counts as a change of everything. Several of them may be told as one.
 public struct DatabaseRegionObservation: Sendable {
     private let region: @Sendable (Database) throws -> DatabaseRegion
 
@@ -24,6 +27,11 @@ public struct DatabaseRegionObservation: Sendable {
         // the writing connection.
         nonisolated(unsafe) let regions = regions
         region = { db in try DatabaseRegion.union(regions, db) }
+    }
+
+    /// Finds the region in the present schema.
+    private func find(_ db: Database) throws -> DatabaseRegion {
+        try db.withoutWatching { try region(db).observable(db) }
     }
 
     /// Starts the observation, after the write under way: from the return on, no change is missed.
@@ -57,6 +65,7 @@ public struct DatabaseRegionObservation: Sendable {
     ///     write. It may read and write.
     /// - Returns: What keeps the observation running.
     /// - Throws: ``DatabaseError`` when a region cannot be found, as for a missing table; `StoreError`.
+    @preconcurrency
     public func start(
         in writer: any DatabaseWriter, onChange: @escaping @Sendable (Database) -> Void
     ) throws -> AnyDatabaseCancellable {
@@ -69,8 +78,7 @@ public struct DatabaseRegionObservation: Sendable {
     ) throws -> AnyDatabaseCancellable {
         try writer.unsafeReentrantWrite { db in
             try db.requireObservable()
-            let observed = try db.withoutWatching { try region(db).observable(db) }
-            let observer = RegionChangeObserver(observed, onChange, onLoss)
+            let observer = RegionChangeObserver(try find(db), onChange, onLoss, find)
             db.add(transactionObserver: observer)
             return AnyDatabaseCancellable { observer.cancel() }
         }
@@ -78,18 +86,23 @@ public struct DatabaseRegionObservation: Sendable {
 }
 
 /// Calls a function after each commit that changes a region.
-// Safe because: all but the functions, which have locks, is used inside accesses of one connection, which run one at a time.
+// Safe because: all but the functions, which have locks, is used inside accesses of one connection, which run one at a
+// time.
 private final class RegionChangeObserver: RegionObserver, @unchecked Sendable {
-    let region: DatabaseRegion
+    private(set) var region: DatabaseRegion
+    private let find: @Sendable (Database) throws -> DatabaseRegion
     private let onChange: Mutex<(@Sendable (Database) -> Void)?>
     private let onLoss: Mutex<(@Sendable (any Error) -> Void)?>
     private var isChanged = false
+    private var isObsolete = false
 
     init(
         _ region: DatabaseRegion, _ onChange: @escaping @Sendable (Database) -> Void,
-        _ onLoss: @escaping @Sendable (any Error) -> Void
+        _ onLoss: @escaping @Sendable (any Error) -> Void,
+        _ find: @escaping @Sendable (Database) throws -> DatabaseRegion
     ) {
         self.region = region
+        self.find = find
         self.onChange = Mutex(onChange)
         self.onLoss = Mutex(onLoss)
     }
@@ -116,11 +129,22 @@ private final class RegionChangeObserver: RegionObserver, @unchecked Sendable {
         if region.isModified(by: event) { databaseDidChange() }
     }
 
+    func regionMayBeObsolete() { isObsolete = true }
+
     func databaseDidCommit(_ db: Database) {
+        if isObsolete { findAgain(db) }
         guard isChanged else { return }
         isChanged = false
         onChange.withLock { $0 }?(db)
     }
 
-    func databaseDidRollback(_ db: Database) { isChanged = false }
+    private func findAgain(_ db: Database) {
+        isObsolete = false
+        // Where a table is not there any more, one of its name may come.
+        guard let found = try? find(db), found != region else { return }
+        region = found
+        (db.observer as? ObservationBroker)?.regionDidChange()
+    }
+
+    func databaseDidRollback(_ db: Database) { (isChanged, isObsolete) = (false, false) }
 }

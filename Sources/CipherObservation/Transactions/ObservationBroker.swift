@@ -6,12 +6,17 @@ import Synchronization
 /// An observer of the library's own that wants to know once for each transaction whether a region was changed.
 ///
 /// What it answers to ``TransactionObserver/observes(eventsOfKind:)`` follows from its region alone, so the broker does
-/// not ask again until it is told of another region.
+/// not ask again until it is told of another region. Unlike the observers of programs it is told of changes that
+/// SQLite does not report row by row, by ``TransactionObserver/databaseDidChange()``.
 protocol RegionObserver: TransactionObserver {
     var region: DatabaseRegion { get }
 
     /// The observation cannot continue: its store was replaced or removed. Called on any thread.
     func observationDidFail(_ error: any Error)
+
+    /// A table of the region was dropped, renamed or altered in the transaction under way: when it is committed, the
+    /// region must be found again.
+    func regionMayBeObsolete()
 }
 
 /// An observer that is told of every commit of another connection, whatever it changed.
@@ -37,8 +42,10 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// The observers of the library's own that observe changes of a kind.
     private var regionObservers: [DatabaseEventKind: [Observation]] = [:]
     private var route: (run: Run, route: Route)?
-    /// Events inside savepoints, until the outermost one ends.
-    private var kept: [(event: DatabaseEvent, targets: [Observation])] = []
+    /// What is known of observed tables, for one state of the schema.
+    private var facts: (generation: Int, tables: [String: UnseenChanges]) = (0, [:])
+    /// Changes inside savepoints, until the outermost one ends.
+    private var kept: [(change: Change, targets: [Observation])] = []
     /// Whether events were reported since the last end of a transaction.
     private var hasReported = false
     /// The observer that is told of a change at this moment, and the thread.
@@ -71,12 +78,21 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         }
 
         var observer: (any TransactionObserver)? { isRemoved ? nil : keptObserver ?? weakObserver }
+        var regionObserver: (any RegionObserver)? { isRegionObserver ? observer as? any RegionObserver : nil }
     }
 
     /// What an observer observes of a statement's changes.
     private struct Interest {
         let observation: Observation
         var kinds: [DatabaseEventKind]
+    }
+
+    /// What observers are told of.
+    private enum Change {
+        case row(DatabaseEvent)
+        /// Rows that SQLite does not report.
+        case unseenRows
+        case schema
     }
 
     /// What was announced for a statement.
@@ -86,6 +102,16 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         var announced: [DatabaseEventKind]
         /// Who observes which of them, in the order in which they were added.
         var interests: [Interest]
+        /// The tables whose rows it may remove unseen, and the observers of regions that are concerned.
+        var replacing: [String: [Observation]] = [:]
+        /// Who is told of changes of tables that report none, if it changes any row.
+        var unseen: [Observation] = []
+        /// Who is told of changes of the schema's own tables.
+        var schemaTables: [Observation] = []
+        /// Who is told that tables were dropped or altered.
+        var redefined: [Observation] = []
+        /// How many rows the connection had changed before.
+        var changesBefore = 0
 
         init(_ statement: Statement?, _ announced: [DatabaseEventKind], _ interests: [Interest]) {
             self.statement = statement
@@ -93,6 +119,9 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
             self.announced = announced
             self.interests = interests
         }
+
+        /// Whether SQLite has compiled the statement again, because the schema was another one.
+        var isCompiledAgain: Bool { statement.map { $0.compilations != compilations } ?? false }
     }
 
     /// Who is told of events of one kind in one table.
@@ -101,7 +130,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         let databaseName: String
         let tableName: String
         let targets: [Observation]
-        let mayHaveMoved: Bool
+        let concernsOtherRows: Bool
 
         func leads(_ change: RowChange) -> Bool {
             kind == change.kind && strcmp(change.tableName, tableName) == 0
@@ -145,8 +174,12 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     // MARK: Statements
 
     func statementWillRun(_ statement: Statement, on db: Database) {
-        runs.removeAll { $0.statement == nil || $0.statement === statement }
-        if let latestRun, latestRun.statement === statement { return runs.append(latestRun) }
+        // One that is still there did not come to its end.
+        endRuns(hasFailed: true, on: db) { $0 === statement }
+        if let latestRun, latestRun.statement === statement, latestRun.compilations == statement.compilations {
+            latestRun.changesBefore = db.totalChangesCount
+            return runs.append(latestRun)
+        }
         route = nil
         let kinds = statement.databaseEventKinds
         let interests = interests(in: kinds)
@@ -159,12 +192,82 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
             case .update(let table, _): db.learnRowID(of: table)
             }
         }
+        findUnseenChanges(of: statement, run, on: db)
+        run.changesBefore = db.totalChangesCount
         // Others may change their minds.
         latestRun = observations.allSatisfy(\.isRegionObserver) ? run : nil
     }
 
-    func statementDidEnd(_ statement: Statement) {
-        runs.removeAll { $0.statement == nil || $0.statement === statement }
+    func statementDidEnd(_ statement: Statement, hasFailed: Bool, on db: Database) {
+        endRuns(hasFailed: hasFailed, on: db) { $0 === statement }
+    }
+
+    /// Ends the runs of some statements, and of those that are gone.
+    private func endRuns(hasFailed: Bool, on db: Database, _ isEnding: (Statement) -> Bool) {
+        var ended: [Run] = []
+        runs.removeAll { run in
+            if let statement = run.statement, !isEnding(statement) { return false }
+            ended.append(run)
+            return true
+        }
+        for run in ended { reportUnseenChanges(of: run, hasFailed: hasFailed, on: db) }
+    }
+
+    // MARK: Changes that SQLite does not report
+
+    /// Finds out which observers of regions must be told of what a statement may change unseen.
+    private func findUnseenChanges(of statement: Statement, _ run: Run, on db: Database) {
+        guard observations.contains(where: \.isRegionObserver) else { return }
+        for (index, kind) in run.announced.enumerated() {
+            let table = kind.tableName
+            if run.announced[..<index].contains(where: { $0.tableName == table }) { continue }
+            // Deletions concern everybody who observes the table, whichever columns.
+            let concerned = regionObservers(of: .delete(tableName: table))
+            if concerned.isEmpty { continue }
+            if Database.isSchemaTable(table) {
+                run.schemaTables += concerned.filter { $0.regionObserver?.region.names(table) == true }
+                continue
+            }
+            let kinds = run.announced.filter { $0.tableName == table }
+            let facts = facts(of: table, db)
+            let replaces = kinds.contains { !$0.deletes } && (facts.replaces || statement.namesReplace)
+            if !facts.reportsRows {
+                run.unseen += replaces ? concerned : kinds.flatMap { regionObservers(of: $0) }
+            } else if replaces {
+                run.replacing[table] = concerned
+            }
+        }
+        run.redefined = statement.redefinedTables.flatMap { regionObservers(of: .delete(tableName: $0)) }
+    }
+
+    /// What the present schema says of a table.
+    private func facts(of table: String, _ db: Database) -> UnseenChanges {
+        let generation = db.withoutWatching { try? db.schemaGeneration() }
+        if generation == nil || facts.generation != generation { facts = (generation ?? 0, [:]) }
+        if let known = facts.tables[table] { return known }
+        let found = db.unseenChanges(of: table)
+        facts.tables[table] = found
+        return found
+    }
+
+    private func reportUnseenChanges(of run: Run, hasFailed: Bool, on db: Database) {
+        var run = run
+        if let statement = run.statement, run.isCompiledAgain {
+            // Another connection has changed the schema since.
+            let later = Run(statement, statement.databaseEventKinds, [])
+            later.changesBefore = run.changesBefore
+            findUnseenChanges(of: statement, later, on: db)
+            run = later
+        }
+        if !hasFailed { tell(run.redefined, .schema, on: db) }
+        if !hasFailed { tell(run.schemaTables, .unseenRows, on: db) }
+        // A statement that has failed may have kept what it had changed.
+        if !run.unseen.isEmpty, db.totalChangesCount != run.changesBefore { tell(run.unseen, .unseenRows, on: db) }
+    }
+
+    private func tell(_ targets: [Observation], _ change: Change, on db: Database) {
+        if targets.isEmpty { return }
+        if db.isInsideSavepoint { keep(change, for: targets) } else { report(change, to: targets) }
     }
 
     private func interests(in kinds: [DatabaseEventKind]) -> [Interest] {
@@ -178,16 +281,17 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     }
 
     private func observers(of kind: DatabaseEventKind) -> [Observation] {
-        let known = regionObservers[kind]
-        var asked: [Observation] = []
-        for observation in observations where !observation.isRegionObserver || known == nil {
-            if observation.observer?.observes(eventsOfKind: kind) == true { asked.append(observation) }
-        }
-        if let known { return known + asked }
+        regionObservers(of: kind)
+            + observations.filter { !$0.isRegionObserver && $0.observer?.observes(eventsOfKind: kind) == true }
+    }
+
+    private func regionObservers(of kind: DatabaseEventKind) -> [Observation] {
+        if let known = regionObservers[kind] { return known }
+        let found = observations.filter { $0.isRegionObserver && $0.observer?.observes(eventsOfKind: kind) == true }
         // Programs that write values into SQL text would otherwise fill it without limit.
         if regionObservers.count >= 1_000 { regionObservers = [:] }
-        regionObservers[kind] = asked.filter(\.isRegionObserver)
-        return asked
+        regionObservers[kind] = found
+        return found
     }
 
     func observesDeletions(from table: String) -> Bool { !observers(of: .delete(tableName: table)).isEmpty }
@@ -199,8 +303,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         if route.targets.allSatisfy(\.isStopped) { return }
         let event = DatabaseEvent(
             kind: route.kind, rowID: change.rowID, databaseName: route.databaseName, tableName: route.tableName,
-            mayHaveMoved: route.mayHaveMoved)
-        if db.isInsideSavepoint { keep(event, for: route.targets) } else { report(event, to: route.targets) }
+            concernsOtherRows: route.concernsOtherRows)
+        tell(route.targets, .row(event), on: db)
     }
 
     private func route(of change: RowChange, _ db: Database) -> Route {
@@ -209,15 +313,19 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         let table = String(cString: change.tableName)
         var targets: [Int: Observation] = [:]
         var mayHaveMoved = false
+        var mayReplace = false
         for run in runs.isEmpty ? [outside] : runs {
             let (found, kinds) = self.targets(of: change.kind, table, run, db)
             for observation in found { targets[observation.number] = observation }
             mayHaveMoved = mayHaveMoved || kinds.isEmpty || kinds.contains { db.changesRowID($0) }
+            // Of what was not announced, and of what was compiled again, nothing is known.
+            let isKnown = run.announced.contains { $0.tableName == table } && !run.isCompiledAgain
+            mayReplace = mayReplace || !isKnown || run.replacing[table] != nil
         }
         let route = Route(
             kind: change.kind, databaseName: String(cString: change.databaseName), tableName: table,
             targets: targets.values.sorted { $0.number < $1.number },
-            mayHaveMoved: mayHaveMoved && change.kind == .update)
+            concernsOtherRows: change.kind != .delete && mayReplace || change.kind == .update && mayHaveMoved)
         if runs.count <= 1 { self.route = (run, route) }
         return route
     }
@@ -229,13 +337,13 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         let matching = run.announced.filter { $0.matches(kind, tableName: table) }
         if !matching.isEmpty {
             let interests = run.interests.filter { $0.kinds.contains(where: matching.contains) }
-            return (interests.map(\.observation), matching)
+            let replacing = kind == .delete ? [] : run.replacing[table] ?? []
+            return (interests.map(\.observation) + replacing, matching)
         }
         // SQLite compiles a statement again where another connection has changed the schema. Otherwise the change was
         // not announced: it is that of a virtual table's hidden one, or of C code. Whoever observes anything that the
         // statement was to change, or the table itself, is told.
-        let isCompiledAgain = run.statement.map { $0.compilations != run.compilations } ?? false
-        let late = isCompiledAgain ? db.lateEventKinds.filter { $0.matches(kind, tableName: table) } : []
+        let late = run.isCompiledAgain ? db.lateEventKinds.filter { $0.matches(kind, tableName: table) } : []
         let columns = late.isEmpty ? db.knownColumns(of: table) : []
         let asked =
             late.isEmpty
@@ -246,11 +354,18 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         return (run.interests.map(\.observation) + asked.flatMap { observers(of: $0) }, late)
     }
 
-    private func report(_ event: DatabaseEvent, to targets: [Observation]) {
-        for target in targets where !target.isStopped {
+    private func report(_ change: Change, to targets: [Observation]) {
+        for target in targets {
             guard let observer = target.observer else { continue }
+            if case .schema = change { target.regionObserver?.regionMayBeObsolete() }
+            if target.isStopped { continue }
             hasReported = true
-            telling(target) { observer.databaseDidChange(with: event) }
+            telling(target) {
+                switch change {
+                case .row(let event): observer.databaseDidChange(with: event)
+                case .unseenRows, .schema: observer.databaseDidChange()
+                }
+            }
         }
     }
 
@@ -269,17 +384,19 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
 
     var keptEventCount: Int { kept.count }
 
-    private func keep(_ event: DatabaseEvent, for targets: [Observation]) {
+    private func keep(_ change: Change, for targets: [Observation]) {
         let targets = targets.filter { target in
+            if case .schema = change { return true }
             if target.isStopped { return false }
-            guard target.isRegionObserver, let observer = target.observer as? any RegionObserver else { return true }
-            // One event is enough for those, and it is dropped together with all later ones only.
+            guard let observer = target.regionObserver else { return true }
+            // One change is enough for those, and it is dropped together with all later ones only.
             if let index = target.keptIndex, index < kept.count { return false }
-            return observer.region.isModified(by: event)
+            if case .row(let event) = change { return observer.region.isModified(by: event) }
+            return true
         }
         if targets.isEmpty { return }
-        for target in targets { target.keptIndex = kept.count }
-        kept.append((event, targets))
+        for target in targets where target.keptIndex == nil { target.keptIndex = kept.count }
+        kept.append((change, targets))
     }
 
     func savepointDidRollback(keepingEvents count: Int) {
@@ -290,9 +407,9 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     }
 
     func savepointsDidEnd() {
-        let events = kept
+        let changes = kept
         dropKept()
-        for (event, targets) in events { report(event, to: targets) }
+        for (change, targets) in changes { report(change, to: targets) }
     }
 
     private func dropKept() {
@@ -309,6 +426,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     }
 
     func transactionDidEnd(_ completion: Database.TransactionCompletion, isExplicit: Bool, on db: Database) {
+        // Statements that are still between rows: their changes are committed too.
+        if completion == .commit { endRuns(hasFailed: true, on: db) { _ in true } }
         // One statement that failed: nobody was told of anything.
         if completion == .rollback && !isExplicit && !hasReported { return dropKept() }
         dropKept()

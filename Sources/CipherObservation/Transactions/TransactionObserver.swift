@@ -16,8 +16,8 @@ import CipherDatabase
 /// ``databaseWillCommit()`` must not use the connection.
 ///
 /// What it does not see: changes by other connections and processes, changes of the schema, of tables without rowid
-/// and of SQLite's own tables, and the rows that a `REPLACE` removes. Rows that a statement has changed before it
-/// failed were reported, although the failure undid them.
+/// and of SQLite's own tables, and the rows that a `REPLACE` removes; ``DatabaseRegionObservation`` counts the last
+/// three. Rows that a statement has changed before it failed were reported, although the failure undid them.
 public protocol TransactionObserver: AnyObject {
     /// Whether changes of a kind are reported to ``databaseDidChange(with:)``. Asked before statements run, for each
     /// kind of change that they may cause, by triggers and foreign keys as well. Commits and rollbacks are reported in

@@ -18,16 +18,11 @@ public final class SharedValueObservation<Element: Sendable>: Sendable {
     private let begin: Start
     private let state = Mutex(State())
 
-    private struct Client: Sendable {
-        let onError: @Sendable (any Error) -> Void
-        let onChange: @Sendable (Element) -> Void
-    }
-
     private struct State {
-        var clients: [(id: Int, client: Client)] = []
-        var nextID = 0
-        var latest: Element?
-        var failure: (any Error)?
+        var clients: [SharedObservationClient<Element>] = []
+        /// What was delivered last, and how many there were before.
+        var latest: Result<Element, any Error>?
+        var number = 0
         /// The observation under way.
         var cancellable: AnyDatabaseCancellable?
         var isStarted = false
@@ -47,32 +42,29 @@ public final class SharedValueObservation<Element: Sendable>: Sendable {
     ///   - onError: Called once, when the observation has failed.
     ///   - onChange: Called with the last value, if there is one, and with each later one.
     /// - Returns: What keeps the client.
+    @preconcurrency
     public func start(
         onError: @escaping @Sendable (any Error) -> Void, onChange: @escaping @Sendable (Element) -> Void
     ) -> AnyDatabaseCancellable {
         let isImmediate = scheduler.immediateInitialValue()
-        let client = Client(onError: onError, onChange: onChange)
-        let (id, run, latest, failure) = state.withLock { state -> (Int, Int?, Element?, (any Error)?) in
-            let id = state.nextID
-            state.nextID += 1
-            if let failure = state.failure { return (id, nil, nil, failure) }
-            state.clients.append((id, client))
-            if state.isStarted { return (id, nil, state.latest, nil) }
+        let client = SharedObservationClient(onError, onChange)
+        let (run, hasLatest) = state.withLock { state -> (Int?, Bool) in
+            state.clients.append(client)
+            if state.isStarted { return (nil, state.latest != nil) }
             state.isStarted = true
             state.run += 1
-            return (id, state.run, nil, nil)
+            return (state.run, false)
         }
-        // Kept by the client, and with it the observation.
-        let cancellable = AnyDatabaseCancellable { self.remove(id) }
-        if let failure {
-            if isImmediate { onError(failure) } else { scheduler.schedule { onError(failure) } }
-        } else if latest != nil {
-            if isImmediate { deliverLatest(to: id) } else { scheduler.schedule { self.deliverLatest(to: id) } }
+        if hasLatest {
+            if isImmediate { deliverLatest(to: client) } else { scheduler.schedule { self.deliverLatest(to: client) } }
         } else if let run {
-            let observation = begin({ [weak self] in self?.fail($0, run) }, { [weak self] in self?.deliver($0, run) })
+            let observation = begin(
+                { [weak self] in self?.deliver(.failure($0), run) }, { [weak self] in self?.deliver(.success($0), run) }
+            )
             state.withLock { if $0.isStarted && $0.run == run { $0.cancellable = observation } }
         }
-        return cancellable
+        // Kept by the client, and with it the observation.
+        return AnyDatabaseCancellable { self.remove(client) }
     }
 
     /// The values as a sequence, each iteration of which is a client.
@@ -82,47 +74,91 @@ public final class SharedValueObservation<Element: Sendable>: Sendable {
         AsyncValueObservation(bufferingPolicy: bufferingPolicy) { self.start(onError: $0, onChange: $1) }
     }
 
-    private func deliverLatest(to id: Int) {
-        let (client, latest) = state.withLock { state in
-            (state.clients.first { $0.id == id }?.client, state.latest)
-        }
-        if let client, let latest { client.onChange(latest) }
+    private func deliverLatest(to client: SharedObservationClient<Element>) {
+        let (latest, number) = state.withLock { ($0.latest, $0.number) }
+        if let latest { client.receive(latest, number) }
     }
 
-    private func deliver(_ value: Element, _ run: Int) {
-        let clients = state.withLock { state -> [Client] in
-            guard state.run == run, state.isStarted else { return [] }
-            state.latest = value
-            return state.clients.map(\.client)
-        }
-        for client in clients { client.onChange(value) }
-    }
-
-    private func fail(_ error: any Error, _ run: Int) {
-        let clients = state.withLock { state -> [Client] in
-            guard state.run == run, state.isStarted else { return [] }
-            defer { state.clients = [] }
-            if extent == .observationLifetime {
-                state.failure = error
-            } else {
-                state.isStarted = false
-                state.latest = nil
+    private func deliver(_ result: Result<Element, any Error>, _ run: Int) {
+        let (clients, number) = state.withLock { state -> ([SharedObservationClient<Element>], Int) in
+            guard state.run == run, state.isStarted else { return ([], 0) }
+            defer {
+                if case .failure = result {
+                    state.clients = []
+                    if extent == .whileObserved { (state.isStarted, state.latest) = (false, nil) }
+                }
             }
-            return state.clients.map(\.client)
+            state.latest = result
+            state.number += 1
+            return (state.clients, state.number)
         }
-        for client in clients { client.onError(error) }
+        for client in clients { client.receive(result, number) }
     }
 
-    private func remove(_ id: Int) {
+    private func remove(_ client: SharedObservationClient<Element>) {
+        client.end()
         // Released without the lock.
         let ended = state.withLock { state -> AnyDatabaseCancellable? in
-            state.clients.removeAll { $0.id == id }
+            state.clients.removeAll { $0 === client }
             guard state.clients.isEmpty, extent == .whileObserved else { return nil }
-            state.isStarted = false
-            state.latest = nil
+            (state.isStarted, state.latest) = (false, nil)
             defer { state.cancellable = nil }
             return state.cancellable
         }
         ended?.cancel()
+    }
+}
+
+/// One client: it gets the values in their order, each of them once, whatever threads bring them.
+private final class SharedObservationClient<Element: Sendable>: Sendable {
+    private typealias Functions = (
+        onError: @Sendable (any Error) -> Void, onChange: @Sendable (Element) -> Void
+    )
+
+    private struct State {
+        /// Nil when the client has ended.
+        var functions: Functions?
+        var pending: [Result<Element, any Error>] = []
+        /// The number of the last value.
+        var number = 0
+        var isDelivering = false
+    }
+
+    private let state: Mutex<State>
+
+    init(_ onError: @escaping @Sendable (any Error) -> Void, _ onChange: @escaping @Sendable (Element) -> Void) {
+        state = Mutex(State(functions: (onError, onChange)))
+    }
+
+    func end() { state.withLock { ($0.functions, $0.pending) = (nil, []) } }
+
+    func receive(_ result: Result<Element, any Error>, _ number: Int) {
+        let mustDeliver = state.withLock { state -> Bool in
+            if state.functions == nil || number <= state.number { return false }
+            state.number = number
+            state.pending.append(result)
+            defer { state.isDelivering = true }
+            return !state.isDelivering
+        }
+        if mustDeliver { deliverAll() }
+    }
+
+    private func deliverAll() {
+        while true {
+            let next = state.withLock { state -> (Result<Element, any Error>, Functions)? in
+                guard !state.pending.isEmpty, let functions = state.functions else {
+                    state.isDelivering = false
+                    return nil
+                }
+                return (state.pending.removeFirst(), functions)
+            }
+            guard let (result, functions) = next else { return }
+            switch result {
+            case .success(let value): functions.onChange(value)
+            case .failure(let error):
+                end()
+                functions.onError(error)
+            }
+        }
     }
 }

@@ -12,9 +12,15 @@ import Synchronization
 ///
 /// The first value is that of the start; then at least the last of the changes is delivered, in the order of the
 /// commits. No change is missed in between. Values may be equal: see ``removeDuplicates()``. An error of the fetch or
-/// of a conversion ends the observation. Changes are those that a ``TransactionObserver`` sees, and those of other
-/// connections and processes: each of their commits counts as a change of everything. Where the store is replaced or
-/// removed, the observation ends with ``StoreError`` `storeMoved`.
+/// of a conversion ends the observation; a fetch that a suspension has interrupted is made again when the store is
+/// resumed. Changes are those that this connection makes, also of tables without rowid and by `REPLACE`, and those of
+/// other connections and processes: by what the history of changes has recorded of them, and where nothing is recorded,
+/// each of their commits counts as a change of everything. When a table is dropped or altered, the value is fetched
+/// again too. Where the store is replaced or removed, the observation ends with `StoreError` `storeMoved`.
+///
+/// After ``AnyDatabaseCancellable/cancel()`` no function is called any more where it is called in the place in which
+/// the values are delivered, as on the main actor. From another thread it does not wait for a call that the scheduler
+/// has already begun.
 public struct ValueObservation<Reducer: ValueReducer>: Sendable {
     /// What is tracked.
     enum Tracking: Sendable {
@@ -42,7 +48,7 @@ public struct ValueObservation<Reducer: ValueReducer>: Sendable {
     /// other fetch.
     public var requiresWriteAccess = false
 
-    private func with<Other: ValueReducer>(_ reducer: Other) -> ValueObservation<Other> {
+    func with<Other: ValueReducer>(_ reducer: Other) -> ValueObservation<Other> {
         var other = ValueObservation<Other>(reducer: reducer, tracking: .converting(tracking))
         other.events = .converting(events)
         other.requiresWriteAccess = requiresWriteAccess
@@ -72,6 +78,7 @@ extension ValueObservation {
     // MARK: Making
 
     /// Tracks what a function reads, which may be something else each time.
+    @preconcurrency
     public static func tracking<Value: Sendable>(
         _ fetch: @escaping @Sendable (Database) throws -> Value
     ) -> Self where Reducer == ValueReducers.Fetch<Value> {
@@ -80,6 +87,7 @@ extension ValueObservation {
 
     /// Tracks what a function reads, which must be the same each time: tables, columns and rows. On a pool it is
     /// fetched beside the writes.
+    @preconcurrency
     public static func trackingConstantRegion<Value: Sendable>(
         _ fetch: @escaping @Sendable (Database) throws -> Value
     ) -> Self where Reducer == ValueReducers.Fetch<Value> {
@@ -87,6 +95,7 @@ extension ValueObservation {
     }
 
     /// Tracks regions, whatever the function reads.
+    @preconcurrency
     public static func tracking<Value: Sendable>(
         region: any DatabaseRegionConvertible, _ otherRegions: any DatabaseRegionConvertible...,
         fetch: @escaping @Sendable (Database) throws -> Value
@@ -95,6 +104,7 @@ extension ValueObservation {
     }
 
     /// Tracks regions, whatever the function reads.
+    @preconcurrency
     public static func tracking<Value: Sendable>(
         regions: [any DatabaseRegionConvertible], fetch: @escaping @Sendable (Database) throws -> Value
     ) -> Self where Reducer == ValueReducers.Fetch<Value> {
@@ -107,6 +117,7 @@ extension ValueObservation {
     // MARK: Converting
 
     /// Converts the values, outside of accesses.
+    @preconcurrency
     public func map<Value: Sendable>(
         _ transform: @escaping @Sendable (Reducer.Value) throws -> Value
     ) -> ValueObservation<ValueReducers.Map<Reducer, Value>> {
@@ -114,6 +125,7 @@ extension ValueObservation {
     }
 
     /// Leaves out values that are equal to the one before.
+    @preconcurrency
     public func removeDuplicates(
         by areEqual: @escaping @Sendable (Reducer.Value, Reducer.Value) -> Bool
     ) -> ValueObservation<ValueReducers.RemoveDuplicates<Reducer>> {
@@ -129,6 +141,7 @@ extension ValueObservation {
     // MARK: Watching
 
     /// Calls functions as the observation proceeds, on any thread.
+    @preconcurrency
     public func handleEvents(
         willStart: (@Sendable () -> Void)? = nil, willFetch: (@Sendable () -> Void)? = nil,
         willTrackRegion: (@Sendable (DatabaseRegion) -> Void)? = nil,
@@ -151,9 +164,9 @@ extension ValueObservation {
     ///
     /// - Parameters:
     ///   - prefix: Begins each line.
-    ///   - stream: Where to print; nil for the standard output.
+    ///   - stream: Where to print, one call of `write` for each line, without a line feed; nil for the standard output.
     public func print(
-        _ prefix: String = "", to stream: (any TextOutputStream & Sendable)? = nil
+        _ prefix: String = "", to stream: sending (any TextOutputStream)? = nil
     ) -> ValueObservation<ValueReducers.Trace<Reducer>> {
         let output = PrintedEvents(prefix: prefix, stream: stream)
         return handleEvents(
@@ -175,7 +188,7 @@ extension ValueObservation {
     ///   - onError: Called once, when the observation has failed.
     ///   - onChange: Called with each value.
     /// - Returns: What keeps the observation running. After it was cancelled, nothing is called any more.
-    @MainActor
+    @preconcurrency @MainActor
     public func start(
         in reader: some DatabaseReader, scheduling scheduler: some ValueObservationMainActorScheduler = .mainActor,
         onError: @escaping @MainActor (any Error) -> Void, onChange: @escaping @MainActor (Reducer.Value) -> Void
@@ -194,6 +207,7 @@ extension ValueObservation {
     ///   - onError: Called once, when the observation has failed.
     ///   - onChange: Called with each value.
     /// - Returns: What keeps the observation running. After it was cancelled, no call begins any more.
+    @preconcurrency
     public func start(
         in reader: some DatabaseReader, scheduling scheduler: some ValueObservationScheduler,
         onError: @escaping @Sendable (any Error) -> Void, onChange: @escaping @Sendable (Reducer.Value) -> Void
@@ -244,24 +258,20 @@ extension ValueObservation {
 }
 
 /// Prints events, one line each.
-private final class PrintedEvents: Sendable {
+// Safe because: the stream was handed over by the caller, and is used with the lock.
+private final class PrintedEvents: @unchecked Sendable {
     private let prefix: String
-    private let stream: Mutex<(any TextOutputStream & Sendable)?>
+    private let lock = Mutex(())
+    private var stream: (any TextOutputStream)?
 
-    init(prefix: String, stream: (any TextOutputStream & Sendable)?) {
+    init(prefix: String, stream: sending (any TextOutputStream)?) {
         self.prefix = prefix.isEmpty ? "" : prefix + ": "
-        self.stream = Mutex(stream)
+        self.stream = stream
     }
 
     func print(_ event: String) {
         let line = prefix + event
-        let isPrinted = stream.withLock { stream -> Bool in
-            guard var output = stream else { return false }
-            output.write(line + "\n")
-            stream = output
-            return true
-        }
-        if !isPrinted { Swift.print(line) }
+        lock.withLock { _ in if stream == nil { Swift.print(line) } else { stream?.write(line) } }
     }
 }
 
@@ -276,7 +286,9 @@ public struct AsyncValueObservation<Element: Sendable>: AsyncSequence, Sendable 
     let bufferingPolicy: BufferingPolicy
     let start: Start
 
-    public struct AsyncIterator: AsyncIteratorProtocol {
+    public typealias AsyncIterator = Iterator
+
+    public struct Iterator: AsyncIteratorProtocol {
         private var iterator: AsyncThrowingStream<Element, any Error>.Iterator
         // Released with the iterator, which ends the observation.
         private let cancellable: AnyDatabaseCancellable
@@ -289,12 +301,12 @@ public struct AsyncValueObservation<Element: Sendable>: AsyncSequence, Sendable 
         public mutating func next() async throws -> Element? { try await iterator.next() }
     }
 
-    public func makeAsyncIterator() -> AsyncIterator {
+    public func makeAsyncIterator() -> Iterator {
         let (stream, continuation) = AsyncThrowingStream.makeStream(
             of: Element.self, throwing: (any Error).self, bufferingPolicy: bufferingPolicy)
         let cancellable = start({ continuation.finish(throwing: $0) }, { continuation.yield($0) })
         // When the task is cancelled.
         continuation.onTermination = { [weak cancellable] _ in cancellable?.cancel() }
-        return AsyncIterator(stream.makeAsyncIterator(), cancellable)
+        return Iterator(stream.makeAsyncIterator(), cancellable)
     }
 }

@@ -4,10 +4,10 @@ import Synchronization
 
 /// One observation that runs.
 ///
-/// A fetch runs inside an access; its result goes to `conversions`, a serial queue, and from there to `deliveries`,
+/// A fetch runs inside an access; its outcome goes to `conversions`, a serial queue, and from there to `deliveries`,
 /// which the scheduler empties. Both keep the order of the fetches, which is that of the commits.
-// Safe because: `region`, `isChanged` and `isFetching` are used inside accesses of the writing connection, which run one
-// at a time; `reducer` on the serial queue; all else is constant or has a lock.
+// Safe because: `region` and the flags beside it are used inside accesses of the writing connection, which run one at a
+// time; `reducer` on the serial queue; all else is constant or has a lock.
 final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sendable {
     private let observation: ValueObservation<Reducer>
     private let fetching: Reducer
@@ -16,12 +16,17 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     private let conversions = DispatchQueue(label: "CipherStore.ValueObservation")
     private let state: Mutex<State>
     private(set) var region = DatabaseRegion()
+    private var isTracking = false
     private var isChanged = false
     private var isFetching = false
+    /// Whether the region must be found again, because the schema has changed.
+    private var isObsolete = false
 
     private struct State {
         /// Nil when the observation has ended.
         var reader: (any DatabaseReader)?
+        /// Whether a fetch or a conversion has failed: its error is the last that is delivered.
+        var hasFailed = false
         var onError: @Sendable (any Error) -> Void
         var onChange: @Sendable (Reducer.Value) -> Void
         var deliveries: [Result<Reducer.Value, any Error>] = []
@@ -29,6 +34,10 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         /// A fetch beside the writes, and whether another one must follow.
         var isFetchingBeside = false
         var mustFetchAgain = false
+        /// Counts the fetches on the writing connection: what was begun beside an earlier one is discarded.
+        var writerFetches = 0
+        /// The version of the schema for which the region was found.
+        var schemaVersion: Int32?
     }
 
     init(
@@ -45,25 +54,22 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     // MARK: Starting and ending
 
-    private var reader: (any DatabaseReader)? { state.withLock { $0.reader } }
+    /// The reader, while there is anything to fetch for.
+    private var reader: (any DatabaseReader)? { state.withLock { $0.hasFailed ? nil : $0.reader } }
+
+    /// What the observed reader writes with; nil where it only reads.
+    private var writer: (any DatabaseWriter)? {
+        guard let reader, !reader.configuration.readonly else { return nil }
+        return reader.plainReader as? any DatabaseWriter
+    }
 
     func start() {
         for call in observation.events.willStart { call() }
-        guard let reader else { return }
         let isImmediate = scheduler.immediateInitialValue()
-        let writer = reader.plainReader as? any DatabaseWriter
         if let writer, observation.requiresWriteAccess || writer is DatabaseQueue {
             return isImmediate ? startNow(on: writer) : startLater(on: writer)
         }
-        if isImmediate {
-            let outcome = Result { try reader.unsafeRead { try self.firstFetch($0) } }
-            continueStart(outcome, isImmediate: true, writer)
-        } else {
-            reader.asyncUnsafeRead { outcome in
-                let first = Result { try self.firstFetch(outcome.get()) }
-                self.continueStart(first, isImmediate: false, writer)
-            }
-        }
+        if isImmediate { readFirstNow() } else { readFirstLater() }
     }
 
     /// Ends the observation by its user.
@@ -93,6 +99,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     private struct First: Sendable {
         let value: Reducer.Fetched
         let region: DatabaseRegion
+        let schemaVersion: Int32
         /// The last commit before the fetch.
         let position: CommitPosition?
     }
@@ -100,50 +107,76 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     /// With one connection the observer is added in the access of the first fetch: there is nothing in between.
     private func startNow(on writer: any DatabaseWriter) {
         let outcome = Result { try writer.unsafeReentrantWrite { db in try self.addObserver(db, fetch: true) } }
-        if case .success(let fetched?) = outcome { return convert(fetched, isImmediate: true) }
-        if case .failure(let error) = outcome { fail(error, isImmediate: true) }
+        switch outcome {
+        case .success(let fetched?): convertNow(fetched)
+        case .success(nil): break
+        case .failure(let error): failNow(error)
+        }
     }
 
     private func startLater(on writer: any DatabaseWriter) {
         writer.asyncWriteWithoutTransaction { db in
-            do {
+            self.attempt(db, again: { self.startLater(on: writer) }) {
                 if let fetched = try self.addObserver(db, fetch: true) { self.convert(fetched) }
-            } catch {
-                self.fail(error)
+            }
+        }
+    }
+
+    private func readFirstNow() {
+        guard let reader else { return }
+        do {
+            let first = try reader.unsafeRead { try self.firstFetch($0) }
+            convertNow(first.value)
+            follow(first)
+        } catch {
+            failNow(error)
+        }
+    }
+
+    private func readFirstLater() {
+        reader?.asyncUnsafeRead { outcome in
+            switch outcome {
+            case .failure(let error): self.fail(error)
+            case .success(let db):
+                self.attempt(db, again: { self.readFirstLater() }) {
+                    let first = try self.firstFetch(db)
+                    self.convert(first.value)
+                    self.follow(first)
+                }
             }
         }
     }
 
     private func firstFetch(_ db: Database) throws -> First {
-        // Before the snapshot of the fetch: a commit in between makes for one fetch too many, never for one too few.
-        let position = db.commitPosition
-        return try db.isolated(readOnly: true) {
-            var region = DatabaseRegion()
-            let value = try fetchRecording(db, &region)
-            return First(value: value, region: try region.observable(db), position: position)
+        for attempt in 1... {
+            // Before the snapshot of the fetch: a commit in between makes for one fetch too many, never for one too few.
+            let position = db.commitPosition
+            let first = try db.isolated(readOnly: true) { () -> First? in
+                // Takes the snapshot.
+                let schemaVersion = try db.schemaVersion()
+                if attempt < 5, db.commitPosition != position { return nil }
+                var region = DatabaseRegion()
+                let value = try fetchRecording(db, &region)
+                return First(
+                    value: value, region: try region.observable(db), schemaVersion: schemaVersion, position: position)
+            }
+            if let first { return first }
         }
+        throw DatabaseError(resultCode: .SQLITE_INTERNAL)
     }
 
-    /// Delivers the first value, and adds the observer to the writer. What was committed in between is fetched then.
-    private func continueStart(_ outcome: Result<First, any Error>, isImmediate: Bool, _ writer: (any DatabaseWriter)?)
-    {
-        switch outcome {
-        case .failure(let error): fail(error, isImmediate: isImmediate)
-        case .success(let first):
-            convert(first.value, isImmediate: isImmediate)
-            guard let writer else {
-                return track(first.region)
-            }
-            writer.asyncWriteWithoutTransaction { db in
-                do {
-                    self.region = first.region
-                    _ = try self.addObserver(db, fetch: false)
-                    let isSame = first.position != nil && db.commitPosition == first.position
-                    self.track(first.region)
-                    if !isSame { try self.fetchAndConvert(db) }
-                } catch {
-                    self.fail(error)
-                }
+    /// Adds the observer to the writer after a first fetch beside it. What was committed in between is fetched then.
+    private func follow(_ first: First) {
+        // A reader alone has one value.
+        writer?.asyncWriteWithoutTransaction { db in
+            self.attempt(db, again: { self.fetchOnWriter() }) {
+                self.region = first.region
+                self.state.withLock { $0.schemaVersion = first.schemaVersion }
+                _ = try self.addObserver(db, fetch: false)
+                if first.position != nil, db.commitPosition == first.position { return self.track(first.region) }
+                for call in self.observation.events.databaseDidChange { call() }
+                self.isObsolete = true
+                self.convert(try self.fetch(db))
             }
         }
     }
@@ -152,6 +185,8 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     private func addObserver(_ db: Database, fetch: Bool) throws -> Reducer.Fetched? {
         guard reader != nil else { return nil }
         try db.requireObservable()
+        // After a suspension it may be there already.
+        db.remove(transactionObserver: self)
         db.add(transactionObserver: self)
         return fetch ? try self.fetch(db) : nil
     }
@@ -170,6 +205,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     private func fetch(_ db: Database) throws -> Reducer.Fetched {
         isFetching = true
         defer { isFetching = false }
+        state.withLock { $0.writerFetches += 1 }
         var region = DatabaseRegion()
         let value: Reducer.Fetched
         if observation.requiresWriteAccess {
@@ -183,70 +219,129 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         } else {
             value = try db.isolated(readOnly: true) { try fetchRecording(db, &region) }
         }
-        let isFirst = self.region.isEmpty
-        if isFirst || varies { try change(region: region.observable(db), db) }
+        if varies || isObsolete || !isTracking {
+            let version = try db.withoutWatching { try db.schemaVersion() }
+            state.withLock { $0.schemaVersion = version }
+            isObsolete = false
+            change(region: try region.observable(db), db)
+        }
         return value
     }
 
     private var varies: Bool { if case .latestFetch = observation.tracking { true } else { false } }
 
     private func change(region: DatabaseRegion, _ db: Database) {
-        if region == self.region { return }
+        if region == self.region && isTracking { return }
         self.region = region
         (db.observer as? ObservationBroker)?.regionDidChange()
         track(region)
     }
 
     private func track(_ region: DatabaseRegion) {
+        isTracking = true
         for call in observation.events.willTrackRegion { call(region) }
     }
 
-    private func fetchAndConvert(_ db: Database) throws { convert(try fetch(db)) }
+    /// Fetches on the writing connection, after the write under way, and finds the region again.
+    private func fetchOnWriter() {
+        writer?.asyncWriteWithoutTransaction { db in
+            self.attempt(db, again: { self.fetchOnWriter() }) {
+                try db.requireObservable()
+                self.isObsolete = true
+                self.convert(try self.fetch(db))
+            }
+        }
+    }
 
     /// Fetches on a reader, one fetch at a time: commits that come meanwhile are fetched together.
     private func fetchBeside() {
-        let reader = state.withLock { state -> (any DatabaseReader)? in
+        let (reader, number) = state.withLock { state -> ((any DatabaseReader)?, Int) in
             if state.isFetchingBeside {
                 state.mustFetchAgain = true
-                return nil
+                return (nil, 0)
             }
-            state.isFetchingBeside = state.reader != nil
-            return state.reader
+            guard let reader = state.reader, !state.hasFailed else { return (nil, 0) }
+            state.isFetchingBeside = true
+            return (reader, state.writerFetches)
         }
         reader?.asyncUnsafeRead { outcome in
-            do {
-                let db = try outcome.get()
-                self.convert(try db.isolated(readOnly: true) { try self.fetching.fetch(db) })
-            } catch {
-                return self.fail(error)
+            switch outcome {
+            case .failure(let error): self.fail(error)
+            case .success(let db):
+                self.attempt(db, again: { self.endFetchBeside(mustFetch: true) }) {
+                    let (value, version) = try db.isolated(readOnly: true) {
+                        (try self.fetching.fetch(db), try db.schemaVersion())
+                    }
+                    self.convert(value, unlessAfter: number)
+                    let isSame = self.state.withLock { $0.schemaVersion == version }
+                    // Another connection has changed the schema: the same requests may read something else.
+                    if !isSame { self.fetchOnWriter() }
+                    self.endFetchBeside(mustFetch: false)
+                }
             }
-            let isBehind = self.state.withLock { state in
-                defer { (state.isFetchingBeside, state.mustFetchAgain) = (false, false) }
-                return state.mustFetchAgain
-            }
-            if isBehind { self.fetchBeside() }
+        }
+    }
+
+    private func endFetchBeside(mustFetch: Bool) {
+        let isBehind = state.withLock { state in
+            defer { (state.isFetchingBeside, state.mustFetchAgain) = (false, false) }
+            return state.mustFetchAgain
+        }
+        if isBehind || mustFetch { fetchBeside() }
+    }
+
+    /// Runs a fetch, and fails with its error. A fetch that a suspension has interrupted is tried again afterwards.
+    private func attempt(_ db: Database, again: @escaping @Sendable () -> Void, _ body: () throws -> Void) {
+        let suspension = db.suspension
+        let count = suspension.count
+        do {
+            try body()
+        } catch let error as DatabaseError where error.isInterruptionError {
+            if !suspension.isSuspended && suspension.count == count { return fail(error) }
+            _ = suspension.whenResumed(again)
+        } catch {
+            fail(error)
         }
     }
 
     // MARK: Converting and delivering
 
-    private func convert(_ fetched: Reducer.Fetched, isImmediate: Bool = false) {
-        let convert: @Sendable () -> Void = {
-            guard self.reader != nil else { return }
-            do {
-                if let value = try self.reducer.value(fetched) { self.deliver(.success(value), isImmediate) }
-            } catch {
-                self.fail(error, isImmediate: isImmediate)
+    /// - Parameter number: Where there was a fetch on the writing connection since this number of them, that one counts.
+    private func convert(_ fetched: Reducer.Fetched, unlessAfter number: Int? = nil) {
+        // With the lock, so that the values are queued in the order of the fetches.
+        state.withLock { state in
+            if let number, state.writerFetches != number { return }
+            conversions.async {
+                if let result = self.converted(fetched) { self.deliver(result, isImmediate: false) }
             }
         }
-        if isImmediate { conversions.sync(execute: convert) } else { conversions.async(execute: convert) }
     }
 
-    private func fail(_ error: any Error, isImmediate: Bool = false) { deliver(.failure(error), isImmediate) }
+    private func convertNow(_ fetched: Reducer.Fetched) {
+        if let result = conversions.sync(execute: { converted(fetched) }) { deliver(result, isImmediate: true) }
+    }
 
-    private func deliver(_ result: Result<Reducer.Value, any Error>, _ isImmediate: Bool) {
+    /// Called on the serial queue.
+    private func converted(_ fetched: Reducer.Fetched) -> Result<Reducer.Value, any Error>? {
+        if reader == nil { return nil }
+        do {
+            return try reducer.value(fetched).map { .success($0) }
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    private func fail(_ error: any Error) {
+        // After the values that were fetched before.
+        conversions.async { self.deliver(.failure(error), isImmediate: false) }
+    }
+
+    private func failNow(_ error: any Error) { deliver(.failure(error), isImmediate: true) }
+
+    private func deliver(_ result: Result<Reducer.Value, any Error>, isImmediate: Bool) {
         let mustSchedule = state.withLock { state -> Bool in
-            guard state.reader != nil else { return false }
+            guard state.reader != nil, !state.hasFailed else { return false }
+            if case .failure = result { state.hasFailed = true }
             state.deliveries.append(result)
             defer { state.isDelivering = true }
             return !state.isDelivering
@@ -280,15 +375,18 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { region.isModified(byEventsOfKind: eventKind) }
 
     func databaseDidChange() {
+        if isFetching { return }
         isChanged = true
         stopObservingDatabaseChangesUntilNextTransaction()
     }
 
     func databaseDidChange(with event: DatabaseEvent) {
-        if !isFetching && region.isModified(by: event) { databaseDidChange() }
+        if region.isModified(by: event) { databaseDidChange() }
     }
 
-    func databaseDidRollback(_ db: Database) { isChanged = false }
+    func regionMayBeObsolete() { if !isFetching { isObsolete = true } }
+
+    func databaseDidRollback(_ db: Database) { (isChanged, isObsolete) = (false, false) }
 
     func observationDidFail(_ error: any Error) { fail(error) }
 
@@ -297,11 +395,8 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         isChanged = false
         guard let reader else { return }
         for call in observation.events.databaseDidChange { call() }
-        if !varies, !observation.requiresWriteAccess, !(reader.plainReader is DatabaseQueue) { return fetchBeside() }
-        do {
-            try fetchAndConvert(db)
-        } catch {
-            fail(error)
-        }
+        let isBeside = !varies && !observation.requiresWriteAccess && !(reader.plainReader is DatabaseQueue)
+        if isBeside && !isObsolete { return fetchBeside() }
+        attempt(db, again: { self.fetchOnWriter() }) { convert(try fetch(db)) }
     }
 }

@@ -290,6 +290,22 @@ extension TableRecord where Self: Identifiable, ID: DatabaseValueConvertible {
 }
 
 extension TableRecord where Self: EncodableRecord {
+    /// The primary key, by column.
+    ///
+    /// - Throws: ``DatabaseError`` of a record that does not encode it, ``RecordError`` of one that has none yet.
+    package func primaryKey(_ db: Database) throws -> [(column: String, value: DatabaseValue)] {
+        let table = type(of: self).databaseTableName
+        let container = try PersistenceContainer(self)
+        let key = try db.primaryKey(table).columns.map { column in
+            if let value = container.value(of: column) { return (column: column, value: value) }
+            throw DatabaseError(
+                resultCode: .SQLITE_MISUSE,
+                message: "\(type(of: self)) does not encode the column \"\(column)\" of the primary key of \"\(table)\"")
+        }
+        if key.allSatisfy(\.value.isNull) { throw recordNotFound(db) }
+        return key
+    }
+
     /// The error of a record that has no row: a ``RecordError``, unless the record cannot be encoded, or the table is
     /// not there.
     public func recordNotFound(_ db: Database) -> any Error {

@@ -111,6 +111,32 @@ func outcome(_ access: () throws -> Void) -> String {
     }
 }
 
+/// Observations as programs wrote them before Swift's concurrency: variables that functions change.
+func observeWithoutConcurrency() throws {
+    let queue = DatabaseQueue()
+    try queue.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+    var values: [Int] = []
+    var failure: Error?
+    var fetches = 0
+    let observation = ValueObservation.tracking { db -> Int in
+        fetches += 1
+        return try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM t") ?? 0
+    }.map { count -> Int in count * 2 }
+    let cancellable = observation.start(
+        in: queue, scheduling: .immediate, onError: { failure = $0 }, onChange: { values.append($0) })
+    require(values == [0] && fetches == 1 && failure == nil, "the first value is there at once")
+    let counted = ValueObservation.tracking(Table("t").fetchCount).start(
+        in: queue, onError: { failure = $0 }, onChange: { values.append($0) })
+    counted.cancel()
+    var changes = 0
+    let region = DatabaseRegionObservation(tracking: Table("t"))
+        .start(in: queue, onError: { failure = $0 }, onChange: { _ in changes += 1 })
+    try queue.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
+    require(changes == 1 && fetches == 2, "the region has changed")
+    region.cancel()
+    cancellable.cancel()
+}
+
 let manager = DatabaseManager.shared
 try manager.openSharedDatabase()
 guard let pool = manager.pool else { exit(2) }
@@ -143,4 +169,5 @@ require(FileManager.default.fileExists(atPath: manager.folder.path + "/app.db-wa
 require(outcome { try pool.read { _ in } }.hasPrefix("21 Connection is closed"), "a closed pool says so")
 try FileManager.default.removeItem(at: manager.folder)
 try showEverything()
+try observeWithoutConcurrency()
 print("a consumer in language mode 5 shares a store")

@@ -26,6 +26,7 @@ struct Calls: Sendable {
         schema(&call)
         associations(&call)
         fullText(&call)
+        observation(&call)
         return call
     }()
 }

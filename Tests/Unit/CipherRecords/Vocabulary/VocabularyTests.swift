@@ -110,7 +110,7 @@ enum Declarations {
     /// `name` of types and properties; `name` and `name(label:_:)` of functions.
     static func all() throws -> Set<String> {
         var names: Set<String> = []
-        for target in ["CipherDatabase", "CipherRecords", "CipherStore"] {
+        for target in ["CipherDatabase", "CipherRecords", "CipherObservation", "CipherStore"] {
             let folder = root.appending(path: "Sources/\(target)")
             let paths = FileManager.default.enumerator(atPath: folder.path)
             while let path = paths?.nextObject() as? String {

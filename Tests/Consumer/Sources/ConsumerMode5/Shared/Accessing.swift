@@ -202,4 +202,5 @@ func showEverything() throws {
     try openCoordinated(in: folder)
     try accessQueue()
     try useRecords(in: folder)
+    try observeCookbook(in: folder)
 }

@@ -265,5 +265,6 @@ func useRecordsInTasks(in folder: URL) async throws {
     check(number == 2 && titles == ["Omelette with onions", "Lemon sorbet"], "two tasks read by one request")
     let cook = try await pool.write { db in try Cook(name: "Kim").insertAndFetch(db) }
     check(cook.id == 3, "a record comes back from a task")
+    try await observeInTasks(pool)
     try pool.close()
 }
