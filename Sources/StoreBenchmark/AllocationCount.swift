@@ -28,7 +28,17 @@ struct AllocationCount: Codable {
     static func all(_ fixture: Fixture) throws -> [AllocationCount] {
         try BenchmarkError.require(allocations_start() != 0, "allocations cannot be counted on this platform")
         _ = allocations_stop()
-        return try fetching(fixture) + [mixedRows(fixture)] + pointReading(fixture)
+        return try fetching(fixture) + [mixedRows(fixture)] + pointReading(fixture) + RecordAllocations.all(fixture)
+    }
+
+    /// Counts the same work of both sides.
+    static func compare(
+        _ work: String, _ units: Int, _ promise: Double, _ reason: String, library: () throws -> Void,
+        baseline: () throws -> Void
+    ) throws -> AllocationCount {
+        AllocationCount(
+            work: work, perUnit: try count(units, library), baselinePerUnit: try count(units, baseline),
+            promise: promise, reason: reason)
     }
 
     /// How many allocations one unit of a body makes that does several of them.

@@ -5,8 +5,8 @@ import Foundation
 /// One record at a time by its key or by a request, by the library and by plain C.
 enum PlayerWork {
     static let count = 10_000
-    private static let byKey = "SELECT * FROM player WHERE id = ?"
-    private static let byRequest = "SELECT * FROM player WHERE id >= ? AND score >= ? ORDER BY id LIMIT 1"
+    static let byKey = "SELECT * FROM player WHERE id = ?"
+    static let byRequest = "SELECT * FROM player WHERE id >= ? AND score >= ? ORDER BY id LIMIT 1"
 
     /// A store of 10,000 players.
     static func store(_ fixture: Fixture, cachePages: Int? = nil) throws -> (DatabasePool, Baseline) {
@@ -56,6 +56,12 @@ enum PlayerWork {
         }
     }
 
+    /// A request of a literal value.
+    static func request(_ number: Int) -> QueryInterfaceRequest<Player> {
+        Player.filter(Player.Columns.id >= number && Player.Columns.score >= number)
+            .order(Player.Columns.id).limit(1)
+    }
+
     /// Requests that are built with other literal values each time.
     static func requests(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
         var former: RequestStatistics?
@@ -65,10 +71,7 @@ enum PlayerWork {
                 var sum: Int64 = 0
                 former = try db.requestStatistics()
                 for index in 0..<count {
-                    let number = key(index)
-                    let request = Player.filter(Player.Columns.id >= number && Player.Columns.score >= number)
-                        .order(Player.Columns.id).limit(1)
-                    sum += try request.fetchOne(db)?.sum ?? 0
+                    sum += try request(key(index)).fetchOne(db)?.sum ?? 0
                 }
                 latest = try db.requestStatistics()
                 return sum
@@ -133,22 +136,27 @@ enum AssociationWork {
         )
     }
 
-    static func includingAll(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
+    /// What C sums of the authors and their books.
+    static func sum(_ baseline: Baseline) -> Int64 {
+        baseline_fetch_authors(
+            baseline.connection, "SELECT id, name FROM author ORDER BY id", "SELECT id, authorId, title FROM book")
+    }
+
+    /// - Parameters:
+    ///   - fetch: Fetches the authors with their books.
+    ///   - authorSum: What C sums of one of them.
+    static func includingAll<Record>(
+        _ work: Work, _ comparison: Comparison, _ fixture: Fixture, _ authorSum: (Record) -> Int64,
+        _ fetch: (Database) throws -> [Record]
+    ) throws -> Measurement {
         let (pool, baseline) = try store(fixture)
-        let sum = {
-            baseline_fetch_authors(
-                baseline.connection, "SELECT id, name FROM author ORDER BY id", "SELECT id, authorId, title FROM book")
-        }
-        let expected = sum()
+        let expected = sum(baseline)
         return try comparison.measure(
             work.name, goal: work.goal,
             library: {
-                let authors = try pool.read { db in
-                    try AuthorWithBooks.fetchAll(db, Author.including(all: Author.books))
-                }
-                let sum = authors.reduce(0) { $0 + $1.sum }
+                let sum = try pool.read(fetch).reduce(0) { $0 + authorSum($1) }
                 try BenchmarkError.require(sum == expected, "the library read other books than C")
             },
-            baseline: { try BenchmarkError.require(sum() == expected, "C read other books than before") })
+            baseline: { try BenchmarkError.require(sum(baseline) == expected, "C read other books than before") })
     }
 }

@@ -169,3 +169,46 @@ struct AuthorWithBooks: Decodable, FetchableRecord {
         }
     }
 }
+
+/// An author whose record is written by hand.
+struct PlainAuthor: FetchableRecord, TableRecord {
+    static let databaseTableName = "author"
+    static let books = hasMany(PlainBook.self)
+    let id: Int64
+    let name: String
+
+    init(row: Row) {
+        id = row["id"]
+        name = row["name"]
+    }
+}
+
+struct PlainBook: FetchableRecord, TableRecord {
+    static let databaseTableName = "book"
+    let id: Int64
+    let authorId: Int64
+    let title: String
+
+    init(row: Row) {
+        id = row["id"]
+        authorId = row["authorId"]
+        title = row["title"]
+    }
+}
+
+/// The same with the books.
+struct PlainAuthorWithBooks: FetchableRecord {
+    let author: PlainAuthor
+    let books: [PlainBook]
+
+    init(row: Row) {
+        author = PlainAuthor(row: row)
+        books = row["books"]
+    }
+
+    var sum: Int64 {
+        books.reduce(author.id + Int64(author.name.utf8.count)) {
+            $0 + $1.id + $1.authorId + Int64($1.title.utf8.count)
+        }
+    }
+}

@@ -105,8 +105,15 @@ struct Work {
             Work(name: "10k requests with other values each, built and fetched", goal: nil) {
                 try PlayerWork.requests($0, $1, $2)
             },
-            Work(name: "including(all:): 1k authors, 10k books / two queries", goal: 1.5) {
-                try AssociationWork.includingAll($0, $1, $2)
+            Work(name: "including(all:): 1k authors, 10k books / two queries, hand-written", goal: 1.5) {
+                try AssociationWork.includingAll($0, $1, $2, \.sum) {
+                    try PlainAuthorWithBooks.fetchAll($0, PlainAuthor.including(all: PlainAuthor.books))
+                }
+            },
+            Work(name: "including(all:): 1k authors, 10k books / two queries, Codable", goal: nil) {
+                try AssociationWork.includingAll($0, $1, $2, \.sum) {
+                    try AuthorWithBooks.fetchAll($0, Author.including(all: Author.books))
+                }
             },
         ]
     }

@@ -62,12 +62,13 @@ public final class Database {
     /// Whether statements are reported as they start: to the observer, or to the recording of what an access reads.
     @exclusivity(unchecked) var watchesStatements = false
     /// What the access has read since the recording began; nil while nothing is recorded.
-    var recordedReads: RecordedReads?
+    @exclusivity(unchecked) var recordedReads: RecordedReads?
     var observableReads: ObservableReads?
     /// Whether transactions take their dates from the system clock.
     let usesDefaultClock: Bool
     /// What is known of tables, views, indexes and triggers.
-    var schemaCache = SchemaCache()
+    // Unchecked, as those above: asked for with each record, by the one thread of the access.
+    @exclusivity(unchecked) var schemaCache = SchemaCache()
     /// Describes the schema beyond what SQLite knows; nil during migrations.
     public internal(set) var schemaSource: (any DatabaseSchemaSource)?
     /// The write slot; nil for connections that do not write a store's file.

@@ -30,13 +30,9 @@ extension Row {
     public static func fetchOne(
         _ statement: Statement, arguments: StatementArguments? = nil, adapter: (any RowAdapter)? = nil
     ) throws -> Row? {
+        guard let adapter else { return try statement.firstRow(arguments: arguments) }
         var steps = try StatementSteps(statement, arguments: arguments)
         guard try steps.advance() else { return nil }
-        guard let adapter else {
-            let row = statement.keepRow()
-            try steps.finish()
-            return row
-        }
         let row = Row.copy(of: steps.handle, columns: statement.columns)
         try steps.finish()
         return adapting(row, to: try statement.layout(of: adapter))

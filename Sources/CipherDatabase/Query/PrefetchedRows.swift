@@ -52,7 +52,13 @@ package final class PrefetchedRows {
 
 /// The rows of an association, in groups: those of each row of a request.
 package struct RowGroups {
-    private let rows: [Row]
+    enum Rows {
+        case objects([Row])
+        /// Rows that become objects when somebody asks for them.
+        case kept(KeptRows)
+    }
+
+    private let rows: Rows
     /// The positions of the rows, group by group; empty where the rows are in this order.
     private let order: [Int32]
     /// Where each group begins, and where the last one ends.
@@ -66,6 +72,15 @@ package struct RowGroups {
     ///   - groupCount: How many groups there are.
     ///   - groups: The group of each row of the request; -1 for none.
     package init(_ rows: [Row], groupOfRow: [Int32], groupCount: Int, of groups: [Int32]) {
+        self.init(.objects(rows), groupOfRow, groupCount, groups)
+    }
+
+    /// The same of rows without objects.
+    package init(_ rows: KeptRows, groupOfRow: [Int32], groupCount: Int, of groups: [Int32]) {
+        self.init(.kept(rows), groupOfRow, groupCount, groups)
+    }
+
+    private init(_ rows: Rows, _ groupOfRow: [Int32], _ groupCount: Int, _ groups: [Int32]) {
         self.rows = rows
         self.groups = groups
         var starts = [Int32](repeating: 0, count: groupCount + 1)
@@ -106,13 +121,21 @@ package struct RowGroups {
 
 /// The rows of an association for one row of a request.
 package struct PrefetchedGroup: RandomAccessCollection {
-    fileprivate let rows: [Row]
+    let rows: RowGroups.Rows
     fileprivate let order: [Int32]
     package let indices: Range<Int>
 
     package var startIndex: Int { indices.lowerBound }
     package var endIndex: Int { indices.upperBound }
-    package subscript(position: Int) -> Row { rows[order.isEmpty ? position : Int(order[position])] }
+    package subscript(position: Int) -> Row {
+        switch rows {
+        case .objects(let rows): rows[place(of: position)]
+        case .kept(let rows): rows[place(of: position)]
+        }
+    }
+
+    /// The place of a row among those of all groups.
+    func place(of position: Int) -> Int { order.isEmpty ? position : Int(order[position]) }
 }
 
 /// What was fetched for one of the rows of a request.

@@ -14,17 +14,19 @@ public final class Row {
     // An object of 40 bytes: memory is the main cost of the rows of a large result.
 
     /// The statement whose current row is shown, or the address of the values of a kept row.
-    @usableFromInline let address: UnsafeRawPointer
+    // Unchecked, as the next ones: only a row that one thread uses changes.
+    @exclusivity(unchecked) @usableFromInline private(set) var address: UnsafeRawPointer
     /// What the row shows. It keeps the values in memory.
-    @usableFromInline let source: RowSource
+    @exclusivity(unchecked) @usableFromInline private(set) var source: RowSource
     @usableFromInline let columnCount: Int32
     /// The column that is likely read next by name, in rows that show a statement: programs read the columns of every
     /// row in one order.
     // Unchecked: such a row is used by the one thread of its access, and the runtime's check costs as much as the
     // column.
     @exclusivity(unchecked) @usableFromInline var likelyColumn: UInt16 = 0
-    /// The column of the statement that is this row's first: 0 except for rows of an adapter. -1 for kept rows.
-    @usableFromInline let firstColumn: Int16
+    /// The column of the statement that is this row's first: 0 except for rows of an adapter. -1 for kept rows, and -2
+    /// for a row that shows one kept row after another, to one thread.
+    @exclusivity(unchecked) @usableFromInline private(set) var firstColumn: Int16
 
     /// A row that shows the current row of a statement.
     convenience init(showing run: StatementRun) {
@@ -65,6 +67,25 @@ public final class Row {
     @inline(__always)
     convenience init(_ values: UnsafeRawPointer, of block: RowBlock) {
         self.init(values, source: block, firstColumn: -1)
+    }
+
+    /// A row that shows one kept row after another.
+    convenience init(showing rows: LentRowSource, at values: UnsafeRawPointer) {
+        self.init(values, source: rows, firstColumn: -2)
+    }
+
+    /// Shows the values of another kept row.
+    func show(_ values: UnsafeRawPointer) {
+        address = values
+        likelyColumn = 0
+    }
+
+    /// Stops showing other rows, because somebody has kept this one.
+    ///
+    /// - Parameter block: The block of its values, which it keeps in memory from now on.
+    func settle(in block: RowBlock) {
+        source = block
+        firstColumn = -1
     }
 
     /// A row of values in another order than in the statement.
@@ -160,7 +181,7 @@ public final class Row {
     @inlinable
     package func index(of name: String) -> Int? {
         let columns = columns
-        guard statement != nil else { return columns.index(of: name) }
+        if firstColumn == -1 { return columns.index(of: name) }
         let likely = Int(likelyColumn)
         if likely < count, !columns.hasTwins, columns.names[likely] == name {
             // After the last column comes the first one of the next row.
@@ -434,6 +455,7 @@ extension Row {
 
         /// The row of the nearest scope of a name; nil when there is none.
         public subscript(name: String) -> Row? {
+            if scopes.isEmpty { return nil }
             var level = [scopes]
             while !level.isEmpty {
                 for scopes in level { if let row = scopes[name] { return row } }

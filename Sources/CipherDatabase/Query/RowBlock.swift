@@ -53,11 +53,18 @@ final class RowBlock: RowSource {
     /// - Returns: The row; nil when there is no space for it.
     @inline(__always)
     func append(_ statement: StatementHandle) -> Row? {
+        appendValues(of: statement).map { Row($0, of: self) }
+    }
+
+    /// Adds the values of the current row of a statement.
+    /// - Returns: Their address; nil when there is no space for them.
+    @inline(__always)
+    func appendValues(of statement: StatementHandle) -> UnsafeRawPointer? {
         let place = memory + nextRow
         rowEnd = nextRow &+ columns.count &* StoredValue.byteCount
         guard rowEnd <= farStart, statement.storeColumns(columns.count, at: place, in: self) else { return nil }
         nextRow = rowEnd
-        return Row(UnsafeRawPointer(place), of: self)
+        return UnsafeRawPointer(place)
     }
 
     /// Replaces the only row of the block by the current row of a statement.
@@ -157,7 +164,7 @@ final class RowBlock: RowSource {
 struct RowKeeper {
     private let columns: RowColumns
     private var byteCount: Int
-    private var block: RowBlock
+    private(set) var block: RowBlock
 
     /// - Parameter columns: Those of the statement after its first step.
     init(columns: RowColumns) {
@@ -182,7 +189,7 @@ struct RowKeeper {
         return rows
     }
 
-    private mutating func addBlock() {
+    mutating func addBlock() {
         // Larger than the bound only where a single row needs it.
         byteCount = block.isEmpty ? byteCount * 4 : min(byteCount * 4, max(byteCount, Limits.rowBlockBytes))
         block = RowBlock(columns: columns, byteCount: byteCount)

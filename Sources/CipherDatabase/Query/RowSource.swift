@@ -70,6 +70,23 @@ final class AdaptedSource: RowSource {
     deinit { plans.forEach(columns.idlePlans.add) }
 }
 
+/// The rows of a ``KeptRows`` that one row shows, one after another.
+final class LentRowSource: RowSource {
+    /// Keeps their values in memory.
+    private let blocks: [RowBlock]
+    /// Kept for these rows: others with the same columns may be read on other threads.
+    @exclusivity(unchecked) private var plans = KeptRowPlans()
+    override func plan(of record: ObjectIdentifier) -> RowPlan? { plans.plan(of: record) }
+    override func keep(_ plan: RowPlan) { plans.keep(plan) }
+
+    init(_ blocks: [RowBlock], columns: RowColumns) {
+        self.blocks = blocks
+        super.init(columns: columns)
+    }
+
+    deinit { plans.forEach(columns.idlePlans.add) }
+}
+
 // MARK: - Plans of the record layer
 
 /// What the record layer has found out about reading one record type from rows of one layout.
@@ -121,17 +138,21 @@ final class IdleRowPlans: Sendable {
 }
 
 extension Row {
-    /// The plan of a record type that stays with the statement of this row; nil when there is none yet, and for kept
-    /// rows, which several threads may read.
+    /// Whether plans stay with this row: not with kept rows, which several threads may read.
+    package var keepsPlans: Bool { firstColumn != -1 }
+
+    /// The plan of a record type that stays with this row; nil when there is none yet.
     package func plan(of record: ObjectIdentifier) -> (any AnyObject & Sendable)? {
-        firstColumn < 0 ? nil : source.plan(of: record)?.content
+        keepsPlans ? source.plan(of: record)?.content : nil
     }
 
-    /// Keeps a plan with the statement of this row.
+    /// Keeps a plan with this row.
     package func keep(_ plan: RowPlan) { source.keep(plan) }
 
     /// Takes a plan of a record type for the columns of this row; nil when there is none that is not in use.
-    package func takeIdlePlan(of record: ObjectIdentifier) -> RowPlan? { columns.idlePlans.take(record) }
+    package func takeIdlePlan(of record: ObjectIdentifier) -> (any AnyObject & Sendable)? {
+        columns.idlePlans.take(record)?.content
+    }
 
     /// Returns a plan that is no longer in use.
     package func addIdlePlan(_ plan: RowPlan) { columns.idlePlans.add(plan) }

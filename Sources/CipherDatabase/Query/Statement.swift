@@ -42,7 +42,9 @@ public final class Statement {
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
         handle.parameterName(at: CInt($0)).map { String($0.dropFirst()) }
     }
-    @exclusivity(unchecked) private var cachedColumns: (columns: RowColumns, recompilationCount: CInt)?
+    @exclusivity(unchecked) private var cachedColumns: RowColumns?
+    /// How often SQLite had compiled the statement again when it had them.
+    @exclusivity(unchecked) private var cachedRecompilationCount: CInt = 0
     /// The layout of the adapter used last, for the columns that the statement had then.
     var keptLayout: (adapter: KeptRowAdapter, columns: RowColumns, layout: RowLayout)?
     /// Counts the uses, so that the cursor of an earlier one does not step or end a later one.
@@ -98,12 +100,12 @@ public final class Statement {
     /// The columns, as of the last step: the first step after a schema change may find others.
     var columns: RowColumns {
         let recompilationCount = handle.recompilationCount
-        if let cachedColumns, cachedColumns.recompilationCount == recompilationCount { return cachedColumns.columns }
+        if let cachedColumns, cachedRecompilationCount == recompilationCount { return cachedColumns }
         let indexes = 0..<handle.columnCount
         let columns = RowColumns(
             names: indexes.map { handle.columnName(at: $0) },
             declaredTypes: indexes.map { handle.declaredType(at: $0) })
-        cachedColumns = (columns, recompilationCount)
+        (cachedColumns, cachedRecompilationCount) = (columns, recompilationCount)
         return columns
     }
 
@@ -264,6 +266,32 @@ public final class Statement {
     }
 
     // MARK: One row
+
+    /// A copy of the first row; nil when there is none.
+    func firstRow(arguments: StatementArguments?) throws -> Row? {
+        if let arguments { try setArguments(arguments) }
+        try startSteps()
+        guard !stepsPassGate else {
+            var steps = StatementSteps(started: self)
+            guard try steps.advance() else { return nil }
+            let row = keepRow()
+            try steps.finish()
+            return row
+        }
+        // The same without what several steps need: it takes as long as finding the row.
+        let code = handle.step()
+        guard code == ResultCode.SQLITE_ROW.rawValue || code == ResultCode.SQLITE_DONE.rawValue else {
+            throw failure(code)
+        }
+        let row = code == ResultCode.SQLITE_ROW.rawValue ? keepRow() : nil
+        if passesGate {
+            try endThroughGate()
+        } else {
+            resetHandle()
+            try database.didRun(self)
+        }
+        return row
+    }
 
     /// A copy of the current row for a fetch that returns one: the row of the last such fetch, filled again, when the
     /// program does not refer to it any more. Making an object for each row takes as long as finding the row.

@@ -22,6 +22,13 @@ struct StatementSteps {
         use = statement.useCount
     }
 
+    /// The steps of a statement that is ready for them.
+    init(started statement: Statement) {
+        self.statement = statement
+        handle = statement.handle
+        use = statement.useCount
+    }
+
     /// Advances to the next row.
     /// - Returns: Whether there is one.
     @inlinable

@@ -67,10 +67,25 @@ struct Prefetching {
         let values = LinkValues(of: bases, at: positions)
         if values.count == 0 { return RowGroups(emptyFor: bases.count) }
         let selected = pairs.map { (name: $0.right, alias: "grdb_" + $0.right) }
-        let children = try requests(origin, pairs, values).flatMap { condition, tables in
+        let requests = try requests(origin, pairs, values).map { condition, tables in
             var relation = origin.chain.request(where: condition, selecting: selected)
             relation.commonTables += tables
-            return try QueryInterfaceRequest<Row>(relation: relation).fetchAll(db)
+            return QueryInterfaceRequest<Row>(relation: relation)
+        }
+        var children: [Row] = []
+        for request in requests {
+            let prepared = try request.makePreparedRequest(db, forSingleResult: false)
+            if requests.count == 1, prepared.adapter == nil, prepared.supplement == nil {
+                // Rows to which nothing belongs need no objects: most of them are read as records only.
+                let rows = try KeptRows(prepared.statement)
+                if let groups = values.integerGroups(of: rows, by: selected[0].alias) {
+                    return RowGroups(rows, groupOfRow: groups, groupCount: values.count, of: values.groupOfRow)
+                }
+                children = rows.objects
+            } else {
+                let rows = try Row.fetchAll(prepared.statement, adapter: prepared.adapter)
+                children += try prepared.supplement?(rows) ?? rows
+            }
         }
         guard let child = children.first else { return RowGroups(emptyFor: bases.count) }
         let childPositions = try selected.map { column in
@@ -319,13 +334,24 @@ private struct LinkValues {
 
     /// The positions of the values of some rows, -1 for others; nil where any is not an integer.
     func integerGroups(of rows: [Row], at position: Int) -> [Int32]? {
+        integerGroups(rows.count) { rows[$0].storedInteger(at: position) }
+    }
+
+    /// The same of rows without objects.
+    func integerGroups(of rows: KeptRows, by column: String) -> [Int32]? {
+        guard let position = rows.index(of: column) else { return nil }
+        return integerGroups(rows.count) { rows.storedInteger($0, position) }
+    }
+
+    @inline(__always)
+    private func integerGroups(_ count: Int, _ value: (Int) -> Int64?) -> [Int32]? {
         guard let integers else { return nil }
         let index = IntegerIndex(integers)
         var groups: [Int32] = []
-        groups.reserveCapacity(rows.count)
+        groups.reserveCapacity(count)
         var (last, lastGroup): (Int64, Int32) = (0, -1)
-        for row in rows {
-            guard let value = row.storedInteger(at: position) else { return nil }
+        for row in 0..<count {
+            guard let value = value(row) else { return nil }
             // Rows of one group often follow each other.
             if value != last || lastGroup < 0 { (last, lastGroup) = (value, index.position(of: value) ?? -1) }
             groups.append(lastGroup)

@@ -157,7 +157,7 @@ extension Row {
             throw decodingError(column: key, at: nil, wanted: type, table: nil)
         }
         reserve(rows.count)
-        for row in rows { try body(row) }
+        try rows.forEachLentRow(body)
     }
 
     @usableFromInline

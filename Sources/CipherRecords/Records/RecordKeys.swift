@@ -84,10 +84,11 @@ extension FetchableRecord where Self: TableRecord {
     /// The statement for a key; nil for a key that is NULL.
     @usableFromInline
     static func statement<Key: DatabaseValueConvertible>(_ db: Database, key: Key) throws -> Statement? {
-        if key.databaseValue.isNull { return nil }
+        let stored = key.databaseValue
+        if stored.isNull { return nil }
         let plan = try db.records().plan(of: Self.self, db)
         let encoding = RecordKey.Encoding(Key.self, for: Self.self)
-        let value = try encoding?.value(of: key, column: plan.key.columns.first ?? "") ?? key.databaseValue
+        let value = try encoding?.value(of: key, column: plan.key.columns.first ?? "") ?? stored
         // The request knows which row it reads.
         if db.isRecordingRegion {
             return try filter(key: value).makePreparedRequest(db, forSingleResult: true).statement

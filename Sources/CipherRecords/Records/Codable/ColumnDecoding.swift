@@ -81,7 +81,10 @@ enum ColumnDecoding {
 
 extension RowContext {
     /// The coding key of a column.
-    fileprivate func key(ofColumnAt index: Int) -> String { columns.key(row.columnNames[index]) }
+    fileprivate func key(ofColumnAt index: Int) -> String {
+        let name = row.columnNames[index]
+        return columns?.key(name) ?? name
+    }
 
     /// The error of a column that does not fit a type.
     fileprivate func misfit(_ type: Any.Type, at index: Int, jsonPath: String? = nil) -> RowDecodingError {

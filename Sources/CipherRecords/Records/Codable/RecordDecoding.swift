@@ -29,8 +29,25 @@ final class DecodingPlan: @unchecked Sendable {
     let record: any FetchableRecord.Type
     /// The columns of keys, for each type of coding keys.
     @exclusivity(unchecked) private var tables: [(type: ObjectIdentifier, table: KeyColumns)] = []
+    /// The types of prefetched records: casting takes longer than reading.
+    @exclusivity(unchecked) private var arrays: [(type: ObjectIdentifier, array: (any RecordArray.Type)?)] = []
+    /// Whether a record is being read.
+    @exclusivity(unchecked) private var isReading = false
+    /// What is lent to one record after another: what its decoder refers to.
+    @exclusivity(unchecked) private var context: RowContext?
+    /// And the container of its columns.
+    @exclusivity(unchecked) private var container: LentContainer?
+    /// Swift's reference of this container.
+    @exclusivity(unchecked) private var reference: UnsafeMutablePointer<LentContainer.Counted>?
+    /// Whether the record that is being read has the container.
+    @exclusivity(unchecked) private var isContainerLent = false
+    /// Whether containers may be lent: not where a program has kept one.
+    @exclusivity(unchecked) private var mayLend: Bool
 
-    private init(_ record: any FetchableRecord.Type) { self.record = record }
+    private init(_ record: any FetchableRecord.Type, mayLend: Bool) {
+        self.record = record
+        self.mayLend = mayLend
+    }
 
     /// Reads a value from the columns of a row.
     ///
@@ -41,29 +58,37 @@ final class DecodingPlan: @unchecked Sendable {
         _ type: Value.Type, from row: Row, as record: any FetchableRecord.Type, path: [any CodingKey] = []
     ) throws -> Value {
         let id = ObjectIdentifier(record)
+        var plan: DecodingPlan
+        var isTaken = false
         if let known = row.plan(of: id) {
             // Nobody else makes plans.
-            let plan = unsafeDowncast(known, to: DecodingPlan.self)
-            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
-        }
-        var plan = idle(of: id, row) ?? DecodingPlan(record)
-        if row.statement != nil {
-            row.keep(RowPlan(record: id, content: plan))
-            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
+            plan = unsafeDowncast(known, to: DecodingPlan.self)
+        } else {
+            plan = idle(of: id, row) ?? DecodingPlan(record, mayLend: LentContainer.isPossible(for: record))
+            isTaken = !row.keepsPlans
+            if !isTaken { row.keep(RowPlan(record: id, content: plan)) }
         }
         defer {
             // A value that keeps its decoder keeps the plan too.
-            if isKnownUniquelyReferenced(&plan) { row.addIdlePlan(RowPlan(record: id, content: plan)) }
+            if isTaken, isKnownUniquelyReferenced(&plan) { row.addIdlePlan(RowPlan(record: id, content: plan)) }
         }
-        return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
+        // A record within another one that the same plan reads is lent nothing.
+        if plan.isReading || !path.isEmpty {
+            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
+        }
+        plan.isReading = true
+        defer { plan.endReading(row) }
+        return try Value(from: plan.lendDecoder(row))
     }
 
     private static func idle(of record: ObjectIdentifier, _ row: Row) -> DecodingPlan? {
-        row.takeIdlePlan(of: record).map { unsafeDowncast($0.content, to: DecodingPlan.self) }
+        var plan = row.takeIdlePlan(of: record).map { unsafeDowncast($0, to: DecodingPlan.self) }
+        // A decoder that a program has kept may refer to it, on any thread.
+        return isKnownUniquelyReferenced(&plan) ? plan : nil
     }
 
     /// A plan that belongs to nobody else, for a decoder that outlives a call.
-    static func separate(_ record: any FetchableRecord.Type) -> DecodingPlan { DecodingPlan(record) }
+    static func separate(_ record: any FetchableRecord.Type) -> DecodingPlan { DecodingPlan(record, mayLend: false) }
 
     /// The columns of coding keys.
     func columns<Key: CodingKey>(_ type: Key.Type) -> KeyColumns {
@@ -74,8 +99,90 @@ final class DecodingPlan: @unchecked Sendable {
         return table
     }
 
+    /// A type of prefetched records as an array of them; nil when it is none.
+    fileprivate func recordArray<Value>(_ type: Value.Type) -> (any RecordArray.Type)? {
+        let id = ObjectIdentifier(type)
+        if let known = arrays.first(where: { $0.type == id }) { return known.array }
+        let array = type as? any RecordArray.Type
+        arrays.append((id, array))
+        return array
+    }
+
     /// The table of the record, for errors.
     var tableName: String? { (record as? any TableRecord.Type)?.databaseTableName }
+
+    // MARK: What is lent
+
+    @inline(__always)
+    private func lendDecoder(_ row: Row) -> RowDecoder {
+        guard let context else {
+            let made = RowContext(showing: row, lentBy: self)
+            context = made
+            return RowDecoder(context: made)
+        }
+        context.show(row)
+        return RowDecoder(context: context)
+    }
+
+    /// The container of a decoder.
+    @inline(__always)
+    func container<Key: CodingKey>(_ type: Key.Type, for decoder: RowContext) -> KeyedDecodingContainer<Key> {
+        // A program may keep a decoder, and use it at any time: then it is not that of the record that is being read.
+        if let container, container.keys == ObjectIdentifier(type), !isContainerLent, context === decoder {
+            isContainerLent = true
+            // Its keys are these.
+            return unsafeDowncast(container, to: LentKeyedContainer<KeyedDecodingContainer<Key>>.self).copy()
+        }
+        return makeContainer(type, for: decoder)
+    }
+
+    @inline(never)
+    private func makeContainer<Key: CodingKey>(
+        _ type: Key.Type, for decoder: RowContext
+    ) -> KeyedDecodingContainer<Key> {
+        let columns = columns(type)
+        if mayLend, container == nil, isReading, context === decoder {
+            decoder.use(columns)
+            let made = LentKeyedContainer(type, decoder)
+            (container, reference, isContainerLent) = (made, made.reference, true)
+            return made.copy()
+        }
+        return KeyedDecodingContainer(
+            RowContainer<Key>(
+                context: RowContext(row: decoder.row, plan: self, columns: columns, codingPath: decoder.codingPath)))
+    }
+
+    /// Takes back what the record of a row was lent.
+    @inline(__always)
+    private func endReading(_ row: Row) {
+        isReading = false
+        if isContainerLent {
+            isContainerLent = false
+            if let reference, !isKnownUniquelyReferenced(&reference.pointee) { leaveContainer(row) }
+        }
+        if !isKnownUniquelyReferenced(&context) { leaveContext(row) }
+    }
+
+    /// Leaves the container to the program that has kept it, with a row of its own.
+    ///
+    /// It does not count the references to its context, and nobody learns of its end: so its memory is never freed. That
+    /// happens once for a record type, whose records get containers of their own from then on.
+    private func leaveContainer(_ row: Row) {
+        LentContainer.stopLending(to: record)
+        mayLend = false
+        tables = []
+        if let context {
+            context.own(row.copy(), .separate(record))
+            _ = Unmanaged.passRetained(context)
+        }
+        (context, container, reference) = (nil, nil, nil)
+    }
+
+    /// Leaves the context to the program that has kept a decoder.
+    private func leaveContext(_ row: Row) {
+        context?.own(row, self)
+        (context, container, reference) = (nil, nil, nil)
+    }
 }
 
 /// The columns of the keys of one type, found when they are first asked for.
@@ -84,7 +191,7 @@ final class KeyColumns {
     static let missing = -1
 
     /// The column of each key of a type whose values are single bytes, as those of most enumerations are; nil for others.
-    private let byByte: UnsafeMutablePointer<Int16>?
+    let byByte: UnsafeMutablePointer<Int16>?
     private let strategy: DatabaseColumnDecodingStrategy
     init<Key: CodingKey>(of type: Key.Type, strategy: DatabaseColumnDecodingStrategy) {
         self.strategy = strategy
@@ -98,13 +205,6 @@ final class KeyColumns {
     }
 
     deinit { byByte?.deallocate() }
-
-    /// The column of a key that has been asked for before; ``unknown`` for others, ``missing`` where the row has none.
-    @inline(__always)
-    func knownIndex<Key: CodingKey>(of key: Key) -> Int {
-        // A value of one byte refers to nothing, so its byte says which it is.
-        byByte.map { Int($0[Int(unsafeBitCast(key, to: UInt8.self))]) } ?? Self.unknown
-    }
 
     /// Finds the column of a key.
     ///
@@ -135,17 +235,22 @@ final class KeyColumns {
 
 /// Decodes a record from a row.
 struct RowDecoder: Decoder, SingleValueDecodingContainer {
-    // Three words: Swift stores no more of a decoder without allocating memory.
-    let row: Row
-    let plan: DecodingPlan
-    let codingPath: [any CodingKey]
+    // One reference: each is counted several times for each record.
+    let context: RowContext
 
+    init(context: RowContext) { self.context = context }
+
+    init(row: Row, plan: DecodingPlan, codingPath: [any CodingKey]) {
+        context = RowContext(row: row, plan: plan, columns: nil, codingPath: codingPath)
+    }
+
+    var codingPath: [any CodingKey] { context.codingPath }
     var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
+    private var row: Row { context.row }
+    private var plan: DecodingPlan { context.plan }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
-        KeyedDecodingContainer(
-            RowContainer<Key>(
-                RowContext(row: row, plan: plan, columns: plan.columns(type), codingPath: codingPath)))
+        context.withPlan { $0.container(type, for: context) }
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
@@ -161,9 +266,7 @@ struct RowDecoder: Decoder, SingleValueDecodingContainer {
         if type is any DatabaseValueConvertible.Type {
             throw DecodingError.valueNotFound(plan.record, wrongShape("a single value"))
         }
-        if let record = type as? any FetchableRecord.Type, let value = try record.init(row: row) as? Value {
-            return value
-        }
+        if let record = type as? any FetchableRecord.Type { return try record.make(type, of: row) }
         return try Value(from: self)
     }
 
@@ -175,292 +278,18 @@ struct RowDecoder: Decoder, SingleValueDecodingContainer {
     }
 }
 
-/// What the containers of one record have in common.
-final class RowContext {
-    let row: Row
-    let plan: DecodingPlan
-    let columns: KeyColumns
-    let codingPath: [any CodingKey]
-    /// The statement whose current row is shown; nil for a kept row.
-    let statement: StatementHandle?
-    /// The key that the whole row was read for: the first one that nothing in the row stands for.
-    @exclusivity(unchecked) var keyOfRow: String?
-
-    init(row: Row, plan: DecodingPlan, columns: KeyColumns, codingPath: [any CodingKey]) {
-        self.row = row
-        self.plan = plan
-        self.columns = columns
-        self.codingPath = codingPath
-        statement = row.statement
-    }
-}
-
-/// The columns of a row, by coding keys.
-struct RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
-    // The methods of a container are called through the box that Swift has for it, for each property of each record, by
-    // code that is not specialized for the type of the keys and copies the container each time. So it is one reference.
-
-    private let context: RowContext
-
-    init(_ context: RowContext) { self.context = context }
-
-    private var row: Row { context.row }
-    private var plan: DecodingPlan { context.plan }
-
-    /// The column of a key; ``KeyColumns/missing`` when the row has none.
-    @inline(__always)
-    private func index(of key: Key) -> Int {
-        let known = context.columns.knownIndex(of: key)
-        return known == KeyColumns.unknown ? context.columns.findIndex(of: key, in: context.row) : known
-    }
-
-    /// The column of a key; nil when the row has none.
-    private func column(of key: Key) -> Int? {
-        let index = index(of: key)
-        return index < 0 ? nil : index
-    }
-
-    var codingPath: [any CodingKey] { context.codingPath }
-    var allKeys: [Key] {
-        var known: Set<String> = []
-        let names = row.columnNames.map(context.columns.key) + row.scopesTree.names + row.prefetchedRows.keys
-        return names.filter { known.insert($0).inserted }.compactMap { Key(stringValue: $0) }
-    }
-
-    func contains(_ key: Key) -> Bool {
-        column(of: key) != nil || row.scopesTree[key.stringValue] != nil
-            || row.prefetchedRows[key.stringValue] != nil
-    }
-
-    func decodeNil(forKey key: Key) throws -> Bool {
-        if let index = column(of: key) { return row.hasNull(atIndex: index) }
-        if let scope = row.scopesTree[key.stringValue] { return !scope.containsNonNullValue }
-        return row.prefetchedRows[key.stringValue] == nil
-    }
-
-    // MARK: Plain columns
-
-    // Numbers are read where numbers are stored: SQLite would make 0 of any text.
-
-    @inline(__always)
-    private func integer<Value: FixedWidthInteger & DatabaseValueConvertible>(
-        _ type: Value.Type, _ key: Key
-    ) throws -> Value {
-        let index = index(of: key)
-        if index >= 0 {
-            let stored =
-                context.statement?.storedInteger(at: row.statementColumn(index)) ?? keptInteger(index)
-            if let stored, let value = Value(exactly: stored) { return value }
-        }
-        return try otherColumn(type, key)
-    }
-
-    private func keptInteger(_ index: Int) -> Int64? {
-        context.statement == nil ? row.storedInteger(at: index) : nil
-    }
-
-    @inline(__always)
-    private func number(_ key: Key) throws -> Double {
-        let index = index(of: key)
-        if index >= 0, let stored = row.storedNumber(at: index) { return stored }
-        return try otherColumn(Double.self, key)
-    }
-
-    @inline(__always)
-    private func text(_ key: Key) throws -> String {
-        let index = index(of: key)
-        if index >= 0, let value = row.fittingValue(String.self, at: index) { return value }
-        return try otherColumn(String.self, key)
-    }
-
-    /// Whether a column has a value for an optional property.
-    @inline(__always)
-    private func hasValue(_ key: Key) -> Bool {
-        column(of: key).map { !row.hasNull(atIndex: $0) } ?? false
-    }
-
-    // A value that is not stored as the type reads it, as a number in an integer column that holds a REAL.
-    private func otherColumn<Value: DatabaseValueConvertible>(_ type: Value.Type, _ key: Key) throws
-        -> Value
-    {
-        let index = column(of: key)
-        if let index, let value = Value.fromDatabaseValue(row.databaseValue(at: index)) { return value }
-        throw row.decodingError(column: key.stringValue, at: index, wanted: type, table: plan.tableName)
-    }
-
-    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try otherColumn(type, key) }
-    func decode(_ type: String.Type, forKey key: Key) throws -> String { try text(key) }
-    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try number(key) }
-    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { try Float(number(key)) }
-    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try integer(type, key) }
-    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try integer(type, key) }
-    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try integer(type, key) }
-    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try integer(type, key) }
-    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try integer(type, key) }
-    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try integer(type, key) }
-    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try integer(type, key) }
-    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try integer(type, key) }
-    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try integer(type, key) }
-    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try integer(type, key) }
-
-    func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: Float.Type, forKey key: Key) throws -> Float? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: Int8.Type, forKey key: Key) throws -> Int8? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: Int16.Type, forKey key: Key) throws -> Int16? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: Int32.Type, forKey key: Key) throws -> Int32? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: UInt.Type, forKey key: Key) throws -> UInt? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: UInt8.Type, forKey key: Key) throws -> UInt8? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: UInt16.Type, forKey key: Key) throws -> UInt16? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: UInt32.Type, forKey key: Key) throws -> UInt32? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-    func decodeIfPresent(_ type: UInt64.Type, forKey key: Key) throws -> UInt64? {
-        hasValue(key) ? try decode(type, forKey: key) : nil
-    }
-
-    // MARK: Other types
-
-    func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        if let index = column(of: key) {
-            // The types are those that are compared: nothing is converted. Casting would take longer than reading.
-            if type == Date.self { return unsafeBitCast(try ColumnDecoding.date(context, index), to: type) }
-            if type == Data.self { return unsafeBitCast(try ColumnDecoding.data(context, index), to: type) }
-            return try ColumnDecoding.decode(type, context, index)
-        }
-        if let scope = row.scopesTree[key.stringValue] { return try decode(type, from: scope, forKey: key) }
-        if let value = try decodePrefetched(type, forKey: key) { return value }
-        // The first key that nothing stands for takes the whole row: the record is a part of this one. A single value
-        // has no columns of its own, and a record that is a part of itself has no end.
-        if type is any DatabaseValueConvertible.Type { throw missing(type, key) }
-        if let keyOfRow = context.keyOfRow, keyOfRow != key.stringValue { throw nothing(for: key, nor: keyOfRow) }
-        if type == plan.record { throw nothing(for: key) }
-        context.keyOfRow = key.stringValue
-        return try decodeBaseRow(type, forKey: key)
-    }
-
-    private func decodeBaseRow<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
-        if let record = type as? any FetchableRecord.Type, let value = try record.init(row: row) as? Value {
-            return value
-        }
-        do {
-            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: codingPath + [key]))
-        } catch DecodingError.typeMismatch(let record, _) where record == plan.record {
-            // An array.
-            throw nothing(for: key)
-        } catch DecodingError.valueNotFound(let record, _) where record == plan.record {
-            throw missing(type, key)
-        }
-    }
-
-    func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
-        if let index = column(of: key) {
-            return row.hasNull(atIndex: index)
-                ? ColumnDecoding.valueOfNull(type) : try ColumnDecoding.decode(type, context, index)
-        }
-        if let scope = row.scopesTree[key.stringValue] {
-            return scope.containsNonNullValue ? try decode(type, from: scope, forKey: key) : nil
-        }
-        return try decodePrefetched(type, forKey: key)
-    }
-
-    private func decode<Value: Decodable>(_ type: Value.Type, from scope: Row, forKey key: Key) throws -> Value {
-        if let record = type as? any FetchableRecord.Type, let value = try record.init(row: scope) as? Value {
-            return value
-        }
-        return try DecodingPlan.read(type, from: scope, as: plan.record, path: codingPath + [key])
-    }
-
-    /// A value from the prefetched rows of a key; nil when there are none.
-    private func decodePrefetched<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
-        guard let rows = row.prefetchedRows[key.stringValue] else { return nil }
-        return try Value(from: RowsDecoder(rows: rows, plan: plan, codingPath: codingPath + [key]))
-    }
-
-    private func missing(_ type: Any.Type, _ key: Key) -> RowDecodingError {
-        row.decodingError(column: key.stringValue, at: nil, wanted: type, table: plan.tableName)
-    }
-
-    /// The error of a record, or an array of records, that the row does not have.
-    private func nothing(for key: Key) -> DecodingError {
-        let prefetched = row.prefetchedRows.keys.sorted().joined(separator: ", ")
-        return notFound(
-            key,
-            "the row has no column, no scope and no prefetched rows for key \(key.stringValue) of \(plan.record): its "
-                + "columns are \(row.columnNames.joined(separator: ", ")), its prefetched rows are "
-                + (prefetched.isEmpty ? "none" : prefetched))
-    }
-
-    /// The error of a second key that only the row itself could stand for. The program meant it for one of both.
-    private func nothing(for key: Key, nor former: String) -> DecodingError {
-        notFound(key, "No such key: \(former) or \(key.stringValue)")
-    }
-
-    private func notFound(_ key: Key, _ message: String) -> DecodingError {
-        DecodingError.keyNotFound(key, DecodingError.Context(codingPath: codingPath, debugDescription: message))
-    }
-
-    // MARK: Nested containers
-
-    func nestedContainer<Nested: CodingKey>(
-        keyedBy type: Nested.Type, forKey key: Key
-    ) throws -> KeyedDecodingContainer<Nested> {
-        try superDecoder(forKey: key).container(keyedBy: type)
-    }
-
-    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
-        try superDecoder(forKey: key).unkeyedContainer()
-    }
-
-    func superDecoder() throws -> any Decoder { RowDecoder(row: row, plan: plan, codingPath: codingPath) }
-
-    func superDecoder(forKey key: Key) throws -> any Decoder {
-        if let index = column(of: key) { return try ColumnDecoding.json(JSONContent.self, context, index).decoder }
-        let path = codingPath + [key]
-        if let scope = row.scopesTree[key.stringValue] {
-            return RowDecoder(row: scope, plan: .separate(plan.record), codingPath: path)
-        }
-        if let rows = row.prefetchedRows[key.stringValue] {
-            return RowsDecoder(rows: rows, plan: plan, codingPath: path)
-        }
-        throw nothing(for: key)
-    }
-}
-
 /// Decodes an array or a set of records from prefetched rows.
 struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
-    let rows: [Row]
-    let plan: DecodingPlan
+    private let rows: PrefetchedRecords
     let codingPath: [any CodingKey]
-    var currentIndex = 0
+    private(set) var currentIndex = 0
 
+    init(rows: PrefetchedGroup, plan: DecodingPlan, codingPath: [any CodingKey]) {
+        self.rows = PrefetchedRecords(rows, plan)
+        self.codingPath = codingPath
+    }
+
+    private var plan: DecodingPlan { rows.plan }
     var userInfo: [CodingUserInfoKey: Any] { plan.record.databaseDecodingUserInfo }
     var count: Int? { rows.count }
     var isAtEnd: Bool { currentIndex >= rows.count }
@@ -478,11 +307,7 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         guard !isAtEnd else { throw wrongShape("more rows") }
         defer { currentIndex += 1 }
-        let row = rows[currentIndex]
-        if let record = type as? any FetchableRecord.Type, let value = try record.init(row: row) as? Value {
-            return value
-        }
-        return try DecodingPlan.read(type, from: row, as: plan.record, path: codingPath)
+        return try rows.decode(type, at: currentIndex, codingPath)
     }
 
     mutating func nestedContainer<Nested: CodingKey>(
@@ -498,7 +323,7 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
     private mutating func nextRow() throws -> RowDecoder {
         guard !isAtEnd else { throw wrongShape("more rows") }
         currentIndex += 1
-        return RowDecoder(row: rows[currentIndex - 1], plan: .separate(plan.record), codingPath: codingPath)
+        return RowDecoder(row: rows.row(at: currentIndex - 1), plan: .separate(plan.record), codingPath: codingPath)
     }
 
     private func wrongShape(_ wanted: String) -> DecodingError {
@@ -507,5 +332,82 @@ struct RowsDecoder: Decoder, UnkeyedDecodingContainer {
             DecodingError.Context(
                 codingPath: codingPath,
                 debugDescription: "prefetched rows are read as an array of records, not as \(wanted)"))
+    }
+}
+
+/// Reads records from prefetched rows.
+private final class PrefetchedRecords {
+    let plan: DecodingPlan
+    private let rows: PrefetchedGroup
+    /// The row that shows one of them after another.
+    @exclusivity(unchecked) private var lent: Row?
+    /// The type that was read last, with what it is as a record: casting takes longer than reading.
+    @exclusivity(unchecked) private var latest: (type: ObjectIdentifier, record: (any FetchableRecord.Type)?)?
+
+    init(_ rows: PrefetchedGroup, _ plan: DecodingPlan) {
+        self.rows = rows
+        self.plan = plan
+    }
+
+    var count: Int { rows.count }
+
+    func row(at index: Int) -> Row { rows[rows.startIndex + index] }
+
+    func decode<Value: Decodable>(_ type: Value.Type, at index: Int, _ path: [any CodingKey]) throws -> Value {
+        let record = record(type)
+        // Not by the property itself: a record may ask for another one.
+        var lent = lent.take()
+        defer { self.lent = lent }
+        return try rows.withLentRow(at: index, by: &lent) { row in
+            if let record { return try record.make(Value.self, of: row) }
+            return try DecodingPlan.read(type, from: row, as: plan.record, path: path)
+        }
+    }
+
+    private func record<Value>(_ type: Value.Type) -> (any FetchableRecord.Type)? {
+        let id = ObjectIdentifier(type)
+        if let latest, latest.type == id { return latest.record }
+        let record = type as? any FetchableRecord.Type
+        latest = (id, record)
+        return record
+    }
+}
+
+/// An array of records, which is read without a container.
+private protocol RecordArray {
+    init(prefetched rows: PrefetchedGroup) throws
+}
+
+extension Array: RecordArray where Element: FetchableRecord {
+    fileprivate init(prefetched rows: PrefetchedGroup) throws {
+        self.init()
+        reserveCapacity(rows.count)
+        try rows.forEachLentRow { append(try Element(row: $0)) }
+    }
+}
+
+extension FetchableRecord {
+    /// Makes a record.
+    ///
+    /// - Parameter type: This type, by another name: casting a record takes longer than making it.
+    static func make<Value>(_ type: Value.Type, of row: Row) throws -> Value {
+        unsafeBitCast(try Self(row: row), to: type)
+    }
+}
+
+extension DecodingPlan {
+    /// A value from prefetched rows.
+    func read<Value: Decodable>(
+        _ type: Value.Type, _ rows: PrefetchedGroup, _ path: @autoclosure () -> [any CodingKey]
+    ) throws -> Value {
+        if let array = recordArray(type) { return try array.make(type, of: rows) }
+        return try Value(from: RowsDecoder(rows: rows, plan: self, codingPath: path()))
+    }
+}
+
+extension RecordArray {
+    /// - Parameter type: This type, by another name.
+    fileprivate static func make<Value>(_ type: Value.Type, of rows: PrefetchedGroup) throws -> Value {
+        unsafeBitCast(try Self(prefetched: rows), to: type)
     }
 }

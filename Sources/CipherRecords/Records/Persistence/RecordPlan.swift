@@ -14,7 +14,9 @@ final class RecordPlan {
     @exclusivity(unchecked) var latestUpdate: (names: ColumnNames, columns: ContainerColumns)?
     @exclusivity(unchecked) private var statements: [StatementKey: PlannedStatement] = [:]
     /// The statement used last: most programs store many records in one way.
-    @exclusivity(unchecked) private var latest: (key: StatementKey, statement: PlannedStatement)?
+    @exclusivity(unchecked) private var latest: PlannedStatement?
+    @exclusivity(unchecked) private var latestAction = Action.fetch
+    @exclusivity(unchecked) private var latestNames = ColumnNames.none
 
     /// What a statement does.
     enum Action: Hashable {
@@ -54,17 +56,20 @@ final class RecordPlan {
     func statement(
         _ action: Action, _ names: ColumnNames, _ db: Database, _ makeSQL: () throws -> String
     ) throws -> Statement {
-        if let latest, latest.key.names === names, latest.key.action == action { return try latest.statement.free(db) }
+        if let latest, latestNames === names, latestAction == action { return try latest.free(db) }
         let key = StatementKey(action: action, names: names)
         if let planned = statements[key] {
-            latest = (key, planned)
-            return try planned.free(db)
+            return try keep(planned, action, names).free(db)
         }
         let planned = PlannedStatement(sql: try makeSQL())
         if statements.count >= RecordStorage.mostRequests { statements.removeAll() }
         statements[key] = planned
-        latest = (key, planned)
-        return try planned.free(db)
+        return try keep(planned, action, names).free(db)
+    }
+
+    private func keep(_ planned: PlannedStatement, _ action: Action, _ names: ColumnNames) -> PlannedStatement {
+        (latest, latestAction, latestNames) = (planned, action, names)
+        return planned
     }
 
     /// The columns that the record gives, with their values.

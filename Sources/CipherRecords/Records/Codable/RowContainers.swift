@@ -1,0 +1,420 @@
+import CipherDatabase
+import Foundation
+
+// The containers that records are decoded from: the columns of a row, by coding keys.
+
+/// What the containers of one record have in common.
+final class RowContext {
+    // References that are not counted are to what the plan that lends a container has during the record; `own` makes
+    // them counted ones.
+
+    @exclusivity(unchecked) private var shown: Unmanaged<Row>
+    @exclusivity(unchecked) private var lender: Unmanaged<DecodingPlan>
+    @exclusivity(unchecked) private var owned: (row: Row, plan: DecodingPlan)?
+    /// The statement whose current row is shown; nil for a kept row.
+    @exclusivity(unchecked) private var statement: StatementHandle?
+    /// The column of the statement that is the row's first.
+    @exclusivity(unchecked) private var firstColumn: CInt
+    /// The columns of the keys of a container; nil for a decoder without one.
+    @exclusivity(unchecked) private(set) var columns: KeyColumns?
+    /// The columns of keys of one byte: those of ``columns``.
+    @exclusivity(unchecked) private var byByte: UnsafeMutablePointer<Int16>?
+    let codingPath: [any CodingKey]
+    /// The key that the whole row was read for: the first one that nothing in the row stands for.
+    @exclusivity(unchecked) private var keyOfRow: String?
+
+    init(row: Row, plan: DecodingPlan, columns: KeyColumns?, codingPath: [any CodingKey]) {
+        shown = Unmanaged.passUnretained(row)
+        statement = row.statement
+        firstColumn = row.statementColumn(0)
+        lender = Unmanaged.passUnretained(plan)
+        owned = (row, plan)
+        self.columns = columns
+        byByte = columns?.byByte
+        self.codingPath = codingPath
+    }
+
+    /// A context that is lent.
+    init(showing row: Row, lentBy plan: DecodingPlan) {
+        shown = Unmanaged.passUnretained(row)
+        statement = row.statement
+        firstColumn = row.statementColumn(0)
+        lender = Unmanaged.passUnretained(plan)
+        codingPath = []
+    }
+
+    var row: Row { shown.takeUnretainedValue() }
+    var plan: DecodingPlan { lender.takeUnretainedValue() }
+
+    /// Shows another row, for as long as the caller has it.
+    @inline(__always)
+    func show(_ row: Row) {
+        shown = Unmanaged.passUnretained(row)
+        statement = row.statement
+        firstColumn = row.statementColumn(0)
+        if keyOfRow != nil { keyOfRow = nil }
+    }
+
+    /// Has the columns of these keys from now on.
+    func use(_ columns: KeyColumns) {
+        self.columns = columns
+        byByte = columns.byByte
+    }
+
+    @inline(__always)
+    func withPlan<Value>(_ body: (DecodingPlan) throws -> Value) rethrows -> Value {
+        try lender._withUnsafeGuaranteedRef { try body($0) }
+    }
+
+    /// Keeps its row and its plan from now on.
+    func own(_ row: Row, _ plan: DecodingPlan) {
+        let key = keyOfRow
+        show(row)
+        keyOfRow = key
+        owned = (row, plan)
+        lender = Unmanaged.passUnretained(plan)
+    }
+
+    // MARK: Columns
+
+    /// The column of a key; ``KeyColumns/missing`` when the row has none.
+    @inline(__always)
+    func index<Key: CodingKey>(of key: Key) -> Int {
+        if let byByte {
+            // A value of one byte refers to nothing, so its byte says which it is.
+            let known = Int(byByte[Int(unsafeBitCast(key, to: UInt8.self))])
+            if known != KeyColumns.unknown { return known }
+        }
+        return columns?.findIndex(of: key, in: row) ?? KeyColumns.missing
+    }
+
+    /// The column of a key; nil when the row has none.
+    func column<Key: CodingKey>(of key: Key) -> Int? {
+        let index = index(of: key)
+        return index < 0 ? nil : index
+    }
+
+    // Numbers are read where numbers are stored: SQLite would make 0 of any text.
+
+    @inline(__always)
+    func integer<Value: FixedWidthInteger & DatabaseValueConvertible, Key: CodingKey>(
+        _ type: Value.Type, _ key: Key
+    ) throws -> Value {
+        let index = index(of: key)
+        if let stored = integer(at: index), let value = Value(exactly: stored) { return value }
+        return try otherColumn(type, key)
+    }
+
+    @inline(__always)
+    private func integer(at index: Int) -> Int64? {
+        guard let statement else { return shown._withUnsafeGuaranteedRef { $0.storedInteger(at: index) } }
+        return index < 0 ? nil : statement.storedInteger(at: CInt(truncatingIfNeeded: index) &+ firstColumn)
+    }
+
+    @inline(__always)
+    func number<Key: CodingKey>(_ key: Key) throws -> Double {
+        let index = index(of: key)
+        if let statement {
+            if index >= 0, let stored = statement.storedNumber(at: CInt(truncatingIfNeeded: index) &+ firstColumn) {
+                return stored
+            }
+        } else if let stored = shown._withUnsafeGuaranteedRef({ $0.storedNumber(at: index) }) {
+            return stored
+        }
+        return try otherColumn(Double.self, key)
+    }
+
+    @inline(__always)
+    func text<Key: CodingKey>(_ key: Key) throws -> String {
+        let index = index(of: key)
+        if let text = shown._withUnsafeGuaranteedRef({ $0.fittingValue(String.self, at: index) }) { return text }
+        return try otherColumn(String.self, key)
+    }
+
+    /// Whether a column has a value for an optional property.
+    @inline(__always)
+    func hasValue<Key: CodingKey>(_ key: Key) -> Bool {
+        let index = index(of: key)
+        return index >= 0 && !shown._withUnsafeGuaranteedRef { $0.hasNull(atIndex: index) }
+    }
+
+    // A value that is not stored as the type reads it, as a number in an integer column that holds a REAL.
+    @inline(never)
+    func otherColumn<Value: DatabaseValueConvertible, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value {
+        let index = column(of: key)
+        if let index, let value = Value.fromDatabaseValue(row.databaseValue(at: index)) { return value }
+        throw row.decodingError(column: key.stringValue, at: index, wanted: type, table: plan.tableName)
+    }
+
+    @inline(__always)
+    func value<Value: Decodable, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value {
+        let index = index(of: key)
+        if index >= 0 {
+            // The types are those that are compared: nothing is converted. Casting would take longer than reading.
+            if type == Date.self { return unsafeBitCast(try ColumnDecoding.date(self, index), to: type) }
+            if type == Data.self { return unsafeBitCast(try ColumnDecoding.data(self, index), to: type) }
+        }
+        return try otherValue(type, key)
+    }
+
+    // MARK: Other values
+
+    @inline(never)
+    private func otherValue<Value: Decodable, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value {
+        if let index = column(of: key) { return try ColumnDecoding.decode(type, self, index) }
+        let row = row
+        if let scope = row.scopesTree[key.stringValue] { return try value(type, of: scope, key) }
+        if let rows = row.prefetchedRows.group(key.stringValue) {
+            return try plan.read(type, rows, codingPath + [key])
+        }
+        // The first key that nothing stands for takes the whole row: the record is a part of this one. A single value
+        // has no columns of its own, and a record that is a part of itself has no end.
+        if type is any DatabaseValueConvertible.Type { throw missing(type, key) }
+        if let keyOfRow, keyOfRow != key.stringValue { throw nothing(for: key, nor: keyOfRow) }
+        if type == plan.record { throw nothing(for: key) }
+        keyOfRow = key.stringValue
+        return try valueOfRow(type, key)
+    }
+
+    private func valueOfRow<Value: Decodable, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value {
+        let (row, plan) = (row, plan)
+        if let record = type as? any FetchableRecord.Type { return try record.make(type, of: row) }
+        do {
+            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: codingPath + [key]))
+        } catch DecodingError.typeMismatch(let record, _) where record == plan.record {
+            // An array.
+            throw nothing(for: key)
+        } catch DecodingError.valueNotFound(let record, _) where record == plan.record {
+            throw missing(type, key)
+        }
+    }
+
+    func valueIfPresent<Value: Decodable, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value? {
+        let row = row
+        if let index = column(of: key) {
+            return row.hasNull(atIndex: index)
+                ? ColumnDecoding.valueOfNull(type) : try ColumnDecoding.decode(type, self, index)
+        }
+        if let scope = row.scopesTree[key.stringValue] {
+            return scope.containsNonNullValue ? try value(type, of: scope, key) : nil
+        }
+        return try prefetchedValue(type, key)
+    }
+
+    private func value<Value: Decodable, Key: CodingKey>(
+        _ type: Value.Type, of scope: Row, _ key: Key
+    ) throws -> Value {
+        if let record = type as? any FetchableRecord.Type { return try record.make(type, of: scope) }
+        return try DecodingPlan.read(type, from: scope, as: plan.record, path: codingPath + [key])
+    }
+
+    /// A value from the prefetched rows of a key; nil when there are none.
+    private func prefetchedValue<Value: Decodable, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value? {
+        guard let rows = row.prefetchedRows.group(key.stringValue) else { return nil }
+        return try plan.read(type, rows, codingPath + [key])
+    }
+
+    // MARK: Errors
+
+    private func missing<Key: CodingKey>(_ type: Any.Type, _ key: Key) -> RowDecodingError {
+        row.decodingError(column: key.stringValue, at: nil, wanted: type, table: plan.tableName)
+    }
+
+    /// The error of a record, or an array of records, that the row does not have.
+    private func nothing<Key: CodingKey>(for key: Key) -> DecodingError {
+        let prefetched = row.prefetchedRows.keys.sorted().joined(separator: ", ")
+        return notFound(
+            key,
+            "the row has no column, no scope and no prefetched rows for key \(key.stringValue) of \(plan.record): its "
+                + "columns are \(row.columnNames.joined(separator: ", ")), its prefetched rows are "
+                + (prefetched.isEmpty ? "none" : prefetched))
+    }
+
+    /// The error of a second key that only the row itself could stand for. The program meant it for one of both.
+    private func nothing<Key: CodingKey>(for key: Key, nor former: String) -> DecodingError {
+        notFound(key, "No such key: \(former) or \(key.stringValue)")
+    }
+
+    private func notFound<Key: CodingKey>(_ key: Key, _ message: String) -> DecodingError {
+        DecodingError.keyNotFound(key, DecodingError.Context(codingPath: codingPath, debugDescription: message))
+    }
+
+    // MARK: Keys and nested containers
+
+    func allKeys<Key: CodingKey>(_ type: Key.Type) -> [Key] {
+        var known: Set<String> = []
+        let row = row
+        let names = row.columnNames.map { columns?.key($0) ?? $0 } + row.scopesTree.names + row.prefetchedRows.keys
+        return names.filter { known.insert($0).inserted }.compactMap { Key(stringValue: $0) }
+    }
+
+    func contains<Key: CodingKey>(_ key: Key) -> Bool {
+        if index(of: key) >= 0 { return true }
+        let row = row
+        return row.scopesTree[key.stringValue] != nil || row.prefetchedRows.group(key.stringValue) != nil
+    }
+
+    func hasNull<Key: CodingKey>(_ key: Key) -> Bool {
+        let row = row
+        if let index = column(of: key) { return row.hasNull(atIndex: index) }
+        if let scope = row.scopesTree[key.stringValue] { return !scope.containsNonNullValue }
+        return row.prefetchedRows.group(key.stringValue) == nil
+    }
+
+    var decoder: RowDecoder { RowDecoder(row: row, plan: plan, codingPath: codingPath) }
+
+    func decoder<Key: CodingKey>(_ key: Key) throws -> any Decoder {
+        if let index = column(of: key) { return try ColumnDecoding.json(JSONContent.self, self, index).decoder }
+        let path = codingPath + [key]
+        if let scope = row.scopesTree[key.stringValue] {
+            return RowDecoder(row: scope, plan: .separate(plan.record), codingPath: path)
+        }
+        if let rows = row.prefetchedRows.group(key.stringValue) {
+            return RowsDecoder(rows: rows, plan: plan, codingPath: path)
+        }
+        throw nothing(for: key)
+    }
+}
+
+/// The columns of a row, by coding keys.
+protocol ColumnContainer: KeyedDecodingContainerProtocol {
+    // The methods of a container are called through the object that Swift has for it, for each property of each record,
+    // by code that is not specialized for the type of the keys.
+
+    func read<Value>(_ body: (RowContext) throws -> Value) rethrows -> Value
+}
+
+/// A container that keeps its context.
+struct RowContainer<Key: CodingKey>: ColumnContainer {
+    let context: RowContext
+
+    @inline(__always)
+    func read<Value>(_ body: (RowContext) throws -> Value) rethrows -> Value { try body(context) }
+}
+
+/// A container whose context belongs to the plan that lends it.
+struct LentRowContainer<Key: CodingKey>: ColumnContainer {
+    // Swift copies the container for each property. It counts no reference for this one, which saves a quarter of the
+    // property's time.
+    let context: Unmanaged<RowContext>
+
+    @inline(__always)
+    func read<Value>(_ body: (RowContext) throws -> Value) rethrows -> Value {
+        try context._withUnsafeGuaranteedRef { try body($0) }
+    }
+}
+
+extension ColumnContainer {
+    var codingPath: [any CodingKey] { read { $0.codingPath } }
+    var allKeys: [Key] { read { $0.allKeys(Key.self) } }
+    func contains(_ key: Key) -> Bool { read { $0.contains(key) } }
+    func decodeNil(forKey key: Key) throws -> Bool { read { $0.hasNull(key) } }
+
+    @inline(__always)
+    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try read { try $0.otherColumn(type, key) } }
+    @inline(__always)
+    func decode(_ type: String.Type, forKey key: Key) throws -> String { try read { try $0.text(key) } }
+    @inline(__always)
+    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try read { try $0.number(key) } }
+    @inline(__always)
+    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { try read { Float(try $0.number(key)) } }
+    @inline(__always)
+    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try read { try $0.integer(type, key) } }
+    @inline(__always)
+    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try read { try $0.integer(type, key) } }
+    @inline(__always)
+    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try read { try $0.integer(type, key) } }
+    @inline(__always)
+    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try read { try $0.integer(type, key) } }
+    @inline(__always)
+    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try read { try $0.integer(type, key) } }
+    @inline(__always)
+    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try read { try $0.integer(type, key) } }
+    @inline(__always)
+    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try read { try $0.integer(type, key) } }
+    @inline(__always)
+    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try read { try $0.integer(type, key) } }
+    @inline(__always)
+    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try read { try $0.integer(type, key) } }
+    @inline(__always)
+    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try read { try $0.integer(type, key) } }
+
+    @inline(__always)
+    func decodeIfPresent(_ type: Bool.Type, forKey key: Key) throws -> Bool? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: String.Type, forKey key: Key) throws -> String? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: Double.Type, forKey key: Key) throws -> Double? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: Float.Type, forKey key: Key) throws -> Float? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: Int.Type, forKey key: Key) throws -> Int? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: Int8.Type, forKey key: Key) throws -> Int8? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: Int16.Type, forKey key: Key) throws -> Int16? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: Int32.Type, forKey key: Key) throws -> Int32? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: Int64.Type, forKey key: Key) throws -> Int64? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: UInt.Type, forKey key: Key) throws -> UInt? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: UInt8.Type, forKey key: Key) throws -> UInt8? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: UInt16.Type, forKey key: Key) throws -> UInt16? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: UInt32.Type, forKey key: Key) throws -> UInt32? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+    @inline(__always)
+    func decodeIfPresent(_ type: UInt64.Type, forKey key: Key) throws -> UInt64? {
+        read { $0.hasValue(key) } ? try decode(type, forKey: key) : nil
+    }
+
+    @inline(__always)
+    func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
+        try read { try $0.value(type, key) }
+    }
+
+    func decodeIfPresent<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value? {
+        try read { try $0.valueIfPresent(type, key) }
+    }
+
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type, forKey key: Key
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try superDecoder(forKey: key).container(keyedBy: type)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        try superDecoder(forKey: key).unkeyedContainer()
+    }
+
+    func superDecoder() throws -> any Decoder { read { $0.decoder } }
+    func superDecoder(forKey key: Key) throws -> any Decoder { try read { try $0.decoder(key) } }
+}
