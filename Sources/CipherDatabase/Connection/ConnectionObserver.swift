@@ -46,8 +46,6 @@ package protocol ConnectionObserver: AnyObject {
 // Safe because: it is used inside accesses of the connection, which run one at a time, and while none is open.
 final class ObserverKeeper: @unchecked Sendable {
     @exclusivity(unchecked) var observer: (any ConnectionObserver)?
-    /// Who the connection is in the history.
-    let author = HistoryIdentity()
     /// For the commits of other connections; nil for a database that no other connection can change.
     let link: ProcessLink?
 
