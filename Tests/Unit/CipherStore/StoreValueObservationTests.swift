@@ -189,14 +189,16 @@ import Testing
         let store = try open()
         let (fetches, mayEnd) = (Values<Int>(), DispatchSemaphore(value: 0))
         let isBlocked = Mutex(false)
+        let tracked = Values<DatabaseRegion>()
         let observed = start(
             ValueObservation.trackingConstantRegion { db in
                 fetches.add(1)
                 if isBlocked.withLock({ $0 }) { mayEnd.wait() }
                 return try Table("t").fetchCount(db)
-            }, store)
+            }.handleEvents(willTrackRegion: { tracked.add($0) }), store)
         expect(observed, 0)
-        try store.write { _ in }
+        // The observer is added after the first value.
+        tracked.wait { $0.count == 1 }
         isBlocked.withLock { $0 = true }
         for _ in 1...200 { try insert(store) }
         isBlocked.withLock { $0 = false }

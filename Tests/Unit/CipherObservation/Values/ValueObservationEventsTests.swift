@@ -187,19 +187,20 @@ import Testing
             let writer: any DatabaseWriter = isPool ? try file.pool() : DatabaseQueue()
             try create(writer)
             let (fetches, values, errors) = (Collected<Int>(), Collected<Int>(), Collected<String>())
+            let tracked = Collected<DatabaseRegion>()
             let observation = ValueObservation.tracking { db -> Int in
                 fetches.add(1)
                 let count = try Int.fetchOne(db, sql: "SELECT COUNT(*) FROM shelf") ?? -1
                 if count == 3 { throw PlannedFailure() }
                 return count
-            }
+            }.handleEvents(willTrackRegion: { tracked.add($0) })
             let delivery = DispatchQueue(label: "delivery")
             let cancellable = observation.start(
                 in: writer, scheduling: .async(onQueue: delivery), onError: { errors.add("\($0)") },
                 onChange: { values.add($0) })
             values.wait { $0 == [0] }
             // The observer of a pool is added later.
-            try writer.write { _ in }
+            tracked.wait { $0.count == 1 }
             for _ in 1...5 { try insert(writer) }
             errors.wait { !$0.isEmpty }
             let count = fetches.all.count
