@@ -15,7 +15,11 @@ extension Database {
     ///
     /// - Throws: ``DatabaseError`` when there is no such table, or no such schema, and for a view without a key.
     public func primaryKey(_ tableName: String, in schemaName: String? = nil) throws -> PrimaryKeyInfo {
-        try first(tableName, schemaName, primaryKey(of:))
+        if let key = try find(tableName, schemaName, primaryKey(of:)) { return key }
+        guard try viewExists(tableName, in: schemaName) else { throw DatabaseError.noSuchTable(tableName) }
+        throw DatabaseError(
+            message: "view \(tableName) has no primary key: name its columns in a schema source, in "
+                + "Configuration.schemaSource")
     }
 
     /// The indexes on columns of a table. Those on expressions are left out, and an `INTEGER PRIMARY KEY` has none.
@@ -62,13 +66,21 @@ extension Database {
     private func first<Info>(
         _ tableName: String, _ schemaName: String?, _ info: (DatabaseObjectID) throws -> Info?
     ) throws -> Info {
+        if let info = try find(tableName, schemaName, info) { return info }
+        throw DatabaseError.noSuchTable(tableName)
+    }
+
+    /// The information from the first schema that has the table; nil where none has it.
+    private func find<Info>(
+        _ tableName: String, _ schemaName: String?, _ info: (DatabaseObjectID) throws -> Info?
+    ) throws -> Info? {
         try compareSchema()
         // SQLite would read the name up to the NUL, and describe another table.
         let schemaIDs = try schemaIDs(named: schemaName)
         for schemaID in schemaIDs where !tableName.utf8.contains(0) {
             if let info = try info(DatabaseObjectID(schemaID: schemaID, name: tableName)) { return info }
         }
-        throw DatabaseError.noSuchTable(tableName)
+        return nil
     }
 }
 

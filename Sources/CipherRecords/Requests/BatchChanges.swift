@@ -72,8 +72,8 @@ extension QueryInterfaceRequest {
     /// - Returns: How many rows were deleted.
     @discardableResult
     public func deleteAll(_ db: Database) throws -> Int {
-        try db.prepare(.delete(relation.withoutPrefetches, returning: [])).statement.execute()
-        return db.changesCount
+        let statement = try db.prepare(.delete(relation.withoutPrefetches, returning: [])).statement
+        return try db.countingChanges(of: relation.table) { try statement.execute() }
     }
 
     /// A statement that deletes the rows and returns a selection of each.
@@ -146,8 +146,8 @@ extension QueryInterfaceRequest {
         _ assignments: [ColumnAssignment]
     ) throws -> Int {
         guard assignments.contains(where: { $0.assignment != nil }) else { return 0 }
-        try update(db, conflictResolution, assignments, returning: []).statement.execute()
-        return db.changesCount
+        let statement = try update(db, conflictResolution, assignments, returning: []).statement
+        return try db.countingChanges(of: relation.table) { try statement.execute() }
     }
 
     /// A statement that changes the rows and returns a selection of each.
@@ -278,5 +278,23 @@ extension QueryInterfaceRequest where RowDecoder: FetchableRecord & TableRecord 
         _ assignments: [ColumnAssignment]
     ) throws -> Set<RowDecoder> {
         Set(try updateAndFetchAll(db, onConflict: conflictResolution, assignments))
+    }
+}
+
+extension Database {
+    /// Runs a statement that changes rows of a table or a view.
+    ///
+    /// SQLite counts no row of a view. Those count instead that its INSTEAD OF triggers change.
+    /// - SeeAlso: <https://www.sqlite.org/c3ref/changes.html>
+    ///
+    /// - Returns: How many rows it has changed.
+    func countingChanges(of table: String, _ body: () throws -> Void) throws -> Int {
+        let before = totalChangesCount
+        try body()
+        let count = changesCount
+        if count > 0 { return count }
+        let others = totalChangesCount - before
+        guard others > 0, try viewExists(table) else { return 0 }
+        return others
     }
 }

@@ -19,7 +19,7 @@ struct SchemaFacts {
     var uniqueKey: (_ columns: [String], _ table: String) throws -> [String]?
     /// The names of the columns of a table, generated ones included.
     var columns: (_ table: String) throws -> [String]
-    /// The foreign keys of a table.
+    /// The foreign keys of a table; a view has none.
     var foreignKeys: (_ table: String) throws -> [Reference]
     /// The names of the columns of a query.
     var columnsOfQuery: (_ sql: String) throws -> [String]
@@ -40,7 +40,12 @@ struct SchemaFacts {
         uniqueKey = { columns, table in try db.columnsForUniqueKey(columns, in: table) }
         columns = { table in try db.columns(in: table).map(\.name) }
         foreignKeys = { table in
-            try db.foreignKeys(on: table).map { Reference(table: $0.destinationTable, mapping: $0.mapping) }
+            do {
+                return try db.foreignKeys(on: table).map { Reference(table: $0.destinationTable, mapping: $0.mapping) }
+            } catch {
+                guard try db.viewExists(table) else { throw error }
+                return []
+            }
         }
         columnsOfQuery = { sql in try db.makeStatement(sql: sql).columnNames }
     }

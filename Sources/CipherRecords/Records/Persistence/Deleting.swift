@@ -22,8 +22,7 @@ extension MutablePersistableRecord {
 
     private func runDelete(_ db: Database) throws -> Bool {
         guard let statement = try keyStatement(.delete, db, { "DELETE FROM \($0) WHERE \($1)" }) else { return false }
-        try statement.execute()
-        return db.changesCount > 0
+        return try db.countingChanges(of: Self.databaseTableName) { try statement.execute() } > 0
     }
 
     /// Whether a row has the record's primary key.

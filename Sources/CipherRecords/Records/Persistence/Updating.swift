@@ -292,14 +292,16 @@ extension MutablePersistableRecord {
         if updated.indexes.isEmpty { updated = plan.keyColumns(of: container) }
         let values = updated.indexes.map { container.values[$0] } + keyValues
         let sql = { plan.updateSQL(updated.columns, policy) }
-        if let returning {
-            try plan.run(sql(), values, returning, db)
-        } else {
-            let statement = try plan.statement(.update(policy), updated.columnNames, db, sql)
-            try statement.setArguments(StatementArguments(plain: values))
-            try statement.execute()
+        let count = try db.countingChanges(of: plan.table) {
+            if let returning {
+                try plan.run(sql(), values, returning, db)
+            } else {
+                let statement = try plan.statement(.update(policy), updated.columnNames, db, sql)
+                try statement.setArguments(StatementArguments(plain: values))
+                try statement.execute()
+            }
         }
-        if db.changesCount == 0 { throw plan.notFound(container) }
+        if count == 0 { throw plan.notFound(container) }
         return PersistenceSuccess(persistenceContainer: container)
     }
 }

@@ -265,4 +265,53 @@ struct AssociationFetchingTests {
             }
         }
     }
+
+    // MARK: Views
+
+    private struct Recent: Codable, Equatable, FetchableRecord, PersistableRecord {
+        static let key = ForeignKey(["authorId"])
+        static let author = belongsTo(Author.self, using: key)
+        var id: Int64
+        var title: String
+        var authorId: Int64?
+    }
+
+    private struct RecentInfo: Decodable, FetchableRecord {
+        var recent: Recent
+        var author: Author
+    }
+
+    // A view declares no foreign keys, and SQLite knows none of its own.
+    @Test("a view stands on the side of an association that has the foreign key")
+    func views() throws {
+        try Library.queue().write { db throws in
+            try db.execute(sql: "CREATE VIEW recent AS SELECT id, title, authorId FROM book WHERE year > 1913")
+            let infos = try Recent.including(required: Recent.author).order(Column("title")).asRequest(
+                of: RecentInfo.self
+            )
+            .fetchAll(db)
+            #expect(infos.map(\.recent.title) == ["Dubliners", "Ulysses"])
+            #expect(infos.map(\.author.name) == ["Joyce", "Joyce"])
+            let recents = Author.hasMany(Recent.self, using: Recent.key)
+            let rows = try Author.including(all: recents.order(Column("id"))).orderByPrimaryKey()
+                .asRequest(of: Row.self).fetchAll(db)
+            #expect(rows.map { $0.prefetchedRows["recents"]?.map { $0["id"] as Int } } == [[], [2, 3], []])
+            #expect(try Author.joining(required: recents).distinct().fetchAll(db).map(\.name) == ["Joyce"])
+            let one = try #require(try Recent.fetchOne(db))
+            #expect(try one.request(for: Recent.author).fetchOne(db)?.name == "Joyce")
+            #expect(try Author(id: 2, name: "").request(for: recents).fetchCount(db) == 2)
+            let unsaid = #expect(throws: DatabaseError.self) {
+                try Recent.including(required: Recent.belongsTo(Author.self)).fetchCount(db)
+            }
+            #expect(unsaid?.message?.hasPrefix("no foreign key leads from table recent to table author") == true)
+            let keyless = #expect(throws: DatabaseError.self) {
+                try Book.joining(required: Book.belongsTo(Recent.self, using: ForeignKey(["id"]))).fetchCount(db)
+            }
+            #expect(keyless?.message?.hasPrefix("view recent has no primary key") == true)
+            let missing = #expect(throws: DatabaseError.self) {
+                try Table("ghost").joining(required: Table("ghost").belongsTo(Author.self)).fetchCount(db)
+            }
+            #expect(missing?.message == "no such table: ghost")
+        }
+    }
 }
