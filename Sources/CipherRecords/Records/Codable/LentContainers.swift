@@ -38,10 +38,9 @@ class LentContainer {
         guard MemoryLayout<Container>.size == MemoryLayout<AnyObject>.size else { return false }
         let context = RowContext(row: Row(), plan: .separate(AnyRecord.self), columns: nil, codingPath: [])
         let lent = LentKeyedContainer(ColumnKey.self, context)
-        var copies = [lent.copy()]
-        let isCounted = !isKnownUniquelyReferenced(&lent.reference.pointee)
-        copies.removeAll()
-        return isCounted && isKnownUniquelyReferenced(&lent.reference.pointee)
+        guard isKnownUniquelyReferenced(&lent.reference.pointee) else { return false }
+        // The compiler may release a copy after its last use.
+        return withExtendedLifetime(lent.copy()) { !isKnownUniquelyReferenced(&lent.reference.pointee) }
     }()
 
     /// Stands for the class of an object whose references are counted.
