@@ -194,6 +194,10 @@ package struct CommitPosition: Equatable, Sendable {
 
     fileprivate init(_ index: WALIndex) { self.index = index }
 
+    /// Whether it can be compared with a position of a connection that was opened later. While no connection is open the
+    /// WAL may be checkpointed and removed: then every position in an empty WAL looks alike.
+    package var lastsBeyondConnections: Bool { index.salts.first != 0 || index.salts.second != 0 }
+
     package static func == (left: CommitPosition, right: CommitPosition) -> Bool {
         left.index.salts == right.index.salts && left.index.frames == right.index.frames
     }
