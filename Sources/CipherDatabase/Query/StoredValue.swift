@@ -52,10 +52,6 @@ struct StoredValue {
         UnsafeRawBufferPointer(start: far + 4, count: Int(far.loadUnaligned(as: Int32.self)))
     }
 
-    /// The text of a value that is one; nil for other kinds, and for long texts.
-    @usableFromInline
-    var text: String? { kind == .text ? String(decoding: bytes, as: UTF8.self) : nil }
-
     var value: DatabaseValue {
         switch kind {
         case .null: .null
@@ -83,8 +79,6 @@ extension DatabaseValueConvertible {
             self = number
         } else if Self.self == Int.self, stored.kind == .small, let number = Int(stored.word) as? Self {
             self = number
-        } else if Self.self == String.self, let text = stored.text as? Self {
-            self = text
         } else if let value = Self.fromDatabaseValue(DatabaseValue(kept: stored)) {
             self = value
         } else {

@@ -38,9 +38,11 @@ class LentContainer {
         guard MemoryLayout<Container>.size == MemoryLayout<AnyObject>.size else { return false }
         let context = RowContext(row: Row(), plan: .separate(AnyRecord.self), columns: nil, codingPath: [])
         let lent = LentKeyedContainer(ColumnKey.self, context)
-        guard isKnownUniquelyReferenced(&lent.reference.pointee) else { return false }
-        // The compiler may release a copy after its last use.
-        return withExtendedLifetime(lent.copy()) { !isKnownUniquelyReferenced(&lent.reference.pointee) }
+        // The compiler may release a container or a copy after its last use.
+        return withExtendedLifetime(lent) {
+            guard isKnownUniquelyReferenced(&lent.reference.pointee) else { return false }
+            return withExtendedLifetime(lent.copy()) { !isKnownUniquelyReferenced(&lent.reference.pointee) }
+        }
     }()
 
     /// Stands for the class of an object whose references are counted.
