@@ -300,8 +300,9 @@ import Testing
         try pool.write { try $0.execute(sql: "UPDATE t SET b = 8") }
         values.wait { $0.last?.contains("8") == true }
         #expect(values.all.last?.contains("8") == true)
-        try other.write { try $0.execute(sql: "ALTER TABLE t RENAME TO u") }
-        try pool.write { try $0.execute(sql: "CREATE TABLE t (c); INSERT INTO t VALUES (9)") }
+        try other.write {
+            try $0.execute(sql: "ALTER TABLE t RENAME TO u; CREATE TABLE t (c); INSERT INTO t VALUES (9)")
+        }
         values.wait { $0.last?.contains("9") == true }
         #expect(values.all.last?.contains("9") == true)
         cancellable.cancel()
