@@ -301,7 +301,8 @@ extension TableRecord where Self: EncodableRecord {
             if let value = container.value(of: column) { return (column: column, value: value) }
             throw DatabaseError(
                 resultCode: .SQLITE_MISUSE,
-                message: "\(type(of: self)) does not encode the column \"\(column)\" of the primary key of \"\(table)\"")
+                message: "\(type(of: self)) does not encode the column \"\(column)\" of the primary key of \"\(table)\""
+            )
         }
         if key.allSatisfy(\.value.isNull) { throw recordNotFound(db) }
         return key

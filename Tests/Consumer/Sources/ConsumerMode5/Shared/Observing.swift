@@ -145,9 +145,9 @@ func observeInTasks(_ pool: DatabasePool) async throws {
     check(held.isEmpty && deleted.count == 1, "then all are removed")
 }
 
-// Notifications come on the thread that posts them.
 private let postCounter = PostCounter()
 
+// Safe because: its count is used with the lock. Notifications come on the thread that posts them.
 private final class PostCounter: @unchecked Sendable {
     let lock = NSLock()
     var count = 0
