@@ -72,6 +72,14 @@ extension Database {
         }
     }
 
+    /// The place before the oldest change that is kept.
+    ///
+    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded` where there is no history; ``DatabaseError``.
+    public func oldestHistoryToken() throws -> HistoryToken {
+        guard let state = try historyState() else { throw HistoryError.notRecorded }
+        return HistoryToken(history: state.history, number: state.purged, print: state.print, transaction: nil)
+    }
+
     /// Checks that nothing after a token is missing.
     ///
     /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded`, `.expired`; ``DatabaseError``.
