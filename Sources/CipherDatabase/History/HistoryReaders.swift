@@ -164,8 +164,20 @@ extension Database {
         return try historyEntries(catalog, "WHERE seq <= ? ORDER BY seq DESC LIMIT 1", [number]).first
     }
 
-    private func historyBounds() throws -> (start: Int64, end: Int64, reason: String)? {
-        guard let state = try historyState(), try historyCatalog() != nil else { return nil }
+    /// The tables whose changes are recorded, as they are named, how many changes are kept, and about how many bytes
+    /// these take.
+    package func historyExtent() throws -> (tables: [String], count: Int64, bytes: Int64) {
+        try withoutWatching {
+            guard let catalog = try historyCatalog() else { throw HistoryError.notRecorded }
+            let tables = catalog.recording.map(\.name).sorted()
+            guard let (first, last) = try historyNumbers() else { return (tables, 0, 0) }
+            let count = last - first + 1
+            return (tables, count, Int64(Double(count) * (try bytesPerChange(first, last))))
+        }
+    }
+
+    /// The numbers of the first and the last change that are kept.
+    private func historyNumbers() throws -> (first: Int64, last: Int64)? {
         let row = try Row.fetchOne(
             self,
             sql: """
@@ -173,6 +185,12 @@ extension Database {
                     (SELECT max(seq) FROM main.\(HistoryTables.history))
                 """)
         guard let row, let first = row[0] as Int64?, let last = row[1] as Int64? else { return nil }
+        return (first, last)
+    }
+
+    private func historyBounds() throws -> (start: Int64, end: Int64, reason: String)? {
+        guard let state = try historyState(), try historyCatalog() != nil, let (first, last) = try historyNumbers()
+        else { return nil }
         let readers = try historyReaderRows().filter { $0.expired == nil }.map(\.number)
         let bounds = HistoryBounds(
             first...last, readers: readers, settings: state.settings, bytesPerChange: try bytesPerChange(first, last),

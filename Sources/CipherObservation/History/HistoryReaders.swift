@@ -5,7 +5,7 @@ import Foundation
 public struct HistoryReader: Sendable {
     /// The name.
     public let name: String
-    /// Where it continues. It throws when the reader has expired.
+    /// Where it continues; of no use when it has expired.
     public let token: HistoryToken
     /// When it was registered, or acknowledged last.
     public let date: Date
@@ -34,7 +34,33 @@ public struct HistoryLimits: Hashable, Sendable {
     }
 }
 
+/// What a database records, and what it keeps.
+public struct HistoryStatus: Sendable {
+    /// The tables whose changes are recorded.
+    public let tableNames: [String]
+    /// How many changes are kept.
+    public let changeCount: Int64
+    /// About how many bytes they take.
+    public let byteCount: Int64
+    public let limits: HistoryLimits
+    /// The registered readers, by name.
+    public let readers: [HistoryReader]
+}
+
 extension Database {
+    /// What is recorded and kept; nil where there is no history.
+    ///
+    /// - Throws: ``DatabaseError``.
+    public func historyStatus() throws -> HistoryStatus? {
+        try isolated(readOnly: true) {
+            guard try historyState() != nil else { return nil }
+            let (tables, count, bytes) = try historyExtent()
+            return HistoryStatus(
+                tableNames: tables, changeCount: count, byteCount: bytes, limits: try historyLimits(),
+                readers: try historyReaders())
+        }
+    }
+
     // MARK: Registered readers
 
     /// Registers a reader: what it has not acknowledged is kept for it, within the limits of the history.

@@ -164,6 +164,12 @@ import Testing
         #expect(try queue.history(since: middle, limit: 9_999).transactions.flatMap(\.changes).count == 2_000)
         let error = #expect(throws: HistoryError.self) { try queue.history(since: start) }
         #expect(error?.code == .expired)
+        let oldest = try queue.read { try $0.oldestHistoryToken() }
+        #expect(try queue.history(since: oldest, limit: 9_999).transactions.flatMap(\.changes).count == 3_000)
+        let status = try #require(try queue.read { try $0.historyStatus() })
+        #expect(status.tableNames == ["t"] && status.changeCount == 3_000 && status.readers.count == 2)
+        #expect(status.byteCount > 60_000 && status.byteCount < 150_000)
+        #expect(try DatabaseQueue().read { try $0.historyStatus() } == nil)
         // An older token does not move the reader back.
         try queue.writeWithoutTransaction { db in
             try db.registerHistoryReader("late")
