@@ -5,7 +5,7 @@ enum Limits {
     /// The same where it cannot be woken by programs that do not use the library.
     static let pollTimeWithoutWatch = Duration.seconds(1)
     /// The first and the longest pause between two looks for a commit whose frames are being written.
-    static let firstCommitPause = Duration.microseconds(50)
+    static let firstCommitPause = Duration.milliseconds(2)
     static let longestCommitPause = Duration.milliseconds(20)
     /// How long files are not watched after a change; it doubles up to the longest time while the changes are known
     /// from elsewhere.

@@ -158,12 +158,14 @@ final class ProcessMonitor: Sendable {
 
     private func followFiles(_ files: FileWatch) {
         var rest = FileRest()
+        var known = knownCommits
         while files.wait() {
             counted.withLock { $0.fileChanges += 1 }
-            let isFound = lookForCommit()
+            let isFound = lookForCommit(since: known)
             if isStopped { return }
             Pause.sleep(for: rest.next(isFound: isFound, at: .now))
             if isStopped { return }
+            known = knownCommits
             armFiles()
             // For what was committed before the watch was armed again.
             look()
@@ -171,15 +173,17 @@ final class ProcessMonitor: Sendable {
     }
 
     /// Waits for the commit of which the beginning was seen.
-    private func lookForCommit() -> Bool {
-        // Read first: commits that are known already explain the change.
-        let known = knownCommits
+    ///
+    /// - Parameter known: The commits that were known when the files were armed.
+    private func lookForCommit(since known: Int) -> Bool {
         var pause = Limits.firstCommitPause
-        while !isStopped {
-            if look() { return true }
-            if knownCommits != known || isParked.load(ordering: .acquiring) { return false }
-            if pause > Limits.longestCommitPause { return false }
+        while pause <= Limits.longestCommitPause {
+            // Most changes are explained by a commit of this process, or by one that is noticed in this time: a look
+            // would only take the processor from those who are noticed.
             Pause.sleep(for: pause)
+            if isStopped || knownCommits != known || slot?.isNoticed == true { return false }
+            if isParked.load(ordering: .acquiring) { return false }
+            if look() { return true }
             pause *= 2
         }
         return false
