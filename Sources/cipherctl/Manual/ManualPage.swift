@@ -55,6 +55,7 @@ enum ManualPage {
                 ("STORE-sidecar, STORE-sidecar.bak", "salt and cipher settings, twice: keep both with the store"),
                 ("STORE-keylog", "what happened to its keys; see key log"),
                 ("STORE-lock", "locks between processes; it contains no data"),
+                ("STORE-notify", "where programs notify each other: hashes of names, no data"),
             ].flatMap { tagged($0.0, $0.1) }
     }
 

@@ -145,8 +145,10 @@ import Testing
             return try Int.fetchOne(db, sql: "SELECT COUNT(id) FROM \(table)")
         }
         let cancellable = start(observation.print(to: lines), in: queue, isImmediate: true)
-        for _ in 1...2 {
+        for count in 1...2 {
             try queue.write { try $0.execute(sql: "UPDATE choice SET t = 'b'; INSERT INTO b VALUES (1)") }
+            // Values are made ready beside the writes.
+            lines.lines.wait { $0.contains("value: Optional(\(count))") }
         }
         lines.expect([
             "start", "fetch", "tracked region: a(id),choice(t)", "value: Optional(0)",
