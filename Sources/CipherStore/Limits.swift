@@ -12,6 +12,10 @@ enum Limits {
     static let requestPollTime = Duration.milliseconds(50)
     /// How often a process that is woken checks whether the lock file is still the one at its path.
     static let lockFileLookTime = Duration.seconds(5)
+    /// How often an observer of notifications checks whether its file is still the one at its path.
+    static let notificationLookTime = Duration.seconds(5)
+    /// How often it looks for notifications where it cannot be woken.
+    static let notificationPollTime = Duration.milliseconds(50)
     /// The longest manifest or sidecar of a backup, in bytes.
     static let manifestBytes = 64 * 1024
     /// How long a restoration waits for changes of keys, openings and rotations in progress.

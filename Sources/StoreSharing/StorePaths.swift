@@ -13,6 +13,8 @@ package struct StorePaths: Sendable {
     package var sharedMemory: String { database + "-shm" }
     package var journal: String { database + "-journal" }
     package var lock: String { database + "-lock" }
+    /// The notifications between processes (``NotificationFile``).
+    package var notifications: String { database + "-notify" }
     /// The copy under the next key, while a rotation makes it.
     package var rotationCopy: String { database + "-rotating" }
     /// The database of a store that is being destroyed.

@@ -175,6 +175,13 @@ final class WriteSlot: @unchecked Sendable {
         queue?.replaceCheckpointed(expected, with: word)
     }
 
+    /// The slot in the table of holders; nil where no write slot is available.
+    var holderSlot: HolderSlot? { queue?.slot }
+
+    /// Wakes the other processes that watch commits.
+    @inline(__always)
+    func noticeCommit() { queue?.slot.noticeCommit() }
+
     var statistics: WriteStatistics { recorder.statistics(usesWriterQueue: queue != nil) }
 
     /// Publishes a role of this connection in the table of holders.

@@ -34,12 +34,22 @@ package protocol ConnectionObserver: AnyObject {
 
     /// Whether each deleted row of a table must be reported.
     func observesDeletions(from table: String) -> Bool
+
+    /// The connection is about to be closed, and another one is opened in its place later. It may be used to read.
+    func connectionWillBeReplaced(_ db: Database)
+
+    /// The connection was opened in place of another one. It may be used to read.
+    func connectionDidReplace(_ db: Database)
 }
 
 /// Keeps the observer of a connection, and passes it on to a connection that is opened in its place.
 // Safe because: it is used inside accesses of the connection, which run one at a time, and while none is open.
 final class ObserverKeeper: @unchecked Sendable {
     @exclusivity(unchecked) var observer: (any ConnectionObserver)?
+    /// For the commits of other connections; nil for a database that no other connection can change.
+    let link: ProcessLink?
+
+    init(link: ProcessLink? = nil) { self.link = link }
 }
 
 extension Database {

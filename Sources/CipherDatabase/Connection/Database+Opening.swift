@@ -138,7 +138,7 @@ extension Database {
         installSetUpBusyMode()
         hooks.authorize = { [keying] in keying.authorize($0) }
         hooks.isInternal = { [keying] in keying.isInternal }
-        hooks.didCommitToLog = { [unowned self] in logFrames = $0 }
+        hooks.didCommitToLog = { [unowned self] in didCommitToLog(frames: $0) }
         handle.installAuthorizer(hooks)
         // Before the hook: SQLite makes its own checkpoints by the same hook, and disabling them removes it.
         handle.disableAutomaticCheckpoints()

@@ -341,6 +341,9 @@ package struct PoolCarryOver: Sendable {
     let checkpoints: CheckpointRecorder
     let observers: ObserverKeeper
 
+    /// For the commits of other connections.
+    package var processLink: ProcessLink? { observers.link }
+
     /// Statistics of the writes, over all pools that shared this state.
     package var writeStatistics: WriteStatistics { writeSlot?.statistics ?? WriteStatistics() }
 

@@ -40,9 +40,10 @@ final class WritingConnection: @unchecked Sendable {
         db.writeSlot = writeSlot
         if let writeSlot { db.gate.connect(writeSlot) }
         db.checkpointDueFrames = max(1, configuration.checkpointFrames)
-        observers = carryOver?.observers ?? ObserverKeeper()
+        observers = carryOver?.observers ?? ObserverKeeper(link: Self.link(keyring, writeSlot))
         db.beginAccess()
         db.adoptObserver(of: observers)
+        observers.observer?.connectionDidReplace(db)
         db.endAccess(allowsOpenTransaction: true)
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.queueOfWriter,
@@ -56,6 +57,17 @@ final class WritingConnection: @unchecked Sendable {
                 key: key)
         }
         db.checkpointer = checkpointer
+        observers.link?.connect { [weak self] body in
+            guard let self, connection.isOpen else { return .unavailable }
+            sync(body)
+            return .done
+        }
+    }
+
+    /// The link for the commits of other connections, of a file that they can change.
+    private static func link(_ keyring: Keyring, _ writeSlot: WriteSlot?) -> ProcessLink? {
+        guard let paths = keyring.paths, !keyring.opening.isImmutable else { return nil }
+        return ProcessLink(paths: paths, suspension: keyring.opening.suspension, writeSlot: writeSlot)
     }
 
     deinit { checkpointer.close() }
@@ -170,7 +182,10 @@ final class WritingConnection: @unchecked Sendable {
 
     /// - Parameter isPause: Whether the database is opened again soon.
     func close(isPause: Bool = false) throws {
-        try connection.close(isPause: isPause, willClose: checkpointer.close)
+        try connection.close(isPause: isPause) {
+            if isPause { observers.observer?.connectionWillBeReplaced(connection.requireAccessHere()) }
+            checkpointer.close()
+        }
     }
 
     /// The state that a connection opened in place of this one takes over.

@@ -15,7 +15,7 @@ final class ConnectionHooks {
     @exclusivity(unchecked) var isCompiling = false
     /// Called while another connection holds a lock; returns whether to try again. The number counts earlier tries.
     var isBusy: ((Int) -> Bool)?
-    /// Called after each commit in WAL mode; the number is the length of the WAL in frames.
+    /// Called after each commit of the main database in WAL mode; the number is the length of the WAL in frames.
     var didCommitToLog: ((Int) -> Void)?
     /// What the statement that was compiled last does beyond reading and writing rows.
     var effects: StatementEffects = []
@@ -233,9 +233,10 @@ private func updateCallback(
 }
 
 private func logCallback(
-    context: UnsafeMutableRawPointer?, _: OpaquePointer?, _: UnsafePointer<CChar>?, frames: CInt
+    context: UnsafeMutableRawPointer?, _: OpaquePointer?, schema: UnsafePointer<CChar>?, frames: CInt
 ) -> CInt {
-    hooks(at: context)?.didCommitToLog?(Int(frames))
+    // Attached databases have logs of their own.
+    if let schema, sqlite3_stricmp(schema, "main") == 0 { hooks(at: context)?.didCommitToLog?(Int(frames)) }
     return SQLITE_OK
 }
 

@@ -9,6 +9,9 @@ import Synchronization
 /// not ask again until it is told of another region.
 protocol RegionObserver: TransactionObserver {
     var region: DatabaseRegion { get }
+
+    /// The observation cannot continue: its store was replaced or removed. Called on any thread.
+    func observationDidFail(_ error: any Error)
 }
 
 /// Passes the changes of one connection on to its observers.
@@ -36,6 +39,10 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// The observer that is told of a change at this moment, and the thread.
     private var reporting: Observation?
     private let reportingThread = Atomic<UInt>(0)
+    /// What is known of the commits of other connections.
+    private var others = ForeignCommits()
+    /// Looks for them; nil while nobody wants to know.
+    private(set) var monitor: ProcessMonitor?
 
     /// One observer and how long it is told.
     private final class Observation {
@@ -96,6 +103,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
                 && strcmp(change.databaseName, databaseName) == 0
         }
     }
+
+    deinit { monitor?.stop() }
 
     // MARK: Observers
 
@@ -316,6 +325,54 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
             }
         }
     }
+
+    // MARK: Commits of other connections
+
+    /// Begins to look for commits of other connections, where an observer wants to know of them.
+    func followOthers(_ observer: any TransactionObserver, on db: Database) {
+        guard let observer = observer as? any RegionObserver, let link = db.processLink else { return }
+        if let monitor, !monitor.isStopped { return monitor.add(observer) }
+        let monitor = ProcessMonitor(link)
+        monitor.add(observer)
+        // After the monitor is noticed of commits: what comes in between is seen by its first look.
+        others.begin(db)
+        self.monitor = monitor
+        monitor.start()
+    }
+
+    /// Tells the observers of regions of commits of other connections since the last call, where there were any.
+    ///
+    /// - Returns: Whether there were.
+    func lookForOthers(_ db: Database) -> Bool {
+        removeOld()
+        guard observations.contains(where: \.isRegionObserver) else {
+            monitor?.stop()
+            monitor = nil
+            if observations.isEmpty { db.setObserver(nil) }
+            return false
+        }
+        if let loss = db.lossOfFile {
+            monitor?.fail(loss)
+            return false
+        }
+        // An error, as of a lock that somebody holds, comes back at the next look, or is gone then.
+        guard !db.isInsideTransaction, let isFound = try? others.look(db), isFound else { return false }
+        reportOthers(db)
+        return true
+    }
+
+    private func reportOthers(_ db: Database) {
+        let told = observations.filter(\.isRegionObserver)
+        for observation in told {
+            guard let observer = observation.observer else { continue }
+            telling(observation) { observer.databaseDidChange() }
+            observation.isStopped = false
+        }
+        for observation in told { observation.observer?.databaseDidCommit(db) }
+    }
+
+    func connectionWillBeReplaced(_ db: Database) { others.connectionWillClose(db) }
+    func connectionDidReplace(_ db: Database) { others.connectionDidOpen(db) }
 
     // MARK: Whom it is telling
 

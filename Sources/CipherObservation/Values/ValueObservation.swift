@@ -12,7 +12,9 @@ import Synchronization
 ///
 /// The first value is that of the start; then at least the last of the changes is delivered, in the order of the
 /// commits. No change is missed in between. Values may be equal: see ``removeDuplicates()``. An error of the fetch or
-/// of a conversion ends the observation. Changes are those that a ``TransactionObserver`` sees.
+/// of a conversion ends the observation. Changes are those that a ``TransactionObserver`` sees, and those of other
+/// connections and processes: each of their commits counts as a change of everything. Where the store is replaced or
+/// removed, the observation ends with ``StoreError`` `storeMoved`.
 public struct ValueObservation<Reducer: ValueReducer>: Sendable {
     /// What is tracked.
     enum Tracking: Sendable {
@@ -167,7 +169,8 @@ extension ValueObservation {
     /// Starts the observation on the main actor.
     ///
     /// - Parameters:
-    ///   - reader: A queue, a pool, a shared store. One that only reads delivers one value.
+    ///   - reader: A queue, a pool, a shared store; also one that was opened for reading only. A snapshot delivers one
+    ///     value.
     ///   - scheduler: `.mainActor`, or `.immediate` for the first value before the function returns.
     ///   - onError: Called once, when the observation has failed.
     ///   - onChange: Called with each value.
@@ -185,7 +188,8 @@ extension ValueObservation {
     /// Starts the observation.
     ///
     /// - Parameters:
-    ///   - reader: A queue, a pool, a shared store. One that only reads delivers one value.
+    ///   - reader: A queue, a pool, a shared store; also one that was opened for reading only. A snapshot delivers one
+    ///     value.
     ///   - scheduler: Where values and the error are delivered.
     ///   - onError: Called once, when the observation has failed.
     ///   - onChange: Called with each value.

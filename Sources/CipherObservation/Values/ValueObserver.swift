@@ -290,6 +290,8 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     func databaseDidRollback(_ db: Database) { isChanged = false }
 
+    func observationDidFail(_ error: any Error) { fail(error) }
+
     func databaseDidCommit(_ db: Database) {
         guard isChanged, !isFetching else { return }
         isChanged = false

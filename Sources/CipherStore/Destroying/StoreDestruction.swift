@@ -74,7 +74,7 @@ struct StoreDestruction {
     /// The files that are removed before the database, in this order. Without a sidecar no process could open the
     /// remaining files.
     private var companions: [String] {
-        [paths.wal, paths.sharedMemory, paths.journal]
+        [paths.wal, paths.sharedMemory, paths.journal, paths.notifications]
             + SidecarCopy.allCases.flatMap { [sidecars.path(of: $0), sidecars.setAsidePath(of: $0)] }
     }
 

@@ -205,6 +205,42 @@ extension StoreConnections {
         submit(begin)
     }
 
+    // MARK: The monitor of other processes' commits
+
+    /// Runs a block on the writing connection if that may be used now: no connection is opened for it while the store
+    /// is yielded or suspended.
+    func accessForMonitor(_ body: (Database) -> Void) -> ProcessLink.Access {
+        if gate.enter(), let pool = current {
+            defer { leave(StoreAccess(pool)) }
+            pool.writeWithoutTransaction(body)
+            return .done
+        }
+        retreat()
+        let (connections, failure) = state.withLock { ($0.connections, $0.failure) }
+        switch connections {
+        case .failed: return failure.map { .failed($0) } ?? .unavailable
+        case .away([]): return reopenForMonitor(body)
+        default: return .unavailable
+        }
+    }
+
+    /// The connections could not be opened before: tries it again, as any access does.
+    private func reopenForMonitor(_ body: (Database) -> Void) -> ProcessLink.Access {
+        do {
+            let access = try enter()
+            defer { leave(access) }
+            access.pool.writeWithoutTransaction(body)
+            return .done
+        } catch let error as StoreError {
+            switch error.code {
+            case .storeMoved, .keyRotated: return .failed(error)
+            default: return .unavailable
+            }
+        } catch {
+            return .unavailable
+        }
+    }
+
     // MARK: Snapshots
 
     /// Counts a snapshot as an access while it lives.

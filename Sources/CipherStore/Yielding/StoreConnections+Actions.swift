@@ -134,6 +134,7 @@ extension StoreConnections {
         // Overtaken by a suspension: the waiters check again.
         waiters.wake(error is CancellationError ? nil : error)
         for begin in postponed { begin() }
+        carryOver.processLink?.becomeAvailable()
     }
 
     // MARK: Admission
@@ -154,5 +155,6 @@ extension StoreConnections {
             state.withLock { $0.isFlushing = false }
         }
         waiters.wake()
+        carryOver.processLink?.becomeAvailable()
     }
 }

@@ -60,6 +60,7 @@ final class StoreConnections: @unchecked Sendable {
         watcher = listens ? YieldWatcher(lockFile: StorePaths(pool.path).lock) : nil
         // If the store is not closed explicitly, its lease is released after the last of its connections.
         pool.keep(keeper)
+        carryOver.processLink?.connectStore { [weak self] in self?.accessForMonitor($0) ?? .unavailable }
         watcher?.start(for: self)
     }
 

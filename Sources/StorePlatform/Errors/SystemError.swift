@@ -52,6 +52,11 @@ extension SystemError {
         SystemError(call: call, path: path, errorNumber: ESTALE)
     }
 
+    /// There is no room for another entry.
+    package static func full(_ call: String, _ path: String, _ detail: String) -> SystemError {
+        SystemError(call: call, path: path, errorNumber: ENOSPC, detail: detail)
+    }
+
     /// The file could not be read or written.
     package static func inputOutput(_ call: String, _ path: String) -> SystemError {
         SystemError(call: call, path: path, errorNumber: EIO)

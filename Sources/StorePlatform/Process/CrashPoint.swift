@@ -41,6 +41,8 @@ package enum CrashPoint: String, CaseIterable, Sendable {
 
     /// A commit is requested; nothing of it is in the WAL, or only what did not fit the cache.
     case commitBegun
+    /// A commit is in the WAL; the processes that watch commits are not woken yet.
+    case commitUnnoticed
     /// A commit is done; the program has not received the result.
     case commitDone
 
@@ -171,7 +173,7 @@ package enum CrashPoint: String, CaseIterable, Sendable {
     package static let ofMigration: [CrashPoint] = [.migrationReady, .migrationCommitted]
     /// The points of each commit, checkpoint and close.
     package static let ofUse: [CrashPoint] = [
-        .commitBegun, .commitDone, .checkpointWALSynced, .checkpointLocked, .checkpointEnded,
+        .commitBegun, .commitUnnoticed, .commitDone, .checkpointWALSynced, .checkpointLocked, .checkpointEnded,
         .closingReadersClosed, .closingConnectionsClosed,
     ]
     /// The points that only a change of keys passes.

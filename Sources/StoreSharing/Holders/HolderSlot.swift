@@ -19,16 +19,19 @@ package final class HolderSlot: Sendable {
     /// - Parameters:
     ///   - path: The lock file. It must exist.
     ///   - label: A name for messages; it is truncated to 32 bytes.
+    ///   - isListed: Whether the table of holders shows it.
     /// - Returns: nil when all slots are in use, or when the file does not contain this table.
     /// - Throws: ``SystemError`` when the file cannot be opened for writing, extended or mapped.
-    package static func take(path: String, label: String, roles: HolderRoles) throws(SystemError) -> HolderSlot? {
+    package static func take(
+        path: String, label: String, roles: HolderRoles, isListed: Bool = true
+    ) throws(SystemError) -> HolderSlot? {
         while true {
             let file = try FileDescriptor(opening: path, .readWrite, followsLinks: false)
             guard let table = try SharedTable(of: file) else { return nil }
             guard let number = try lockFreeSlot(file) else { return nil }
             // The path may name another file by now. That file's table is the valid one.
             guard try Files.identity(path) == file.status().identity else { continue }
-            return HolderSlot(file, number, table, label, roles)
+            return HolderSlot(file, number, table, label, roles, isListed: isListed)
         }
     }
 
@@ -40,7 +43,8 @@ package final class HolderSlot: Sendable {
     }
 
     private init(
-        _ file: consuming FileDescriptor, _ number: Int, _ table: SharedTable, _ label: String, _ roles: HolderRoles
+        _ file: consuming FileDescriptor, _ number: Int, _ table: SharedTable, _ label: String, _ roles: HolderRoles,
+        isListed: Bool
     ) {
         self.number = number
         self.table = table
@@ -51,14 +55,15 @@ package final class HolderSlot: Sendable {
         self.file = Mutex(consume file)
         row.words.store32(TableLayout.Row.process, 0)
         table.clearWaiting(number)
+        table.clearWatching(number)
         row.words.store32(TableLayout.Row.generation, generation)
         // The byte is locked by this process, so only a former holder can have left the word.
         let owner = table.owner
         if owner.slot == number { _ = table.replaceOwner(owner, with: .free) }
-        describe(row, label, roles)
+        describe(row, label, roles, isListed: isListed)
     }
 
-    private func describe(_ row: TableRow, _ label: String, _ roles: HolderRoles) {
+    private func describe(_ row: TableRow, _ label: String, _ roles: HolderRoles, isListed: Bool) {
         for offset in stride(from: TableLayout.Row.writingSince, to: TableLayout.Row.label, by: 8) {
             row.words.store64(offset, 0)
         }
@@ -69,7 +74,7 @@ package final class HolderSlot: Sendable {
         row.words.store64(TableLayout.Row.pidNamespace, ProcessInspector.pidNamespace ?? 0)
         row.words.store64(TableLayout.Row.openedAt, UInt64(bitPattern: Int64(WallClock.millisecondsSince1970)))
         row.writeLabel(label)
-        row.words.store32(TableLayout.Row.process, UInt32(bitPattern: process))
+        if isListed { row.words.store32(TableLayout.Row.process, UInt32(bitPattern: process)) }
     }
 
     deinit { release() }
@@ -92,6 +97,7 @@ package final class HolderSlot: Sendable {
             guard let descriptor = file.take(), !isInherited else { return }
             row.words.store32(TableLayout.Row.process, 0)
             table.clearWaiting(number)
+            table.clearWatching(number)
             let owner = table.owner
             if owner.slot == number { _ = table.replaceOwner(owner, with: .free) }
             // Unlocked explicitly: a forked child keeps the open file, and with it the lock, after this process closes
@@ -105,6 +111,16 @@ package final class HolderSlot: Sendable {
         file.withLock { file in
             guard let descriptor = file.take() else { return }
             try? descriptor.unlock(LockByte.slot(number))
+        }
+    }
+
+    /// Runs a block while the slot is not released; none where it was.
+    func whileHeld(_ body: () -> Void) {
+        file.withLock { file in
+            switch file {
+            case .none: return
+            case .some: body()
+            }
         }
     }
 

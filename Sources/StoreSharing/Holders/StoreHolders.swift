@@ -222,7 +222,7 @@ private struct TableReader: ~Copyable {
     consuming func holders() throws(SystemError) -> [StoreHolder] {
         guard let header = try header() else { return [] }
         let start = Int(LockByte.mappedBase) + TableLayout.Header.byteCount
-        let bytes = try file.read(at: start, byteCount: TableLayout.byteCount - TableLayout.Header.byteCount)
+        let bytes = try file.read(at: start, byteCount: TableLayout.notices - TableLayout.Header.byteCount)
         var holders: [StoreHolder] = []
         for slot in 0..<(bytes.count / TableLayout.Row.byteCount) {
             let row = bytes[(slot * TableLayout.Row.byteCount)...].prefix(TableLayout.Row.byteCount)

@@ -5,7 +5,7 @@ package enum TableLayout {
     /// The eight bytes `CSHOLDER`.
     package static let magic: UInt64 = UInt64(littleEndian: 0x5245_444c_4f48_5343)
     /// Incremented with every change of this layout.
-    package static let version: UInt32 = 2
+    package static let version: UInt32 = 3
 
     /// The words that all holders share, each group in cache lines of its own.
     package enum Header {
@@ -29,6 +29,11 @@ package enum TableLayout {
         /// u64; the WAL at the last checkpoint that any process made or tried: its length in frames in the lower half,
         /// the second of its salts in the upper one.
         package static let checkpointed = 328
+        /// u64; bit n: word n of ``watching`` may have a bit that is set. No bit of it is ever cleared.
+        package static let watchers = 336
+        /// 1024 bits, one for each slot: its holder is woken after each commit of another one.
+        package static let watching = 384
+        package static let watchingWords = 16
         package static let byteCount = 4096
     }
 
@@ -70,12 +75,17 @@ package enum TableLayout {
     }
 
     package static let slotCount = LockByte.slots.count
-    package static let byteCount = Header.byteCount + slotCount * Row.byteCount
+    /// 1024 words u32, one for each slot: the word on which its holder sleeps until a commit (``NoticeWord``).
+    package static let notices = Header.byteCount + slotCount * Row.byteCount
+    static let noticeBytes = 4
+    package static let byteCount = notices + slotCount * noticeBytes
     /// The length of the whole file.
     package static let fileBytes = Int(LockByte.mappedBase) + byteCount
 
     /// Where the row of a slot begins.
     static func row(_ slot: Int) -> Int { Header.byteCount + slot * Row.byteCount }
+    /// Where the notice word of a slot is.
+    static func notice(_ slot: Int) -> Int { notices + slot * noticeBytes }
 }
 
 /// The roles of a holder of a slot.
@@ -122,6 +132,14 @@ struct OwnerWord: Equatable {
     func belongs(to generation: UInt32) -> Bool {
         rawValue >> Self.generationShift == (generation << Self.generationShift) >> Self.generationShift
     }
+}
+
+/// The values of the word on which the watcher of commits sleeps.
+enum NoticeWord {
+    /// Asleep, or about to look: the next commit must wake it.
+    static let armed: UInt32 = 0
+    /// There was a commit since; it looks before it sleeps again.
+    static let noticed: UInt32 = 1
 }
 
 /// The values of the word on which a waiting holder sleeps.

@@ -3,7 +3,7 @@ import Foundation
 
 extension Actor {
     /// Rows: `mark COUNT` commits that many, one by one; `mark-for-ever FILE` until it is killed, with one byte in FILE
-    /// for each commit; `fill BYTES` commits one large row; `count TEXT`, `total` and `check` read.
+    /// for each commit; `fill BYTES` commits one large row; `roll-back` inserts one that is rolled back; `count TEXT`, `total` and `check` read.
     static let markCommands: [String: Command] = [
         "mark": { actor, words in
             for index in 0..<(Int(words[0]) ?? 0) { try actor.mark("\(index)") }
@@ -20,6 +20,16 @@ extension Actor {
             try actor.writer().write { db in
                 try db.execute(
                     sql: "INSERT INTO mark (text) VALUES (hex(randomblob(?)))", arguments: [(Int(words[0]) ?? 0) / 2])
+            }
+            return ""
+        },
+        "roll-back": { actor, _ in
+            try actor.writer().writeWithoutTransaction { db in
+                try db.inTransaction {
+                    try db.execute(sql: "INSERT INTO mark (text) VALUES ('undone')")
+                    return .rollback
+                }
+                try db.inTransaction(.immediate) { .commit }
             }
             return ""
         },

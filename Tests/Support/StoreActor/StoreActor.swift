@@ -89,6 +89,9 @@ final class Actor {
     var stock: StockConnection?
     var stockKeyspec: [UInt8] = []
     var load: BankLoad?
+    var observed: ObservedRows?
+    var times: NoticeTimes?
+    var posts: CountedPosts?
     private let suspension = SuspensionCommands()
 
     /// All commands by their names. A theme adds its own here, with one line.
@@ -106,6 +109,7 @@ final class Actor {
         journalCommands,
         keyCommands,
         rotationCommands,
+        observationCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }
 
     /// Runs a command of any theme.

@@ -16,6 +16,7 @@ import Testing
     private final class Calls: Sendable {
         private let list = Mutex<[String]>([])
         func add(_ call: String) { list.withLock { $0.append(call) } }
+        var count: Int { list.withLock { $0.count } }
         func take() -> [String] {
             list.withLock { list in
                 defer { list = [] }
@@ -69,6 +70,9 @@ import Testing
         try insert(store)
         #expect(calls.take() == expected(2))
         #expect(try KeySwitch(path).run())
+        // What was committed during the switch is not known: observations are told once.
+        #expect(waitUntil { calls.count == 1 })
+        #expect(calls.take() == ["region"])
         try insert(store)
         #expect(calls.take() == expected(3))
         _ = await store.suspend(deadline: .seconds(10))

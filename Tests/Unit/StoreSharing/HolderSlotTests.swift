@@ -50,6 +50,8 @@ struct HolderSlotTests {
             "TableLayout.Header.owner": Header.owner, "TableLayout.Header.nextTicket": Header.nextTicket,
             "TableLayout.Header.waiting": Header.waiting, "TableLayout.Header.requests": Header.requests,
             "TableLayout.Header.insists": Header.insists, "TableLayout.Header.checkpointed": Header.checkpointed,
+            "TableLayout.Header.watchers": Header.watchers, "TableLayout.Header.watching": Header.watching,
+            "TableLayout.notices": TableLayout.notices,
             "TableLayout.Header.byteCount": Header.byteCount,
             "TableLayout.Row.generation": Row.generation, "TableLayout.Row.wake": Row.wake,
             "TableLayout.Row.ticket": Row.ticket, "TableLayout.Row.waitingSince": Row.waitingSince,
@@ -63,7 +65,10 @@ struct HolderSlotTests {
         #expect(documented == constants)
         #expect(Row.label + Row.labelBytes == Row.byteCount)
         #expect(Header.waiting + 8 * Header.waitingWords <= Header.requests && Header.checkpointed < Header.byteCount)
-        #expect(TableLayout.slotCount == 64 * Header.waitingWords)
+        #expect(TableLayout.slotCount == 64 * Header.waitingWords && TableLayout.slotCount == 64 * Header.watchingWords)
+        #expect(Header.watchers + 8 <= Header.watching && Header.watching + 8 * Header.watchingWords <= 512)
+        #expect(TableLayout.notices == TableLayout.row(TableLayout.slotCount))
+        #expect(TableLayout.fileBytes == 143_360)
     }
 
     @Test("the file has room behind every byte of the table, and begins with its name")

@@ -1,0 +1,127 @@
+import StorePlatform
+import StoreSharing
+import Synchronization
+
+/// What the monitor of other connections' commits needs of a database: a slot in the table of holders, and an access of
+/// the writing connection, whichever that is. It outlives the connections of a pool that is closed for a pause.
+package final class ProcessLink: Sendable {
+    /// How an access for the monitor ended.
+    package enum Access: Sendable {
+        case done
+        /// No connection may be used now; the function of ``setMonitor(_:)`` is called when one may be.
+        case unavailable
+        /// There will be none: the store was replaced, or has a key that this process does not know.
+        case failed(any Error)
+    }
+
+    /// Runs a block in an access of the writing connection.
+    package typealias Run = @Sendable (_ body: (Database) -> Void) -> Access
+
+    /// The files of the database.
+    package let paths: StorePaths
+    private let suspension: DatabaseSuspension
+    private let writeSlot: WriteSlot?
+    private let commits = Atomic<Int>(0)
+    private let state = Mutex(State())
+
+    private struct State {
+        var connection: Run?
+        /// The access of a shared store, which comes before that of the connection.
+        var store: Run?
+        var monitor: (@Sendable () -> Void)?
+        /// Whether the end of a suspension is awaited.
+        var awaitsResumption = false
+    }
+
+    init(paths: StorePaths, suspension: DatabaseSuspension, writeSlot: WriteSlot?) {
+        self.paths = paths
+        self.suspension = suspension
+        self.writeSlot = writeSlot
+    }
+
+    // MARK: The connection
+
+    /// Sets how the connection that is open now is accessed.
+    func connect(_ run: @escaping Run) {
+        state.withLock { $0.connection = run }
+        becomeAvailable()
+    }
+
+    /// Sets how a shared store accesses its connection, through yields and suspensions.
+    package func connectStore(_ run: @escaping Run) { state.withLock { $0.store = run } }
+
+    /// Called when the connection may be used again, or never again.
+    package func becomeAvailable() { state.withLock { $0.monitor }?() }
+
+    /// Called after each commit of the connection.
+    func countCommit() { commits.add(1, ordering: .relaxed) }
+
+    // MARK: The monitor
+
+    /// The commits of this database's own connection so far.
+    package var ownCommits: Int { commits.load(ordering: .relaxed) }
+
+    /// Sets the function that is called when the connection may be used again; nil ends the calls.
+    package func setMonitor(_ tell: (@Sendable () -> Void)?) { state.withLock { $0.monitor = tell } }
+
+    /// The slot whose holder is noticed of commits: that of the writing connection, whose own commits never wake it, or
+    /// one of its own, which the table of holders does not show.
+    ///
+    /// - Returns: nil where there is no lock file, or where the process may not write it.
+    package func slot() -> HolderSlot? {
+        if let slot = writeSlot?.holderSlot { return slot }
+        guard Files.exists(paths.lock) else { return nil }
+        return try? HolderSlot.take(path: paths.lock, label: "", roles: [], isListed: false)
+    }
+
+    /// Runs a block on the writing connection, outside of any other access.
+    package func access(_ body: (Database) -> Void) -> Access {
+        if suspension.isSuspended {
+            // Where only a lock was missing that may be free now.
+            try? suspension.completeResumption()
+            if let loss = suspension.loss { return .failed(loss) }
+            if suspension.isSuspended {
+                awaitResumption()
+                return .unavailable
+            }
+        }
+        guard let run = state.withLock({ $0.store ?? $0.connection }) else { return .unavailable }
+        return run(body)
+    }
+
+    private func awaitResumption() {
+        let isFirst = state.withLock { state in
+            defer { state.awaitsResumption = true }
+            return !state.awaitsResumption
+        }
+        guard isFirst else { return }
+        _ = suspension.whenResumed { [weak self] in
+            self?.state.withLock { $0.awaitsResumption = false }
+            self?.becomeAvailable()
+        }
+    }
+}
+
+extension Database {
+    /// The link for the monitor of other connections' commits; nil for a database that no other connection can change.
+    package var processLink: ProcessLink? { observerKeeper.link }
+
+    /// The error of a database whose path names another file now, or none; nil where it is in its place.
+    package var lossOfFile: StoreError? { !isClosed && handle.hasMoved ? StoreError.moved(path) : nil }
+
+    /// Called by SQLite after each commit that has written to the WAL.
+    func didCommitToLog(frames: Int) {
+        logFrames = frames
+        CrashPoint.reach(.commitUnnoticed)
+        observerKeeper.link?.countCommit()
+        if noticesCommits { writeSlot?.noticeCommit() }
+    }
+
+    /// Runs a block whose commits wake no other process: they change nothing that could be observed.
+    package func withoutNotices<T>(_ body: () throws -> T) rethrows -> T {
+        let outer = noticesCommits
+        noticesCommits = false
+        defer { noticesCommits = outer }
+        return try body()
+    }
+}

@@ -1,0 +1,18 @@
+/// Every bound of this module.
+enum Limits {
+    /// How often the monitor of other connections looks without being woken.
+    static let pollTime = Duration.seconds(5)
+    /// The same where it cannot be woken by programs that do not use the library.
+    static let pollTimeWithoutWatch = Duration.seconds(1)
+    /// The stack of the monitor's threads, on which the functions of observers run.
+    static let monitorStackBytes = 1 << 20
+    /// The first and the longest pause between two looks for a commit whose frames are being written.
+    static let firstCommitPause = Duration.microseconds(50)
+    static let longestCommitPause = Duration.milliseconds(20)
+    /// How long files are not watched after a change; it doubles up to the longest time while the changes are known
+    /// from elsewhere.
+    static let firstFileRest = Duration.milliseconds(1)
+    static let longestFileRest = Duration.milliseconds(250)
+    /// After this time without a change the next one is again followed by the shortest rest.
+    static let quietFileTime = Duration.seconds(1)
+}

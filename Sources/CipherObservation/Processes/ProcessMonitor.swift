@@ -1,0 +1,234 @@
+import CipherDatabase
+import Dispatch
+import Foundation
+import StorePlatform
+import StoreSharing
+import Synchronization
+
+/// How often the monitor of a database was active.
+package struct ProcessMonitorCounts: Sendable, Equatable {
+    /// Wakes by notices of other processes.
+    package var notices = 0
+    /// Wakes by changes of files.
+    package var fileChanges = 0
+    /// Looks because of the time.
+    package var polls = 0
+    /// All looks.
+    package var looks = 0
+    /// Looks that found commits of others.
+    package var finds = 0
+
+    package init() {}
+}
+
+/// Notices the commits of other connections, in this process and in others, while somebody observes the database.
+///
+/// One thread sleeps until a process that uses the library notices it of a commit. Another sleeps until the WAL is
+/// written, for programs that do not use the library: it then waits for the commit, which comes after. From time to time
+/// the first thread also looks by itself: a process may have been killed between its commit and its notice.
+final class ProcessMonitor: Sendable {
+    private let link: ProcessLink
+    private let slot: HolderSlot?
+    private let files: FileWatch?
+    private let stopped = Atomic<Bool>(false)
+    /// Whether no connection may be used, so that notices are of no use.
+    private let isParked = Atomic<Bool>(false)
+    /// Wakes the first thread where it does not sleep on the slot's word.
+    private let alarm = DispatchSemaphore(value: 0)
+    private let counted = Mutex(ProcessMonitorCounts())
+    private let observers = Mutex<[WeakObserver]>([])
+
+    // Safe because: the observer's function for failures has a lock of its own.
+    private struct WeakObserver: @unchecked Sendable {
+        weak var observer: (any RegionObserver)?
+    }
+
+    /// Begins to be noticed of commits. ``start()`` begins to look for them.
+    init(_ link: ProcessLink) {
+        self.link = link
+        slot = link.slot()
+        files = FileWatch()
+        slot?.beginWatching()
+        armFiles()
+    }
+
+    /// Starts the threads, which keep the monitor until it is stopped.
+    func start() {
+        link.setMonitor { [weak self] in self?.wake() }
+        Self.startThread("CipherStore.ProcessMonitor") { [self] in followNotices() }
+        if let files { Self.startThread("CipherStore.FileMonitor") { [self] in followFiles(files) } }
+    }
+
+    private static func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) {
+        let thread = Thread(block: body)
+        thread.name = name
+        thread.stackSize = Limits.monitorStackBytes
+        thread.start()
+    }
+
+    /// Ends the threads; the call does not wait for them.
+    func stop() {
+        guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        link.setMonitor(nil)
+        slot?.endWatching()
+        files?.stop()
+        alarm.signal()
+    }
+
+    var isStopped: Bool { stopped.load(ordering: .acquiring) }
+
+    var counts: ProcessMonitorCounts { counted.withLock { $0 } }
+
+    /// Makes the first thread look.
+    private func wake() {
+        isParked.store(false, ordering: .releasing)
+        slot?.wakeWatcher()
+        alarm.signal()
+    }
+
+    // MARK: Observers
+
+    /// Adds an observer that must know when the store is lost.
+    func add(_ observer: any RegionObserver) {
+        observers.withLock { observers in
+            observers.removeAll { $0.observer == nil }
+            observers.append(WeakObserver(observer: observer))
+        }
+    }
+
+    /// Ends all observations with an error.
+    func fail(_ error: any Error) {
+        let failed = observers.withLock { observers in
+            defer { observers = [] }
+            return observers
+        }
+        for observer in failed { observer.observer?.observationDidFail(error) }
+    }
+
+    // MARK: Notices
+
+    private func followNotices() {
+        while true {
+            let isNoticed = sleep()
+            if isStopped { return }
+            counted.withLock { if isNoticed { $0.notices += 1 } else { $0.polls += 1 } }
+            // The database may have a new file by now.
+            if !isNoticed { armFiles() }
+            look()
+        }
+    }
+
+    /// Sleeps until there is something to look for.
+    ///
+    /// - Returns: Whether somebody has woken the thread; otherwise it is time to look.
+    private func sleep() -> Bool {
+        let time = files == nil ? Limits.pollTimeWithoutWatch : Limits.pollTime
+        guard let slot, !isParked.load(ordering: .acquiring) else { return sleepOnAlarm(time) }
+        let deadline = ContinuousClock.now + time
+        while !slot.isNoticed {
+            let now = ContinuousClock.now
+            if isStopped || now >= deadline { return false }
+            // Where the system cannot sleep on a word, its notices are not missed but seen late.
+            guard slot.awaitNotice(for: now.duration(to: deadline)) else {
+                return sleepOnAlarm(Limits.pollTimeWithoutWatch)
+            }
+        }
+        return true
+    }
+
+    private func sleepOnAlarm(_ time: Duration) -> Bool {
+        let nanoseconds = Int(clamping: time.wholeNanoseconds)
+        guard alarm.wait(timeout: .now() + .nanoseconds(nanoseconds)) == .success else { return false }
+        while alarm.wait(timeout: .now()) == .success {}
+        armFiles()
+        return true
+    }
+
+    // MARK: Files
+
+    private func armFiles() {
+        guard let files else { return }
+        // Without a WAL the database file itself is written.
+        let hasLog = files.arm(link.paths.wal, for: .content)
+        files.arm(link.paths.database, for: hasLog ? .name : .content)
+    }
+
+    private func followFiles(_ files: FileWatch) {
+        var rest = FileRest()
+        while files.wait() {
+            counted.withLock { $0.fileChanges += 1 }
+            let isFound = lookForCommit()
+            if isStopped { return }
+            Pause.sleep(for: rest.next(isFound: isFound, at: .now))
+            if isStopped { return }
+            armFiles()
+            // For what was committed before the watch was armed again.
+            look()
+        }
+    }
+
+    /// Waits for the commit of which the beginning was seen.
+    private func lookForCommit() -> Bool {
+        // Read first: commits that are known already explain the change.
+        let known = knownCommits
+        var pause = Limits.firstCommitPause
+        while !isStopped {
+            if look() { return true }
+            if knownCommits != known || isParked.load(ordering: .acquiring) { return false }
+            if pause > Limits.longestCommitPause { return false }
+            Pause.sleep(for: pause)
+            pause *= 2
+        }
+        return false
+    }
+
+    private var knownCommits: Int { link.ownCommits + counted.withLock { $0.notices } }
+
+    // MARK: Looking
+
+    /// Tells the observers of commits of others, where there are any.
+    ///
+    /// - Returns: Whether there were.
+    @discardableResult
+    private func look() -> Bool {
+        var isFound = false
+        let access = link.access { [slot] db in
+            // Before the look: what it does not see is noticed again.
+            slot?.armNotice()
+            isFound = (db.observer as? ObservationBroker)?.lookForOthers(db) ?? false
+        }
+        counted.withLock { counts in
+            counts.looks += 1
+            if isFound { counts.finds += 1 }
+        }
+        switch access {
+        case .done: isParked.store(false, ordering: .releasing)
+        case .unavailable: isParked.store(true, ordering: .releasing)
+        case .failed(let error):
+            isParked.store(true, ordering: .releasing)
+            fail(error)
+        }
+        return isFound
+    }
+}
+
+/// How long the files are not watched after a change: longer and longer while the changes are known from elsewhere, as
+/// those of this process and those that were noticed.
+private struct FileRest {
+    private var rest = Limits.firstFileRest
+    private var latest: ContinuousClock.Instant?
+
+    mutating func next(isFound: Bool, at now: ContinuousClock.Instant) -> Duration {
+        let isQuiet = latest.map { now - $0 > Limits.quietFileTime } ?? true
+        rest = isFound || isQuiet ? Limits.firstFileRest : min(rest * 2, Limits.longestFileRest)
+        latest = now
+        return rest
+    }
+}
+
+extension Database {
+    /// The activity of the monitor of other connections' commits; nil while there is none.
+    package var processMonitorCounts: ProcessMonitorCounts? {
+        (observer as? ObservationBroker)?.monitor.map(\.counts)
+    }
+}
