@@ -46,4 +46,11 @@ enum Limits {
     static let directAccessNanoseconds: UInt64 = 250_000
     /// What a longer access counts in that average: some dozens of short ones make up for it.
     static let longestCountedAccess: UInt64 = 100_000_000
+    /// How long one part of a purge of the history should hold the write lock.
+    static let historyPurgeTime = Duration.milliseconds(20)
+    /// Changes that stay in the history when all registered readers have acknowledged them, for readers that are not
+    /// registered.
+    static let historyKeptForOthers: Int64 = 1_000
+    /// Authors that the history may have before those without a change are forgotten.
+    static let historyAuthors = 1_000
 }

@@ -46,6 +46,8 @@ package protocol ConnectionObserver: AnyObject {
 // Safe because: it is used inside accesses of the connection, which run one at a time, and while none is open.
 final class ObserverKeeper: @unchecked Sendable {
     @exclusivity(unchecked) var observer: (any ConnectionObserver)?
+    /// Who the connection is in the history.
+    let author = HistoryIdentity()
     /// For the commits of other connections; nil for a database that no other connection can change.
     let link: ProcessLink?
 
@@ -165,6 +167,8 @@ extension Database {
             transaction.savepoints.removeSubrange(index...)
             if index == 0 { observer?.savepointsDidEnd() }
         case .rollback:
+            // The row of the author may be gone with the rest.
+            hooks.historyStamp = 0
             guard let index = transaction.savepoints.lastIndex(where: { $0.name == change.name }) else { return }
             observer?.savepointDidRollback(keepingEvents: transaction.savepoints[index].keptEvents)
             transaction.savepoints.removeSubrange((index + 1)...)

@@ -146,6 +146,7 @@ extension Database {
         handle.setDoubleQuotedStrings(configuration.acceptsDoubleQuotedStringLiterals)
         handle.setForeignKeys(configuration.foreignKeysEnabled)
         try addBuiltInFunctions()
+        try addHistoryFunction()
         // Otherwise sorts and temporary tables would reach the disk in plaintext.
         try runInternally("PRAGMA temp_store = MEMORY")
         try keying.give(key, on: self)

@@ -51,6 +51,12 @@ public final class Database {
     var pendingCallbacks: PendingCallbacks = []
     /// Keeps the observer when the connection is replaced by another one.
     var observerKeeper = ObserverKeeper()
+    /// Stamps the rows of the history, once it has been asked to.
+    var historyStamping: HistoryStamping?
+    /// Whether the schema has changed since the triggers of the history were last checked.
+    @exclusivity(unchecked) var needsHistoryUpkeep = false
+    /// Whether the triggers of the history are being checked.
+    var isInHistoryUpkeep = false
     /// Whether statements are reported as they start: to the observer, or to the recording of what an access reads.
     @exclusivity(unchecked) var watchesStatements = false
     /// What the access has read since the recording began; nil while nothing is recorded.
@@ -249,13 +255,17 @@ public final class Database {
     /// - Throws: The error of an observer that vetoes the commit of a transaction without changes.
     func didRun(_ statement: Statement) throws {
         if !statement.effects.isEmpty { note(statement.effects, savepoint: statement.savepoint) }
-        if pendingCallbacks.isDisjoint(with: .transactionEnd) { return }
-        if !statement.isReadonly { observer?.statementDidEnd(statement) }
-        try completeTransactionOrThrow()
+        if !pendingCallbacks.isDisjoint(with: .transactionEnd) {
+            if !statement.isReadonly { observer?.statementDidEnd(statement) }
+            try completeTransactionOrThrow()
+        }
+        if needsHistoryUpkeep { try keepHistory() }
     }
 
     /// Called after each statement that failed.
     func didFail(_ statement: Statement) {
+        // The row of the author may be gone with the rest of what the statement did.
+        hooks.historyStamp = 0
         if hasFailedToSync { rollbackIfNeeded() }
         if pendingCallbacks.isEmpty { return }
         if transaction.isVetoed {
@@ -368,6 +378,7 @@ public final class Database {
         // Closing rolls back; no code waits for that any more.
         handle.installTransactionHooks(nil)
         handle.installUpdateHook(nil)
+        endHistoryStamping()
         transaction = TransactionTracker()
         pendingCallbacks.subtract(.transactionEnd)
         observerKeeper = ObserverKeeper()

@@ -186,16 +186,23 @@ extension Database {
             transaction.progress = TransactionTracker.Progress(sawTransaction: isInsideTransaction)
             hooks.willCommit = { [unowned self] in hookOfCommit() }
             hooks.didRollback = { [unowned self] in transaction.progress.sawRollback = true }
-            handle.installTransactionHooks(hooks)
         }
         pendingCallbacks.insert(user)
+        updateTransactionHooks()
     }
 
     /// Removes the hooks once nobody needs them.
     func dropHooks(for user: PendingCallbacks) {
         guard pendingCallbacks.contains(user) else { return }
         pendingCallbacks.remove(user)
-        if pendingCallbacks.isDisjoint(with: .transactionEnd) { handle.installTransactionHooks(nil) }
+        guard pendingCallbacks.isDisjoint(with: .transactionEnd) else { return }
+        (hooks.willCommit, hooks.didRollback) = (nil, nil)
+        updateTransactionHooks()
+    }
+
+    func updateTransactionHooks() {
+        let isNeeded = !pendingCallbacks.isDisjoint(with: .transactionEnd) || hooks.noteTransactionEnd != nil
+        handle.installTransactionHooks(isNeeded ? hooks : nil)
     }
 
     private func hookOfCommit() -> Bool {

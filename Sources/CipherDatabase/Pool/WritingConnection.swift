@@ -43,6 +43,7 @@ final class WritingConnection: @unchecked Sendable {
         observers = carryOver?.observers ?? ObserverKeeper(link: Self.link(keyring, writeSlot))
         db.beginAccess()
         db.adoptObserver(of: observers)
+        keyring.opening.report(db.repairHistoryAtOpening())
         observers.observer?.connectionDidReplace(db)
         db.endAccess(allowsOpenTransaction: true)
         connection = SerialConnection(

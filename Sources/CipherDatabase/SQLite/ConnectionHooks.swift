@@ -33,6 +33,12 @@ final class ConnectionHooks {
     @exclusivity(unchecked) fileprivate var isChangingSchema = false
     /// Called before each commit; returns false to make it fail.
     var willCommit: (() -> Bool)?
+    /// Called when a transaction ends that may have changed recorded tables, with whether it commits.
+    var noteTransactionEnd: ((Bool) -> Void)?
+    /// What the rows of the history tell of the transaction under way; 0 until it is asked for.
+    @exclusivity(unchecked) var historyStamp: Int64 = 0
+    /// Finds it. Called while a trigger runs.
+    var makeHistoryStamp: (() throws -> Int64)?
     /// Called for each row that changes.
     var didChangeRow: ((RowChange) -> Void)?
     /// Called after each rollback of a whole transaction.
@@ -124,6 +130,8 @@ extension AccessRecord {
         by source: UnsafePointer<CChar>?
     ) {
         guard let first else { return }
+        // Nobody observes the library's own tables.
+        if action != SQLITE_READ && ConnectionHandle.isInternal(first) { return }
         switch action {
         case SQLITE_READ where includesReads:
             noteRead(String(cString: first), second.map { String(cString: $0) } ?? "", isIndirect: source != nil)
@@ -227,7 +235,8 @@ private func updateCallback(
     context: UnsafeMutableRawPointer?, operation: CInt, database: UnsafePointer<CChar>?,
     table: UnsafePointer<CChar>?, rowID: sqlite3_int64
 ) {
-    guard let hooks = hooks(at: context), let kind = DatabaseEvent.Kind(rawValue: operation), let database, let table
+    guard let hooks = hooks(at: context), let kind = DatabaseEvent.Kind(rawValue: operation), let database, let table,
+        !ConnectionHandle.isInternal(table)
     else { return }
     hooks.didChangeRow?(RowChange(kind: kind, databaseName: database, tableName: table, rowID: rowID))
 }

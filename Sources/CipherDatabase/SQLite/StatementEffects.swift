@@ -133,8 +133,15 @@ extension ConnectionHandle {
 // MARK: - Called by SQLite
 
 private func commitCallback(context: UnsafeMutableRawPointer?) -> CInt {
+    guard let hooks = hooks(at: context) else { return 0 }
+    let commits = hooks.willCommit?() != false
+    hooks.noteTransactionEnd?(commits)
     // Another value than 0 turns the commit into a rollback.
-    hooks(at: context)?.willCommit?() == false ? 1 : 0
+    return commits ? 0 : 1
 }
 
-private func rollbackCallback(context: UnsafeMutableRawPointer?) { hooks(at: context)?.didRollback?() }
+private func rollbackCallback(context: UnsafeMutableRawPointer?) {
+    guard let hooks = hooks(at: context) else { return }
+    hooks.didRollback?()
+    hooks.noteTransactionEnd?(false)
+}

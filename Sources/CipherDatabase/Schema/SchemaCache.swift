@@ -17,6 +17,8 @@ struct SchemaCache {
     var schemas: [DatabaseSchemaID: Entries] = [:]
     /// The names of tables as they were created, by their names in lower case; nil where there is no such table.
     var tableNames: [String: String?] = [:]
+    /// How tables are recorded; nil before the first request.
+    var history: HistoryCatalog?
 
     /// The cache of one schema. Tables are keyed by their names in lower case, with nil where there is no such table.
     struct Entries {
@@ -146,7 +148,10 @@ extension Database {
     func note(_ effects: StatementEffects, savepoint: SavepointChange?) {
         // SQLite recompiles a statement while it runs when the schema has changed: its effects are recorded here.
         hooks.effects = []
-        if effects.contains(.schema) { schemaCache.clear() }
+        if effects.contains(.schema) {
+            schemaCache.clear()
+            needsHistoryUpkeep = !isInHistoryUpkeep
+        }
         if effects.contains(.journalMode) { noteJournalMode() }
         if effects.contains(.busyTimeout) { noteBusyTimeout() }
         guard effects.contains(.transaction) else { return }

@@ -1,0 +1,152 @@
+import StorePlatform
+
+extension Database {
+    // MARK: Recording
+
+    /// Begins to record the changes of tables. Tables that are recorded already, with the same wishes, stay as they
+    /// are.
+    ///
+    /// - Parameters:
+    ///   - tables: The tables; nil for all, those that are created later too.
+    ///   - notesColumns: Whether the changed columns of updates are recorded.
+    ///   - kept: The columns of which deletions keep the values, by table.
+    /// - Throws: ``HistoryError`` `.unsuitableTable`, `.noSuchColumn`; ``DatabaseError``. Nothing is changed then.
+    package func startHistory(of tables: [String]?, notesColumns: Bool, kept: [String: [String]]) throws {
+        try changingHistory {
+            try createHistory()
+            let catalog = try historyCatalog() ?? HistoryCatalog()
+            if tables == nil, var settings = try historyState()?.settings {
+                settings.recordsAllTables = true
+                settings.notesColumns = notesColumns
+                settings.kept = kept
+                try store(settings)
+            }
+            let upkeep = HistoryUpkeep(self, followsOwnStatement: true)
+            for name in try tables ?? HistoryUpkeep.userTables(self) {
+                let facts: TableFacts
+                do {
+                    guard let found = try TableFacts(of: name, in: self) else { throw DatabaseError.noSuchTable(name) }
+                    facts = found
+                } catch let error as HistoryError {
+                    // Of all tables, those are recorded that can be.
+                    if tables == nil { continue }
+                    throw error
+                }
+                let columns = kept.first { $0.key.lowercasedASCII == name.lowercasedASCII }?.value ?? []
+                let definition = HistoryUpkeep.definition(facts, notesColumns: notesColumns, kept: columns)
+                if let missing = columns.first(where: { !definition.keeps($0) }) {
+                    throw HistoryError(
+                        .noSuchColumn, "The table \"\(name)\" has no column \"\(missing)\" to keep values of.")
+                }
+                let former = catalog.active.first { $0.name.lowercasedASCII == name.lowercasedASCII }
+                if let former, former.state == .recording, former.definition == definition { continue }
+                if let former { try upkeep.end(former) }
+                try upkeep.begin(facts, definition)
+            }
+        }
+    }
+
+    /// Ends the recording of tables. What was recorded stays.
+    ///
+    /// - Parameter tables: The tables; nil for all.
+    /// - Throws: ``DatabaseError``.
+    package func stopHistory(of tables: [String]?) throws {
+        try changingHistory {
+            guard let catalog = try historyCatalog() else { return }
+            if tables == nil, var settings = try historyState()?.settings {
+                settings.recordsAllTables = false
+                try store(settings)
+            }
+            let names = tables.map { Set($0.map(\.lowercasedASCII)) }
+            let upkeep = HistoryUpkeep(self, followsOwnStatement: true)
+            for table in catalog.active where names?.contains(table.name.lowercasedASCII) != false {
+                try upkeep.end(table)
+            }
+        }
+    }
+
+    /// Runs a change of the history in a transaction, or in a savepoint of the one under way.
+    func changingHistory(_ body: () throws -> Void) throws {
+        let outer = isInHistoryUpkeep
+        isInHistoryUpkeep = true
+        defer { isInHistoryUpkeep = outer }
+        try withoutWatching {
+            let block: () throws -> TransactionCompletion = {
+                try body()
+                return .commit
+            }
+            if isInsideTransaction { try inSavepoint(block) } else { try inTransaction(.immediate, block) }
+        }
+    }
+
+    // MARK: Upkeep
+
+    /// Called after a statement that has changed the schema: the triggers of the history follow the tables.
+    func keepHistory() throws {
+        needsHistoryUpkeep = false
+        guard !isInHistoryUpkeep, !configuration.readonly, !refusesWrites, !isClosed, mayHaveHistory else { return }
+        _ = try repairHistory(followsOwnStatement: true)
+    }
+
+    /// Checks the triggers of the history, and repairs what differs from what the tables require.
+    private func repairHistory(followsOwnStatement: Bool) throws -> HistoryRepairs {
+        isInHistoryUpkeep = true
+        defer { isInHistoryUpkeep = false }
+        return try withoutWatching {
+            var upkeep = HistoryUpkeep(self, followsOwnStatement: followsOwnStatement)
+            if try upkeep.isInOrder() { return HistoryRepairs() }
+            if isInsideTransaction {
+                try upkeep.run()
+                return upkeep.repairs
+            }
+            // Nobody is told of this transaction.
+            transaction.isUpkeep = true
+            defer { transaction.isUpkeep = false }
+            try inTransaction(.immediate) {
+                try upkeep.run()
+                return .commit
+            }
+            return upkeep.repairs
+        }
+    }
+
+    /// Checks the triggers when the database is opened: a program without this library may have changed tables.
+    ///
+    /// - Returns: What the program should know, as sentences.
+    func repairHistoryAtOpening() -> [String] {
+        guard !configuration.readonly, !isClosed, mayHaveHistory else { return [] }
+        do {
+            return try repairHistory(followsOwnStatement: false).notices
+        } catch {
+            return ["the triggers of the history of changes could not be checked: \(error)"]
+        }
+    }
+
+    /// What is wrong with the triggers of the history, as sentences; it only reads.
+    package func historyFindings() throws -> [String] {
+        guard try historyCatalog() != nil else { return [] }
+        return try withoutWatching {
+            try HistoryUpkeep(self, followsOwnStatement: false).isInOrder()
+                ? []
+                : [
+                    "triggers of the history of changes are missing or do not fit their tables: "
+                        + "changes may not be recorded. Opening the store for writing makes them again."
+                ]
+        }
+    }
+}
+
+extension HistoryRepairs {
+    var notices: [String] {
+        tables.map { name in
+            "the triggers that record changes of the table \"\(name)\" were missing: another program has dropped them. "
+                + "They were made again; readers of the history will read that table again."
+        } + lost
+    }
+}
+
+extension RecordedTable.Definition {
+    fileprivate func keeps(_ column: String) -> Bool {
+        kept.contains { $0.lowercasedASCII == column.lowercasedASCII }
+    }
+}

@@ -1,0 +1,54 @@
+/// An error of the history of changes. Errors compare by their ``code``:
+///
+/// ```swift
+/// catch let error as HistoryError where error.code == .expired { ... }
+/// ```
+public struct HistoryError: Error, Sendable, Equatable {
+    /// The kind of the error; the list is closed, so a `switch` over it can be complete.
+    public enum Code: Hashable, Sendable {
+        /// The database records no changes.
+        case notRecorded
+        /// Changes after the token are not in the history any more, or the token is of another history.
+        case expired
+        /// The changes of a table or view of this kind cannot be recorded.
+        case unsuitableTable
+        /// No column of the table has this name.
+        case noSuchColumn
+        /// No reader of this name is registered.
+        case noSuchReader
+        /// The text is no token.
+        case invalidToken
+    }
+
+    /// The kind of the error.
+    public let code: Code
+    /// What happened, why, and what to do.
+    public let message: String
+
+    package init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    public static func == (left: HistoryError, right: HistoryError) -> Bool { left.code == right.code }
+}
+
+extension HistoryError: CustomStringConvertible {
+    public var description: String { message }
+}
+
+extension HistoryError {
+    static func unsuitable(_ table: String, because reason: String) -> HistoryError {
+        HistoryError(
+            .unsuitableTable,
+            "The changes of \"\(table)\" cannot be recorded: \(reason). Record the tables that it depends on.")
+    }
+
+    package static let notRecorded = HistoryError(
+        .notRecorded, "This database records no changes. Call recordHistory(of:) once to begin.")
+
+    package static func expired(because reason: String) -> HistoryError {
+        HistoryError(
+            .expired, "The token has expired: \(reason). Fetch everything again, and take a new token with it.")
+    }
+}

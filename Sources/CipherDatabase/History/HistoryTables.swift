@@ -1,0 +1,90 @@
+/// The tables in which a database keeps the history of its changes. Their names begin with the prefix of the library's
+/// own objects, which lists and comparisons of schemas leave out.
+///
+/// - `cipherstore_history`: one row for each changed row, in the order of the changes. It has no declared types, so
+///   values keep their storage class. `kind` is the number of the table's row in `cipherstore_history_table`, times 8,
+///   plus the operation. `origin` is a ``HistoryStamp``, NULL for other writers. `columns` are the changed columns as a
+///   bit mask. The key is in `key1`, `key2` and so on, kept values of deleted rows are in `old1`, `old2` and so on;
+///   these columns are added when a table needs them.
+/// - `cipherstore_history_table`: how tables were recorded, a new row for each change of a definition.
+/// - `cipherstore_history_author`: who has written.
+/// - `cipherstore_history_reader`: the registered readers and how far each has read.
+/// - `cipherstore_history_state`: one row with the identity of the history and its settings.
+enum HistoryTables {
+    static let history = "cipherstore_history"
+    static let table = "cipherstore_history_table"
+    static let author = "cipherstore_history_author"
+    static let reader = "cipherstore_history_reader"
+    static let state = "cipherstore_history_state"
+
+    static let creation = """
+        CREATE TABLE main.\(history) (seq INTEGER PRIMARY KEY, kind, origin, columns, key1);
+        CREATE TABLE main.\(table) (id INTEGER PRIMARY KEY, name, state, definition);
+        CREATE TABLE main.\(author) (id INTEGER PRIMARY KEY, identity, label);
+        CREATE TABLE main.\(reader) (name PRIMARY KEY, seq, print, open, time, expired) WITHOUT ROWID;
+        CREATE TABLE main.\(state) (
+            id INTEGER PRIMARY KEY CHECK (id = 1), history, purged, print, settings);
+        """
+}
+
+extension Database {
+    /// Whether a table, index, view or trigger is the library's own, which lists leave out.
+    package static func isStoreInternalObject(_ name: String) -> Bool { name.lowercasedASCII.hasPrefix("cipherstore_") }
+}
+
+/// What happened to a row, by the numbers that the history contains.
+package enum HistoryOperation: Int64, Sendable {
+    case inserted = 1
+    case updated = 2
+    case deleted = 3
+    /// A `REPLACE` may have deleted the row. Where the row still exists, nothing has happened to it.
+    case perhapsDeleted = 4
+    /// Changes of the table may be missing: it must be read again.
+    case reset = 5
+}
+
+/// How a table is recorded, as `cipherstore_history_table` describes it. It never changes: where the definition of the
+/// table or the wishes change, another one takes its place.
+struct RecordedTable: Equatable, Sendable {
+    enum State: Int64, Sendable {
+        /// It was replaced by another one, or recording was ended.
+        case retired = 0
+        /// Its triggers record.
+        case recording = 1
+        /// The table was dropped; it is recorded again if it comes back.
+        case waiting = 2
+    }
+
+    struct Definition: Codable, Equatable, Sendable {
+        /// The columns of the key, in the order of the key; `rowid` where the table declares none.
+        var key: [String]
+        /// Whether the key is the rowid.
+        var isRowID: Bool
+        /// All columns, generated ones included.
+        var columns: [String]
+        /// Whether the changed columns are recorded.
+        var notesColumns: Bool
+        /// The columns of which deletions keep the values.
+        var kept: [String]
+    }
+
+    let id: Int64
+    let name: String
+    let state: State
+    let definition: Definition
+
+    func kind(_ operation: HistoryOperation) -> Int64 { id * 8 + operation.rawValue }
+
+    /// The beginning of the names of its triggers.
+    var triggerPrefix: String { Self.triggerPrefix(id) }
+    static func triggerPrefix(_ id: Int64) -> String { "cipherstore_history_\(id)_" }
+
+    /// The columns that a bit mask stands for.
+    func columns(of mask: Int64) -> Set<String> {
+        var names: Set<String> = []
+        for (index, name) in definition.columns.enumerated() {
+            if mask & (1 << Int64(min(index, HistoryTriggers.lastBit))) != 0 { names.insert(name) }
+        }
+        return names
+    }
+}

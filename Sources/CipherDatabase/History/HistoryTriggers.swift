@@ -1,0 +1,229 @@
+/// What the triggers of a recorded table depend on.
+struct TableFacts: Equatable {
+    struct Column: Equatable {
+        let name: String
+        var isGenerated = false
+        /// The default value of a column that is NOT NULL, as SQL: `REPLACE` puts it in the place of NULL.
+        var replacement: String?
+    }
+
+    /// An index that allows no two rows with the same values.
+    struct UniqueIndex: Equatable {
+        /// What is indexed, as SQL: the name of a column, in quotes, or an expression.
+        struct Item: Equatable {
+            let sql: String
+            let isColumn: Bool
+            let collation: String
+        }
+
+        let items: [Item]
+        /// The condition of a partial index, as SQL.
+        var condition: String?
+        /// The columns on which it depends; nil for all.
+        var columns: Set<String>?
+    }
+
+    let name: String
+    let columns: [Column]
+    /// The columns of the key; for a table without a primary key a name of its rowid.
+    let key: [String]
+    let isRowID: Bool
+    /// A name of the rowid that no column has; nil where there is none, and for tables without rowid.
+    var rowIDName: String?
+    /// Unique indexes. That of the key only where it takes different values for equal, as 1 and 1.0 or `a` and `A`.
+    var uniqueIndexes: [UniqueIndex] = []
+}
+
+/// The triggers that record the changes of a table: a pure function of what is known of the table.
+///
+/// They call no function but built-in ones, so every program that writes the table records. `sqlite_compileoption_get`
+/// gives NULL for a negative number; connections of this library return the ``HistoryStamp`` of the transaction there.
+struct HistoryTriggers {
+    /// The bit of the mask that stands for a column; the last one stands for all further columns too.
+    static let lastBit = 62
+    /// The argument for which connections of this library return a stamp.
+    static let stampArgument: Int64 = -770_215_402
+    static let stamp = "sqlite_compileoption_get(\(stampArgument))"
+    /// SQLite's names of the rowid.
+    static let rowIDNames = ["rowid", "_rowid_", "oid"]
+
+    let id: Int64
+    let facts: TableFacts
+    let definition: RecordedTable.Definition
+
+    /// The triggers by their names, in the order in which they are made, as what follows `CREATE TRIGGER`.
+    var all: [(name: String, definition: String)] {
+        var triggers = [("update", update), ("rekey", rekey), ("delete", delete), ("insert", insert)]
+        let lookups = lookups
+        if !lookups.isEmpty {
+            triggers = [("replace", beforeInsert(lookups)), ("displace", beforeUpdate(lookups))] + triggers
+        }
+        return triggers.map { name, sql in
+            let name = RecordedTable.triggerPrefix(id) + name
+            return (name, "\"\(name)\" \(sql)")
+        }
+    }
+
+    private var table: String { facts.name.quotedDatabaseIdentifier }
+    private var key: [String] { facts.key.map(\.quotedDatabaseIdentifier) }
+    private var kept: [String] { definition.kept.map(\.quotedDatabaseIdentifier) }
+
+    // MARK: The row itself
+
+    private var insert: String { "AFTER INSERT ON \(table) BEGIN \(record(.inserted, "NEW")); END" }
+
+    private var update: String {
+        let mask = definition.notesColumns ? changedColumns : nil
+        return "AFTER UPDATE ON \(table) WHEN \(keyIsSame("OLD.", "NEW.")) BEGIN "
+            + "\(record(.updated, "NEW", columns: mask)); END"
+    }
+
+    /// A change of the key is a deletion and an insertion.
+    private var rekey: String {
+        // By name: SQLite compares the names that a statement sets with this list, and those of the rowid have several.
+        var names = facts.key
+        if facts.isRowID { names += Self.rowIDNames }
+        let unique = names.enumerated().filter { index, name in
+            !names[..<index].contains { $0.lowercasedASCII == name.lowercasedASCII }
+        }
+        let list = unique.map(\.element.quotedDatabaseIdentifier).joined(separator: ", ")
+        return "AFTER UPDATE OF \(list) ON \(table) WHEN NOT (\(keyIsSame("OLD.", "NEW."))) BEGIN "
+            + "\(recordDeletion()); \(record(.inserted, "NEW")); END"
+    }
+
+    private var delete: String { "AFTER DELETE ON \(table) BEGIN \(recordDeletion()); END" }
+
+    /// A deletion counts only if no row has the key any more: an action of a foreign key, or a trigger of the program,
+    /// may have given it to another row before this trigger runs, and has recorded that.
+    private func recordDeletion() -> String {
+        let (deleted, perhaps) = (kind(.deleted), kind(.perhapsDeleted))
+        let exists = "EXISTS (SELECT 1 FROM \(table) WHERE \(keyMatches("OLD.")))"
+        return record("CASE WHEN \(exists) THEN \(perhaps) ELSE \(deleted) END", "OLD", keepsValues: true)
+    }
+
+    // MARK: Rows that a REPLACE removes
+
+    // It fires no trigger for them, unless recursive_triggers is on. So the rows that it would remove are looked up and
+    // recorded before; most statements do not replace, and so most of these rows stay.
+
+    private struct Lookup {
+        let condition: String
+        /// The columns on which it depends; nil for all.
+        let columns: Set<String>?
+    }
+
+    private var lookups: [Lookup] {
+        var lookups = facts.uniqueIndexes.map { Lookup(condition: condition($0), columns: $0.columns) }
+        if !facts.isRowID, let rowID = facts.rowIDName {
+            lookups.append(
+                Lookup(condition: "\(table).\(rowID) = NEW.\(rowID)", columns: Set(Self.rowIDNames)))
+        }
+        // A row with the same key is replaced by the new one, and is recorded only for its values.
+        if !kept.isEmpty { lookups.append(Lookup(condition: keyMatches("NEW."), columns: keyNames)) }
+        return lookups
+    }
+
+    private var keyNames: Set<String> { Set(facts.key + (facts.isRowID ? Self.rowIDNames : [])) }
+
+    private func beforeInsert(_ lookups: [Lookup]) -> String {
+        let statements = lookups.map { look(up: $0) + ";" }.joined(separator: " ")
+        return "BEFORE INSERT ON \(table) BEGIN \(statements) END"
+    }
+
+    private func beforeUpdate(_ lookups: [Lookup]) -> String {
+        var columns: Set<String>? = []
+        for lookup in lookups {
+            columns = lookup.columns.flatMap { names in columns.map { $0.union(names) } }
+        }
+        let list = columns.map {
+            " OF " + $0.sorted().map(\.quotedDatabaseIdentifier).joined(separator: ", ")
+        }
+        let other = " AND NOT (\(keyIsSame(table + ".", "OLD.")))"
+        let statements = lookups.map { look(up: $0) + other + ";" }.joined(separator: " ")
+        return "BEFORE UPDATE\(list ?? "") ON \(table) BEGIN \(statements) END"
+    }
+
+    private func look(up lookup: Lookup) -> String {
+        var values = [String(kind(.perhapsDeleted)), Self.stamp]
+        values += (key + kept).map { "\(table).\($0)" }
+        var sql = "INSERT INTO \(HistoryTables.history) (\(names(keepsValues: true))) "
+        sql += "SELECT \(values.joined(separator: ", ")) FROM \(table) WHERE \(lookup.condition)"
+        if kept.isEmpty { sql += " AND NOT (\(keyIsSame(table + ".", "NEW.")))" }
+        return sql
+    }
+
+    /// Whether a row has the values of the new row in an index.
+    private func condition(_ index: TableFacts.UniqueIndex) -> String {
+        var terms = index.items.map { item in
+            let collation = item.collation.quotedDatabaseIdentifier
+            if item.isColumn { return "\(table).\(item.sql) COLLATE \(collation) = \(new(item.sql))" }
+            return "(\(item.sql)) COLLATE \(collation) = (SELECT \(item.sql) FROM (SELECT \(newRow)))"
+        }
+        if let condition = index.condition { terms.append("(\(condition))") }
+        return terms.joined(separator: " AND ")
+    }
+
+    private var newRow: String {
+        facts.columns.map { column in
+            let name = column.name.quotedDatabaseIdentifier
+            return "\(new(name)) AS \(name)"
+        }.joined(separator: ", ")
+    }
+
+    /// The value that a column of the new row will have.
+    private func new(_ name: String) -> String {
+        let column = facts.columns.first { $0.name.quotedDatabaseIdentifier == name }
+        guard let replacement = column?.replacement else { return "NEW.\(name)" }
+        return "ifnull(NEW.\(name), (\(replacement)))"
+    }
+
+    // MARK: Parts
+
+    private func kind(_ operation: HistoryOperation) -> Int64 { id * 8 + operation.rawValue }
+
+    private func names(columns: Bool = false, keepsValues: Bool = false) -> String {
+        var names = ["kind", "origin"]
+        if columns { names.append("columns") }
+        names += (1...max(1, key.count)).map { "key\($0)" }
+        if keepsValues { names += kept.indices.map { "old\($0 + 1)" } }
+        return names.joined(separator: ", ")
+    }
+
+    private func record(_ operation: HistoryOperation, _ row: String, columns: String? = nil) -> String {
+        record(String(kind(operation)), row, columns: columns, keepsValues: false)
+    }
+
+    private func record(_ kind: String, _ row: String, columns: String? = nil, keepsValues: Bool) -> String {
+        var values = [kind, Self.stamp]
+        if let columns { values.append(columns) }
+        values += (key + (keepsValues ? kept : [])).map { "\(row).\($0)" }
+        return "INSERT INTO \(HistoryTables.history) (\(names(columns: columns != nil, keepsValues: keepsValues))) "
+            + "VALUES (\(values.joined(separator: ", ")))"
+    }
+
+    /// Whether two rows have the same key: the same bytes in the same storage class, whatever the collation says.
+    private func keyIsSame(_ left: String, _ right: String) -> String {
+        if facts.isRowID { return "\(left)\(key[0]) = \(right)\(key[0])" }
+        return key.map { isSame(left + $0, right + $0) }.joined(separator: " AND ")
+    }
+
+    /// The same for a search in the table, whose index has the collation of the column.
+    private func keyMatches(_ row: String) -> String {
+        if facts.isRowID { return "\(table).\(key[0]) = \(row)\(key[0])" }
+        return key.map { "\(table).\($0) IS \(row)\($0)" }.joined(separator: " AND ")
+            + " AND \(keyIsSame(table + ".", row))"
+    }
+
+    private func isSame(_ left: String, _ right: String) -> String {
+        "\(left) COLLATE BINARY IS \(right) COLLATE BINARY AND typeof(\(left)) = typeof(\(right))"
+    }
+
+    private var changedColumns: String {
+        var terms = facts.columns.enumerated().map { index, column in
+            let name = column.name.quotedDatabaseIdentifier
+            return "((NOT (\(isSame("OLD." + name, "NEW." + name)))) << \(min(index, Self.lastBit)))"
+        }
+        if terms.isEmpty { terms = ["0"] }
+        return terms.joined(separator: " | ")
+    }
+}

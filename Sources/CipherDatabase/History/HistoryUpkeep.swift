@@ -1,0 +1,329 @@
+import Foundation
+
+/// What a check of the triggers has found and repaired.
+struct HistoryRepairs: Equatable {
+    /// The tables whose triggers had been dropped.
+    var tables: [String] = []
+    /// The tables that can no longer be recorded, each with the reason.
+    var lost: [String] = []
+}
+
+/// Keeps the triggers of the history fitting to the tables: they are compared with what the tables require, and made
+/// again where they differ. Where changes may be missing, the table gets a row that says so.
+struct HistoryUpkeep {
+    let db: Database
+    /// Whether a statement of this connection has just changed the schema. Otherwise the present triggers may have been
+    /// wrong for a while.
+    let followsOwnStatement: Bool
+    private(set) var repairs = HistoryRepairs()
+
+    init(_ db: Database, followsOwnStatement: Bool) {
+        self.db = db
+        self.followsOwnStatement = followsOwnStatement
+    }
+
+    // MARK: The comparison
+
+    /// The triggers of the history as the schema describes them.
+    private struct Triggers {
+        var sql: [String: String] = [:]
+        var tables: Set<String> = []
+        /// Whether another trigger of the table was created after one of these, so that it runs before.
+        var areNewest = true
+    }
+
+    /// Whether all is as it should be. It only reads.
+    func isInOrder() throws -> Bool {
+        guard let catalog = try db.historyCatalog() else { return true }
+        let triggers = try triggers()
+        for table in catalog.active {
+            let found = triggers[table.id] ?? Triggers()
+            guard let name = found.tables.first ?? existing(table.name), let facts = try? TableFacts(of: name, in: db)
+            else {
+                if table.state == .recording { return false }
+                continue
+            }
+            let definition = definition(of: facts, like: table.definition)
+            guard table.state == .recording, facts.name == table.name, definition == table.definition,
+                found.areNewest, found.sql == expected(table.id, facts, definition)
+            else { return false }
+        }
+        guard try db.historyState()?.settings.recordsAllTables == true else { return true }
+        return try unrecordedTables(catalog).isEmpty
+    }
+
+    /// Repairs what differs. Inside a transaction.
+    mutating func run() throws {
+        guard let catalog = try db.historyCatalog() else { return }
+        let triggers = try triggers()
+        for table in catalog.active { try check(table, triggers[table.id] ?? Triggers()) }
+        guard let settings = try db.historyState()?.settings, settings.recordsAllTables else { return }
+        for name in try unrecordedTables(try db.historyCatalog() ?? catalog) {
+            // A table that cannot be recorded stays out.
+            guard let facts = try? TableFacts(of: name, in: db) else { continue }
+            let kept = settings.kept(of: name)
+            try? begin(facts, Self.definition(facts, notesColumns: settings.notesColumns, kept: kept))
+        }
+    }
+
+    private mutating func check(_ table: RecordedTable, _ found: Triggers) throws {
+        guard let name = found.tables.first ?? existing(table.name), let facts = try readable(name, table) else {
+            guard table.state == .recording else { return }
+            try db.setHistoryTable(table.id, .waiting)
+            return try db.recordReset(of: table.id)
+        }
+        let definition = definition(of: facts, like: table.definition)
+        guard table.state == .recording, facts.name == table.name, definition == table.definition else {
+            try dropTriggers(found)
+            try db.setHistoryTable(table.id, .retired)
+            if facts.name != table.name && table.state == .recording { try db.recordReset(of: table.id) }
+            return try beginOrLose(facts, definition)
+        }
+        let expected = expected(table.id, facts, definition)
+        if found.sql == expected && found.areNewest { return }
+        // The table was made again, or somebody dropped triggers.
+        let isGap = !Set(found.sql.keys).isSuperset(of: HistoryTriggers.essential(table.id))
+        if isGap && !followsOwnStatement { repairs.tables.append(table.name) }
+        try dropTriggers(found)
+        do {
+            try create(table.id, facts, definition)
+        } catch let error as HistoryError {
+            return try lose(table.id, error)
+        }
+        if isGap || (!followsOwnStatement && found.sql != expected) { try db.recordReset(of: table.id) }
+    }
+
+    private mutating func readable(_ name: String, _ table: RecordedTable) throws -> TableFacts? {
+        do {
+            return try TableFacts(of: name, in: db)
+        } catch let error as HistoryError {
+            if table.state == .recording { repairs.lost.append(error.message) }
+            return nil
+        }
+    }
+
+    private mutating func beginOrLose(_ facts: TableFacts, _ definition: RecordedTable.Definition) throws {
+        do {
+            try begin(facts, definition)
+        } catch let error as HistoryError {
+            repairs.lost.append(error.message)
+        }
+    }
+
+    private mutating func lose(_ id: Int64, _ error: HistoryError) throws {
+        repairs.lost.append(error.message)
+        try db.setHistoryTable(id, .retired)
+        try db.recordReset(of: id)
+    }
+
+    // MARK: What is there
+
+    private func triggers() throws -> [Int64: Triggers] {
+        var all: [Int64: Triggers] = [:]
+        /// The first trigger of the history of each table, by its place in the schema.
+        var first: [String: (place: Int64, id: Int64)] = [:]
+        var last: [String: Int64] = [:]
+        let rows = try Row.fetchAll(
+            db, sql: "SELECT rowid, name, tbl_name, sql FROM main.sqlite_schema WHERE type = 'trigger' ORDER BY rowid")
+        for row in rows {
+            let (place, name, table, sql): (Int64, String, String, String?) = (row[0], row[1], row[2], row[3])
+            guard let id = Self.tableNumber(ofTrigger: name) else {
+                last[table] = place
+                continue
+            }
+            all[id, default: Triggers()].sql[name] = sql ?? ""
+            all[id, default: Triggers()].tables.insert(table)
+            if first[table] == nil { first[table] = (place, id) }
+        }
+        for (table, entry) in first where last[table].map({ $0 > entry.place }) == true {
+            all[entry.id]?.areNewest = false
+        }
+        return all
+    }
+
+    private static func tableNumber(ofTrigger name: String) -> Int64? {
+        let prefix = HistoryTables.history + "_"
+        guard name.hasPrefix(prefix) else { return nil }
+        let parts = name.dropFirst(prefix.count).split(separator: "_", maxSplits: 1)
+        return parts.count == 2 ? Int64(parts[0]) : nil
+    }
+
+    private func existing(_ name: String) -> String? { (try? db.tableExists(name, in: "main")) == true ? name : nil }
+
+    private func unrecordedTables(_ catalog: HistoryCatalog) throws -> [String] {
+        let known = Set(catalog.active.map(\.name.lowercasedASCII))
+        return try Self.userTables(db).filter { !known.contains($0.lowercasedASCII) }
+    }
+
+    /// The tables of the main database that belong to the program: no views, virtual or shadow tables.
+    static func userTables(_ db: Database) throws -> [String] {
+        try String.fetchAll(
+            db, sql: "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' ORDER BY name"
+        ).filter { name in
+            !Database.isSQLiteInternalTable(name) && !Database.isStoreInternalObject(name)
+                && !Database.isGRDBInternalTable(name)
+        }
+    }
+
+    // MARK: Recording
+
+    static func definition(_ facts: TableFacts, notesColumns: Bool, kept: [String]) -> RecordedTable.Definition {
+        let kept = kept.compactMap { name in
+            facts.columns.first { $0.name.lowercasedASCII == name.lowercasedASCII }?.name
+        }
+        return RecordedTable.Definition(
+            key: facts.key, isRowID: facts.isRowID, columns: facts.columns.map(\.name), notesColumns: notesColumns,
+            kept: kept)
+    }
+
+    private func definition(
+        of facts: TableFacts, like former: RecordedTable.Definition
+    ) -> RecordedTable.Definition {
+        Self.definition(facts, notesColumns: former.notesColumns, kept: former.kept)
+    }
+
+    private func expected(
+        _ id: Int64, _ facts: TableFacts, _ definition: RecordedTable.Definition
+    ) -> [String: String] {
+        let all = HistoryTriggers(id: id, facts: facts, definition: definition).all
+        // SQLite stores the text without the name of the schema.
+        return Dictionary(
+            all.map { ($0.name, "CREATE TRIGGER " + $0.definition) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Begins to record a table. Inside a transaction.
+    ///
+    /// - Throws: ``HistoryError`` `.unsuitableTable` when the triggers cannot work; ``DatabaseError``.
+    func begin(_ facts: TableFacts, _ definition: RecordedTable.Definition) throws {
+        try db.inSavepoint {
+            try db.widenHistory(keys: definition.key.count, kept: definition.kept.count)
+            let id = try db.addHistoryTable(facts.name, definition)
+            try create(id, facts, definition)
+            try db.recordReset(of: id)
+            return .commit
+        }
+    }
+
+    /// Ends the recording of a table. Inside a transaction.
+    func end(_ table: RecordedTable) throws {
+        if let found = try triggers()[table.id] { try dropTriggers(found) }
+        try db.setHistoryTable(table.id, .retired)
+        if table.state == .recording { try db.recordReset(of: table.id) }
+    }
+
+    private func create(_ id: Int64, _ facts: TableFacts, _ definition: RecordedTable.Definition) throws {
+        let checks = TriggerCheck(facts)
+        let usable = checks.statements.filter { (try? db.makeStatement(sql: $0)) != nil }
+        try db.inSavepoint {
+            for trigger in HistoryTriggers(id: id, facts: facts, definition: definition).all {
+                try db.execute(sql: "CREATE TRIGGER main." + trigger.definition)
+            }
+            // A trigger that does not compile would make every write of the table fail.
+            for statement in usable {
+                do {
+                    _ = try db.makeStatement(sql: statement)
+                } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+                    throw HistoryError.unsuitable(
+                        facts.name, because: "its triggers do not compile (\(error.message ?? "no message"))")
+                }
+            }
+            return .commit
+        }
+    }
+
+    private func dropTriggers(_ found: Triggers) throws {
+        for name in found.sql.keys.sorted() {
+            try db.execute(sql: "DROP TRIGGER IF EXISTS main.\(name.quotedDatabaseIdentifier)")
+        }
+    }
+}
+
+/// Statements that fire every trigger of a table. They are compiled only.
+private struct TriggerCheck {
+    let statements: [String]
+
+    init(_ facts: TableFacts) {
+        let table = "main." + facts.name.quotedDatabaseIdentifier
+        var names = facts.columns.filter { !$0.isGenerated }.map(\.name)
+        if let rowID = facts.rowIDName { names.append(rowID) }
+        let settings = names.map(\.quotedDatabaseIdentifier).map { "\($0) = \($0)" }
+        statements = [
+            "INSERT INTO \(table) DEFAULT VALUES", "DELETE FROM \(table)",
+            "UPDATE \(table) SET \(settings.joined(separator: ", "))",
+        ]
+    }
+}
+
+extension HistoryTriggers {
+    /// The names of the triggers without which changes are missing, whatever the indexes of the table are.
+    static func essential(_ id: Int64) -> Set<String> {
+        Set(["insert", "update", "rekey", "delete"].map { RecordedTable.triggerPrefix(id) + $0 })
+    }
+}
+
+// MARK: - The tables of the history
+
+extension Database {
+    fileprivate func setHistoryTable(_ id: Int64, _ state: RecordedTable.State) throws {
+        try execute(
+            sql: "UPDATE main.\(HistoryTables.table) SET state = ? WHERE id = ?", arguments: [state.rawValue, id])
+        schemaCache.history = nil
+    }
+
+    fileprivate func addHistoryTable(_ name: String, _ definition: RecordedTable.Definition) throws -> Int64 {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        let text = String(decoding: try encoder.encode(definition), as: UTF8.self)
+        defer { schemaCache.history = nil }
+        let id = try Int64.fetchOne(
+            self,
+            sql: """
+                INSERT INTO main.\(HistoryTables.table) (name, state, definition) VALUES (?, ?, ?) RETURNING id
+                """,
+            arguments: [name, RecordedTable.State.recording.rawValue, text])
+        guard let id else { throw DatabaseError(resultCode: .SQLITE_INTERNAL) }
+        return id
+    }
+
+    /// Notes that changes of a table may be missing.
+    fileprivate func recordReset(of id: Int64) throws {
+        let kind = id * 8 + HistoryOperation.reset.rawValue
+        try execute(
+            sql: """
+                INSERT INTO main.\(HistoryTables.history) (kind, origin) VALUES (\(kind), \(HistoryTriggers.stamp))
+                """)
+    }
+
+    /// Adds the columns that wider keys and more kept values need.
+    fileprivate func widenHistory(keys: Int, kept: Int) throws {
+        let names = Set(try columns(in: HistoryTables.history, in: "main").map(\.name))
+        let wanted = (1...max(1, keys)).map { "key\($0)" } + (1...(kept + 1)).dropLast().map { "old\($0)" }
+        for name in wanted where !names.contains(name) {
+            try execute(sql: "ALTER TABLE main.\(HistoryTables.history) ADD COLUMN \(name)")
+        }
+    }
+
+    /// Makes the tables of the history where there are none. Inside a transaction.
+    func createHistory() throws {
+        if try tableExists(HistoryTables.table, in: "main") { return }
+        try execute(sql: HistoryTables.creation)
+        let identity = (0..<4).map { _ in String(UInt32.random(in: 0...UInt32.max), radix: 36) }.joined()
+        try execute(
+            sql: """
+                INSERT INTO main.\(HistoryTables.state) (id, history, purged, print, settings) VALUES (1, ?, 0, 0, ?)
+                """,
+            arguments: [identity, try HistorySettings().text()])
+    }
+
+    func store(_ settings: HistorySettings) throws {
+        try execute(sql: "UPDATE main.\(HistoryTables.state) SET settings = ?", arguments: [settings.text()])
+    }
+}
+
+extension HistorySettings {
+    fileprivate func text() throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        return String(decoding: try encoder.encode(self), as: UTF8.self)
+    }
+}

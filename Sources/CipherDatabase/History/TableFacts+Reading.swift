@@ -1,0 +1,128 @@
+extension TableFacts {
+    /// Reads what the triggers of a table depend on.
+    ///
+    /// - Returns: Nil where the main database has no such table.
+    /// - Throws: ``HistoryError`` `.unsuitableTable` for a table that cannot be recorded; ``DatabaseError``.
+    init?(of table: String, in db: Database) throws {
+        guard let entry = try Self.entry(of: table, in: db) else { return nil }
+        guard entry.kind == "table" else {
+            throw HistoryError.unsuitable(table, because: "it is a \(entry.kind) table")
+        }
+        name = entry.name
+        let rows = try Row.fetchAll(
+            db,
+            sql:
+                #"SELECT name, "notnull", dflt_value, pk, hidden, type FROM pragma_table_xinfo(?, 'main') ORDER BY cid"#,
+            arguments: [entry.name])
+        columns = rows.map { row in
+            let isNotNull: Bool = row[1]
+            return Column(name: row[0], isGenerated: (row[4] as Int) > 1, replacement: isNotNull ? row[2] : nil)
+        }
+        let declared = rows.filter { ($0[3] as Int) > 0 }.sorted { ($0[3] as Int) < ($1[3] as Int) }
+        let indexes = try Row.fetchAll(
+            db, sql: #"SELECT name, origin FROM pragma_index_list(?, 'main') WHERE "unique" ORDER BY name"#,
+            arguments: [entry.name])
+        let names = Set(columns.map { $0.name.lowercasedASCII })
+        rowIDName = entry.hasRowID ? HistoryTriggers.rowIDNames.first { !names.contains($0) } : nil
+        // The primary key has an index of its own unless it is the rowid; without rowid the table is that index.
+        isRowID = entry.hasRowID && (declared.isEmpty || !indexes.contains { ($0[1] as String) == "pk" })
+        if declared.isEmpty {
+            guard let rowIDName else {
+                throw HistoryError.unsuitable(
+                    table, because: "it has no primary key, and its columns hide every name of the rowid")
+            }
+            key = [rowIDName]
+        } else {
+            key = declared.map { $0[0] }
+        }
+        let isKeyTyped = declared.allSatisfy { Self.hasAffinity($0[5]) }
+        uniqueIndexes = try indexes.compactMap { row in
+            let index = try Self.uniqueIndex(named: row[0], columns: columns, in: db)
+            let isKey = (row[1] as String) == "pk"
+            return isKey && isKeyTyped && index.items.allSatisfy { $0.collation == "BINARY" } ? nil : index
+        }
+    }
+
+    /// Whether a column converts numbers and texts to one storage class, so that equal values are the same.
+    /// - SeeAlso: <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>
+    private static func hasAffinity(_ type: String) -> Bool {
+        let type = type.uppercased()
+        return !type.isEmpty && (!type.contains("BLOB") || type.contains("INT") || type.contains("CHAR"))
+    }
+
+    private static func entry(
+        of table: String, in db: Database
+    ) throws -> (name: String, kind: String, hasRowID: Bool)? {
+        if Database.isStoreInternalObject(table) || table.lowercasedASCII.hasPrefix("sqlite_") {
+            throw HistoryError.unsuitable(table, because: "it is an internal table")
+        }
+        let row = try Row.fetchOne(
+            db, sql: "SELECT name, type, wr FROM pragma_table_list(?) WHERE schema = 'main'", arguments: [table])
+        guard let row else { return nil }
+        let kind: String = row[1]
+        if kind == "view" { throw HistoryError.unsuitable(table, because: "it is a view") }
+        return (row[0], kind, !(row[2] as Bool))
+    }
+
+    private static func uniqueIndex(named name: String, columns: [Column], in db: Database) throws -> UniqueIndex {
+        let items = try Row.fetchAll(
+            db, sql: "SELECT cid, name, coll FROM pragma_index_xinfo(?, 'main') WHERE key ORDER BY seqno",
+            arguments: [name])
+        let sql = try String.fetchOne(
+            db, sql: "SELECT sql FROM main.sqlite_schema WHERE type = 'index' AND name = ?", arguments: [name])
+        let text = sql.flatMap { try? IndexText($0) }
+        var mentioned: [SQLToken] = text?.condition?.tokens ?? []
+        let parts = try items.enumerated().map { index, row in
+            let collation: String = row[2] ?? "BINARY"
+            if let column = row[1] as String? {
+                mentioned += SQLToken.tokens(of: column.quotedDatabaseIdentifier)
+                return UniqueIndex.Item(sql: column.quotedDatabaseIdentifier, isColumn: true, collation: collation)
+            }
+            guard let text, text.items.count == items.count else {
+                throw DatabaseError(message: "the definition of index \(name) is not understood")
+            }
+            mentioned += text.items[index].tokens
+            return UniqueIndex.Item(sql: text.items[index].sql, isColumn: false, collation: collation)
+        }
+        let names = Set(mentioned.compactMap { $0.name?.lowercasedASCII })
+        // A generated column changes when others do.
+        let depends = columns.contains { $0.isGenerated && names.contains($0.name.lowercasedASCII) }
+        let used = Set(columns.map(\.name).filter { names.contains($0.lowercasedASCII) })
+        return UniqueIndex(
+            items: parts, condition: text?.condition?.sql, columns: depends ? nil : used)
+    }
+}
+
+/// The parts of a `CREATE INDEX` statement, as they are written.
+private struct IndexText {
+    struct Part {
+        let tokens: [SQLToken]
+        let sql: String
+    }
+
+    let items: [Part]
+    let condition: Part?
+
+    init(_ sql: String) throws {
+        let bytes = Array(sql.utf8)
+        var reader = DefinitionReader(sql)
+        try reader.require("create")
+        _ = reader.skip("unique")
+        try reader.require("index")
+        _ = reader.skip("if", "not", "exists")
+        _ = try reader.takeQualifiedName()
+        try reader.require("on")
+        _ = try reader.takeName()
+        func part(_ tokens: [SQLToken]) throws -> Part {
+            guard let first = tokens.first, let last = tokens.last else { throw DefinitionReader.Unknown() }
+            let text = String(decoding: bytes[first.bytes.lowerBound..<last.bytes.upperBound], as: UTF8.self)
+            return Part(tokens: tokens, sql: text)
+        }
+        items = try reader.takeParentheses().splitAtCommas().map { item in
+            var item = item
+            if let last = item.last, last.isWord("asc") || last.isWord("desc") { item.removeLast() }
+            return try part(item)
+        }
+        condition = reader.skip("where") ? try part(reader.takeRest()) : nil
+    }
+}

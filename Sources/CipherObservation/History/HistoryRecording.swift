@@ -1,0 +1,55 @@
+import CipherDatabase
+
+/// Which tables are recorded.
+public enum HistoryScope: Sendable {
+    /// These tables.
+    case tables([String])
+    /// All tables, those that are created later too. Tables that cannot be recorded, as those of full-text indexes, are
+    /// left out.
+    case allTables
+}
+
+extension Database {
+    /// Begins to record the changes of tables, in the transaction of each change, by triggers that are stored in the
+    /// database: whoever writes the tables records, with this library or without.
+    ///
+    /// ```swift
+    /// migrator.registerMigration("history") { db in
+    ///     try db.recordHistory(of: .tables(["player", "photo"]), keeping: ["photo": ["file"]])
+    /// }
+    /// ```
+    ///
+    /// The recording stays with the tables until ``stopRecordingHistory(of:)``, also when they are renamed, changed, or
+    /// dropped and created again. Tables that are recorded already stay as they are, unless what is recorded changes.
+    ///
+    /// A row is known by its primary key, and by its rowid in a table without one. `VACUUM` may give such rows other
+    /// rowids: declare a key.
+    ///
+    /// - Parameters:
+    ///   - scope: The tables.
+    ///   - columns: Whether updates record which columns have changed.
+    ///   - values: The columns of which a deletion keeps the values, by table: the key of a parent, the name of a file
+    ///     to be removed.
+    /// - Throws: ``CipherDatabase/HistoryError`` `.unsuitableTable` for a view, a virtual table and an internal one,
+    ///   `.noSuchColumn`; ``DatabaseError`` for a missing table. Nothing is changed then.
+    public func recordHistory(
+        of scope: HistoryScope, columns: Bool = false, keeping values: [String: [String]] = [:]
+    ) throws {
+        try startHistory(of: scope.tables, notesColumns: columns, kept: values)
+    }
+
+    /// Ends the recording of tables. Changes that were recorded stay in the history.
+    ///
+    /// - Parameter scope: The tables; those that are not recorded are ignored.
+    /// - Throws: ``DatabaseError``.
+    public func stopRecordingHistory(of scope: HistoryScope) throws { try stopHistory(of: scope.tables) }
+}
+
+extension HistoryScope {
+    fileprivate var tables: [String]? {
+        switch self {
+        case .tables(let names): names
+        case .allTables: nil
+        }
+    }
+}
