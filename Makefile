@@ -15,7 +15,7 @@ SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build check test soak lint demo examples bench bench-sharing bench-rotation tsan asan docs install clean help
+.PHONY: setup build check test soak lint demo examples bench bench-sharing bench-rotation bench-observation tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -50,7 +50,7 @@ demo: setup  ## encrypt a real database, share it between four processes, verify
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreDemo" $(DEMO_DATABASE)
 
 examples: setup  ## run the programs of Sources/Examples, each with a second process
-	@for name in PlayersAndTeams Bookshelf Inbox; do \
+	@for name in PlayersAndTeams Bookshelf Inbox LiveTable; do \
 		$(SWIFT) build --product $$name $(WARNINGS) && "$$($(SWIFT) build --show-bin-path $(WARNINGS))/$$name" || exit 1; \
 	done
 
@@ -86,6 +86,11 @@ bench-sharing: setup  ## processes that write to one store, beside SQLite's own 
 bench-rotation: setup  ## change keys under load and print the longest pause (MEGABYTES=100,1024,4096,10240)
 	$(SWIFT) build -c release --product StoreBenchmark
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --rotation $(if $(MEGABYTES),--megabytes $(MEGABYTES))
+
+bench-observation: setup  ## observing: cost, latency between processes, idle, bursts (OBSERVERS=1,20,100, REPORT=1)
+	$(SWIFT) build -c release --product StoreBenchmark
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --observation \
+		$(if $(OBSERVERS),--observers $(OBSERVERS)) $(if $(PARTS),--parts $(PARTS)) $(if $(REPORT),--report Docs)
 
 install: setup  ## install cipherctl, its manual page and completions (PREFIX=/usr/local, DESTDIR= for packages)
 	$(SWIFT) build -c release --product cipherctl

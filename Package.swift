@@ -86,6 +86,9 @@ let package = Package(
         .executableTarget(
             name: "Inbox", dependencies: ["CipherStore"], path: "Sources/Examples/Inbox", exclude: ["README.md"]),
         .executableTarget(
+            name: "LiveTable", dependencies: ["CipherStore"], path: "Sources/Examples/LiveTable",
+            exclude: ["README.md", "screenshot.py"]),
+        .executableTarget(
             name: "StoreBenchmark",
             dependencies: ["CBaseline", "CipherStore", "KeyRotation", "PageFormat", "StoreCrypto"]),
         .target(name: "CBaseline", dependencies: ["COpenSSL", "CSQLCipher"]),

@@ -19,7 +19,25 @@ final class BenchmarkWorker {
 
     deinit { process.terminate() }
 
-    func start() { try? input.fileHandleForWriting.write(contentsOf: Data("go\n".utf8)) }
+    func start() { tell("go") }
+
+    /// Writes a line to its standard input.
+    func tell(_ line: String) { try? input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8)) }
+
+    /// Writes a line, and returns the answer.
+    ///
+    /// - Throws: ``BenchmarkError`` when the worker has ended.
+    func ask(_ question: String) throws -> String {
+        tell(question)
+        guard let answer = line() else { throw BenchmarkError(description: "a worker has ended") }
+        return answer
+    }
+
+    /// Ends it: it sees the end of its input.
+    func finish() {
+        try? input.fileHandleForWriting.close()
+        process.waitUntilExit()
+    }
 
     /// The next line; a worker writes each at once.
     func line() -> String? {

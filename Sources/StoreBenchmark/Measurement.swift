@@ -32,6 +32,16 @@ struct Measurement: Codable {
             : String(format: "%.2f us", seconds * 1e6 / Double(repetitions))
     }
 
+    /// For the table of a document.
+    var row: String {
+        let goalText = goal.map { String(format: "%.2f", $0) } ?? ""
+        let verdict = goal == nil ? "" : isMet ? "met" : "**missed**"
+        let cells = [
+            work, String(format: "%.2f", ratio), goalText, verdict, time(librarySeconds), time(baselineSeconds),
+        ]
+        return "| " + cells.joined(separator: " | ") + " |"
+    }
+
     /// For the terminal.
     var line: String {
         let name = work.padding(toLength: 64, withPad: " ", startingAt: 0)

@@ -23,13 +23,17 @@ struct PerformanceReport {
             FileManager.default.fileExists(atPath: document.path)
             ? try String(contentsOf: document, encoding: .utf8)
             : "# Performance\n\n\(Self.beginning)\n\(Self.end)\n"
-        try replacingFigures(in: old).write(to: document, atomically: true, encoding: .utf8)
+        try Self.replacingFigures(in: old, after: Self.beginning, by: figures)
+            .write(to: document, atomically: true, encoding: .utf8)
     }
 
-    private func replacingFigures(in document: String) throws -> String {
-        guard let start = document.range(of: Self.beginning), let end = document.range(of: Self.end),
-            start.upperBound <= end.lowerBound
-        else { throw BenchmarkError(description: "\(Self.documentName) has no place for figures") }
+    /// The document with other figures between a line and the next one that ends figures.
+    ///
+    /// - Throws: ``BenchmarkError`` where these lines are missing.
+    static func replacingFigures(in document: String, after beginning: String, by figures: String) throws -> String {
+        guard let start = document.range(of: beginning),
+            let end = document.range(of: Self.end, range: start.upperBound..<document.endIndex)
+        else { throw BenchmarkError(description: "\(Self.documentName) has no line \(beginning)") }
         return document[..<start.upperBound] + "\n" + figures + "\n" + document[end.lowerBound...]
     }
 
@@ -45,7 +49,7 @@ struct PerformanceReport {
 
             | work | library / C | goal | | library | C |
             |---|---:|---:|---|---:|---:|
-            \(measurements.map(row).joined(separator: "\n"))
+            \(measurements.map(\.row).joined(separator: "\n"))
 
             Times are for one row, access or transaction, or for the whole where it is done once.
             \(notes)
@@ -62,16 +66,6 @@ struct PerformanceReport {
         measurements.compactMap { measurement in
             measurement.note.map { "\n\(measurement.work): \($0).\n" }
         }.joined()
-    }
-
-    private func row(_ measurement: Measurement) -> String {
-        let goal = measurement.goal.map { String(format: "%.2f", $0) } ?? ""
-        let verdict = measurement.goal == nil ? "" : measurement.isMet ? "met" : "**missed**"
-        let cells = [
-            measurement.work, String(format: "%.2f", measurement.ratio), goal, verdict,
-            measurement.time(measurement.librarySeconds), measurement.time(measurement.baselineSeconds),
-        ]
-        return "| " + cells.joined(separator: " | ") + " |"
     }
 
     private func row(_ count: AllocationCount) -> String {

@@ -4,7 +4,7 @@ import Foundation
 @main
 enum StoreBenchmark {
     /// `StoreBenchmark [--runs N] [--cpu] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`, or
-    /// `StoreBenchmark --sharing [--runs N] [--seconds N] [--processes N,N]`, or `StoreBenchmark --rotation [--megabytes N,N]`
+    /// `StoreBenchmark --sharing [--runs N] [--seconds N] [--processes N,N]`, `StoreBenchmark --rotation [--megabytes N,N]`
     static func main() {
         do {
             try run()
@@ -26,6 +26,10 @@ enum StoreBenchmark {
         if let work = option("--rotation-child") { return try RotationWorker(work).run() }
         if CommandLine.arguments.contains("--rotation") {
             return try LiveRotationBenchmark(megabytes: numbers("--megabytes") ?? [100, 1024]).run()
+        }
+        if let work = option("--observation-child") { return try ObservationWorker(work).run() }
+        if CommandLine.arguments.contains("--observation") {
+            return try ObservationBenchmark(CommandLine.arguments).run()
         }
         let options = try BenchmarkOptions(CommandLine.arguments.dropFirst())
         let fixture = try Fixture()

@@ -22,6 +22,42 @@ struct Work {
         ]
     }
 
+    /// The work of `make bench-observation` that needs no other process.
+    static var observation: [Work] {
+        [
+            Work(name: "10k point reads in one access: tracked / not", goal: 1.05, body: ObservationWork.pointReads),
+            Work(name: "10k point reads, one access each: tracked / not", goal: 1.05) {
+                try ObservationWork.oneReadEach($0, $1, $2)
+            },
+            Work(name: "500 lists of 100 records, one access each: tracked / not", goal: 1.05) {
+                try ObservationWork.lists($0, $1, $2)
+            },
+            Work(name: "fetch 200k x 10 ints: tracked / not", goal: 1.05, body: ObservationWork.rows),
+            Work(name: "2k single-row writes: 100 observers of other tables / none", goal: 1.05) {
+                try ObservationWork.singleRows($0, $1, $2)
+            },
+            Work(name: "insert 50k x 10 ints: 100 observers of other tables / none", goal: 1.05) {
+                try ObservationWork.manyRows($0, $1, $2)
+            },
+        ]
+    }
+
+    /// What the history of changes adds, for `make bench-observation`.
+    static var history: [Work] {
+        [
+            Work(name: "insert 100k x 10 ints: history / none", goal: 2.0) {
+                try HistoryWork.inserting($0, $1, $2, columns: 10)
+            },
+            Work(name: "insert 100k x 1 int: history / none", goal: nil) {
+                try HistoryWork.inserting($0, $1, $2, columns: 1)
+            },
+            Work(name: "2k single-row writes: history / none", goal: 1.5) {
+                try HistoryWork.singleRows($0, $1, $2)
+            },
+            Work(name: "one UPDATE of 50k rows: history / none", goal: 2.5, body: HistoryWork.updating),
+        ]
+    }
+
     private static var reading: [Work] {
         [
             Work(name: "fetch 200k x 10 ints by position", goal: 1.10) {

@@ -86,6 +86,8 @@ int baseline_export(const char *path, const char *keyspec, const char *target, c
 
 // How much processor time this process has used, on all of its threads.
 double processor_seconds(void);
+// How often the threads of this process have gone to sleep, and so were woken again.
+int64_t sleep_count(void);
 
 // MARK: Counting allocations
 

@@ -169,7 +169,7 @@ extension Database {
     }
 
     /// About how many bytes a change takes, by the first and the last ones.
-    private func bytesPerChange(_ first: Int64, _ last: Int64) throws -> Double {
+    func bytesPerChange(_ first: Int64, _ last: Int64) throws -> Double {
         let names = try columns(in: HistoryTables.history, in: "main").map(\.name).filter { $0 != "seq" }
         let bytes = names.map { name in
             "CASE typeof(\(name)) WHEN 'null' THEN 1 WHEN 'integer' THEN 5 WHEN 'real' THEN 9 "

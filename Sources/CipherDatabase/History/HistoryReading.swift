@@ -9,6 +9,20 @@ extension Database {
         }
     }
 
+    /// The last change before the transaction of a change; 0 where that is not there.
+    package func historyNumber(beforeTransactionOf number: Int64) throws -> Int64 {
+        try withoutWatching {
+            try Int64.fetchOne(
+                self,
+                sql: """
+                    SELECT seq FROM main.\(HistoryTables.history)
+                    WHERE seq < ?1 AND origin IS NOT (SELECT origin FROM main.\(HistoryTables.history) WHERE seq = ?1)
+                    ORDER BY seq DESC LIMIT 1
+                    """,
+                arguments: [number]) ?? 0
+        }
+    }
+
     /// Replaces deletions that are not sure by what has happened: a deletion, or nothing.
     ///
     /// - Parameters:

@@ -72,6 +72,23 @@ extension Database {
         }
     }
 
+    /// The place before the last changes, at the beginning of a transaction.
+    ///
+    /// - Parameter count: How many changes follow at least, where the history has so many; by default all of them.
+    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded` where there is no history; ``DatabaseError``.
+    public func historyToken(beforeLast count: Int = .max) throws -> HistoryToken {
+        try isolated(readOnly: true) {
+            guard let state = try historyState() else { throw HistoryError.notRecorded }
+            let last = try lastHistoryNumber()
+            let number = last > Int64(count) ? try historyNumber(beforeTransactionOf: last - Int64(count) + 1) : 0
+            guard number > state.purged, let entry = try historyEntry(number) else {
+                return HistoryToken(history: state.history, number: state.purged, print: state.print, transaction: nil)
+            }
+            return HistoryToken(
+                history: state.history, number: number, print: entry.fingerprint, transaction: nil)
+        }
+    }
+
     /// Checks that nothing after a token is missing.
     ///
     /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded`, `.expired`; ``DatabaseError``.

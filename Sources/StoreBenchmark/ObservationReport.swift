@@ -1,0 +1,70 @@
+import Foundation
+
+/// One figure that is no ratio.
+struct ObservationFigure {
+    let name: String
+    let value: Double
+    /// Empty for a count.
+    let unit: String
+    let goal: Double?
+
+    init(_ name: String, _ value: Double, _ unit: String, goal: Double?) {
+        self.name = name
+        self.value = value
+        self.unit = unit
+        self.goal = goal
+    }
+
+    var isMet: Bool { goal.map { value <= $0 } ?? true }
+
+    private func text(_ number: Double) -> String {
+        unit.isEmpty ? String(format: "%.0f", number) : String(format: "%.2f ", number) + unit
+    }
+
+    /// For the table of a document, and for the terminal.
+    var row: String {
+        let verdict = goal == nil ? "" : isMet ? "met" : "**missed**"
+        return "| " + [name, text(value), goal.map(text) ?? "", verdict].joined(separator: " | ") + " |"
+    }
+}
+
+/// The figures of `make bench-observation`, for the document.
+struct ObservationReport {
+    var machine: Machine?
+    var ratios: [Measurement] = []
+    private var figures: [ObservationFigure] = []
+
+    /// What stands after this line of the document is made here.
+    private static let beginning = "<!-- figures: written by make bench-observation REPORT=1 -->"
+
+    /// Adds figures, and prints them at once.
+    mutating func add(_ new: [ObservationFigure]) {
+        for figure in new { print(figure.row) }
+        fflush(nil)
+        figures += new
+    }
+
+    /// - Throws: ``BenchmarkError`` where the document has no place for the figures.
+    func write(to folder: URL) throws {
+        let document = folder.appendingPathComponent(PerformanceReport.documentName)
+        let old = try String(contentsOf: document, encoding: .utf8)
+        try PerformanceReport.replacingFigures(in: old, after: Self.beginning, by: text)
+            .write(to: document, atomically: true, encoding: .utf8)
+    }
+
+    private var text: String {
+        let missed = ratios.filter { !$0.isMet }.count + figures.filter { !$0.isMet }.count
+        let verdict =
+            missed == 0 ? "every goal is met" : missed == 1 ? "1 goal is missed" : "\(missed) goals are missed"
+        var lines = ["", "Measured on: \(machine?.description ?? "unknown"); \(verdict).", ""]
+        if !ratios.isEmpty {
+            lines += ["| work | ratio | goal | | with | without |", "|---|---:|---:|---|---:|---:|"]
+            lines += ratios.map(\.row) + [""]
+            lines += ratios.compactMap { ratio in ratio.note.map { "\(ratio.work): \($0).\n" } }
+        }
+        if !figures.isEmpty {
+            lines += ["| what | measured | goal | |", "|---|---:|---:|---|"] + figures.map(\.row) + [""]
+        }
+        return lines.joined(separator: "\n")
+    }
+}
