@@ -4,8 +4,6 @@ enum Limits {
     static let pollTime = Duration.seconds(5)
     /// The same where it cannot be woken by programs that do not use the library.
     static let pollTimeWithoutWatch = Duration.seconds(1)
-    /// The stack of the monitor's threads, on which the functions of observers run.
-    static let monitorStackBytes = 1 << 20
     /// The first and the longest pause between two looks for a commit whose frames are being written.
     static let firstCommitPause = Duration.microseconds(50)
     static let longestCommitPause = Duration.milliseconds(20)

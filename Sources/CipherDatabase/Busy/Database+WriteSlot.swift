@@ -14,7 +14,9 @@ extension Database {
             try acquireWriteSlot(writeSlot, sql: statement.sql)
         }
         // A write is labelled by its first statement that writes, not by the BEGIN of its transaction.
-        if writeSlot.isHeld && !statement.effects.contains(.begin) { writeSlot.note(statement.sql) }
+        if writeSlot.isHeld && !statement.effects.contains(.begin) {
+            writeSlot.note(statement.sql, isQuiet: isQuiet)
+        }
     }
 
     /// Acquires the write slot, waiting for it as the busy mode says.

@@ -30,6 +30,16 @@ final class WriteSlot: @unchecked Sendable {
     @exclusivity(unchecked) private var since: UInt64 = 0
     @exclusivity(unchecked) private var waited: UInt64 = 0
     @exclusivity(unchecked) private var statement: String?
+    @exclusivity(unchecked) private var content = WriteContent.unknown
+
+    /// What a write has written so far.
+    private enum WriteContent: UInt8 {
+        /// Nothing, or something that was not a statement.
+        case unknown
+        /// Nothing that concerns observers of other processes.
+        case quiet
+        case observable
+    }
 
     /// - Parameters:
     ///   - paths: The files of the database; its lock file is created when there is none.
@@ -116,9 +126,12 @@ final class WriteSlot: @unchecked Sendable {
     }
 
     /// Records the first statement that writes, for the statistics.
+    ///
+    /// - Parameter isQuiet: Whether what it writes concerns no observer.
     @inline(__always)
-    func note(_ sql: String) {
+    func note(_ sql: String, isQuiet: Bool) {
         if statement == nil { statement = sql }
+        if isQuiet { if content == .unknown { content = .quiet } } else { content = .observable }
     }
 
     /// Records that a write did not acquire the write slot.
@@ -137,6 +150,7 @@ final class WriteSlot: @unchecked Sendable {
         let held = MonotonicTime.now &- since
         let label = label ?? statement ?? "BEGIN"
         statement = nil
+        content = .unknown
         let figures = recorder.record(held: held, waited: waited, label: label)
         if let queue {
             queue.showEnd(figures)
@@ -178,9 +192,14 @@ final class WriteSlot: @unchecked Sendable {
     /// The slot in the table of holders; nil where no write slot is available.
     var holderSlot: HolderSlot? { queue?.slot }
 
-    /// Wakes the other processes that watch commits.
+    /// Wakes the other processes that watch commits, after one that may concern them.
+    ///
+    /// - Parameter always: Whether it counts as one that does.
     @inline(__always)
-    func noticeCommit() { queue?.slot.noticeCommit() }
+    func noticeCommit(always: Bool = false) {
+        if content != .quiet || always { queue?.slot.noticeCommit() }
+        content = .unknown
+    }
 
     var statistics: WriteStatistics { recorder.statistics(usesWriterQueue: queue != nil) }
 

@@ -32,6 +32,8 @@ enum Limits {
     static let setUpWait = 10.0
     /// Pages that a backup copies between two checks for a suspension.
     static let backupPages: CInt = 256
+    /// The most changes of others that observers look at row by row; of more, only the tables count.
+    static let listedForeignChanges = 1_000
     /// How long the poster of a suspension waits for connections that are inside a call into SQLite.
     static let suspensionWait = Duration.milliseconds(500)
     /// The length to which the WAL is truncated after a reset, in bytes.

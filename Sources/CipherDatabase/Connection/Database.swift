@@ -80,8 +80,8 @@ public final class Database {
     @exclusivity(unchecked) var refusesToWait = false
     /// What ends a wait for the write lock early, and reports one that is long.
     @exclusivity(unchecked) var watchedWait: WatchedLockWait?
-    /// Whether other processes are woken after commits.
-    @exclusivity(unchecked) var noticesCommits = true
+    /// Whether what is written at the moment concerns no observer of other processes.
+    @exclusivity(unchecked) var isQuiet = false
     /// Whether the access under way ends with its transaction.
     @exclusivity(unchecked) var endsWithCommit = false
     /// The length of the WAL, in frames, at which a checkpoint follows a commit.

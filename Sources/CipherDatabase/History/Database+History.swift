@@ -70,12 +70,15 @@ extension Database {
         let outer = isInHistoryUpkeep
         isInHistoryUpkeep = true
         defer { isInHistoryUpkeep = outer }
-        try withoutWatching {
-            let block: () throws -> TransactionCompletion = {
-                try body()
-                return .commit
+        // Other processes are not woken: no row that could be observed has changed.
+        try quietly {
+            try withoutWatching {
+                let block: () throws -> TransactionCompletion = {
+                    try body()
+                    return .commit
+                }
+                if isInsideTransaction { try inSavepoint(block) } else { try inTransaction(.immediate, block) }
             }
-            if isInsideTransaction { try inSavepoint(block) } else { try inTransaction(.immediate, block) }
         }
     }
 

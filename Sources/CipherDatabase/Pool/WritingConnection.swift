@@ -43,8 +43,8 @@ final class WritingConnection: @unchecked Sendable {
         observers = carryOver?.observers ?? ObserverKeeper(link: Self.link(keyring, writeSlot))
         db.beginAccess()
         db.adoptObserver(of: observers)
-        keyring.opening.report(db.repairHistoryAtOpening())
         observers.observer?.connectionDidReplace(db)
+        keyring.opening.report(db.repairHistoryAtOpening())
         db.endAccess(allowsOpenTransaction: true)
         connection = SerialConnection(
             db, qos: configuration.writeQoS, target: configuration.queueOfWriter,

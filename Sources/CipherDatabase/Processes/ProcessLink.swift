@@ -114,14 +114,15 @@ extension Database {
         logFrames = frames
         CrashPoint.reach(.commitUnnoticed)
         observerKeeper.link?.countCommit()
-        if noticesCommits { writeSlot?.noticeCommit() }
+        // What C code of the program does is not known.
+        writeSlot?.noticeCommit(always: gateRest == .raw)
     }
 
-    /// Runs a block whose commits wake no other process: they change nothing that could be observed.
-    package func withoutNotices<T>(_ body: () throws -> T) rethrows -> T {
-        let outer = noticesCommits
-        noticesCommits = false
-        defer { noticesCommits = outer }
+    /// Runs a block whose writes concern no observer: a commit of nothing else wakes no other process.
+    package func quietly<T>(_ body: () throws -> T) rethrows -> T {
+        let outer = isQuiet
+        isQuiet = true
+        defer { isQuiet = outer }
         return try body()
     }
 }

@@ -62,7 +62,6 @@ final class ProcessMonitor: Sendable {
     private static func startThread(_ name: String, _ body: @escaping @Sendable () -> Void) {
         let thread = Thread(block: body)
         thread.name = name
-        thread.stackSize = Limits.monitorStackBytes
         thread.start()
     }
 

@@ -14,6 +14,11 @@ protocol RegionObserver: TransactionObserver {
     func observationDidFail(_ error: any Error)
 }
 
+/// An observer that is told of every commit of another connection, whatever it changed.
+protocol ForeignCommitObserver: RegionObserver {
+    func othersDidCommit()
+}
+
 /// Passes the changes of one connection on to its observers.
 ///
 /// For each statement it finds out who observes which of the changes that were announced for it. For each row it looks
@@ -356,13 +361,20 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
             return false
         }
         // An error, as of a lock that somebody holds, comes back at the next look, or is gone then.
-        guard !db.isInsideTransaction, let isFound = try? others.look(db), isFound else { return false }
-        reportOthers(db)
+        guard !db.isInsideTransaction, let change = try? others.look(db) else { return false }
+        if case .nothing = change { return false }
+        report(change, on: db)
         return true
     }
 
-    private func reportOthers(_ db: Database) {
-        let told = observations.filter(\.isRegionObserver)
+    private func report(_ change: ForeignChange, on db: Database) {
+        for observation in observations { (observation.observer as? any ForeignCommitObserver)?.othersDidCommit() }
+        let told = observations.filter { observation in
+            guard observation.isRegionObserver, let observer = observation.observer as? any RegionObserver else {
+                return false
+            }
+            return change.touches(observer.region)
+        }
         for observation in told {
             guard let observer = observation.observer else { continue }
             telling(observation) { observer.databaseDidChange() }

@@ -13,6 +13,8 @@ extension Actor {
     ///   function of a `DatabaseRegionObservation`; `times` answers the number, the median and the 99th percentile in
     ///   microseconds, and forgets them. `processor-time` answers what this process took, in microseconds.
     /// - `post PATH NAME` posts a notification, `observe-posts PATH NAME` counts them, and `posts` answers the number.
+    /// - `execute SQL` runs statements in a transaction. `record TABLE...` records the history of tables, `acknowledge NAME`
+    ///   makes a reader of the history that has read everything, `purge` purges all but the last changes.
     static let observationCommands: [String: Command] = [
         "observe": { actor, words in
             guard let store = actor.store else { throw ActorError.nothingIsOpen }
@@ -60,6 +62,26 @@ extension Actor {
             return ""
         },
         "posts": { actor, _ in String(actor.posts?.count ?? -1) },
+        "execute": { actor, words in
+            try actor.writer().write { try $0.execute(sql: words.joined(separator: " ")) }
+            return ""
+        },
+        "record": { actor, words in
+            try actor.writer().write { try $0.recordHistory(of: .tables(words)) }
+            return ""
+        },
+        "acknowledge": { actor, words in
+            try actor.writer().write { db in
+                try db.registerHistoryReader(words[0])
+                try db.acknowledgeHistory(upTo: db.historyToken(), by: words[0])
+            }
+            return ""
+        },
+        "purge": { actor, _ in
+            try actor.writer().write { try $0.setHistoryLimits(HistoryLimits(count: 10)) }
+            try actor.writer().purgeHistory()
+            return ""
+        },
         "processor-time": { _, _ in
             var time = timespec()
             clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
