@@ -55,6 +55,8 @@ public final class Database {
     var historyStamping: HistoryStamping?
     /// Whether the schema has changed since the triggers of the history were last checked.
     @exclusivity(unchecked) var needsHistoryUpkeep = false
+    /// Whether rows may have other rowids since then.
+    var hasVacuumed = false
     /// Whether the triggers of the history are being checked.
     var isInHistoryUpkeep = false
     /// Whether statements are reported as they start: to the observer, or to the recording of what an access reads.
@@ -219,6 +221,7 @@ public final class Database {
         if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if withdrawal.isSet, let reason = withdrawal.reason { throw reason }
+        if statement.effects.contains(.schema) { try willChangeSchema(statement) }
         if watchesStatements { willRunWatched(statement) }
         if refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError.readonly(sql: statement.sql)
@@ -267,6 +270,10 @@ public final class Database {
         // The row of the author may be gone with the rest of what the statement did.
         hooks.historyStamp = 0
         if hasFailedToSync { rollbackIfNeeded() }
+        defer {
+            // What is missing now is found when the database is opened again.
+            if statement.effects.contains(.schema) { try? keepHistory() }
+        }
         if pendingCallbacks.isEmpty { return }
         if transaction.isVetoed {
             transaction.isVetoed = false

@@ -207,7 +207,7 @@ extension Database {
 
     private func hookOfCommit() -> Bool {
         transaction.progress.sawCommit = true
-        guard let observer else { return true }
+        guard let observer, !transaction.isUpkeep else { return true }
         return askForCommit(observer)
     }
 

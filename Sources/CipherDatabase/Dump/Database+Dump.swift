@@ -80,7 +80,7 @@ extension Database {
         return try Row.fetchAll(self, sql: sql).filter { row in
             let name: String = row[0]
             return !Database.isSQLiteInternalTable(name) && !Database.isGRDBInternalTable(name)
-                && !RollbackTable.isNamed(name) && !shadows.contains(name)
+                && !Database.isStoreInternalObject(name) && !shadows.contains(name)
         }
     }
 

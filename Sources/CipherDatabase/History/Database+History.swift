@@ -65,7 +65,8 @@ extension Database {
         }
     }
 
-    /// Runs a change of the history in a transaction, or in a savepoint of the one under way.
+    /// Runs a change of the history in a transaction of its own, of which nobody is told, or in a savepoint of the one
+    /// under way.
     func changingHistory(_ body: () throws -> Void) throws {
         let outer = isInHistoryUpkeep
         isInHistoryUpkeep = true
@@ -77,7 +78,11 @@ extension Database {
                     try body()
                     return .commit
                 }
-                if isInsideTransaction { try inSavepoint(block) } else { try inTransaction(.immediate, block) }
+                if isInsideTransaction { return try inSavepoint(block) }
+                let outer = transaction.isUpkeep
+                transaction.isUpkeep = true
+                defer { transaction.isUpkeep = outer }
+                try inTransaction(.immediate, block)
             }
         }
     }
@@ -87,8 +92,36 @@ extension Database {
     /// Called after a statement that has changed the schema: the triggers of the history follow the tables.
     func keepHistory() throws {
         needsHistoryUpkeep = false
-        guard !isInHistoryUpkeep, !configuration.readonly, !refusesWrites, !isClosed, mayHaveHistory else { return }
+        let hasVacuumed = hasVacuumed
+        self.hasVacuumed = false
+        guard keepsHistory else { return }
+        if hasVacuumed {
+            return try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).noteVacuum() }
+        }
         _ = try repairHistory(followsOwnStatement: true)
+    }
+
+    private var keepsHistory: Bool {
+        !isInHistoryUpkeep && !configuration.readonly && !refusesWrites && !isClosed && mayHaveHistory
+    }
+
+    /// Called before a statement that changes the schema. SQLite drops no column that a trigger names, so the triggers
+    /// of the table are made again after it.
+    func willChangeSchema(_ statement: Statement) throws {
+        guard keepsHistory, !hasFailedToSync, let name = Self.tableOfDroppedColumn(statement.sql),
+            let table = try historyCatalog()?.recording.first(where: { $0.name.lowercasedASCII == name }),
+            table.definition.notesColumns || !table.definition.kept.isEmpty
+        else { return }
+        try changingHistory { try HistoryUpkeep(self, followsOwnStatement: true).dropTriggers(of: table) }
+    }
+
+    /// The table, in lower case, of a statement that drops a column; nil for another statement.
+    private static func tableOfDroppedColumn(_ sql: String) -> String? {
+        var reader = DefinitionReader(sql)
+        guard reader.skip("alter", "table"), let name = try? reader.takeQualifiedName(), reader.skip("drop") else {
+            return nil
+        }
+        return name
     }
 
     /// Checks the triggers of the history, and repairs what differs from what the tables require.
@@ -98,17 +131,7 @@ extension Database {
         return try withoutWatching {
             var upkeep = HistoryUpkeep(self, followsOwnStatement: followsOwnStatement)
             if try upkeep.isInOrder() { return HistoryRepairs() }
-            if isInsideTransaction {
-                try upkeep.run()
-                return upkeep.repairs
-            }
-            // Nobody is told of this transaction.
-            transaction.isUpkeep = true
-            defer { transaction.isUpkeep = false }
-            try inTransaction(.immediate) {
-                try upkeep.run()
-                return .commit
-            }
+            try changingHistory { try upkeep.run() }
             return upkeep.repairs
         }
     }

@@ -116,8 +116,6 @@ extension Database {
         if isInsideTransaction || configuration.readonly { return 0 }
         guard let first = try withoutWatching({ try historyBounds() }), first.end >= first.start else { return 0 }
         var purged: Int64 = 0
-        transaction.isUpkeep = true
-        defer { transaction.isUpkeep = false }
         try changingHistory {
             // Again: a reader may have registered in the meantime.
             guard let bounds = try historyBounds(), bounds.end >= bounds.start else { return }
@@ -135,16 +133,30 @@ extension Database {
         return purged
     }
 
-    /// Purges all that may be purged, in parts that hold the write lock for a moment each.
-    package func purgeWholeHistory() throws {
-        var count: Int64 = 1_000
-        while true {
-            let start = ContinuousClock.now
-            if try purgeHistory(count: count) == 0 { return try purgeAuthors() }
-            let time = ContinuousClock.now - start
-            if time < Limits.historyPurgeTime / 2 { count = min(count * 2, 100_000) }
-            if time > Limits.historyPurgeTime { count = max(count / 4, 50) }
+    /// Purges one part, whose size follows from the time that the parts before it took.
+    ///
+    /// - Returns: Whether there may be more to purge.
+    package func purgeHistory(adapting count: inout Int64) throws -> Bool {
+        let start = ContinuousClock.now
+        if try purgeHistory(count: count) == 0 {
+            try purgeAuthors()
+            return false
         }
+        let time = ContinuousClock.now - start
+        if time < Limits.historyPurgeTime / 2 { count = min(count * 2, 100_000) }
+        if time > Limits.historyPurgeTime { count = max(count / 4, 50) }
+        return true
+    }
+
+    /// Whether the connection has written enough to purge some of the history.
+    var isHistoryPurgeDue: Bool { hooks.historyRows >= Limits.historyPurgeInterval }
+
+    /// Called after an access that wrote: purges one part of the history when that is due.
+    func purgeHistoryIfDue() {
+        guard isHistoryPurgeDue, !isClosed else { return }
+        hooks.historyRows = 0
+        // What fails, as by a lock, is tried again after the next interval.
+        _ = try? purgeHistory(count: Limits.historyPurgeCount)
     }
 
     private func historyEntry(atMost number: Int64) throws -> HistoryEntry? {
@@ -222,8 +234,6 @@ extension Database {
                 return (try lastHistoryNumber(), numbers)
             }
         }
-        transaction.isUpkeep = true
-        defer { transaction.isUpkeep = false }
         try changingHistory {
             let later = try Int64.fetchSet(
                 self,

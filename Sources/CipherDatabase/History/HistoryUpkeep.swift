@@ -179,7 +179,15 @@ struct HistoryUpkeep {
     private func definition(
         of facts: TableFacts, like former: RecordedTable.Definition
     ) -> RecordedTable.Definition {
-        Self.definition(facts, notesColumns: former.notesColumns, kept: former.kept)
+        let names = Set(facts.columns.map { $0.name.lowercasedASCII })
+        let kept = former.kept.map { name in
+            // A column that was renamed is at the same place.
+            guard !names.contains(name.lowercasedASCII), former.columns.count == facts.columns.count,
+                let place = former.columns.firstIndex(of: name)
+            else { return name }
+            return facts.columns[place].name
+        }
+        return Self.definition(facts, notesColumns: former.notesColumns, kept: kept)
     }
 
     private func expected(
@@ -206,7 +214,7 @@ struct HistoryUpkeep {
 
     /// Ends the recording of a table. Inside a transaction.
     func end(_ table: RecordedTable) throws {
-        if let found = try triggers()[table.id] { try dropTriggers(found) }
+        try dropTriggers(of: table)
         try db.setHistoryTable(table.id, .retired)
         if table.state == .recording { try db.recordReset(of: table.id) }
     }
@@ -228,6 +236,20 @@ struct HistoryUpkeep {
                 }
             }
             return .commit
+        }
+    }
+
+    func dropTriggers(of table: RecordedTable) throws {
+        if let found = try triggers()[table.id] { try dropTriggers(found) }
+    }
+
+    /// Rows without a primary key may have other rowids now.
+    func noteVacuum() throws {
+        for table in try db.historyCatalog()?.recording ?? [] {
+            let columns = table.definition.columns.map(\.lowercasedASCII)
+            guard table.definition.isRowID, !table.definition.key.allSatisfy({ columns.contains($0.lowercasedASCII) })
+            else { continue }
+            try db.recordReset(of: table.id)
         }
     }
 

@@ -73,12 +73,18 @@ final class WritingConnection: @unchecked Sendable {
 
     deinit { checkpointer.close() }
 
+    /// What follows a write: a part of the history is purged, and the WAL copied, when that is due.
+    private func finish(_ db: Database) {
+        if db.isHistoryPurgeDue { db.purgeHistoryIfDue() }
+        checkpointer.checkpointIfDue(holding: db)
+    }
+
     /// Runs a write access, and a checkpoint after it when one is due.
     ///
     /// It waits for the connection even during a suspension; then its statements that write throw.
     func sync<T>(_ body: (Database) throws -> T) rethrows -> T {
         try connection.syncPatiently { db in
-            defer { checkpointer.checkpointIfDue(holding: db) }
+            defer { finish(db) }
             return try body(db)
         }
     }
@@ -88,7 +94,7 @@ final class WritingConnection: @unchecked Sendable {
     /// - Throws: ``DatabaseError`` `.SQLITE_ABORT` when a suspension ends the wait for the connection.
     func syncWrite<T>(_ body: (Database) throws -> T) throws -> T {
         try connection.syncWrite { db in
-            defer { checkpointer.checkpointIfDue(holding: db) }
+            defer { finish(db) }
             return try body(db)
         }
     }
@@ -117,7 +123,7 @@ final class WritingConnection: @unchecked Sendable {
                 endsWithSuspension?.cancel()
             }
         } _: { [self] db in
-            defer { checkpointer.checkpointIfDue(holding: db) }
+            defer { finish(db) }
             return try body(db)
         }
     }
@@ -142,8 +148,8 @@ final class WritingConnection: @unchecked Sendable {
         return try await AsyncAccess.runHere(on: connection, countsOnceDone: true) { cancellation in
             do {
                 return try connection.runIfFree(cancellation) { db in
-                    // A checkpoint takes long, so it is left to the queue.
-                    defer { if db.isCheckpointDue { async { _ in } } }
+                    // A checkpoint takes long, and so does a purge: they are left to the queue.
+                    defer { if db.isCheckpointDue || db.isHistoryPurgeDue { async { _ in } } }
                     return try db.inWriteTransactionWithoutWaiting {
                         hasBegun = true
                         return try updates($0)
@@ -158,7 +164,7 @@ final class WritingConnection: @unchecked Sendable {
     /// Runs a write access later, without waiting for it.
     func async(_ body: @escaping @Sendable (Database) -> Void) {
         connection.async { [self] db in
-            defer { checkpointer.checkpointIfDue(holding: db) }
+            defer { finish(db) }
             body(db)
         }
     }

@@ -59,8 +59,10 @@ public final class Statement {
 
     init(database: Database, sqliteStatement: SQLiteStatement) {
         self.database = database
-        effects = database.hooks.effects.subtracting(.changes)
-        writesTemporaryTablesOnly = database.hooks.effects.writesTemporaryTablesOnly
+        let noted = database.hooks.effects
+        let isVacuum = noted.isEmpty && Self.isVacuum(StatementHandle(sqliteStatement))
+        effects = isVacuum ? .vacuum : noted.subtracting(.changes)
+        writesTemporaryTablesOnly = noted.writesTemporaryTablesOnly
         database.hooks.effects = []
         savepoint = effects.contains(.transaction) ? database.hooks.savepoint : nil
         if savepoint != nil { database.hooks.savepoint = nil }
@@ -107,6 +109,11 @@ public final class Statement {
 
     /// Whether this is the pragma that reads the journal mode; SQLite counts it as one that writes.
     private(set) lazy var asksForJournalMode = parameterCount == 0 && Self.asksForJournalMode(sql)
+
+    /// Whether a statement is VACUUM, of which SQLite reports nothing when it is compiled.
+    private static func isVacuum(_ handle: StatementHandle) -> Bool {
+        !handle.isReadonly && SQLToken.tokens(of: handle.sql).first?.isWord("vacuum") == true
+    }
 
     private static func asksForJournalMode(_ sql: String) -> Bool {
         CipherPragma.leadingPragma(of: sql) == "journal_mode" && !sql.contains { $0 == "=" || $0 == "(" }

@@ -37,6 +37,8 @@ final class ConnectionHooks {
     var noteTransactionEnd: ((Bool) -> Void)?
     /// What the rows of the history tell of the transaction under way; 0 until it is asked for.
     @exclusivity(unchecked) var historyStamp: Int64 = 0
+    /// How many rows of the history the connection has written since the last purge.
+    @exclusivity(unchecked) var historyRows = 0
     /// Finds it. Called while a trigger runs.
     var makeHistoryStamp: (() throws -> Int64)?
     /// Called for each row that changes.

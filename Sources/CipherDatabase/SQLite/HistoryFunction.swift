@@ -21,6 +21,7 @@ private func compileOptionOrStamp(context: OpaquePointer?, _: CInt, values: Unsa
         let name = sqlite3_compileoption_get(CInt(truncatingIfNeeded: argument))
         return sqlite3_result_text(context, name, -1, nil)
     }
+    hooks.historyRows &+= 1
     if hooks.historyStamp != 0 { return sqlite3_result_int64(context, hooks.historyStamp) }
     do {
         hooks.historyStamp = try hooks.makeHistoryStamp?() ?? 0

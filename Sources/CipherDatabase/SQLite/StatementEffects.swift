@@ -22,6 +22,8 @@ struct StatementEffects: OptionSet {
     static let hiddenWrites = StatementEffects(rawValue: 128)
     /// It sets SQLite's busy timeout, which replaces the busy handler.
     static let busyTimeout = StatementEffects(rawValue: 256)
+    /// It rebuilds the database, and may give rows other rowids.
+    static let vacuum = StatementEffects(rawValue: 512)
     /// The effects that only the write slot uses.
     static let changes: StatementEffects = [.temporaryRows, .rows]
 

@@ -152,6 +152,11 @@ extension Database {
             schemaCache.clear()
             needsHistoryUpkeep = !isInHistoryUpkeep
         }
+        if effects.contains(.vacuum) {
+            schemaCache.clear()
+            needsHistoryUpkeep = true
+            hasVacuumed = true
+        }
         if effects.contains(.journalMode) { noteJournalMode() }
         if effects.contains(.busyTimeout) { noteBusyTimeout() }
         guard effects.contains(.transaction) else { return }

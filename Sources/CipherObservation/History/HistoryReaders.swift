@@ -151,6 +151,7 @@ extension DatabaseWriter {
     ///
     /// - Throws: ``DatabaseError``.
     public func purgeHistory() throws {
-        try writeWithoutTransaction { try $0.purgeWholeHistory() }
+        var count: Int64 = 1_000
+        while try writeWithoutTransaction({ try $0.purgeHistory(adapting: &count) }) {}
     }
 }

@@ -30,7 +30,7 @@ public struct ContentHash: Hashable, Sendable {
         for pragma in ["user_version", "application_id"] {
             stream.integer(try Int64.fetchOne(db, sql: "PRAGMA main.\(pragma)") ?? 0)
         }
-        let schema = try SchemaEntry.all(db)
+        let schema = try SchemaEntry.all(db).filter { !$0.isInternal }
         let named = schema.filter { !$0.name.lowercased().hasPrefix("sqlite_") }
         for entry in named.sorted(by: { $0.sortKey.lexicographicallyPrecedes($1.sortKey) }) {
             stream.mark(.schemaEntry)

@@ -197,13 +197,17 @@ struct SchemaEntry {
     let hasPages: Bool
     let sql: String?
 
-    /// The whole schema, in the order in which it is stored, without a store's internal objects.
+    /// The whole schema, in the order in which it is stored, without the store's own record of its sidecar, and with
+    /// the history of changes: its tables, and the triggers that write them.
     static func all(_ db: Database) throws -> [SchemaEntry] {
         try Row.fetchAll(
             db, sql: "SELECT type, name, tbl_name, ifnull(rootpage, 0), sql FROM main.sqlite_schema ORDER BY rowid"
         ).map { SchemaEntry(type: $0[0], name: $0[1], table: $0[2], hasPages: ($0[3] as Int) > 0, sql: $0[4]) }
             .filter { !RollbackTable.isNamed($0.table) }
     }
+
+    /// Whether it is one of the library's own objects, which are not content.
+    var isInternal: Bool { Database.isStoreInternalObject(name) || Database.isStoreInternalObject(table) }
 
     /// Whether it is a table whose rows are stored in pages of the database: shadow tables too, virtual ones not.
     var isStoredTable: Bool { type == "table" && hasPages }
