@@ -130,7 +130,7 @@ import Testing
                 + "INSERT INTO account SELECT i, 'a', 0 FROM n", by: other)
         expect(accounts, [0, 5000])
         #expect(marks.all == [1])
-        try store.write { try $0.execute(sql: "UPDATE account SET balance = 1") }
+        try store.write { try $0.execute(sql: "UPDATE account SET balance = 1 WHERE id < 10") }
         expect(accounts, [0, 5000, 5000])
         // What this store has recorded itself is not told again with what others record after it.
         try store.write { try $0.execute(sql: "INSERT INTO mark (text) VALUES ('own')") }

@@ -195,6 +195,23 @@ private enum Form: CaseIterable {
         try store.close()
     }
 
+    @Test("whenever a writer is killed, what it has committed is delivered")
+    func killedWriters() throws {
+        let other = try actor()
+        let store = try open()
+        let (deliveries, cancellable) = start(in: store)
+        for _ in 0..<20 {
+            let victims = try (0..<2).map { _ in try actor() }
+            for victim in victims { victim.send("mark-for-ever \(folder.path("acknowledged"))") }
+            for victim in victims { victim.kill(within: .milliseconds(30)) }
+            let count = try #require(other.ask("total").flatMap { Int($0.dropFirst(3)) })
+            expect(deliveries, toReach: count)
+        }
+        #expect(deliveries.values == deliveries.values.sorted() && deliveries.error == nil)
+        withExtendedLifetime(cancellable) {}
+        try store.close()
+    }
+
     // MARK: Who observes
 
     @Test("a process that was killed while it observed costs nobody anything, and observes again when it is back")

@@ -71,19 +71,20 @@ extension Database {
         let outer = isInHistoryUpkeep
         isInHistoryUpkeep = true
         defer { isInHistoryUpkeep = outer }
-        // Other processes are not woken: no row that could be observed has changed.
-        try quietly {
-            try withoutWatching {
-                let block: () throws -> TransactionCompletion = {
-                    try body()
-                    return .commit
-                }
-                if isInsideTransaction { return try inSavepoint(block) }
-                let outer = transaction.isUpkeep
-                transaction.isUpkeep = true
-                defer { transaction.isUpkeep = outer }
-                try inTransaction(.immediate, block)
+        // No row has changed that others could observe: they are not woken.
+        let wasQuiet = isQuiet
+        isQuiet = true
+        defer { isQuiet = wasQuiet }
+        try withoutWatching {
+            let block: () throws -> TransactionCompletion = {
+                try body()
+                return .commit
             }
+            if isInsideTransaction { return try inSavepoint(block) }
+            let outer = transaction.isUpkeep
+            transaction.isUpkeep = true
+            defer { transaction.isUpkeep = outer }
+            try inTransaction(.immediate, block)
         }
     }
 

@@ -117,12 +117,4 @@ extension Database {
         // What C code of the program does is not known.
         writeSlot?.noticeCommit(always: gateRest == .raw)
     }
-
-    /// Runs a block whose writes concern no observer: a commit of nothing else wakes no other process.
-    package func quietly<T>(_ body: () throws -> T) rethrows -> T {
-        let outer = isQuiet
-        isQuiet = true
-        defer { isQuiet = outer }
-        return try body()
-    }
 }

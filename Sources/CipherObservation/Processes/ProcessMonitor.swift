@@ -37,6 +37,7 @@ final class ProcessMonitor: Sendable {
     private let alarm = DispatchSemaphore(value: 0)
     private let counted = Mutex(ProcessMonitorCounts())
     private let observers = Mutex<[WeakObserver]>([])
+    private let forkCount = ForkWatch.count
 
     // Safe because: the observer's function for failures has a lock of its own.
     private struct WeakObserver: @unchecked Sendable {
@@ -67,6 +68,8 @@ final class ProcessMonitor: Sendable {
 
     /// Ends the threads; the call does not wait for them.
     func stop() {
+        // In a forked child slot and pipe are those of the parent, which goes on.
+        guard ForkWatch.count == forkCount else { return }
         guard !stopped.exchange(true, ordering: .acquiringAndReleasing) else { return }
         link.setMonitor(nil)
         slot?.endWatching()
@@ -146,7 +149,8 @@ final class ProcessMonitor: Sendable {
     // MARK: Files
 
     private func armFiles() {
-        guard let files else { return }
+        // What happens while no connection may be used is looked for afterwards.
+        guard let files, !isParked.load(ordering: .acquiring) else { return }
         // Without a WAL the database file itself is written.
         let hasLog = files.arm(link.paths.wal, for: .content)
         files.arm(link.paths.database, for: hasLog ? .name : .content)

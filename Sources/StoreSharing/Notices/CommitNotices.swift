@@ -31,6 +31,7 @@ extension HolderSlot {
 
     /// Ends the watch, and wakes the thread that sleeps in ``awaitNotice(for:)``.
     package func endWatching() {
+        if isInherited { return }
         whileHeld { table.clearWatching(number) }
         wakeWatcher()
     }
