@@ -56,6 +56,8 @@ enum Limits {
     /// Changes that stay in the history when all registered readers have acknowledged them, for readers that are not
     /// registered.
     static let historyKeptForOthers: Int64 = 1_000
+    /// Changes among which a page looks for the return of a row that a REPLACE has perhaps removed.
+    static let historySearch: Int64 = 1_000
     /// Authors that the history may have before those without a change are forgotten.
     static let historyAuthors = 1_000
 }

@@ -46,8 +46,6 @@ package protocol ConnectionObserver: AnyObject {
 // Safe because: it is used inside accesses of the connection, which run one at a time, and while none is open.
 final class ObserverKeeper: @unchecked Sendable {
     @exclusivity(unchecked) var observer: (any ConnectionObserver)?
-    /// Who the connection is in the history.
-    let author = HistoryIdentity()
     /// For the commits of other connections; nil for a database that no other connection can change.
     let link: ProcessLink?
 
@@ -190,6 +188,10 @@ package struct CommitPosition: Equatable, Sendable {
     private let index: WALIndex
 
     fileprivate init(_ index: WALIndex) { self.index = index }
+
+    /// Whether it can be compared with a position of a connection that was opened later. While no connection is open the
+    /// WAL may be checkpointed and removed: then every position in an empty WAL looks alike.
+    package var lastsBeyondConnections: Bool { index.salts.first != 0 || index.salts.second != 0 }
 
     package static func == (left: CommitPosition, right: CommitPosition) -> Bool {
         left.index.salts == right.index.salts && left.index.frames == right.index.frames

@@ -221,7 +221,7 @@ public final class Database {
         if isClosed { throw closedError }
         if let cancellation, cancellation.isSet { throw CancellationError() }
         if withdrawal.isSet, let reason = withdrawal.reason { throw reason }
-        if statement.effects.contains(.schema) { try willChangeSchema(statement) }
+        if statement.effects.contains(.storedSchema) { try willChangeSchema(statement) }
         if watchesStatements { willRunWatched(statement) }
         if refusesWrites && !statement.isReadonly && !statement.asksForJournalMode {
             throw DatabaseError.readonly(sql: statement.sql)
@@ -272,7 +272,7 @@ public final class Database {
         if hasFailedToSync { rollbackIfNeeded() }
         defer {
             // What is missing now is found when the database is opened again.
-            if statement.effects.contains(.schema) { try? keepHistory() }
+            if statement.effects.contains(.storedSchema) { try? keepHistory() }
         }
         if pendingCallbacks.isEmpty { return }
         if transaction.isVetoed {

@@ -47,6 +47,8 @@ final class ConnectionKeying {
 
     /// The suspension of the file.
     var suspension: DatabaseSuspension { keyring.opening.suspension }
+    /// Who the connection is in the history of changes.
+    var author: HistoryIdentity { keyring.opening.author }
 
     /// Whether the connection encrypts what it writes.
     var isKeyed: Bool { if case .unkeyed = phase { false } else { true } }

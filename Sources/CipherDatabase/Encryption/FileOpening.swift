@@ -12,6 +12,8 @@ package final class FileOpening: Sendable {
     package let vault: Vault?
     /// The suspension of every connection to the file.
     package let suspension: DatabaseSuspension
+    /// Who its connections are in the history of changes.
+    let author: HistoryIdentity
     let isReadonly: Bool
     /// Whether the file cannot change while it is open: a backup, which has one copy of the sidecar and no WAL.
     let isImmutable: Bool
@@ -36,15 +38,17 @@ package final class FileOpening: Sendable {
         fileMode = configuration.fileMode
         onNotice = configuration.onNotice
         suspension = DatabaseSuspension()
+        author = HistoryIdentity()
         state = Mutex(State())
         if configuration.observesSuspensionNotifications { SuspensionCenter.shared.add(suspension) }
     }
 
-    /// Another opening of the same file, with the same suspension and notices, but without its keys.
+    /// Another opening of the same file, with the same suspension, author and notices, but without its keys.
     init(after former: FileOpening) {
         paths = former.paths
         vault = paths.map { Vault(databasePath: $0.database) }
         suspension = former.suspension
+        author = former.author
         isReadonly = former.isReadonly
         isImmutable = former.isImmutable
         fileMode = former.fileMode

@@ -1,14 +1,22 @@
 import Foundation
-import StorePlatform
+import Synchronization
 
-/// Who writes to the history: an open store, pool or queue. It stays the same when its connection is replaced.
-// Safe because: it is used inside accesses of the writing connection, which run one at a time.
+/// Who writes to the history: an open store, pool or queue. It stays the same when its connections are replaced.
+// Safe because: the clock is used inside accesses of the one connection that writes, and the rest is constant or atomic.
 final class HistoryIdentity: @unchecked Sendable {
     /// Tells it from others that have the same number at another time.
     let identity = Int64.random(in: 1...Int64.max)
-    /// Its row in the table of authors; nil before its first recorded write.
-    var number: Int64?
+    /// Its row in the table of authors; 0 before its first recorded write.
+    private let row = Atomic<Int64>(0)
     var clock = HistoryClock()
+
+    var number: Int64? {
+        get {
+            let number = row.load(ordering: .relaxed)
+            return number == 0 ? nil : number
+        }
+        set { row.store(newValue ?? 0, ordering: .relaxed) }
+    }
 }
 
 /// The statements by which a connection finds its row in the table of authors. They run while a trigger runs.
@@ -112,11 +120,11 @@ extension Database {
             historyStamping = stamping
             hooks.noteTransactionEnd = { [unowned self] committing in
                 hooks.historyStamp = 0
-                observerKeeper.author.clock.transactionDidEnd(committing: committing)
+                keying.author.clock.transactionDidEnd(committing: committing)
             }
             updateTransactionHooks()
         }
-        return try stamping.stamp(observerKeeper.author)
+        return try stamping.stamp(keying.author)
     }
 
     /// Ends the use of the connection, which is about to be closed.
@@ -128,8 +136,8 @@ extension Database {
     }
 
     /// The number by which the history names this store object; nil before its first recorded write.
-    package var historyAuthorNumber: Int64? { observerKeeper.author.number }
+    package var historyAuthorNumber: Int64? { keying.author.number }
 
     /// Identifies this store object among the authors of the history.
-    package var historyAuthorIdentity: Int64 { observerKeeper.author.identity }
+    package var historyAuthorIdentity: Int64 { keying.author.identity }
 }

@@ -22,7 +22,7 @@ package struct HistoryEntry: Sendable {
     package let origin: Int64?
     /// The number of the author; nil where it is not known.
     package let author: Int64?
-    /// Whether this store object wrote it. Entries are own ones only on the connection that writes.
+    /// Whether this store object wrote it.
     package let isOwn: Bool
     /// The number of the row that describes the table.
     let table: RecordedTable

@@ -70,18 +70,19 @@ extension Database {
         if entry.key.contains(where: \.isNull) { return try rowExists(entry) ? .updated : .deleted }
         if let next { return next == .inserted ? .deleted : nil }
         guard try rowExists(entry) else { return .deleted }
-        if isEnd { return nil }
+        // A row that comes back is inserted in any case: only its former values would be lost. So the search is short.
+        if isEnd || entry.former.isEmpty { return nil }
         let (key, arguments) = Self.condition(on: entry.key.indices.map { "key\($0 + 1)" }, entry.key)
         let kind = try Int64.fetchOne(
             self,
             sql: """
                 SELECT kind FROM main.\(HistoryTables.history)
-                WHERE seq > ? AND kind >> 3 = ? AND kind & 7 <> ? AND \(key) ORDER BY seq LIMIT 1
+                WHERE seq BETWEEN ? AND ? AND kind >> 3 = ? AND kind & 7 <> ? AND \(key) ORDER BY seq LIMIT 1
                 """,
             arguments: StatementArguments(
                 plain: [
-                    entry.number.databaseValue, entry.table.id.databaseValue,
-                    HistoryOperation.reset.rawValue.databaseValue,
+                    (entry.number + 1).databaseValue, (entry.number + Limits.historySearch).databaseValue,
+                    entry.table.id.databaseValue, HistoryOperation.reset.rawValue.databaseValue,
                 ] + arguments))
         return kind.map { $0 & 7 } == HistoryOperation.inserted.rawValue ? .deleted : nil
     }

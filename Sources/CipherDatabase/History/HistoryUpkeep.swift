@@ -49,7 +49,7 @@ struct HistoryUpkeep {
             else { return false }
         }
         guard try db.historyState()?.settings.recordsAllTables == true else { return true }
-        return try unrecordedTables(catalog).isEmpty
+        return try !unrecordedTables(catalog).contains { (try? TableFacts(of: $0, in: db)) != nil }
     }
 
     /// Repairs what differs. Inside a transaction.
@@ -62,7 +62,7 @@ struct HistoryUpkeep {
             // A table that cannot be recorded stays out.
             guard let facts = try? TableFacts(of: name, in: db) else { continue }
             let kept = settings.kept(of: name)
-            try? begin(facts, Self.definition(facts, notesColumns: settings.notesColumns, kept: kept))
+            try beginOrLose(facts, Self.definition(facts, notesColumns: settings.notesColumns, kept: kept))
         }
     }
 

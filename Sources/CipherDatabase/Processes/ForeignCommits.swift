@@ -90,7 +90,8 @@ package struct ForeignCommits {
     /// Called in the last access of a connection in whose place another one will be opened.
     package mutating func connectionWillClose(_ db: Database) {
         let position = db.isInsideTransaction ? nil : db.commitPosition
-        guard let position, let isChanged = try? hasCommits(db), !isChanged else { return seen = .nothing }
+        guard let position, position.lastsBeyondConnections, let isChanged = try? hasCommits(db), !isChanged
+        else { return seen = .nothing }
         seen = .closed(position)
     }
 

@@ -24,6 +24,8 @@ struct StatementEffects: OptionSet {
     static let busyTimeout = StatementEffects(rawValue: 256)
     /// It rebuilds the database, and may give rows other rowids.
     static let vacuum = StatementEffects(rawValue: 512)
+    /// It changes the schema of a database file, not the temporary one.
+    static let storedSchema = StatementEffects(rawValue: 1024)
     /// The effects that only the write slot uses.
     static let changes: StatementEffects = [.temporaryRows, .rows]
 
@@ -60,11 +62,13 @@ struct StatementEffects: OptionSet {
         case SQLITE_READ:
             // A pragma as a table: it is compiled when the table is read.
             self = Self.isHiddenWriter(operation) ? [.hiddenWrites, .schema] : []
-        case SQLITE_CREATE_INDEX, SQLITE_CREATE_TABLE, SQLITE_CREATE_TRIGGER, SQLITE_CREATE_VIEW,
-            SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_TABLE, SQLITE_CREATE_TEMP_TRIGGER, SQLITE_CREATE_TEMP_VIEW,
-            SQLITE_CREATE_VTABLE, SQLITE_DROP_INDEX, SQLITE_DROP_TABLE, SQLITE_DROP_TRIGGER, SQLITE_DROP_VIEW,
+        case SQLITE_CREATE_INDEX, SQLITE_CREATE_TABLE, SQLITE_CREATE_TRIGGER, SQLITE_CREATE_VIEW, SQLITE_CREATE_VTABLE,
+            SQLITE_DROP_INDEX, SQLITE_DROP_TABLE, SQLITE_DROP_TRIGGER, SQLITE_DROP_VIEW, SQLITE_DROP_VTABLE,
+            SQLITE_ALTER_TABLE:
+            self = [.schema, .storedSchema]
+        case SQLITE_CREATE_TEMP_INDEX, SQLITE_CREATE_TEMP_TABLE, SQLITE_CREATE_TEMP_TRIGGER, SQLITE_CREATE_TEMP_VIEW,
             SQLITE_DROP_TEMP_INDEX, SQLITE_DROP_TEMP_TABLE, SQLITE_DROP_TEMP_TRIGGER, SQLITE_DROP_TEMP_VIEW,
-            SQLITE_DROP_VTABLE, SQLITE_ALTER_TABLE, SQLITE_ATTACH, SQLITE_DETACH:
+            SQLITE_ATTACH, SQLITE_DETACH:
             self = .schema
         default:
             self = []

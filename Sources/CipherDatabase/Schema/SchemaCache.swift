@@ -148,10 +148,8 @@ extension Database {
     func note(_ effects: StatementEffects, savepoint: SavepointChange?) {
         // SQLite recompiles a statement while it runs when the schema has changed: its effects are recorded here.
         hooks.effects = []
-        if effects.contains(.schema) {
-            schemaCache.clear()
-            needsHistoryUpkeep = !isInHistoryUpkeep
-        }
+        if effects.contains(.schema) { schemaCache.clear() }
+        if effects.contains(.storedSchema) { needsHistoryUpkeep = !isInHistoryUpkeep }
         if effects.contains(.vacuum) {
             schemaCache.clear()
             needsHistoryUpkeep = true

@@ -110,6 +110,9 @@ import Testing
         let others = try second.history(since: token, excluding: second.historyAuthor).transactions
         #expect(others.flatMap(\.changes).map(\.rowID) == [0, 2])
         #expect(try first.history(since: token, excluding: first.historyAuthor).transactions.count == 1)
+        let byReader = try first.read { try $0.history(since: token, excluding: $0.historyAuthor).transactions.count }
+        #expect(byReader == 1)
+        #expect(try first.read { try $0.historyEntries(after: 0, limit: 9) }.map(\.isOwn) == [true, true, false, true])
     }
 
     @Test("a row that REPLACE has removed is a deletion, one that it has not is nothing, and a row comes back")

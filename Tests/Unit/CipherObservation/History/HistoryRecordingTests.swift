@@ -6,9 +6,15 @@ import Testing
 
 /// What the triggers of the history record.
 @Suite struct HistoryRecordingTests {
-    private let queue = DatabaseQueue()
+    private let queue: DatabaseQueue
 
-    private func execute(_ sql: String) throws { try queue.writeWithoutTransaction { try $0.execute(sql: sql) } }
+    init() {
+        var config = Configuration()
+        config.allowsUnsafeTransactions = true
+        queue = DatabaseQueue(configuration: config)
+    }
+
+    private func execute(_ sql: String) throws { try queue.inDatabase { try $0.execute(sql: sql) } }
 
     private func record(_ tables: [String]?, columns: Bool = false, keeping: [String: [String]] = [:]) throws {
         try queue.write { try $0.startHistory(of: tables, notesColumns: columns, kept: keeping) }
@@ -111,32 +117,42 @@ import Testing
         #expect(abs(age) < 60)
     }
 
-    @Test("an author is known again after the savepoint or statement that recorded it was rolled back")
-    func authorAfterRollback() throws {
+    @Test(
+        "an author is known again after its row was rolled back",
+        arguments: [
+            "BEGIN; SAVEPOINT s; INSERT INTO t VALUES (1, 1); ROLLBACK TO s; INSERT INTO t VALUES (4, 4); COMMIT",
+            "BEGIN; INSERT INTO t VALUES (2, 2), (3, 99); INSERT INTO t VALUES (4, 4); COMMIT",
+            "BEGIN; INSERT INTO t VALUES (5, 5); ROLLBACK; INSERT INTO t VALUES (4, 4)",
+        ])
+    func authorAfterRollback(sql: String) throws {
         try execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a CHECK (a < 9))")
-        try queue.inDatabase { db in
-            try db.inTransaction {
-                try db.startHistory(of: ["t"], notesColumns: false, kept: [:])
-                return .commit
-            }
-            try db.execute(sql: "DELETE FROM cipherstore_history_author")
-            try db.inTransaction {
-                try db.execute(sql: "SAVEPOINT s; INSERT INTO t VALUES (1, 1); ROLLBACK TO s")
-                #expect(throws: DatabaseError.self) { try db.execute(sql: "INSERT INTO t VALUES (2, 2), (3, 99)") }
-                try db.execute(sql: "INSERT INTO t VALUES (4, 4)")
-                return .commit
-            }
-            try db.inTransaction {
-                try db.execute(sql: "INSERT INTO t VALUES (5, 5)")
-                return .rollback
-            }
-            try db.execute(sql: "INSERT INTO t VALUES (6, 6)")
-        }
+        try record(["t"])
+        try execute("DELETE FROM cipherstore_history_author")
+        for statement in sql.components(separatedBy: "; ") { try? execute(statement) }
+        // Before the next transaction, which would make the row again.
+        let authors = try queue.read { try Int64.fetchSet($0, sql: "SELECT id FROM cipherstore_history_author") }
+        try execute("INSERT INTO t VALUES (6, 6)")
         let entries = try queue.read { try $0.historyEntries(after: 1, limit: 10) }
         #expect(entries.map { text($0) } == ["+t 4", "+t 6"])
-        let authors = try queue.read { try Int64.fetchSet($0, sql: "SELECT id FROM cipherstore_history_author") }
         #expect(authors == Set(entries.compactMap(\.author)))
         #expect(entries[0].origin != entries[1].origin)
+    }
+
+    @Test("a deletion is not sure where a trigger has inserted the row again before it is recorded")
+    func insertedAgain() throws {
+        try execute("CREATE TABLE t (id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 1), (2, 2)")
+        try record(["t"])
+        let token = try queue.read { try $0.historyToken() }
+        // Temporary triggers run first.
+        try execute(
+            """
+            CREATE TEMP TRIGGER back AFTER DELETE ON t BEGIN INSERT INTO t VALUES (OLD.id, 9); END;
+            CREATE TEMP TRIGGER other AFTER UPDATE OF id ON t BEGIN INSERT INTO t VALUES (OLD.id, 9); END
+            """)
+        #expect(try after("DELETE FROM t WHERE id = 1") == ["+t 1", "?t 1"])
+        #expect(try after("UPDATE t SET id = 3 WHERE id = 2") == ["+t 2", "?t 2", "+t 3"])
+        let kinds = try queue.history(since: token).transactions.flatMap(\.changes).map(\.kind)
+        #expect(kinds == [.inserted, .inserted, .inserted])
     }
 
     @Test("changed columns and former values are recorded where they are asked for")
