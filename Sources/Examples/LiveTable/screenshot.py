@@ -16,7 +16,7 @@ import time
 
 MINUTES, LAST = 9, "12:08"
 ROWS, CELL, LINE = 9, 8.4, 18
-LEFT, RIGHT = 60, 50  # columns of the two terminals
+LEFT, RIGHT = 64, 50  # columns of the two terminals
 COLORS = {32: "#7ec699", 33: "#e8c86a"}
 
 
