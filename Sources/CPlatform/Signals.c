@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "Signals.h"
 
+#include "CPlatform.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -86,10 +88,17 @@ void cplatform_signal_watch_end(void) {
 
 static const int interruption_signals[] = {SIGINT, SIGTERM, SIGHUP};
 static _Atomic bool interruption_is_requested;
+/* Where the handler writes a byte for the thread that waits; negative while none does. */
+static _Atomic int interruption_end = -1;
 
 static void request_interruption(int number) {
+    int failure = errno;
     (void)number;
     atomic_store(&interruption_is_requested, true);
+    int end = atomic_load(&interruption_end);
+    /* It fails only where nobody reads any more. */
+    if (end >= 0 && write(end, "", 1) < 0) atomic_store(&interruption_end, -1);
+    errno = failure;
 }
 
 /* What the process says when a signal ends it; NULL where its work asks for the signal instead. */
@@ -141,6 +150,18 @@ int cplatform_interruption_ends_process(const char *text, int status) {
 }
 
 bool cplatform_interruption_is_requested(void) { return atomic_load(&interruption_is_requested); }
+
+int cplatform_interruption_wait(void) {
+    int ends[2];
+    int failure = cplatform_pipe(ends);
+    if (failure != 0) return failure;
+    atomic_store(&interruption_end, ends[1]);
+    char byte;
+    while (!atomic_load(&interruption_is_requested)) {
+        if (read(ends[0], &byte, 1) < 0 && errno != EINTR) return errno;
+    }
+    return 0;
+}
 
 static const int crash_signals[] = {SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
 

@@ -1,5 +1,7 @@
 /// Every bound of this module.
 enum Limits {
+    /// How many observers are looked at in each end of a transaction, to find those that are gone.
+    static let observersLookedAt = 8
     /// How often the monitor of other connections looks without being woken.
     static let pollTime = Duration.seconds(5)
     /// The same where it cannot be woken by programs that do not use the library.

@@ -49,6 +49,7 @@ enum ExitCode: Int32, CaseIterable {
             case is CancellationError: .interrupted
             case let error as StoreError: ExitCode(error.code)
             case let error as DatabaseError: ExitCode(error.resultCode)
+            case let error as HistoryError: ExitCode(error.code)
             case let error as SystemError: ExitCode(error)
             default: .failed
             }
@@ -86,6 +87,14 @@ enum ExitCode: Int32, CaseIterable {
             case .storeInUse, .rotationPending: .storeInUse
             case .slotNotFound, .alreadyExists, .modeConflict: .usage
             case .storeClosed, .lastSlot, .tooManySlots: .failed
+            }
+    }
+
+    init(_ code: HistoryError.Code) {
+        self =
+            switch code {
+            case .notRecorded, .expired: .failed
+            case .unsuitableTable, .noSuchColumn, .noSuchReader, .invalidToken: .usage
             }
     }
 

@@ -84,7 +84,7 @@ enum Program {
         if prepared.changesFiles {
             IgnoredSignals.outliveReaders()
             console.output.isKeptUntilEnd = true
-        } else {
+        } else if !prepared.endsBySignal {
             Interruption.endProgram(command.interruptionHint, isJSON: console.isJSON)
         }
         return try prepared.run(console)

@@ -64,6 +64,9 @@ final class CommandRun: @unchecked Sendable {
     /// What it has written on standard error up to now.
     var errorsSoFar: String { text("err") }
 
+    /// What it has written on standard output up to now.
+    var outputSoFar: String { text("out") }
+
     func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
 
     /// Waits for the end.

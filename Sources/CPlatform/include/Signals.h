@@ -32,6 +32,9 @@ int cplatform_interruption_ends_process(const char *text, int status);
 /* Whether one of them has come since the beginning. */
 bool cplatform_interruption_is_requested(void);
 
+/* Waits until one of them has come, after cplatform_interruption_begin. Called once. Returns 0 or an errno. */
+int cplatform_interruption_wait(void);
+
 /* Lets crashes and SIGQUIT end the process at once, as the system does it, where a handler was installed at its start:
    that of Swift's runtime prints a backtrace with parts of the memory, and asks a person at a terminal what to do. What
    is ignored stays ignored. */

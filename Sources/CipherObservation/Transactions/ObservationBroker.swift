@@ -48,6 +48,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     private var kept: [(change: Change, targets: [Observation])] = []
     /// Whether events were reported since the last end of a transaction.
     private var hasReported = false
+    /// The transactions that have ended since observers were looked for that are gone.
+    private var endsSinceRemoval = 0
     /// The observer that is told of a change at this moment, and the thread.
     private var reporting: Observation?
     private let reportingThread = Atomic<UInt>(0)
@@ -66,6 +68,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         var isStopped = false
         var isRemoved = false
         let isRegionObserver: Bool
+        /// Whether it was told of a change of this transaction.
+        var wasTold = false
         /// Where its latest event is among those that are kept back.
         var keptIndex: Int?
 
@@ -159,7 +163,14 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// Called when the region of an observer has changed.
     func regionDidChange() { forgetInterests() }
 
+    /// Removes observers that are gone, in most calls without looking at each of many.
+    private func removeOldSometimes() {
+        endsSinceRemoval += 1
+        if endsSinceRemoval * Limits.observersLookedAt >= observations.count { removeOld() }
+    }
+
     private func removeOld() {
+        endsSinceRemoval = 0
         let count = observations.count
         observations.removeAll { $0.observer == nil }
         if observations.count != count { forgetInterests() }
@@ -422,7 +433,10 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
 
     func transactionWillCommit() throws {
         savepointsDidEnd()
-        for observation in observations { try observation.observer?.databaseWillCommit() }
+        // Those of the library's own do not veto.
+        for observation in observations where !observation.isRegionObserver {
+            try observation.observer?.databaseWillCommit()
+        }
     }
 
     func transactionDidEnd(_ completion: Database.TransactionCompletion, isExplicit: Bool, on db: Database) {
@@ -434,11 +448,15 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         hasReported = false
         runs = []
         route = nil
-        let told = observations
-        for observation in told { observation.isStopped = false }
-        observations.removeAll { $0.extent == .nextTransaction }
-        removeOld()
-        if observations.count != told.count { forgetInterests() }
+        // To those of the library's own that were not told of a change, the end means nothing.
+        let told = observations.filter { $0.wasTold || !$0.isRegionObserver }
+        for observation in told { (observation.isStopped, observation.wasTold) = (false, false) }
+        let count = observations.count
+        if told.contains(where: { $0.extent == .nextTransaction }) {
+            observations.removeAll { $0.extent == .nextTransaction }
+        }
+        removeOldSometimes()
+        if observations.count != count { forgetInterests() }
         // Before the calls, which may add observers.
         if observations.isEmpty { db.setObserver(nil) }
         for observation in told {
@@ -508,6 +526,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     // MARK: Whom it is telling
 
     private func telling(_ observation: Observation, _ body: () -> Void) {
+        observation.wasTold = true
         let (outer, outerThread) = (reporting, reportingThread.load(ordering: .relaxed))
         reporting = observation
         reportingThread.store(CurrentThread.id, ordering: .relaxed)

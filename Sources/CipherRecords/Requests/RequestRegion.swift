@@ -79,7 +79,8 @@ extension Relation {
 
     /// The rowids that the filters leave; nil where they leave others too.
     private func pinnedRowIDs(_ db: Database) -> Set<Int64>? {
-        guard let key = try? db.primaryKey(table), key.tableHasRowID else { return nil }
+        guard filters.contains(where: RowPins.mayName), let key = try? db.primaryKey(table), key.tableHasRowID
+        else { return nil }
         var names = Set(["rowid", "oid", "_rowid_"])
         // A column of such a name is not the rowid.
         for column in (try? db.columns(in: table)) ?? [] { names.remove(column.name.lowercased()) }
@@ -97,6 +98,17 @@ private struct RowPins {
     /// The aliases of the table.
     let aliases: Set<AliasID>
     let keyIsRowID: Bool
+
+    /// Whether a condition has a form that can name rowids, so that the schema must be asked.
+    static func mayName(_ term: Term) -> Bool {
+        guard case .node(let node) = term else { if case .value = term { return true } else { return false } }
+        guard case .apply(let function, let operands) = node.operation else { return false }
+        return switch function {
+        case .chain: operands.contains(where: mayName)
+        case .infix(.equal), .infix(.is), .among(negated: false), .primaryKey, .uniqueKeys: true
+        default: false
+        }
+    }
 
     /// The rowids for which a condition can be true; nil for any.
     func rowIDs(_ term: Term) -> Set<Int64>? {

@@ -74,16 +74,18 @@ func pass(_ db: Database) throws -> String {
         try departure.delete(db)
         news.append("\(departure.destination) has left")
     }
+    var added: [String] = []
     while try Departure.fetchCount(db) < 6 {
         let last = try Departure.select({ max($0.time) }, as: Int.self).fetchOne(db) ?? now
         let next = Departure(
             time: last + 4, destination: destinations[last % destinations.count], platform: 1 + last % 5)
-        news.append("\(try next.inserted(db).destination) is new")
+        added.append(try next.inserted(db).destination)
     }
+    if !added.isEmpty { news.append(added.count == 1 ? "\(added[0]) is new" : "\(added.count) departures are new") }
     let late = try Departure.order { $0.id }.limit(1, offset: now % 6).fetchOne(db)
     if now.isMultiple(of: 2), var late {
         try late.updateChanges(db) { $0.delay += 1 + now % 4 }
-        news.append("\(late.destination) is \(late.delay) minutes late")
+        news.append("\(late.destination) is \(late.delay) min late")
     }
     return "\(clockText(now))  \(news.isEmpty ? "nothing new" : news.joined(separator: ", "))"
 }

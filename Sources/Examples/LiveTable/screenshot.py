@@ -15,7 +15,8 @@ import tempfile
 import time
 
 MINUTES, LAST = 9, "12:08"
-COLUMNS, ROWS, CELL, LINE = 50, 9, 8.4, 18
+ROWS, CELL, LINE = 9, 8.4, 18
+LEFT, RIGHT = 64, 50  # columns of the two terminals
 COLORS = {32: "#7ec699", 33: "#e8c86a"}
 
 
@@ -48,7 +49,7 @@ def screen(text):
 def runs(line):
     """Neighbours of one style together: (column, text, style)."""
     found = []
-    for column, (character, style) in enumerate(line[:COLUMNS]):
+    for column, (character, style) in enumerate(line):
         if found and found[-1][2] == style:
             found[-1][1] += character
         else:
@@ -56,13 +57,13 @@ def runs(line):
     return found
 
 
-def terminal(x, title, lines):
-    width, height = COLUMNS * CELL + 24, ROWS * LINE + 48
+def terminal(x, columns, title, lines):
+    width, height = columns * CELL + 24, ROWS * LINE + 48
     yield f'<rect x="{x}" y="8" width="{width}" height="{height}" rx="8" fill="#1d2430"/>'
     yield f'<text x="{x + 12}" y="28" fill="#8b98ad">{title}</text>'
     for number, line in enumerate(lines[-ROWS:]):
         y = 56 + number * LINE
-        for column, text, style in runs(line):
+        for column, text, style in runs(line[:columns]):
             left = x + 12 + column * CELL
             if style == 7:
                 yield f'<rect x="{left:.1f}" y="{y - 13}" width="{len(text) * CELL:.1f}" height="{LINE}" fill="#c9d3e3"/>'
@@ -113,9 +114,12 @@ def main(program, file):
             written += os.read(log, 65536).decode()
         except OSError:
             break
-    width = COLUMNS * CELL + 24
-    parts = [*terminal(8, "LiveTable box write", screen(written)), *terminal(24 + width, "LiveTable box show", screen(shown))]
-    size = f'width="{2 * width + 32:.0f}" height="{ROWS * LINE + 64}"'
+    second = 24 + LEFT * CELL + 24
+    parts = [
+        *terminal(8, LEFT, "LiveTable box write", screen(written)),
+        *terminal(second, RIGHT, "LiveTable box show", screen(shown)),
+    ]
+    size = f'width="{second + RIGHT * CELL + 32:.0f}" height="{ROWS * LINE + 64}"'
     style = 'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="14" xml:space="preserve"'
     with open(file, "w", encoding="utf-8") as svg:
         svg.write("\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>', *parts, "</svg>"]) + "\n")

@@ -30,6 +30,14 @@ package enum InterruptionSignals {
 
     /// Whether one of them has arrived.
     package static var isRequested: Bool { cplatform_interruption_is_requested() }
+
+    /// Waits until one of them has arrived, after ``begin()``. To be called once.
+    ///
+    /// - Throws: ``SystemError`` when the process has no descriptor left for it.
+    package static func wait() throws(SystemError) {
+        let failure = cplatform_interruption_wait()
+        guard failure == 0 else { throw SystemError(call: "pipe", path: nil, errorNumber: failure) }
+    }
 }
 
 /// Lets the process work between the request to stop (SIGTSTP, as by Ctrl-Z) and the stop.

@@ -13,7 +13,8 @@ import StoreSharing
 /// print(status.state, status.walBytes, status.attention)
 /// ```
 ///
-/// No SQLite connection is made, so a damaged store can be examined, and nothing is locked or changed.
+/// No SQLite connection is made, so a damaged store can be examined, and nothing is locked or changed. Only where a key
+/// is given and the store records its changes it is opened for reading, for ``Report/history``.
 public struct StoreStatus: StoreTool {
     /// The database file of the store.
     public let path: String
@@ -41,6 +42,7 @@ public struct StoreStatus: StoreTool {
         if let key, report.interruptedRestoration == nil {
             try report.authenticate(StoreOpening.sidecar(path, key.unlocked(), onNotice: run.notice))
         }
+        if case .found(let history) = report.historyReading { report.take(history.findings) }
         if let finding = report.age?.finding, finding.needsAttention { report.take([finding]) }
         report.take(report.keyHealth.findings(policy))
         report.notices = run.notices
@@ -105,6 +107,8 @@ public struct StoreStatus: StoreTool {
         package let filesystem: FilesystemKind
         /// The findings that need attention, each as a sentence without its full stop.
         public private(set) var attention: [String] = []
+        /// What the store records of its changes; `none` without a key.
+        package private(set) var historyReading = HistoryStatus.Reading.none
         /// The age of the keys, and whether the key log is intact.
         package private(set) var keyHealth: KeyHealth
         /// The notices of opening the store, where that was necessary.
@@ -123,6 +127,10 @@ extension StoreStatus.Report {
     public var settings: CipherSettings? { sidecar?.settings }
     /// How the store keeps its key, and which slots open it.
     public var keys: StoreKeys.Summary? { sidecar.map { StoreKeys.Summary($0) } }
+    /// What the store records of its changes; nil where it records none, without a key, and where it cannot be read.
+    public var history: HistoryStatus? {
+        if case .found(let history) = historyReading { history } else { nil }
+    }
     /// Whether the store records a newer sidecar than the present one; nil when that is not known.
     public var isRolledBack: Bool? {
         switch age {
@@ -203,6 +211,7 @@ extension StoreStatus.Report {
         isAuthenticated = true
         keyHealth = KeyHealth(StorePaths(path), sidecar)
         age = SidecarAge(path, choice)
+        historyReading = choice.sidecar.state == .ready ? HistoryStatus.read(path, choice) : .none
         for note in choice.notes {
             guard let (copy, state) = note.subject else { continue }
             for index in copies.indices where copies[index].copy == copy { copies[index].state = state }

@@ -4,6 +4,8 @@ protocol Command {
     /// Whether it continues when the reader of its output is gone, so that it completes what it has begun. A signal ends
     /// every other command at once.
     var changesFiles: Bool { get }
+    /// Whether it runs until a signal asks it to end, and then ends by itself.
+    var endsBySignal: Bool { get }
     /// The hint of the message when a signal ended it at once.
     static var interruptionHint: String { get }
 
@@ -15,6 +17,7 @@ protocol Command {
 
 extension Command {
     var changesFiles: Bool { false }
+    var endsBySignal: Bool { false }
     static var interruptionHint: String { "Run it again; it has changed nothing." }
 }
 
@@ -22,7 +25,9 @@ extension Command {
 enum Catalogue {
     static var all: [any Command.Type] {
         [
-            CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, StatusCommand.self,
+            CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, WatchCommand.self,
+            HistoryCommand.self, HistoryRecordCommand.self, HistoryStopCommand.self, HistoryReadersCommand.self,
+            StatusCommand.self,
             DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyListCommand.self, KeyAddCommand.self,
             KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
             KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyAcceptCommand.self,

@@ -94,7 +94,7 @@ struct StatusCommand: Command {
             "wal_readers": .array(found.logReaders.map { .int($0.processID) }),
             "in_use": .optional(found.isInUse, JSON.bool),
             "holders": .optional(found.holders, HolderReport.json),
-            "filesystem": .string(found.filesystem.name),
+            "history": HistoryLines.json(found.historyReading), "filesystem": .string(found.filesystem.name),
             "filesystem_is_safe": .bool(found.filesystem.isSafeForSharedWAL),
             "sidecar": .object(found.copies.map { JSON.Member(name: $0.copy.rawValue, value: .string($0.state)) }),
             "cipherctl_version": .string(Program.version),
@@ -122,6 +122,7 @@ struct StatusCommand: Command {
                     + "\(settings.plaintextHeaderBytes) plain header bytes"
             ]
         }
+        lines += HistoryLines.lines(found.historyReading)
         let use = found.isInUse.map { $0 ? "yes" : "no" } ?? "not known"
         lines += [
             "file         \(found.fileBytes) bytes, \(found.pages) pages",
@@ -145,6 +146,30 @@ struct StatusCommand: Command {
     private func line(_ slot: Keyslot) -> String {
         "slot         \(slot.id) \(slot.kind.rawValue)" + (slot.label == .none ? "" : " \"\(slot.label)\"")
             + ", \(slot.derivation)"
+    }
+}
+
+/// What a store records of its changes, for people and for programs.
+enum HistoryLines {
+    static func lines(_ reading: HistoryStatus.Reading) -> [String] {
+        switch reading {
+        case .none: return []
+        case .unknown(let reason): return ["history      not known: \(reason)"]
+        case .found(let history):
+            let tables = history.tables.isEmpty ? "no table is recorded" : history.tables.joined(separator: ", ")
+            let size = "\(history.changes) changes, about \(history.bytes) bytes"
+            let all = history.includesNewTables ? " and new tables" : ""
+            return ["history      \(size), of \(tables)\(all)"] + history.readers.map { "reader       \($0.line)" }
+        }
+    }
+
+    static func json(_ reading: HistoryStatus.Reading) -> JSON {
+        guard case .found(let history) = reading else { return .null }
+        return .object([
+            "changes": .integer(history.changes), "bytes": .integer(history.bytes),
+            "tables": .array(history.tables.map(JSON.string)), "includes_new_tables": .bool(history.includesNewTables),
+            "readers": .array(history.readers.map(\.json)),
+        ])
     }
 }
 

@@ -50,6 +50,7 @@ extension OpenMetrics {
         gauge(store, "wal_frames", "Committed frames in the WAL.", found.walFrames)
         if let sidecar = found.sidecar { gauge(store, "epoch", "Data keys that the store has had.", sidecar.epoch) }
         addKeys(found.sidecar, found.keyHealth, store)
+        addHistory(found.history, found.path)
         gauge(store, "attention", "Findings that need attention.", found.attention.count)
         guard let holders = found.holders else { return }
         gauge(store, "holders", "Connections and processes that hold the store.", holders.count)
@@ -69,6 +70,18 @@ extension OpenMetrics {
         }
         let isPending = sidecar.map { $0.state == .rotating || $0.state == .switching } ?? false
         gauge(store, "rotation_pending", "Whether a rotation is running or was interrupted.", isPending ? 1 : 0)
+    }
+
+    private mutating func addHistory(_ history: HistoryStatus?, _ path: String) {
+        guard let history else { return }
+        gauge(["store": path], "history_changes", "Changes that the history keeps.", history.changes)
+        gauge(["store": path], "history_bytes", "About how many bytes the changes take.", history.bytes)
+        add(
+            "cipherstore_history_reader_lag_changes", .gauge, help: "Changes that a reader has not acknowledged.",
+            history.readers.map { (["store": path, "reader": $0.name], .integer($0.lag)) })
+        add(
+            "cipherstore_history_reader_expired", .gauge, help: "Whether a reader was slower than the limits allow.",
+            history.readers.map { (["store": path, "reader": $0.name], .int($0.isExpired ? 1 : 0)) })
     }
 
     private mutating func gauge(

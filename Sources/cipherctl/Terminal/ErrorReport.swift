@@ -32,6 +32,8 @@ struct ErrorReport {
             )
             add("sqlite_code", .int(error.resultCode.rawValue))
             add("sqlite_extended_code", .int(error.extendedResultCode.rawValue))
+        case let error as HistoryError:
+            (name, message, hint) = (error.stableName, error.text, error.hint)
         case let error as SystemError:
             (name, message, hint) = ("system", error.description, Self.hint(for: error))
             add("errno", .int(error.errorNumber))
@@ -107,6 +109,22 @@ extension ToolError {
     fileprivate var stableName: String {
         guard code == .incomplete, let cause else { return code.rawValue }
         return ErrorReport(cause).name
+    }
+}
+
+extension HistoryError {
+    fileprivate var stableName: String { "\(code)" }
+
+    /// The message without the calls in Swift that it names.
+    fileprivate var text: String { message.replacing(#/ Call [A-Za-z]+(?:\([A-Za-z:]*\))? [^.]*\./#, with: "") }
+
+    fileprivate var hint: String? {
+        switch code {
+        case .notRecorded: "Begin to record changes with: cipherctl history record"
+        case .expired: "Leave --since out, and read everything again that depends on the changes."
+        case .noSuchReader: "List the readers with: cipherctl history readers"
+        case .unsuitableTable, .noSuchColumn, .invalidToken: nil
+        }
     }
 }
 

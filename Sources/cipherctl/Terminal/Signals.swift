@@ -26,6 +26,19 @@ final class Interruption: Sendable {
 
     var isSet: Bool { InterruptionSignals.isRequested }
 
+    /// Calls a function when a signal has arrived, on a thread of its own. To be called once.
+    func whenSet(_ body: @escaping @Sendable () -> Void) {
+        let thread = Thread {
+            // Without a free descriptor for the wait the flag is looked at now and then.
+            while !self.isSet {
+                do { try InterruptionSignals.wait() } catch { Thread.sleep(forTimeInterval: 0.2) }
+            }
+            body()
+        }
+        thread.name = "cipherctl.Interruption"
+        thread.start()
+    }
+
     /// Runs work that checks for a signal and then ends with `CancellationError`.
     ///
     /// - Throws: ``CommandFailure`` with exit code 130 instead.

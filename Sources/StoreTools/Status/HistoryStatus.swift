@@ -1,0 +1,107 @@
+import CipherDatabase
+import CipherStore
+import KeyCustody
+import PageFormat
+import StorePlatform
+
+/// What a store records of its changes, and who reads that.
+public struct HistoryStatus: Sendable {
+    /// The tables whose changes are recorded, by name.
+    public let tables: [String]
+    /// Whether tables that are created later are recorded, too.
+    public let includesNewTables: Bool
+    /// How many changes are kept.
+    public let changes: Int64
+    /// About how many bytes these take.
+    public let bytes: Int64
+    /// The registered readers, with the changes that each has not acknowledged.
+    public let readers: [HistoryReader]
+    package let faults: [HistoryTriggerFault]
+
+    /// What was found out about the history of a store.
+    package enum Reading: Sendable {
+        /// The store records nothing, and never has.
+        case none
+        case found(HistoryStatus)
+        /// The store has a history that could not be read, for this reason.
+        case unknown(String)
+    }
+
+    /// Reads the history of a store, which is opened for that only if it has one.
+    ///
+    /// - Parameter choice: The sidecar, authenticated by a key.
+    static func read(_ path: String, _ choice: AuthenticatedSidecar) -> Reading {
+        do {
+            guard try isThere(path, choice) else { return .none }
+        } catch {
+            // Pages that cannot be read are reported by others.
+            return .none
+        }
+        do {
+            let store = try StoreOpening.readOnly(path, holding: choice.keys, onNotice: { _ in })
+            defer { try? store.close() }
+            return .found(try store.read { try HistoryStatus($0) })
+        } catch {
+            return .unknown(ToolError.explanation(of: error))
+        }
+    }
+
+    /// Whether the schema has the tables of a history. Read below SQLite, as the age of the sidecar is.
+    private static func isThere(_ path: String, _ choice: AuthenticatedSidecar) throws -> Bool {
+        let wanted = Array("cipherstore_history_state".utf8)
+        let deadline = ContinuousClock.now + Limits.recheckTime
+        while true {
+            do {
+                return try StorePages(path, choice).tables.first(inTree: TableReader.schemaRoot) { row in
+                    // The columns are type, name, table, root page and text; texts may be in UTF-16.
+                    guard row.values.count > 1, case .text(let name) = row.values[1] else { return nil }
+                    return name == wanted || name.filter { $0 != 0 } == wanted ? true : nil
+                } ?? false
+            } catch  where ContinuousClock.now < deadline {
+                Pause.sleep(for: Limits.recheckPause)
+            }
+        }
+    }
+
+    private init(_ db: Database) throws {
+        tables = try db.recordedTableNames() ?? []
+        includesNewTables = try db.recordsAllTables()
+        (changes, bytes) = try db.historySize()
+        readers = try db.historyReaders()
+        faults = try db.historyTriggerFaults()
+    }
+}
+
+extension HistoryStatus {
+    /// What needs attention, each with its remedy.
+    package var findings: [Finding] {
+        faults.map { fault in
+            Finding(
+                .risk, "historyTriggers", fault.text, remedy: "open the store once for writing: cipherctl sql --write")
+        }
+            + readers.compactMap { reader in
+                reader.expirationReason.map { reason in
+                    Finding(
+                        .risk, "historyReaderExpired",
+                        "the reader \"\(reader.name)\" of the history has expired: \(reason)",
+                        remedy:
+                            "let its program read everything again, or forget it: cipherctl history readers --remove")
+                }
+            }
+    }
+}
+
+extension HistoryTriggerFault {
+    fileprivate var text: String {
+        if isTableMissing {
+            return
+                "the table \"\(tableName)\", whose changes are recorded, was dropped or renamed by a program without "
+                + "this library: readers of the history are not told"
+        }
+        let parts = [(missing, "dropped"), (changed, "changed")].filter { !$0.0.isEmpty }.map { names, what in
+            "\(names.joined(separator: ", ")) \(what)"
+        }
+        return "the triggers that record changes of the table \"\(tableName)\" are not as they should be "
+            + "(\(parts.joined(separator: "; "))): changes are missing from the history"
+    }
+}

@@ -1,0 +1,129 @@
+import CipherStore
+import StoreTools
+
+/// `history record STORE`: begins to record the changes of tables.
+struct HistoryRecordCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "history record",
+        summary: "record the changes of tables from now on",
+        operands: [OperandSyntax("STORE", "the store; it may be in use")],
+        options: RecordedTables.options + [
+            OptionSyntax("--columns", "record which columns an update has changed"),
+            OptionSyntax(
+                "--keep", value: "T.COLUMN", "keep this column's values of rows that are deleted", isRepeatable: true),
+            .json,
+        ] + KeyOptions.all,
+        examples: [
+            "cipherctl history record app.db --all --key-file app.key",
+            "cipherctl history record app.db --table note --table photo --keep photo.file --key-file app.key",
+        ],
+        notes: [
+            "Triggers record each change in the transaction that makes it, whoever makes it. They stay with the tables "
+                + "when those are changed or renamed. --all includes tables that are created later.",
+            "Recording makes writes slower: inserting rows in bulk takes up to twice as long.",
+        ])
+
+    private let path: String
+    private let tables: RecordedTables
+    private let kept: [String: [String]]
+    private let arguments: ParsedArguments
+    var changesFiles: Bool { true }
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+        tables = try RecordedTables(arguments)
+        var kept: [String: [String]] = [:]
+        for name in arguments.values("--keep") {
+            // A name may have a point; that of a column seldom has.
+            guard let point = name.lastIndex(of: "."), point > name.startIndex, name.index(after: point) < name.endIndex
+            else { throw UsageError("--keep has no table and column.", hint: "For example: --keep photo.file") }
+            kept[String(name[..<point]), default: []].append(String(name[name.index(after: point)...]))
+        }
+        self.kept = kept
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        try tables.change(path, arguments, console) { db in
+            try db.recordHistory(of: tables.scope, columns: arguments.has("--columns"), keeping: kept)
+        }
+    }
+}
+
+/// `history stop STORE`: ends the recording of tables.
+struct HistoryStopCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "history stop",
+        summary: "record the changes of tables no longer; what was recorded stays",
+        operands: [OperandSyntax("STORE", "the store; it may be in use")],
+        options: RecordedTables.options + [.json] + KeyOptions.all,
+        examples: [
+            "cipherctl history stop app.db --table note --key-file app.key",
+            "cipherctl history stop app.db --all --key-file app.key",
+        ],
+        notes: ["Where all tables are recorded, --all also ends that tables join which are created later."])
+
+    private let path: String
+    private let tables: RecordedTables
+    private let arguments: ParsedArguments
+    var changesFiles: Bool { true }
+
+    init(_ arguments: ParsedArguments) throws {
+        self.arguments = arguments
+        path = arguments.operands[0]
+        tables = try RecordedTables(arguments)
+    }
+
+    func run(_ console: Console) throws -> ExitCode {
+        try tables.change(path, arguments, console) { db in
+            if case .tables = tables.scope, try db.recordsAllTables() {
+                throw UsageError(
+                    "All tables of the store are recorded, new ones too: a single one cannot be left out.",
+                    hint: "End it with `cipherctl history stop --all`, and record the other tables by name.")
+            }
+            try db.stopRecordingHistory(of: tables.scope)
+        }
+    }
+}
+
+/// Which tables the two commands are about.
+private struct RecordedTables {
+    static let options = [
+        OptionSyntax("--table", value: "T", "this table", isRepeatable: true), OptionSyntax("--all", "all tables"),
+    ]
+
+    let scope: HistoryScope
+
+    /// - Throws: ``UsageError``.
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        let names = arguments.values("--table")
+        guard arguments.has("--all") == names.isEmpty else {
+            throw UsageError(
+                names.isEmpty ? "No table was given." : "--table and --all were given.",
+                hint: "Give --table for each table, or --all.")
+        }
+        scope = names.isEmpty ? .allTables : .tables(names)
+    }
+
+    /// Changes what is recorded, and prints what is recorded from then on.
+    func change(
+        _ path: String, _ arguments: ParsedArguments, _ console: Console,
+        _ body: @escaping (Database) throws -> Void
+    ) throws -> ExitCode {
+        try BackupBundle.refuse(writing: path)
+        let key = try UnlockedKey(KeyOptions.source(arguments), console)
+        let store = try StoreOpening.writable(
+            path, key, isCancelled: { Interruption.shared.isSet }, onNotice: console.note)
+        defer { try? store.close() }
+        let recorded = try Interruption.explaining {
+            try store.write { db in
+                try body(db)
+                return try db.recordedTableNames() ?? []
+            }
+        }
+        try console.report(
+            json: .object(["store": .string(path), "recorded": .array(recorded.map(JSON.string))]),
+            lines: [recorded.isEmpty ? "no table is recorded" : "recorded: \(recorded.joined(separator: ", "))"])
+        return .ok
+    }
+}

@@ -1,0 +1,265 @@
+import CipherStore
+import Foundation
+import TestKit
+import Testing
+
+@Suite("cipherctl history")
+struct HistoryTests {
+    private let place: Workplace
+    private var store: String { place.path("s.db") }
+
+    init() throws {
+        place = try Workplace()
+        try place.makeStore()
+        try sql("CREATE TABLE note (author TEXT, number INTEGER, text TEXT, PRIMARY KEY (author, number))")
+    }
+
+    private func sql(_ text: String) throws {
+        let outcome = try place.ctl("sql", store, text, "--write")
+        #expect(outcome.status == 0, "\(outcome.errors)")
+    }
+
+    private func record(_ options: String...) throws {
+        let outcome = try place.run(["history", "record", store, "--raw-key-file", place.key] + options)
+        #expect(outcome.status == 0, "\(outcome.errors)")
+    }
+
+    private func history(_ options: String...) throws -> CommandRun.Outcome {
+        try place.run(["history", store, "--json", "--raw-key-file", place.key] + options)
+    }
+
+    /// The changes of a listing, as `kind table key`.
+    private func changes(_ outcome: CommandRun.Outcome) -> [String] {
+        let transactions = outcome.json["transactions"] as? [[String: Any]] ?? []
+        return transactions.flatMap { $0["changes"] as? [[String: Any]] ?? [] }.map { change in
+            let key = (change["key"] as? [String: Any] ?? [:]).sorted { $0.key < $1.key }.map {
+                "\($0.key)=\($0.value)"
+            }
+            return ["\(change["kind"] ?? "?")", "\(change["table"] ?? "?")"].joined(separator: " ")
+                + (key.isEmpty ? "" : " " + key.joined(separator: ","))
+        }
+    }
+
+    private func open() throws -> SharedStore {
+        var config = Configuration()
+        config.label = "app"
+        return try SharedStore.open(at: store, unlockedBy: .rawKeyFile(path: place.key), configuration: config)
+    }
+
+    /// Runs SQL on a connection without this library.
+    private func stock(_ text: String) throws {
+        let key = try place.run(["key", "reveal", store, "--json", "--raw-key-file", place.key]).json
+        let keyspec = try #require(key["key"] as? String) + (try #require(key["salt"] as? String))
+        var connection: OpaquePointer?
+        defer { sqlite3_close(connection) }
+        #expect(sqlite3_open(store, &connection) == SQLITE_OK)
+        #expect(sqlite3_key_v2(connection, "main", "x'\(keyspec)'", Int32(keyspec.utf8.count + 3)) == SQLITE_OK)
+        #expect(sqlite3_exec(connection, "PRAGMA cipher_plaintext_header_size = 32", nil, nil, nil) == SQLITE_OK)
+        #expect(sqlite3_exec(connection, text, nil, nil, nil) == SQLITE_OK)
+    }
+
+    // MARK: Listing
+
+    @Test("a store lists what was changed, in which order, when, and by whom, from `history record` on")
+    func listing() throws {
+        let start = Date()
+        try record("--table", "note", "--columns", "--keep", "note.text")
+        try sql("INSERT INTO note VALUES ('ann', 1, 'soup'), ('ann', 2, 'salt'); INSERT INTO t VALUES (9000, 'unseen')")
+        let other = try open()
+        try other.write { try $0.execute(sql: "UPDATE note SET text = 'salad' WHERE number = 1") }
+        try other.close()
+        try stock("DELETE FROM note WHERE number = 2")
+        let outcome = try history()
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        let key = ["author=ann,number=1", "author=ann,number=2"]
+        #expect(
+            changes(outcome) == [
+                "reset note", "inserted note \(key[0])", "inserted note \(key[1])", "updated note \(key[0])",
+                "deleted note \(key[1])",
+            ])
+        let transactions = try #require(outcome.json["transactions"] as? [[String: Any]])
+        #expect(transactions.map { $0["author"] as? String } == ["cipherctl", "cipherctl", "app", nil])
+        let last = try #require(transactions.last?["changes"] as? [[String: Any]]).first
+        #expect(last?["former"] as? [String: String] == ["text": "salt"])
+        let third = try #require(transactions[2]["changes"] as? [[String: Any]]).first
+        #expect(third?["columns"] as? [String] == ["text"])
+        let format = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+        let times = try transactions.compactMap { $0["time"] as? String }.map { try format.parse($0) }
+        #expect(times.count == 3 && times == times.sorted())
+        // Whole milliseconds.
+        #expect(times.allSatisfy { $0 > start - 0.002 && $0 < Date() + 1 })
+        let text = try place.ctl("history", store).output
+        #expect(text.contains("by \"app\"\n  updated   note  author \"ann\", number 1  set: text\n"), "\(text)")
+        #expect(
+            text.contains("by a program without this library\n  deleted   note  author \"ann\", number 2  was: text"))
+    }
+
+    @Test("parts that follow each other have every change once, and the last ones are those at the end")
+    func parts() throws {
+        try record("--all")
+        let start = try #require(history().json["token"] as? String)
+        for number in 1...7 {
+            try sql("INSERT INTO t VALUES (\(9000 + number), ''); DELETE FROM t WHERE id = \(number)")
+        }
+        let all = (1...7).flatMap { ["inserted t id=\(9000 + $0)", "deleted t id=\($0)"] }
+        var (token, found, parts) = (start, [String](), 0)
+        while true {
+            let part = try history("--since", token, "--limit", "3")
+            #expect(changes(part).count <= 3)
+            found += changes(part)
+            parts += 1
+            token = try #require(part.json["token"] as? String)
+            if part.json["has_more"] as? Bool != true { break }
+        }
+        #expect(found == all && parts > 3)
+        #expect(try changes(history("--since", token)).isEmpty)
+        #expect(try changes(history("--limit", "3")) == all.suffix(3))
+        #expect(try changes(history("--since", start, "--table", "NOTE")).isEmpty)
+        #expect(try changes(history("--since", start, "--table", "T")) == all)
+        #expect(try changes(history("--table", "t", "--limit", "2")) == all.suffix(2))
+    }
+
+    @Test("a store that records nothing, a token of another one, and one that was purged say what to do")
+    func refusals() throws {
+        let none = try history()
+        #expect(none.status == 1)
+        #expect(none.errorJSON["code"] as? String == "notRecorded")
+        #expect((none.errorJSON["hint"] as? String)?.contains("cipherctl history record") == true)
+        #expect((none.errorJSON["message"] as? String)?.contains("recordHistory") == false)
+        #expect(try history("--since", "yesterday").status == 64)
+        #expect(try history("--limit", "0").status == 64)
+        try record("--all")
+        let token = try #require(history().json["token"] as? String)
+        try sql("INSERT INTO t VALUES (9000, ''); INSERT INTO t VALUES (9001, '')")
+        let other = try open()
+        try other.write { try $0.setHistoryLimits(HistoryLimits(count: 1)) }
+        try other.purgeHistory()
+        try other.close()
+        let purged = try history("--since", token)
+        #expect(purged.status == 1)
+        #expect(purged.errorJSON["code"] as? String == "expired")
+        #expect(try place.ctl("create", place.path("other.db")).status == 0)
+        let recorded = try place.ctl("history", "record", place.path("other.db"), "--all")
+        #expect(recorded.status == 0, "\(recorded.errors)")
+        let foreign = try place.ctl("history", place.path("other.db"), "--since", token, "--json")
+        #expect(foreign.errorJSON["code"] as? String == "expired")
+    }
+
+    // MARK: Recording
+
+    @Test("recording begins and ends for tables or for all, and what cannot be recorded is refused by name")
+    func recording() throws {
+        #expect(try place.ctl("history", "record", store).status == 64)
+        #expect(try place.ctl("history", "record", store, "--all", "--table", "t").status == 64)
+        #expect(try place.ctl("history", "record", store, "--table", "t", "--keep", "text").status == 64)
+        try sql("CREATE VIEW v AS SELECT 1 AS one")
+        let view = try place.ctl("history", "record", store, "--table", "v", "--json")
+        #expect(view.status == 64 && view.errorJSON["code"] as? String == "unsuitableTable", "\(view.errors)")
+        let column = try place.ctl("history", "record", store, "--table", "t", "--keep", "t.gone", "--json")
+        #expect(column.status == 64 && column.errorJSON["code"] as? String == "noSuchColumn", "\(column.errors)")
+        #expect(try place.ctl("history", "record", store, "--table", "gone").status == 1)
+        let one = try place.ctl("history", "record", store, "--table", "t", "--table", "note", "--json")
+        #expect(one.json["recorded"] as? [String] == ["note", "t"], "\(one.errors)")
+        let stopped = try place.ctl("history", "stop", store, "--table", "T", "--json")
+        #expect(stopped.json["recorded"] as? [String] == ["note"])
+        let before = try changes(history())
+        try sql("INSERT INTO t VALUES (9000, ''); CREATE TABLE late (a)")
+        #expect(try changes(history()) == before)
+        let all = try place.ctl("history", "record", store, "--all", "--json")
+        #expect(all.json["recorded"] as? [String] == ["late", "note", "t"])
+        try sql("CREATE TABLE later (a); INSERT INTO later VALUES (1)")
+        #expect(try changes(history()).last == "inserted later rowid=1")
+        // A table that was left out would join again with the next opening.
+        #expect(try place.ctl("history", "stop", store, "--table", "t").status == 64)
+        #expect(try place.ctl("history", "stop", store, "--all").output == "no table is recorded\n")
+        let last = try changes(history())
+        try sql("INSERT INTO t VALUES (9001, ''); CREATE TABLE latest (a); INSERT INTO latest VALUES (1)")
+        #expect(try changes(history()) == last)
+    }
+
+    // MARK: Readers, status, doctor
+
+    @Test("readers, their lag and the size of the history are in `status`, and a reader is forgotten by name")
+    func readers() throws {
+        try record("--all")
+        let other = try open()
+        try other.write { try $0.registerHistoryReader("search") }
+        try other.close()
+        try sql("INSERT INTO t VALUES (9000, ''); INSERT INTO t VALUES (9001, '')")
+        let status = try place.ctl("status", store, "--json")
+        let history = try #require(status.json["history"] as? [String: Any])
+        #expect(history["tables"] as? [String] == ["note", "t"])
+        #expect(history["includes_new_tables"] as? Bool == true)
+        #expect(history["changes"] as? Int == 4)
+        #expect((history["bytes"] as? Int).map { (40...400).contains($0) } == true)
+        let reader = try #require(history["readers"] as? [[String: Any]]).first
+        #expect(reader?["name"] as? String == "search" && reader?["lag"] as? Int == 2)
+        let text = try place.ctl("status", store).output
+        #expect(
+            text.contains("history      4 changes, about ")
+                && text.contains("reader       \"search\", 2 changes behind"))
+        let metrics = try place.ctl("status", store, "--openmetrics").output
+        #expect(metrics.contains("cipherstore_history_reader_lag_changes{store=\"\(store)\",reader=\"search\"} 2\n"))
+        #expect(try place.ctl("history", "readers", store).output.hasPrefix("\"search\", 2 changes behind"))
+        let unknown = try place.ctl("history", "readers", store, "--remove", "nobody", "--json")
+        #expect(unknown.status == 64 && unknown.errorJSON["code"] as? String == "noSuchReader", "\(unknown.errors)")
+        #expect(try place.ctl("history", "readers", store, "--remove", "search").output == "no reader is registered\n")
+    }
+
+    @Test("a reader that was slower than the limits needs attention, in `history readers`, `status` and `doctor`")
+    func expiredReader() throws {
+        try record("--all")
+        let other = try open()
+        try other.write { db in
+            try db.registerHistoryReader("search")
+            try db.setHistoryLimits(HistoryLimits(count: 1))
+        }
+        try sql("INSERT INTO t VALUES (9000, ''); INSERT INTO t VALUES (9001, '')")
+        try other.purgeHistory()
+        try other.close()
+        let readers = try place.ctl("history", "readers", store)
+        #expect(readers.status == 2 && readers.output.contains("\"search\", expired: "), "\(readers.output)")
+        #expect(try place.ctl("status", store).status == 2)
+        let doctor = try place.ctl("doctor", store)
+        #expect(doctor.status == 2 && doctor.output.contains("the reader \"search\" of the history has expired"))
+    }
+
+    @Test("a store without a history is not opened by `status`, and says nothing of one")
+    func withoutHistory() throws {
+        let before = FolderSnapshot(of: place.folder)
+        let status = try place.ctl("status", store, "--json")
+        #expect(status.status == 0 && status.json["history"] is NSNull)
+        #expect(try place.ctl("doctor", store).status == 0)
+        #expect(before.changes(until: FolderSnapshot(of: place.folder)).isEmpty)
+    }
+
+    @Test(
+        "triggers that another program has dropped or changed are named by `doctor`, until an opening makes them again")
+    func droppedTriggers() throws {
+        try record("--all")
+        #expect(try place.ctl("doctor", store).status == 0)
+        let names = try place.ctl(
+            "sql", store, "SELECT name FROM sqlite_schema WHERE tbl_name = 't' AND name LIKE 'cipherstore_history_%'",
+            "--mode", "csv"
+        ).output.split(separator: "\r\n").dropFirst()
+        let insertion = try #require(names.first { $0.hasSuffix("_insert") })
+        let deletion = try #require(names.first { $0.hasSuffix("_delete") })
+        try stock(
+            """
+            DROP TRIGGER \(insertion); DROP TRIGGER \(deletion);
+            CREATE TRIGGER \(deletion) AFTER DELETE ON t BEGIN SELECT 1; END
+            """)
+        let doctor = try place.ctl("doctor", store, "--json")
+        let findings = doctor.json["findings"] as? [[String: Any]] ?? []
+        let finding = try #require(findings.first { $0["code"] as? String == "historyTriggers" }, "\(doctor.output)")
+        #expect(doctor.status == 2 && finding["severity"] as? String == "risk")
+        let what = finding["what"] as? String ?? ""
+        #expect(what.contains("\"t\"") && what.contains("insert dropped") && what.contains("delete changed"), "\(what)")
+        try sql("SELECT 1")
+        #expect(try place.ctl("doctor", store).status == 0)
+        #expect(try changes(history()).last == "reset t")
+        try stock("DROP TABLE note")
+        let gone = try place.ctl("doctor", store)
+        #expect(gone.status == 2 && gone.output.contains("the table \"note\""), "\(gone.output)")
+    }
+}
