@@ -108,7 +108,7 @@ public struct StoreStatus: StoreTool {
         /// The findings that need attention, each as a sentence without its full stop.
         public private(set) var attention: [String] = []
         /// What the store records of its changes; `none` without a key.
-        package private(set) var historyReading = HistoryStatus.Reading.none
+        package private(set) var historyReading = StoreHistoryStatus.Reading.none
         /// The age of the keys, and whether the key log is intact.
         package private(set) var keyHealth: KeyHealth
         /// The notices of opening the store, where that was necessary.
@@ -128,7 +128,7 @@ extension StoreStatus.Report {
     /// How the store keeps its key, and which slots open it.
     public var keys: StoreKeys.Summary? { sidecar.map { StoreKeys.Summary($0) } }
     /// What the store records of its changes; nil where it records none, without a key, and where it cannot be read.
-    public var history: HistoryStatus? {
+    public var history: StoreHistoryStatus? {
         if case .found(let history) = historyReading { history } else { nil }
     }
     /// Whether the store records a newer sidecar than the present one; nil when that is not known.
@@ -211,7 +211,7 @@ extension StoreStatus.Report {
         isAuthenticated = true
         keyHealth = KeyHealth(StorePaths(path), sidecar)
         age = SidecarAge(path, choice)
-        historyReading = choice.sidecar.state == .ready ? HistoryStatus.read(path, choice) : .none
+        historyReading = choice.sidecar.state == .ready ? StoreHistoryStatus.read(path, choice) : .none
         for note in choice.notes {
             guard let (copy, state) = note.subject else { continue }
             for index in copies.indices where copies[index].copy == copy { copies[index].state = state }

@@ -151,7 +151,7 @@ struct StatusCommand: Command {
 
 /// What a store records of its changes, for people and for programs.
 enum HistoryLines {
-    static func lines(_ reading: HistoryStatus.Reading) -> [String] {
+    static func lines(_ reading: StoreHistoryStatus.Reading) -> [String] {
         switch reading {
         case .none: return []
         case .unknown(let reason): return ["history      not known: \(reason)"]
@@ -163,7 +163,7 @@ enum HistoryLines {
         }
     }
 
-    static func json(_ reading: HistoryStatus.Reading) -> JSON {
+    static func json(_ reading: StoreHistoryStatus.Reading) -> JSON {
         guard case .found(let history) = reading else { return .null }
         return .object([
             "changes": .integer(history.changes), "bytes": .integer(history.bytes),

@@ -83,7 +83,8 @@ struct HistoryCommand: Command {
 
     /// The last changes: whole transactions, and at least one.
     private func last(_ db: Database) throws -> Listing {
-        var list = Listing(token: try db.historyToken(beforeLast: tables.isEmpty ? limit : .max))
+        var list = Listing(
+            token: try tables.isEmpty ? db.historyToken(beforeLast: limit) : db.oldestHistoryToken())
         var count = 0
         while true {
             let page = try db.history(since: list.token, limit: HistoryArguments.pageChanges)

@@ -72,7 +72,7 @@ extension OpenMetrics {
         gauge(store, "rotation_pending", "Whether a rotation is running or was interrupted.", isPending ? 1 : 0)
     }
 
-    private mutating func addHistory(_ history: HistoryStatus?, _ path: String) {
+    private mutating func addHistory(_ history: StoreHistoryStatus?, _ path: String) {
         guard let history else { return }
         gauge(["store": path], "history_changes", "Changes that the history keeps.", history.changes)
         gauge(["store": path], "history_bytes", "About how many bytes the changes take.", history.bytes)

@@ -5,7 +5,7 @@ import PageFormat
 import StorePlatform
 
 /// What a store records of its changes, and who reads that.
-public struct HistoryStatus: Sendable {
+public struct StoreHistoryStatus: Sendable {
     /// The tables whose changes are recorded, by name.
     public let tables: [String]
     /// Whether tables that are created later are recorded, too.
@@ -22,7 +22,7 @@ public struct HistoryStatus: Sendable {
     package enum Reading: Sendable {
         /// The store records nothing, and never has.
         case none
-        case found(HistoryStatus)
+        case found(StoreHistoryStatus)
         /// The store has a history that could not be read, for this reason.
         case unknown(String)
     }
@@ -40,7 +40,7 @@ public struct HistoryStatus: Sendable {
         do {
             let store = try StoreOpening.readOnly(path, holding: choice.keys, onNotice: { _ in })
             defer { try? store.close() }
-            return .found(try store.read { try HistoryStatus($0) })
+            return .found(try store.read { try StoreHistoryStatus($0) })
         } catch {
             return .unknown(ToolError.explanation(of: error))
         }
@@ -72,7 +72,7 @@ public struct HistoryStatus: Sendable {
     }
 }
 
-extension HistoryStatus {
+extension StoreHistoryStatus {
     /// What needs attention, each with its remedy.
     package var findings: [Finding] {
         faults.map { fault in
