@@ -94,12 +94,24 @@ struct Prefetching {
             }
             return position
         }
-        let links = child.unadapted === child ? children : children.map(\.unadapted)
-        if let groups = values.integerGroups(of: links, at: childPositions[0]) {
+        return try groups(of: children, at: childPositions, values, origin.first.relation, pairs.map(\.right))
+    }
+
+    /// The rows of an association by the values that link them.
+    ///
+    /// - Parameters:
+    ///   - children: The rows.
+    ///   - positions: Where a row has the linking values.
+    ///   - columns: The linking columns of the relation that the first step leads to.
+    private func groups(
+        of children: [Row], at positions: [Int], _ values: LinkValues, _ relation: Relation, _ columns: [String]
+    ) throws -> RowGroups {
+        let links = children.map(\.unadapted)
+        if let groups = values.integerGroups(of: links, at: positions[0]) {
             return RowGroups(children, groupOfRow: groups, groupCount: values.count, of: values.groupOfRow)
         }
-        let tuples = links.map { link in LinkTuple(values: childPositions.map { link.databaseValue(at: $0) }) }
-        let matches = try matches(of: tuples, values, origin.first.relation, pairs.map(\.right))
+        let tuples = links.map { link in LinkTuple(values: positions.map { link.databaseValue(at: $0) }) }
+        let matches = try matches(of: tuples, values, relation, columns)
         var (rows, groups): ([Row], [Int32]) = ([], [])
         for (child, tuple) in zip(children, tuples) {
             for group in matches[tuple] ?? [] {

@@ -12,7 +12,9 @@ extension Calls {
     /// Sections 8 to 10: observers of transactions, regions, values. Each has a database of its own.
     static func observation(_ call: inout Calls) {
         transactions(&call)
+        transactionEvents(&call)
         regions(&call)
+        trackedRegions(&call)
         values(&call)
         operators(&call)
         sharing(&call)
@@ -97,6 +99,9 @@ extension Calls {
             try queue.inTransaction { _ in .rollback }
             return (counter.rows, counter.commits, counter.rollbacks) == (3, 1, 1)
         }
+    }
+
+    private static func transactionEvents(_ call: inout Calls) {
         call("databaseWillCommit()") { _ in
             let (queue, watcher) = (try Fleet.queue(), Watcher())
             watcher.refuses = true  // by databaseWillCommit()
@@ -183,6 +188,9 @@ extension Calls {
             let region = AnyDatabaseRegionConvertible { db in try Ship.none().databaseRegion(db) }
             return try region.databaseRegion(db).isEmpty
         }
+    }
+
+    private static func trackedRegions(_ call: inout Calls) {
         call("DatabaseRegionObservation(tracking:) start(in:onError:onChange:)") { _ in
             let (queue, told) = (try Fleet.queue(), Told<Int>())
             let observation = DatabaseRegionObservation(tracking: Ship.all(), Harbour.all())
