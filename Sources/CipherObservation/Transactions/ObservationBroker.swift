@@ -50,6 +50,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     private var hasReported = false
     /// The transactions that have ended since observers were looked for that are gone.
     private var endsSinceRemoval = 0
+    /// The schema at the last look for commits of other connections.
+    private var schemaAtLook: Int?
     /// The observer that is told of a change at this moment, and the thread.
     private var reporting: Observation?
     private let reportingThread = Atomic<UInt>(0)
@@ -478,6 +480,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         monitor.add(observer)
         // After the monitor is noticed of commits: what comes in between is seen by its first look.
         others.begin(db)
+        schemaAtLook = try? db.schemaGeneration()
         self.monitor = monitor
         monitor.start()
     }
@@ -500,7 +503,17 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         // An error, as of a lock that somebody holds, comes back at the next look, or is gone then.
         guard !db.isInsideTransaction, let change = try? others.look(db) else { return false }
         if case .nothing = change { return false }
-        report(change, on: db)
+        report(isSchemaChanged(db) ? .everything : change, on: db)
+        return true
+    }
+
+    /// Whether the schema is another one than at the last look: no row needs to have changed for other values then, and
+    /// the regions of observers may lack columns.
+    private func isSchemaChanged(_ db: Database) -> Bool {
+        let schema = try? db.schemaGeneration()
+        if schema == schemaAtLook { return false }
+        schemaAtLook = schema
+        for observation in observations { observation.regionObserver?.regionMayBeObsolete() }
         return true
     }
 

@@ -310,6 +310,31 @@ import Testing
         cancellable.cancel()
     }
 
+    @Test("a column that another connection adds is observed, also where changes are recorded")
+    func foreignColumn() throws {
+        let (pool, other) = (try file.pool(), try file.pool())
+        try pool.write { db in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 2)")
+            try db.recordHistory(of: .tables(["t"]), columns: true)
+        }
+        let values = Collected<String>()
+        let observation = ValueObservation.trackingConstantRegion { db in
+            try Row.fetchAll(db, sql: "SELECT * FROM t").map { "\($0.databaseValues.map(\.description))" }.joined()
+        }
+        let cancellable = observation.start(
+            in: pool, scheduling: .async(onQueue: DispatchQueue(label: "delivery")), onError: { values.add("\($0)") },
+            onChange: { values.add($0) })
+        values.wait { $0.count == 1 }
+        // No row is changed.
+        try other.write { try $0.execute(sql: "ALTER TABLE t ADD COLUMN b DEFAULT 77") }
+        values.wait { $0.last?.contains("77") == true }
+        #expect(values.all.last?.contains("77") == true)
+        try other.write { try $0.execute(sql: "UPDATE t SET b = 88") }
+        values.wait { $0.last?.contains("88") == true }
+        #expect(values.all.last?.contains("88") == true)
+        cancellable.cancel()
+    }
+
     @Test("a table that is dropped is an error of the fetch, at once", arguments: [false, true])
     func dropped(isPool: Bool) throws {
         let writer: any DatabaseWriter = isPool ? try file.pool() : DatabaseQueue()

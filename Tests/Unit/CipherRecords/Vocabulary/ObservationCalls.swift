@@ -16,6 +16,7 @@ extension Calls {
         regions(&call)
         trackedRegions(&call)
         values(&call)
+        starts(&call)
         operators(&call)
         sharing(&call)
         schedulers(&call)
@@ -254,6 +255,9 @@ extension Calls {
                 regions: [.fullDatabase, Harbour.all()], fetch: { try Harbour.fetchCount($0) })
             return try twoValues(observation) == [3, 4]
         }
+    }
+
+    private static func starts(_ call: inout Calls) {
         call("ValueObservation start(in:scheduling:onError:onChange:) .async(onQueue:)") { _ in
             let (queue, told) = (try Fleet.queue(), Told<String>())
             let failing = ValueObservation.tracking { _ in throw CancellationError() }
