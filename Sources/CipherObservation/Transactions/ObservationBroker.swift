@@ -51,7 +51,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// The transactions that have ended since observers were looked for that are gone.
     private var endsSinceRemoval = 0
     /// The schema at the last look for commits of other connections.
-    private var schemaAtLook: Int?
+    private var schemaAtLook: Int32?
     /// The observer that is told of a change at this moment, and the thread.
     private var reporting: Observation?
     private let reportingThread = Atomic<UInt>(0)
@@ -480,7 +480,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         monitor.add(observer)
         // After the monitor is noticed of commits: what comes in between is seen by its first look.
         others.begin(db)
-        schemaAtLook = try? db.schemaGeneration()
+        schemaAtLook = try? db.schemaVersion()
         self.monitor = monitor
         monitor.start()
     }
@@ -510,7 +510,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// Whether the schema is another one than at the last look: no row needs to have changed for other values then, and
     /// the regions of observers may lack columns.
     private func isSchemaChanged(_ db: Database) -> Bool {
-        let schema = try? db.schemaGeneration()
+        let schema = try? db.schemaVersion()
         if schema == schemaAtLook { return false }
         schemaAtLook = schema
         for observation in observations { observation.regionObserver?.regionMayBeObsolete() }

@@ -57,10 +57,13 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     /// The reader, while there is anything to fetch for.
     private var reader: (any DatabaseReader)? { state.withLock { $0.hasFailed ? nil : $0.reader } }
 
-    /// What the observed reader writes with; nil where it only reads.
+    /// With what the observer follows changes; nil for a queue, a pool or a snapshot that only reads. A store that was
+    /// opened for reading only has the connection of a writer too, and follows the commits of others.
     private var writer: (any DatabaseWriter)? {
-        guard let reader, !reader.configuration.readonly else { return nil }
-        return reader.plainReader as? any DatabaseWriter
+        guard let reader else { return nil }
+        let plain = reader.plainReader
+        if reader.configuration.readonly && (plain is DatabaseQueue || plain is DatabasePool) { return nil }
+        return plain as? any DatabaseWriter
     }
 
     func start() {
