@@ -81,9 +81,9 @@ extension Database {
         writeSlot.release()
     }
 
-    /// Waits a short time for the write slot for a checkpoint.
+    /// Waits a short time for the write slot for a checkpoint, except during a suspension, which refuses it.
     func acquireWriteSlotForCheckpoint() {
-        guard let writeSlot, !writeSlot.isHeld, !writeSlot.enterIfFree() else { return }
+        guard let writeSlot, !writeSlot.isHeld, !gate.isSuspended, !writeSlot.enterIfFree() else { return }
         _ = writeSlot.enter(within: Limits.checkpointSlotWait) { false }
     }
 

@@ -53,6 +53,8 @@ final class Checkpointer {
         }
         lastFrames = frames
         guard frames >= dueFrames, !writer.isClosed, !writer.isInsideTransaction else { return }
+        // During a suspension it would be refused, and must not acquire even the write slot: other processes may write.
+        if writer.gate.isSuspended { return writer.releaseWriteSlotIfDone(keepingForCheckpoint: false) }
         // The commit before kept the write slot for it, or acquires it soon; other writers never starve a checkpoint.
         writer.acquireWriteSlotForCheckpoint()
         if let others = framesAtOthersCheckpoint(writer), others + interval > frames {
