@@ -92,8 +92,8 @@ extension Database {
     ///   - token: Where the page begins.
     ///   - author: Whose transactions are left out, as this program's own ones.
     ///   - limit: The most changes of a page.
-    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded` where there is no history, `.expired` when changes after
-    ///   the token are missing; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.notRecorded` where there is no history, `.expired` when changes after
+    ///   the token are missing; `DatabaseError`.
     public func history(
         since token: HistoryToken, excluding author: HistoryAuthor? = nil, limit: Int = 1_000
     ) throws -> HistoryPage {
@@ -148,10 +148,10 @@ extension Database {
 
 extension DatabaseReader {
     /// A page of the changes after a token, of which the last commit is the end: see
-    /// ``CipherDatabase/Database/history(since:excluding:limit:)``.
+    /// `history(since:excluding:limit:)`.
     ///
-    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded` where there is no history, `.expired` when changes after
-    ///   the token are missing; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.notRecorded` where there is no history, `.expired` when changes after
+    ///   the token are missing; `DatabaseError`.
     public func history(
         since token: HistoryToken, excluding author: HistoryAuthor? = nil, limit: Int = 1_000
     ) throws -> HistoryPage {

@@ -50,7 +50,7 @@ public struct HistoryStatus: Sendable {
 extension Database {
     /// What is recorded and kept; nil where there is no history.
     ///
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     public func historyStatus() throws -> HistoryStatus? {
         try isolated(readOnly: true) {
             guard try historyState() != nil else { return nil }
@@ -68,7 +68,7 @@ extension Database {
     /// - Parameters:
     ///   - name: A name of the program's choice. A reader of this name continues at the new place.
     ///   - token: Where it begins; by default after the last change.
-    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded`, `.expired`; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.notRecorded`, `.expired`; `DatabaseError`.
     public func registerHistoryReader(_ name: String, at token: HistoryToken? = nil) throws {
         try setHistoryReader(name, to: token ?? historyToken())
     }
@@ -77,8 +77,8 @@ extension Database {
     ///
     /// A token before the last one that was acknowledged changes nothing. Observers are not told.
     ///
-    /// - Throws: ``CipherDatabase/HistoryError`` `.noSuchReader`, `.expired` when the reader or the token has expired;
-    ///   ``DatabaseError``.
+    /// - Throws: `HistoryError` `.noSuchReader`, `.expired` when the reader or the token has expired;
+    ///   `DatabaseError`.
     public func acknowledgeHistory(upTo token: HistoryToken, by name: String) throws {
         let reader = try historyReader(name)
         if let reason = reader.expirationReason { throw Self.expired(name, reason) }
@@ -89,8 +89,8 @@ extension Database {
 
     /// Where a reader continues.
     ///
-    /// - Throws: ``CipherDatabase/HistoryError`` `.noSuchReader`, `.expired` when the reader has expired;
-    ///   ``DatabaseError``.
+    /// - Throws: `HistoryError` `.noSuchReader`, `.expired` when the reader has expired;
+    ///   `DatabaseError`.
     public func historyToken(ofReader name: String) throws -> HistoryToken {
         let reader = try historyReader(name)
         if let reason = reader.expirationReason { throw Self.expired(name, reason) }
@@ -99,7 +99,7 @@ extension Database {
 
     /// Forgets a reader; nothing is kept for it any more.
     ///
-    /// - Throws: ``CipherDatabase/HistoryError`` `.noSuchReader`; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.noSuchReader`; `DatabaseError`.
     public func removeHistoryReader(_ name: String) throws {
         _ = try historyReader(name)
         try setHistoryReader(name, nil)
@@ -107,7 +107,7 @@ extension Database {
 
     /// The registered readers, by name, those that have expired too.
     ///
-    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded`; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.notRecorded`; `DatabaseError`.
     public func historyReaders() throws -> [HistoryReader] {
         try isolated(readOnly: true) {
             guard let state = try historyState() else { throw HistoryError.notRecorded }
@@ -150,7 +150,7 @@ extension Database {
 
     /// How much of the history is kept.
     ///
-    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded`; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.notRecorded`; `DatabaseError`.
     public func historyLimits() throws -> HistoryLimits {
         guard let settings = try historyState()?.settings else { throw HistoryError.notRecorded }
         return HistoryLimits(
@@ -159,7 +159,7 @@ extension Database {
 
     /// Sets how much of the history is kept. The next purge applies it.
     ///
-    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded`; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.notRecorded`; `DatabaseError`.
     public func setHistoryLimits(_ limits: HistoryLimits) throws {
         try updateHistorySettings { settings in
             settings.maximumCount = max(0, limits.count)
@@ -175,7 +175,7 @@ extension DatabaseWriter {
     /// Writers do this by themselves from time to time; a program may call it while it has nothing else to do. It takes
     /// many short transactions: other writers wait for less than 50 ms at a time.
     ///
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     public func purgeHistory() throws {
         var count: Int64 = 1_000
         while try writeWithoutTransaction({ try $0.purgeHistory(adapting: &count) }) {}

@@ -30,8 +30,8 @@ extension Database {
     ///   - columns: Whether updates record which columns have changed.
     ///   - values: The columns of which a deletion keeps the values, by table: the key of a parent, the name of a file
     ///     to be removed.
-    /// - Throws: ``CipherDatabase/HistoryError`` `.unsuitableTable` for a view, a virtual table and an internal one,
-    ///   `.noSuchColumn`; ``DatabaseError`` for a missing table. Nothing is changed then.
+    /// - Throws: `HistoryError` `.unsuitableTable` for a view, a virtual table and an internal one,
+    ///   `.noSuchColumn`; `DatabaseError` for a missing table. Nothing is changed then.
     public func recordHistory(
         of scope: HistoryScope, columns: Bool = false, keeping values: [String: [String]] = [:]
     ) throws {
@@ -41,7 +41,7 @@ extension Database {
     /// Ends the recording of tables. Changes that were recorded stay in the history.
     ///
     /// - Parameter scope: The tables; those that are not recorded are ignored.
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: `DatabaseError`.
     public func stopRecordingHistory(of scope: HistoryScope) throws { try stopHistory(of: scope.tables) }
 }
 

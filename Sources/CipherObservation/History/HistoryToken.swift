@@ -12,7 +12,7 @@ import CipherDatabase
 /// is valid in every process that opens the database, and in copies of it. It can be stored, as text or by `Codable`.
 ///
 /// A token expires when changes after it were purged, and when the database was replaced by an older copy of itself:
-/// reading then throws ``CipherDatabase/HistoryError``.
+/// reading then throws `HistoryError`.
 public struct HistoryToken: Hashable, Sendable {
     /// The history.
     let history: String
@@ -60,7 +60,7 @@ extension HistoryToken: Codable {
 extension Database {
     /// The place after the last change that this connection sees.
     ///
-    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded` where there is no history; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.notRecorded` where there is no history; `DatabaseError`.
     public func historyToken() throws -> HistoryToken {
         try isolated(readOnly: true) {
             guard let state = try historyState() else { throw HistoryError.notRecorded }
@@ -74,7 +74,7 @@ extension Database {
 
     /// The place before the oldest change that is kept.
     ///
-    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded` where there is no history; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.notRecorded` where there is no history; `DatabaseError`.
     public func oldestHistoryToken() throws -> HistoryToken {
         guard let state = try historyState() else { throw HistoryError.notRecorded }
         return HistoryToken(history: state.history, number: state.purged, print: state.print, transaction: nil)
@@ -83,7 +83,7 @@ extension Database {
     /// The place before the last changes, at the beginning of a transaction.
     ///
     /// - Parameter count: How many changes follow at least, where the history has so many.
-    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded` where there is no history; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.notRecorded` where there is no history; `DatabaseError`.
     public func historyToken(beforeLast count: Int) throws -> HistoryToken {
         try isolated(readOnly: true) {
             guard let state = try historyState() else { throw HistoryError.notRecorded }
@@ -97,7 +97,7 @@ extension Database {
 
     /// Checks that nothing after a token is missing.
     ///
-    /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded`, `.expired`; ``DatabaseError``.
+    /// - Throws: `HistoryError` `.notRecorded`, `.expired`; `DatabaseError`.
     func requireValid(_ token: HistoryToken) throws {
         guard let state = try historyState() else { throw HistoryError.notRecorded }
         guard token.history == state.history else {

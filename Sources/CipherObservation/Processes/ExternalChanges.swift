@@ -25,7 +25,7 @@ public struct ExternalChangeSet: Sendable {
     public let tables: [String: TableChanges]
 }
 
-/// The changes of others as a sequence: see ``CipherDatabase/DatabaseWriter/externalChanges``.
+/// The changes of others as a sequence: see `externalChanges`.
 public struct ExternalChanges: AsyncSequence, Sendable {
     public typealias Element = ExternalChangeSet
 
@@ -50,9 +50,9 @@ public struct ExternalChanges: AsyncSequence, Sendable {
 
         /// The next changes, after those that were returned before.
         ///
-        /// - Throws: ``CipherDatabase/HistoryError`` `.notRecorded` where there is no history, `.expired` when changes
+        /// - Throws: `HistoryError` `.notRecorded` where there is no history, `.expired` when changes
         ///   were purged before they were read; `StoreError` `storeMoved` when the store was replaced or removed;
-        ///   ``DatabaseError``. It ends the sequence.
+        ///   `DatabaseError`. It ends the sequence.
         public mutating func next() async throws -> ExternalChangeSet? {
             do {
                 while !isOver && !Task.isCancelled {
@@ -88,7 +88,7 @@ extension DatabaseWriter {
     /// }
     /// ```
     ///
-    /// The tables must be recorded: see ``CipherDatabase/Database/recordHistory(of:columns:keeping:)``. The changes
+    /// The tables must be recorded: see `recordHistory(of:columns:keeping:)`. The changes
     /// come in the order of the commits, each once, also those that were committed while the program did something
     /// else; own changes are left out. The sequence begins when its iterator is made.
     public var externalChanges: ExternalChanges { ExternalChanges(writer: self, token: nil) }

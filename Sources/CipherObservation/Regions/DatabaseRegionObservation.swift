@@ -64,7 +64,7 @@ public struct DatabaseRegionObservation: Sendable {
     ///   - onChange: Called after each commit that changes the region, with the writing connection, before any other
     ///     write. It may read and write.
     /// - Returns: What keeps the observation running.
-    /// - Throws: ``DatabaseError`` when a region cannot be found, as for a missing table; `StoreError`.
+    /// - Throws: `DatabaseError` when a region cannot be found, as for a missing table; `StoreError`.
     @preconcurrency
     public func start(
         in writer: any DatabaseWriter, onChange: @escaping @Sendable (Database) -> Void

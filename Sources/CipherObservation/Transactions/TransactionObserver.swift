@@ -24,7 +24,7 @@ public protocol TransactionObserver: AnyObject {
     /// any case.
     func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool
 
-    /// The program has reported changes that the connection could not see: see ``Database/notifyChanges(in:)``.
+    /// The program has reported changes that the connection could not see: see `notifyChanges(in:)`.
     func databaseDidChange()
 
     /// A row has changed.
@@ -102,7 +102,7 @@ extension Database {
     /// rowids are not considered. Outside of a transaction an empty one is made for it. In an access that only reads it
     /// has no effect.
     ///
-    /// - Throws: ``DatabaseError`` of the region's tables, or the error of an observer that vetoes the commit.
+    /// - Throws: `DatabaseError` of the region's tables, or the error of an observer that vetoes the commit.
     public func notifyChanges(in region: some DatabaseRegionConvertible) throws {
         if isReadonlyNow { return }
         guard let broker = observer as? ObservationBroker else { return }

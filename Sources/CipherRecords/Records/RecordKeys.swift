@@ -293,7 +293,7 @@ extension TableRecord where Self: Identifiable, ID: DatabaseValueConvertible {
 extension TableRecord where Self: EncodableRecord {
     /// The primary key, by column.
     ///
-    /// - Throws: ``DatabaseError`` of a record that does not encode it, ``RecordError`` of one that has none yet.
+    /// - Throws: `DatabaseError` of a record that does not encode it, ``RecordError`` of one that has none yet.
     package func primaryKey(_ db: Database) throws -> [(column: String, value: DatabaseValue)] {
         let table = type(of: self).databaseTableName
         let container = try PersistenceContainer(self)

@@ -6,7 +6,7 @@ import Foundation
 extension Table: DatabaseRegionConvertible {
     /// The whole table; for a view, what the view reads.
     ///
-    /// - Throws: ``DatabaseError`` when there is no such table.
+    /// - Throws: `DatabaseError` when there is no such table.
     public func databaseRegion(_ db: Database) throws -> DatabaseRegion {
         try db.withoutWatching {
             if let name = try db.nameOfTable(tableName) { return DatabaseRegion(table: name) }

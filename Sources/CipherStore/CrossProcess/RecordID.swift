@@ -160,7 +160,7 @@ extension RecordID: CustomStringConvertible {
 extension SharedStore {
     /// The identifier of a record's row.
     ///
-    /// - Throws: `RecordError.recordNotFound` for a record without a key, ``DatabaseError`` for one that does not
+    /// - Throws: `RecordError.recordNotFound` for a record without a key, `DatabaseError` for one that does not
     ///   encode it, or whose table is not there.
     public func recordID(of record: some EncodableRecord & TableRecord, _ db: Database) throws -> RecordID {
         let key = try record.primaryKey(db)
