@@ -52,9 +52,8 @@ enum Limits {
     static let longestCountedAccess: UInt64 = 100_000_000
     /// How long one part of a purge of the history should hold the write lock.
     static let historyPurgeTime = Duration.milliseconds(20)
-    /// Changes that a connection records before it purges some, and how many those are at the most.
+    /// Changes that a connection records before it purges some, at first as many.
     static let historyPurgeInterval = 5_000
-    static let historyPurgeCount: Int64 = 10_000
     /// Changes that stay in the history when all registered readers have acknowledged them, for readers that are not
     /// registered.
     static let historyKeptForOthers: Int64 = 1_000

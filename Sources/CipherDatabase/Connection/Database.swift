@@ -57,6 +57,8 @@ public final class Database {
     @exclusivity(unchecked) var needsHistoryUpkeep = false
     /// Whether rows may have other rowids since then.
     var hasVacuumed = false
+    /// How many changes one part of a purge of the history has.
+    var historyPurgeCount = Int64(Limits.historyPurgeInterval)
     /// Whether the triggers of the history are being checked.
     var isInHistoryUpkeep = false
     /// Whether statements are reported as they start: to the observer, or to the recording of what an access reads.

@@ -67,7 +67,7 @@ struct PendingCallbacks: OptionSet {
     static let date = PendingCallbacks(rawValue: 2)
     /// Completions wait for the end of a transaction.
     static let completions = PendingCallbacks(rawValue: 4)
-    /// An observer is told of changes, commits and rollbacks.
+    /// An observer is notified of changes, commits and rollbacks.
     static let observer = PendingCallbacks(rawValue: 8)
     /// Savepoints are open, or were.
     static let savepoints = PendingCallbacks(rawValue: 16)

@@ -65,8 +65,8 @@ extension Database {
         }
     }
 
-    /// Runs a change of the history in a transaction of its own, of which nobody is told, or in a savepoint of the one
-    /// under way.
+    /// Runs a change of the history in a transaction of its own, of which nobody is notified, or in a savepoint of the
+    /// one under way.
     func changingHistory(_ body: () throws -> Void) throws {
         let outer = isInHistoryUpkeep
         isInHistoryUpkeep = true
@@ -149,17 +149,9 @@ extension Database {
         }
     }
 
-    /// What is wrong with the triggers of the history, as sentences; it only reads.
-    package func historyFindings() throws -> [String] {
-        guard try historyCatalog() != nil else { return [] }
-        return try withoutWatching {
-            try HistoryUpkeep(self, followsOwnStatement: false).isInOrder()
-                ? []
-                : [
-                    "triggers of the history of changes are missing or do not fit their tables: "
-                        + "changes may not be recorded. Opening the store for writing makes them again."
-                ]
-        }
+    /// Whether all triggers of the history are there and fit their tables; it only reads.
+    package func isHistoryInOrder() throws -> Bool {
+        try withoutWatching { try HistoryUpkeep(self, followsOwnStatement: false).isInOrder() }
     }
 }
 

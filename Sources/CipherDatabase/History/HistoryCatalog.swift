@@ -2,6 +2,8 @@ import Foundation
 
 /// What a database records, by its tables of the history. It changes only together with the schema.
 struct HistoryCatalog: Sendable {
+    /// Whether the database has a history; it may record no table yet.
+    var exists = false
     /// How tables are and were recorded, by number.
     var tables: [Int64: RecordedTable] = [:]
     /// How many columns the history has for keys, and for kept values.
@@ -53,15 +55,15 @@ extension Database {
     func historyCatalog() throws -> HistoryCatalog? {
         try withoutWatching {
             try compareSchema()
-            if let known = schemaCache.history { return known.tables.isEmpty ? nil : known }
+            if let known = schemaCache.history { return known.exists ? known : nil }
             let read = try tableExists(HistoryTables.table, in: "main") ? readHistoryCatalog() : HistoryCatalog()
             schemaCache.history = read
-            return read.tables.isEmpty ? nil : read
+            return read.exists ? read : nil
         }
     }
 
     private func readHistoryCatalog() throws -> HistoryCatalog {
-        var catalog = HistoryCatalog()
+        var catalog = HistoryCatalog(exists: true)
         let rows = try Row.fetchAll(self, sql: "SELECT id, name, state, definition FROM main.\(HistoryTables.table)")
         for row in rows {
             let id: Int64 = row[0]

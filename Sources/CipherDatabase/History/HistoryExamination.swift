@@ -15,26 +15,8 @@ package struct HistoryTriggerFault: Equatable, Sendable {
 }
 
 extension Database {
-    /// The tables whose changes are recorded, by name; nil where there is no history.
-    package func recordedTableNames() throws -> [String]? { try historyCatalog()?.recording.map(\.name).sorted() }
-
     /// Whether tables that are created later are recorded, too.
     package func recordsAllTables() throws -> Bool { try historyState()?.settings.recordsAllTables == true }
-
-    /// How many changes the history has, and about how many bytes they take.
-    package func historySize() throws -> (changes: Int64, bytes: Int64) {
-        try withoutWatching {
-            let row = try Row.fetchOne(
-                self,
-                sql: """
-                    SELECT (SELECT min(seq) FROM main.\(HistoryTables.history)),
-                        (SELECT max(seq) FROM main.\(HistoryTables.history))
-                    """)
-            guard let row, let first = row[0] as Int64?, let last = row[1] as Int64? else { return (0, 0) }
-            let count = last - first + 1
-            return (count, Int64(Double(count) * (try bytesPerChange(first, last))))
-        }
-    }
 
     /// The recorded tables whose triggers another program has dropped or changed.
     package func historyTriggerFaults() throws -> [HistoryTriggerFault] {
@@ -56,14 +38,13 @@ extension Database {
         }
         let former = table.definition
         let definition = HistoryUpkeep.definition(facts, notesColumns: former.notesColumns, kept: former.kept)
-        for trigger in HistoryTriggers(id: table.id, facts: facts, definition: definition).all {
-            let name = String(trigger.name.dropFirst(table.triggerPrefix.count))
-            guard let sql = present[trigger.name] else {
-                fault.missing.append(name)
-                continue
+        for (name, sql) in HistoryUpkeep.expectedTriggers(table.id, facts, definition).sorted(by: { $0.key < $1.key }) {
+            let short = String(name.dropFirst(table.triggerPrefix.count))
+            if let found = present[name] {
+                if found != sql { fault.changed.append(short) }
+            } else {
+                fault.missing.append(short)
             }
-            // SQLite stores the text without the name of the schema.
-            if sql != "CREATE TRIGGER " + trigger.definition { fault.changed.append(name) }
         }
         return fault
     }

@@ -136,15 +136,15 @@ extension Database {
     /// Purges one part, whose size follows from the time that the parts before it took.
     ///
     /// - Returns: Whether there may be more to purge.
-    package func purgeHistory(adapting count: inout Int64) throws -> Bool {
+    package func purgePartOfHistory() throws -> Bool {
         let start = ContinuousClock.now
-        if try purgeHistory(count: count) == 0 {
+        if try purgeHistory(count: historyPurgeCount) == 0 {
             try purgeAuthors()
             return false
         }
         let time = ContinuousClock.now - start
-        if time < Limits.historyPurgeTime / 2 { count = min(count * 2, 100_000) }
-        if time > Limits.historyPurgeTime { count = max(count / 4, 50) }
+        if time < Limits.historyPurgeTime / 2 { historyPurgeCount = min(historyPurgeCount * 2, 100_000) }
+        if time > Limits.historyPurgeTime { historyPurgeCount = max(historyPurgeCount / 4, 50) }
         return true
     }
 
@@ -156,7 +156,7 @@ extension Database {
         guard isHistoryPurgeDue, !isClosed else { return }
         hooks.historyRows = 0
         // What fails, as by a lock, is tried again after the next interval.
-        _ = try? purgeHistory(count: Limits.historyPurgeCount)
+        _ = try? purgePartOfHistory()
     }
 
     private func historyEntry(atMost number: Int64) throws -> HistoryEntry? {

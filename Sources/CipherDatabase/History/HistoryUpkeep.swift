@@ -45,7 +45,7 @@ struct HistoryUpkeep {
             }
             let definition = definition(of: facts, like: table.definition)
             guard table.state == .recording, facts.name == table.name, definition == table.definition,
-                found.areNewest, found.sql == expected(table.id, facts, definition)
+                found.areNewest, found.sql == Self.expectedTriggers(table.id, facts, definition)
             else { return false }
         }
         guard try db.historyState()?.settings.recordsAllTables == true else { return true }
@@ -79,7 +79,7 @@ struct HistoryUpkeep {
             if facts.name != table.name && table.state == .recording { try db.recordReset(of: table.id) }
             return try beginOrLose(facts, definition)
         }
-        let expected = expected(table.id, facts, definition)
+        let expected = Self.expectedTriggers(table.id, facts, definition)
         if found.sql == expected && found.areNewest { return }
         // The table was made again, or somebody dropped triggers.
         let isGap = !Set(found.sql.keys).isSuperset(of: HistoryTriggers.essential(table.id))
@@ -190,7 +190,8 @@ struct HistoryUpkeep {
         return Self.definition(facts, notesColumns: former.notesColumns, kept: kept)
     }
 
-    private func expected(
+    /// The triggers of a table as the schema describes them, by their names.
+    static func expectedTriggers(
         _ id: Int64, _ facts: TableFacts, _ definition: RecordedTable.Definition
     ) -> [String: String] {
         let all = HistoryTriggers(id: id, facts: facts, definition: definition).all

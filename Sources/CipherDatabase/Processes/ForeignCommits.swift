@@ -116,7 +116,8 @@ extension Database {
         }
     }
 
-    /// Runs statements of the library's own, of which no observer is told, neither of the ends of their transactions.
+    /// Runs statements of the library's own, of which no observer is notified, neither of the ends of their
+    /// transactions.
     fileprivate func withoutReports<T>(_ body: () throws -> T) rethrows -> T {
         let outer = transaction.isUpkeep
         transaction.isUpkeep = true

@@ -12,7 +12,7 @@ extension ConnectionHandle {
         return code == SQLITE_OK && moved != 0
     }
 
-    /// A number that changes with every commit of another connection.
+    /// A number that changes with the commits of other connections, and with those of this one.
     var dataVersion: UInt32 {
         var version: UInt32 = 0
         _ = sqlite3_file_control(pointer, "main", SQLITE_FCNTL_DATA_VERSION, &version)

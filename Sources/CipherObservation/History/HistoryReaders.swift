@@ -75,7 +75,7 @@ extension Database {
 
     /// Records that a reader has read everything up to a token, so that it may be purged.
     ///
-    /// A token before the last one that was acknowledged changes nothing. Observers are not told.
+    /// A token before the last one that was acknowledged changes nothing. Observers are not notified.
     ///
     /// - Throws: `HistoryError` `.noSuchReader`, `.expired` when the reader or the token has expired;
     ///   `DatabaseError`.
@@ -173,11 +173,11 @@ extension DatabaseWriter {
     /// Purges the changes that all registered readers have acknowledged, and those beyond the limits.
     ///
     /// Writers do this by themselves from time to time; a program may call it while it has nothing else to do. It takes
-    /// many short transactions: other writers wait for less than 50 ms at a time.
+    /// many short transactions, whose size follows from their time: each is meant to keep other writers waiting for
+    /// less than 20 ms.
     ///
     /// - Throws: `DatabaseError`.
     public func purgeHistory() throws {
-        var count: Int64 = 1_000
-        while try writeWithoutTransaction({ try $0.purgeHistory(adapting: &count) }) {}
+        while try writeWithoutTransaction({ try $0.purgePartOfHistory() }) {}
     }
 }

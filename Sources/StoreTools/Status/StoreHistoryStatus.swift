@@ -64,10 +64,11 @@ public struct StoreHistoryStatus: Sendable {
     }
 
     private init(_ db: Database) throws {
-        tables = try db.recordedTableNames() ?? []
+        guard let status = try db.historyStatus() else { throw HistoryError.notRecorded }
+        tables = status.tableNames
         includesNewTables = try db.recordsAllTables()
-        (changes, bytes) = try db.historySize()
-        readers = try db.historyReaders()
+        (changes, bytes) = (status.changeCount, status.byteCount)
+        readers = status.readers
         faults = try db.historyTriggerFaults()
     }
 }
@@ -96,7 +97,7 @@ extension HistoryTriggerFault {
         if isTableMissing {
             return
                 "the table \"\(tableName)\", whose changes are recorded, was dropped or renamed by a program without "
-                + "this library: readers of the history are not told"
+                + "this library: readers of the history are not notified"
         }
         let parts = [(missing, "dropped"), (changed, "changed")].filter { !$0.0.isEmpty }.map { names, what in
             "\(names.joined(separator: ", ")) \(what)"

@@ -118,7 +118,7 @@ private struct RecordedTables {
         let recorded = try Interruption.explaining {
             try store.write { db in
                 try body(db)
-                return try db.recordedTableNames() ?? []
+                return try db.historyStatus()?.tableNames ?? []
             }
         }
         try console.report(

@@ -50,7 +50,7 @@ import Testing
         let kinds = try queue.history(since: token).transactions.flatMap(\.changes).map(\.kind)
         #expect(!kinds.isEmpty && kinds.allSatisfy { $0 == .reset })
         #expect(try changes(queue) { try $0.execute(sql: "INSERT INTO t VALUES (5, 6, 7)") } == ["inserted t"])
-        #expect(try queue.read { try $0.historyFindings() } == [])
+        #expect(try queue.read { try $0.isHistoryInOrder() })
     }
 
     @Test("columns are added, renamed and dropped, also those that the triggers name")
@@ -70,7 +70,7 @@ import Testing
         #expect(throws: DatabaseError.self) {
             try queue.write { try $0.execute(sql: "ALTER TABLE t DROP COLUMN id") }
         }
-        #expect(try queue.read { try $0.historyFindings() } == [])
+        #expect(try queue.read { try $0.isHistoryInOrder() })
     }
 
     @Test("a renamed table is recorded by its new name; a dropped one when it comes back")
@@ -119,6 +119,20 @@ import Testing
         #expect(found == ["reset w", "inserted w", "reset copy"])
         try queue.write { try $0.stopRecordingHistory(of: .allTables) }
         #expect(try changes(queue) { try $0.execute(sql: "CREATE TABLE z (a); INSERT INTO w VALUES (2)") } == [])
+    }
+
+    @Test("all tables of an empty database are recorded, as soon as there are any")
+    func noTables() throws {
+        let queue = try open()
+        try queue.write { try $0.recordHistory(of: .allTables) }
+        let (status, token) = try queue.read { try ($0.historyStatus(), $0.historyToken()) }
+        #expect(status?.tableNames == [])
+        #expect(status?.changeCount == 0)
+        #expect(try queue.history(since: token).transactions.isEmpty)
+        try queue.write { try $0.execute(sql: "CREATE TABLE t (a); INSERT INTO t VALUES (1)") }
+        #expect(try queue.read { try $0.historyStatus() }?.tableNames == ["t"])
+        let kinds = try queue.history(since: token).transactions.flatMap(\.changes).map(\.kind)
+        #expect(kinds == [.reset, .inserted])
     }
 
     @Test("triggers that a stock program drops are made again at the next opening, which names the table")
@@ -200,7 +214,7 @@ import Testing
         #expect(try other.read { try migrator.hasSchemaChanges($0) } == false)
     }
 
-    @Test("observers are told nothing of the tables of the history")
+    @Test("observers are not notified of the tables of the history")
     func observers() throws {
         let queue = try recorded()
         let recorder = Recorder()

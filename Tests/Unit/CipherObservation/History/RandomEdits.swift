@@ -2,19 +2,7 @@ import CSQLCipher
 import CipherDatabase
 import Foundation
 
-/// A sequence of random numbers that a seed determines.
-struct SeededNumbers: RandomNumberGenerator {
-    private var state: UInt64
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
-    }
-
+extension SeededGenerator {
     mutating func pick<Element>(_ elements: [Element]) -> Element { elements[Int(next() % UInt64(elements.count))] }
     mutating func chance(_ percent: UInt64) -> Bool { next() % 100 < percent }
 }
@@ -31,12 +19,12 @@ struct RandomTable {
 
 /// Random schemas and statements over few values, so that they conflict often.
 struct RandomEdits {
-    var numbers: SeededNumbers
+    var numbers: SeededGenerator
     private(set) var tables: [RandomTable] = []
     private(set) var schema: [String] = []
 
     init(seed: UInt64) {
-        numbers = SeededNumbers(seed: seed)
+        numbers = SeededGenerator(seed: seed)
         for index in 0..<3 { addTable("t\(index)") }
         for _ in 0..<2 where numbers.chance(50) { addTrigger() }
     }
