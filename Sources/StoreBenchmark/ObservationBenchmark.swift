@@ -1,7 +1,7 @@
 import CipherStore
 import Foundation
 
-/// `make bench-observation`: what observing costs, and how soon other processes are told of a commit.
+/// `make bench-observation`: what observing costs, and how soon other processes are notified of a commit.
 struct ObservationBenchmark {
     /// What is measured, in this order.
     enum Part: String, CaseIterable {

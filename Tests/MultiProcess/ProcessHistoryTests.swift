@@ -132,7 +132,7 @@ import Testing
         #expect(marks.all == [1])
         try store.write { try $0.execute(sql: "UPDATE account SET balance = 1 WHERE id < 10") }
         expect(accounts, [0, 5000, 5000])
-        // What this store has recorded itself is not told again with what others record after it.
+        // What this store has recorded itself is not reported again with what others record after it.
         try store.write { try $0.execute(sql: "INSERT INTO mark (text) VALUES ('own')") }
         expect(marks, [1, 2])
         run("REPLACE INTO account VALUES (7, 'b', 1)", by: other)
@@ -160,7 +160,7 @@ import Testing
         try store.close()
     }
 
-    @Test("with a history, a suspension and a switch to another key are told only to whom they concern")
+    @Test("with a history, a suspension and a switch to another key are reported only where they concern somebody")
     func replacedConnections() async throws {
         let other = try actor()
         let store = try open()

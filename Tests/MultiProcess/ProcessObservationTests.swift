@@ -297,7 +297,7 @@ private enum Form: CaseIterable {
     // MARK: What happens to the store
 
     @Test(
-        "an observation is told once after a suspension, and of nothing where nothing was committed",
+        "an observation is notified once after a suspension, and of nothing where nothing was committed",
         arguments: Form.allCases)
     fileprivate func suspension(_ form: Form) async throws {
         let other = try actor()

@@ -6,8 +6,8 @@ import Synchronization
 /// An observer of the library's own that wants to know once for each transaction whether a region was changed.
 ///
 /// What it answers to ``TransactionObserver/observes(eventsOfKind:)`` follows from its region alone, so the broker does
-/// not ask again until it is told of another region. Unlike the observers of programs it is told of changes that
-/// SQLite does not report row by row, by ``TransactionObserver/databaseDidChange()``.
+/// not ask again until it is notified of another region. Unlike the observers of programs it is notified of changes
+/// that SQLite does not report row by row, by ``TransactionObserver/databaseDidChange()``.
 protocol RegionObserver: TransactionObserver {
     var region: DatabaseRegion { get }
 
@@ -19,7 +19,7 @@ protocol RegionObserver: TransactionObserver {
     func regionMayBeObsolete()
 }
 
-/// An observer that is told of every commit of another connection, whatever it changed.
+/// An observer that is notified of every commit of another connection, whatever it changed.
 protocol ForeignCommitObserver: RegionObserver {
     func othersDidCommit()
 }
@@ -52,7 +52,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     private var endsSinceRemoval = 0
     /// The schema at the last look for commits of other connections.
     private var schemaAtLook: Int32?
-    /// The observer that is told of a change at this moment, and the thread.
+    /// The observer that is notified of a change at this moment, and the thread.
     private var reporting: Observation?
     private let reportingThread = Atomic<UInt>(0)
     /// What is known of the commits of other connections.
@@ -60,7 +60,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// Looks for them; nil while nobody wants to know.
     private(set) var monitor: ProcessMonitor?
 
-    /// One observer and how long it is told.
+    /// One observer and how long it is notified.
     private final class Observation {
         let number: Int
         let extent: Database.TransactionObservationExtent
@@ -70,7 +70,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         var isStopped = false
         var isRemoved = false
         let isRegionObserver: Bool
-        /// Whether it was told of a change of this transaction.
+        /// Whether it was notified of a change of this transaction.
         var wasTold = false
         /// Where its latest event is among those that are kept back.
         var keptIndex: Int?
@@ -93,7 +93,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         var kinds: [DatabaseEventKind]
     }
 
-    /// What observers are told of.
+    /// What observers are notified of.
     private enum Change {
         case row(DatabaseEvent)
         /// Rows that SQLite does not report.
@@ -110,11 +110,11 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         var interests: [Interest]
         /// The tables whose rows it may remove unseen, and the observers of regions that are concerned.
         var replacing: [String: [Observation]] = [:]
-        /// Who is told of changes of tables that report none, if it changes any row.
+        /// Who is notified of changes of tables that report none, if it changes any row.
         var unseen: [Observation] = []
-        /// Who is told of changes of the schema's own tables.
+        /// Who is notified of changes of the schema's own tables.
         var schemaTables: [Observation] = []
-        /// Who is told that tables were dropped or altered.
+        /// Who is notified that tables were dropped or altered.
         var redefined: [Observation] = []
         /// How many rows the connection had changed before.
         var changesBefore = 0
@@ -130,7 +130,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         var isCompiledAgain: Bool { statement.map { $0.compilations != compilations } ?? false }
     }
 
-    /// Who is told of events of one kind in one table.
+    /// Who is notified of events of one kind in one table.
     private struct Route {
         let kind: DatabaseEvent.Kind
         let databaseName: String
@@ -343,7 +343,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         return route
     }
 
-    /// Who is told of the events of one kind in one table that a statement causes, and the kinds that were announced.
+    /// Who is notified of the events of one kind in one table that a statement causes, and the kinds that were
+    /// announced.
     private func targets(
         of kind: DatabaseEvent.Kind, _ table: String, _ run: Run, _ db: Database
     ) -> ([Observation], [DatabaseEventKind]) {
@@ -355,7 +356,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         }
         // SQLite compiles a statement again where another connection has changed the schema. Otherwise the change was
         // not announced: it is that of a virtual table's hidden one, or of C code. Whoever observes anything that the
-        // statement was to change, or the table itself, is told.
+        // statement was to change, or the table itself, is notified.
         let late = run.isCompiledAgain ? db.lateEventKinds.filter { $0.matches(kind, tableName: table) } : []
         let columns = late.isEmpty ? db.knownColumns(of: table) : []
         let asked =
@@ -444,13 +445,13 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     func transactionDidEnd(_ completion: Database.TransactionCompletion, isExplicit: Bool, on db: Database) {
         // Statements that are still between rows: their changes are committed too.
         if completion == .commit { endRuns(hasFailed: true, on: db) { _ in true } }
-        // One statement that failed: nobody was told of anything.
+        // One statement that failed: nobody was notified of anything.
         if completion == .rollback && !isExplicit && !hasReported { return dropKept() }
         dropKept()
         hasReported = false
         runs = []
         route = nil
-        // To those of the library's own that were not told of a change, the end means nothing.
+        // To those of the library's own that were not notified of a change, the end means nothing.
         let told = observations.filter { $0.wasTold || !$0.isRegionObserver }
         for observation in told { (observation.isStopped, observation.wasTold) = (false, false) }
         let count = observations.count

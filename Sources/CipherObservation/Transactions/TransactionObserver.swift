@@ -61,7 +61,7 @@ extension TransactionObserver {
 }
 
 extension Database {
-    /// How long an observer is told.
+    /// How long an observer is notified.
     public enum TransactionObservationExtent: Sendable {
         /// Until the observer is deallocated: the database does not keep it.
         case observerLifetime
@@ -76,8 +76,8 @@ extension Database {
     /// Observers of a pool, a queue and a shared store stay when their connection is replaced by another one.
     ///
     /// - Parameters:
-    ///   - transactionObserver: The observer; one that is added twice is told twice.
-    ///   - extent: How long it is told.
+    ///   - transactionObserver: The observer; one that is added twice is notified twice.
+    ///   - extent: How long it is notified.
     public func add(
         transactionObserver: some TransactionObserver, extent: TransactionObservationExtent = .observerLifetime
     ) {
@@ -98,9 +98,9 @@ extension Database {
     /// Tells observers of changes that the connection could not see: those of the schema, of tables without rowid, or
     /// by C code.
     ///
-    /// Each observer of any kind of change in the region is told once, by ``TransactionObserver/databaseDidChange()``;
-    /// rowids are not considered. Outside of a transaction an empty one is made for it. In an access that only reads it
-    /// has no effect.
+    /// Each observer of any kind of change in the region is notified once, by
+    /// ``TransactionObserver/databaseDidChange()``; rowids are not considered. Outside of a transaction an empty one is
+    /// made for it. In an access that only reads it has no effect.
     ///
     /// - Throws: `DatabaseError` of the region's tables, or the error of an observer that vetoes the commit.
     public func notifyChanges(in region: some DatabaseRegionConvertible) throws {

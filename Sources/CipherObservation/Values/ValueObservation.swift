@@ -31,7 +31,7 @@ public struct ValueObservation<Reducer: ValueReducer>: Sendable {
         case regions(@Sendable (Database) throws -> DatabaseRegion)
     }
 
-    /// Functions that are told of what the observation does.
+    /// Functions that are notified of what the observation does.
     struct Events: Sendable {
         var willStart: [@Sendable () -> Void] = []
         var willTrackRegion: [@Sendable (DatabaseRegion) -> Void] = []

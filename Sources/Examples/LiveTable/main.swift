@@ -141,7 +141,7 @@ func clockText(_ minute: Int) -> String {
 
 // MARK: The tour
 
-/// Another process writes forty commits while this one observes. It is told of them without asking.
+/// Another process writes forty commits while this one observes. It is notified of them without asking.
 func tour(in folder: URL) async throws {
     let store = try openBoard(in: folder)
     let end = try await store.read { try Board($0) }.clock + 40

@@ -50,6 +50,6 @@ extension HolderSlot {
     }
 
     /// Wakes the thread that sleeps in ``awaitNotice(for:)``. After the release of the slot it may wake its next
-    /// holder, who then looks in vain.
+    /// holder, who then looks without need.
     package func wakeWatcher() { table.notify(watcher: number) }
 }

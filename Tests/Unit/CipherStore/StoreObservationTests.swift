@@ -70,7 +70,7 @@ import Testing
         try insert(store)
         #expect(calls.take() == expected(2))
         #expect(try KeySwitch(path).run())
-        // What was committed during the switch is not known: observations are told once.
+        // What was committed during the switch is not known: observations are notified once.
         #expect(waitUntil { calls.count == 1 })
         #expect(calls.take() == ["region"])
         try insert(store)

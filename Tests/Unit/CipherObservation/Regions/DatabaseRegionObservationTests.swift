@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test("each commit that changes one of the regions is told once")
+    @Test("each commit that changes one of the regions is reported once")
     func forms() throws {
         let (shelves, jars) = (SQLRequest<Row>(sql: "SELECT id FROM shelf"), Table("jar").all())
         let observations = [

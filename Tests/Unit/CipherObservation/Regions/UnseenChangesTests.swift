@@ -31,7 +31,7 @@ import Testing
         try DatabaseRegionObservation(tracking: region).start(in: queue) { [calls] _ in calls.add(name) }
     }
 
-    /// How often an observer of a region is told of a statement.
+    /// How often an observer of a region is notified of a statement.
     private func count(_ region: any DatabaseRegionConvertible, _ sql: String) throws -> Int {
         let before = calls.all.count
         let observation = try observe(region)
@@ -45,7 +45,7 @@ import Testing
     // MARK: Without rowid
 
     @Test(
-        "a change of a table without rowid is told once for each commit",
+        "a change of a table without rowid is reported once for each commit",
         arguments: [
             ("INSERT INTO bare VALUES ('x', 1, 1)", 1), ("UPDATE bare SET note = 2", 1), ("DELETE FROM bare", 1),
             ("REPLACE INTO bare VALUES ('k', 2, 2)", 1), ("INSERT OR IGNORE INTO bare VALUES ('k', 2, 2)", 0),
@@ -73,7 +73,7 @@ import Testing
         #expect(try count(notes, "UPDATE OR REPLACE bare SET code = 'm'") == 1)
     }
 
-    @Test("a trigger that changes a table without rowid is told, and one row of several with RETURNING too")
+    @Test("a trigger that changes a table without rowid is reported, and one row of several with RETURNING too")
     func triggers() throws {
         try execute("CREATE TRIGGER t AFTER UPDATE ON user BEGIN INSERT INTO bare VALUES (new.id, 1, 1); END")
         #expect(try count(Table("bare"), "UPDATE user SET name = 'z' WHERE id = 1") == 1)
@@ -156,7 +156,7 @@ import Testing
             try $0.execute(sql: "CREATE TRIGGER t AFTER INSERT ON b BEGIN REPLACE INTO a VALUES (2, 'e'); END")
             try $0.execute(sql: "DROP TABLE w; CREATE TABLE w (k PRIMARY KEY) WITHOUT ROWID")
         }
-        // The commit of the other connection is told to both.
+        // The commit of the other connection is reported to both.
         calls.wait { $0.count == 2 }
         try pool.write { try $0.cachedStatement(sql: "INSERT INTO b VALUES (1)").execute() }
         #expect(calls.all.count == 3)
@@ -165,7 +165,7 @@ import Testing
         withExtendedLifetime(cancellables) {}
     }
 
-    @Test("what a REPLACE deletes by a foreign key is told, with recursive triggers or without")
+    @Test("what a REPLACE deletes by a foreign key is reported, with recursive triggers or without")
     func cascades() throws {
         for recursive in [false, true] {
             try execute("PRAGMA recursive_triggers = \(recursive); DELETE FROM user")
@@ -184,7 +184,7 @@ import Testing
         #expect(try count(columns("SELECT email FROM user"), upsert) == 0)
     }
 
-    @Test("programs' own observers are told what SQLite reports, as before")
+    @Test("programs' own observers are notified of what SQLite reports, as before")
     func ownObservers() throws {
         let recorder = Recorder()
         queue.add(transactionObserver: recorder)
@@ -199,7 +199,7 @@ import Testing
 
     // MARK: The schema
 
-    @Test("who observes a table is told when it is dropped, renamed or altered, if that is committed")
+    @Test("who observes a table is notified when it is dropped, renamed or altered, if that is committed")
     func schema() throws {
         let observation = try observe(Table("user"))
         try execute("BEGIN; ALTER TABLE user ADD COLUMN age; ROLLBACK")
@@ -232,7 +232,7 @@ import Testing
         withExtendedLifetime(observation) {}
     }
 
-    @Test("who observes the table of the schema is told of its changes")
+    @Test("who observes the table of the schema is notified of its changes")
     func schemaTable() throws {
         let schema = columns("SELECT name FROM sqlite_master")
         #expect(try count(schema, "CREATE TABLE more (a)") == 1)

@@ -4,7 +4,7 @@ import CipherObservation
 import Foundation
 import Testing
 
-/// Who is told of what, and when.
+/// Who is notified of what, and when.
 @Suite struct TransactionObserverTests {
     private let queue: DatabaseQueue
     private let recorder = Recorder()
@@ -73,7 +73,7 @@ import Testing
         #expect(recorder.take() == ["rollback"])
     }
 
-    @Test("of a statement's changes each observer is told of those that it observes")
+    @Test("of a statement's changes each observer is notified of those that it observes")
     func filtered() throws {
         recorder.observes = { if case .delete(tableName: "jar") = $0 { true } else { false } }
         let shelves = Recorder("s ") { $0.tableName == "shelf" }
@@ -221,7 +221,7 @@ import Testing
         #expect(late.take() == ["+shelf 2", "will", "commit"])
     }
 
-    @Test("all are told in the order in which they were added")
+    @Test("all are notified in the order in which they were added")
     func addingOrder() throws {
         let calls = Collected<String>()
         let observers = ["1 ", "2 ", "3 "].map { Recorder($0) }

@@ -131,7 +131,7 @@ import Testing
         first.cancellable.cancel()
     }
 
-    @Test("an error is told to all; only what is observed anew recovers from it")
+    @Test("an error is reported to all; only what is observed anew recovers from it")
     func errors() throws {
         for extent in [SharedValueObservationExtent.whileObserved, .observationLifetime] {
             failure.isSet = false

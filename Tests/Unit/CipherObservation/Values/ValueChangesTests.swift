@@ -82,7 +82,7 @@ import Testing
         cancellable.cancel()
     }
 
-    @Test("identities and keys of the program serve as well, and an order that changes is told")
+    @Test("identities and keys of the program serve as well, and an order that changes is reported")
     func keys() throws {
         let queue = try database()
         try queue.write { db in

@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test("a region that varies is told when it is another one")
+    @Test("a region that varies is reported when it is another one")
     func varying() throws {
         let queue = DatabaseQueue()
         try queue.write {

@@ -260,7 +260,7 @@ import Testing
         #expect(fetches.all.count == count)
     }
 
-    @Test("events are told and printed")
+    @Test("events are reported and printed")
     func printing() throws {
         struct Lines: TextOutputStream, Sendable {
             let lines: Collected<String>

@@ -53,7 +53,7 @@ final class RecipeListModel {
     }
 }
 
-/// Counts what its owner is told of.
+/// Counts what its owner is notified of.
 final class CommitCounter: TransactionObserver {
     private(set) var (rows, commits) = (0, 0)
 
@@ -99,7 +99,7 @@ func observeCookbook(in folder: URL) throws {
         db.afterNextTransaction { _ in countPost() }
     }
     let posts = takePosts()
-    check(posts == 2 && counter.rows == 0 && counter.commits == 1, "a commit is told once to each")
+    check(posts == 2 && counter.rows == 0 && counter.commits == 1, "a commit is reported once to each")
     try pool.write { try $0.execute(sql: "UPDATE ingredient SET grams = grams + 1") }
     check(takePosts() == 1, "a table without rowid is observed")
     center.removeObserver(token)
