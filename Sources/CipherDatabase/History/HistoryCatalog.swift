@@ -54,11 +54,16 @@ extension Database {
     /// What is recorded; nil where there is no history.
     func historyCatalog() throws -> HistoryCatalog? {
         try withoutWatching {
-            try compareSchema()
-            if let known = schemaCache.history { return known.exists ? known : nil }
-            let read = try tableExists(HistoryTables.table, in: "main") ? readHistoryCatalog() : HistoryCatalog()
-            schemaCache.history = read
-            return read.exists ? read : nil
+            while true {
+                try compareSchema()
+                if let known = schemaCache.history { return known.exists ? known : nil }
+                let generation = schemaCache.generation
+                let read = try tableExists(HistoryTables.table, in: "main") ? readHistoryCatalog() : HistoryCatalog()
+                // Where another connection has changed the schema meanwhile, this may be half of each.
+                if schemaCache.generation != generation { continue }
+                schemaCache.history = read
+                return read.exists ? read : nil
+            }
         }
     }
 

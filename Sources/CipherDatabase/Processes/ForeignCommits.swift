@@ -56,9 +56,13 @@ package struct ForeignCommits {
         guard try hasCommits(db) else { return .nothing }
         do {
             return try changes(db)
-        } catch {
+        } catch let error as DatabaseError where error.resultCode != .SQLITE_CORRUPT {
             seen = .nothing
             throw error
+        } catch {
+            // A history that cannot be read says nothing about what has changed.
+            history = nil
+            return .everything
         }
     }
 

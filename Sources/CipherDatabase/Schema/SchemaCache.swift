@@ -101,7 +101,10 @@ extension Database {
     ) throws -> Info? {
         let name = table.name.lowercasedASCII
         if let known = schemaCache.schemas[table.schemaID]?[keyPath: entries][name] { return known }
+        let generation = schemaCache.generation
         let made = try make()
+        // Another connection may have changed the schema meanwhile: then this belongs to the former one.
+        if schemaCache.generation != generation { return made }
         schemaCache.schemas[table.schemaID, default: SchemaCache.Entries()][keyPath: entries]
             .updateValue(made, forKey: name)
         return made

@@ -135,6 +135,29 @@ import Testing
         #expect(kinds == [.reset, .inserted])
     }
 
+    @Test("a schema that another connection changes while what is recorded is read leaves nothing false behind")
+    func changedWhileRead() throws {
+        var queue = try recorded(columns: true)
+        try queue.close()
+        queue = try open()
+        let other = try open()
+        let steps = Collected<String>()
+        try queue.inDatabase { db in
+            db.clearSchemaCache()
+            db.trace { event in
+                if event.description.contains("FROM main.cipherstore_history_table") { steps.add("read") }
+                guard event.description.contains("schema_version"), steps.all.count == 1 else { return }
+                steps.add("altered")
+                try? other.write { try $0.execute(sql: "ALTER TABLE t ADD COLUMN b") }
+            }
+            _ = try db.recordedTables()
+            db.trace(nil)
+            #expect(steps.all.prefix(2) == ["read", "altered"])
+            try other.write { try $0.execute(sql: "UPDATE t SET b = 1") }
+            #expect(try db.historyEntries(after: 0, limit: 100).last?.columns == ["b"])
+        }
+    }
+
     @Test("triggers that a stock program drops are made again at the next opening, which names the table")
     func droppedTriggers() throws {
         var queue = try recorded()
