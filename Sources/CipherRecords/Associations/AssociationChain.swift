@@ -251,7 +251,7 @@ extension Relation {
         isDistinct = isDistinct || other.isDistinct
         if !other.groups.isEmpty { groups = other.groups }
         having += other.having
-        for table in other.commonTables where !commonTables.contains(table) { commonTables.append(table) }
+        commonTables += other.commonTables
         for join in other.joins {
             if let index = joins.firstIndex(where: { $0.isSame(as: join) }) {
                 joins[index] = joins[index].merged(join)

@@ -89,8 +89,8 @@ extension FetchableRecord where Self: TableRecord {
         let plan = try db.records().plan(of: Self.self, db)
         let encoding = RecordKey.Encoding(Key.self, for: Self.self)
         let value = try encoding?.value(of: key, column: plan.key.columns.first ?? "") ?? stored
-        // The request knows which row it reads.
-        if db.isRecordingRegion {
+        // A request knows which row it reads, and has the values of the selection.
+        if db.isRecordingRegion || !plan.hasPlainSelection {
             return try filter(key: value).makePreparedRequest(db, forSingleResult: true).statement
         }
         let statement = try plan.statement(.fetch, .none, db) {

@@ -151,6 +151,12 @@ extension LiteralText {
 }
 
 extension Subquery {
+    var values: [DatabaseValue] {
+        var values: [DatabaseValue] = []
+        forEachValue { values.append($0) }
+        return values
+    }
+
     func forEachValue(_ body: (DatabaseValue) -> Void) {
         switch self {
         case .relation(let relation): relation.forEachValue(body)
@@ -175,6 +181,16 @@ extension CommonTable {
 }
 
 extension Selection {
+    /// Whether it holds no values, and no closure that needs a connection.
+    var isPlain: Bool {
+        switch self {
+        case .allColumns, .allColumnsExcluding, .primaryKey, .one: true
+        case .expression(let term): if case .column? = term.operation { true } else { false }
+        case .located(_, let selections), .inTable(_, let selections): selections.allSatisfy(\.isPlain)
+        case .literal, .deferred: false
+        }
+    }
+
     func forEachValue(_ body: (DatabaseValue) -> Void) {
         switch self {
         case .expression(let term): term.forEachValue(body)

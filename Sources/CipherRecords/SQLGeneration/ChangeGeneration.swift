@@ -33,7 +33,7 @@ extension SQLGenerator {
         var changed = relation
         changed.commonTables = []
         changed.ordering = Ordering()
-        try write(relation.allCommonTables)
+        try write(try commonTables(of: relation))
         if !relation.canBeChangedDirectly {
             changed = Relation(table: relation.table)
             changed.filters = [try keyCondition(relation)]

@@ -18,6 +18,8 @@ struct SQLGenerator {
 
     /// The common table expressions that can be used at the place that is written.
     var commonTables: [CommonTable] = []
+    /// Values that have to be equal, because only the first of each two is written.
+    private(set) var equalValues: [(name: String, first: DatabaseValue, second: DatabaseValue)] = []
 
     /// The table that unqualified columns belong to.
     struct Current {
@@ -152,17 +154,39 @@ extension SQLGenerator {
     }
 }
 
-extension Relation {
-    /// The common table expressions of the request and of what is joined to it.
-    var allCommonTables: [CommonTable] {
-        if joins.isEmpty { return commonTables }
-        return joins.reduce(into: commonTables) { tables, join in
-            for table in join.relation.allCommonTables where !tables.contains(where: { $0.name == table.name }) {
-                tables.append(table)
-            }
-        }
+extension SQLGenerator {
+    /// The common table expressions of a request and of what is joined to it, each name once.
+    ///
+    /// - Throws: `DatabaseError` where two of one name differ: a statement has one namespace for them.
+    mutating func commonTables(of relation: Relation) throws -> [CommonTable] {
+        var found: [CommonTable] = []
+        try add(relation, to: &found)
+        return found
     }
 
+    private mutating func add(_ relation: Relation, to found: inout [CommonTable]) throws {
+        for table in relation.commonTables {
+            guard let first = found.first(where: { $0.name.lowercasedASCII == table.name.lowercasedASCII }) else {
+                found.append(table)
+                continue
+            }
+            guard first == table else { throw Self.twoCommonTables(table.name) }
+            // What is equal here are the shapes: values are compared for each request.
+            equalValues += zip(first.query.values, table.query.values).map { (table.name, $0, $1) }
+        }
+        for join in relation.joins { try add(join.relation, to: &found) }
+    }
+
+    /// The mistake of two different common table expressions that have one name.
+    static func twoCommonTables(_ name: String) -> DatabaseError {
+        DatabaseError(
+            resultCode: .SQLITE_MISUSE,
+            message: "two different common table expressions are named \"\(name)\" in one request: give each a name of "
+                + "its own")
+    }
+}
+
+extension Relation {
     /// The same rows in any order: a limit needs its order.
     var withoutOrder: Relation {
         limit == nil ? unordered : self

@@ -8,7 +8,7 @@ extension SQLGenerator {
     /// - Returns: How its columns are divided among its tables; nil when they all belong to one.
     @discardableResult
     mutating func writeSelect(_ relation: Relation, limitedToOne: Bool = false) throws -> ScopeLayout? {
-        let commonTables = relation.allCommonTables
+        let commonTables = try commonTables(of: relation)
         try write(commonTables)
         let outer = self.commonTables
         self.commonTables += commonTables

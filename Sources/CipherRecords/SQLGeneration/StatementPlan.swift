@@ -6,6 +6,8 @@ final class StatementPlan {
     let shape: StatementRequest
     /// The position of each parameter's value among the values of the request; nil where they have the same order.
     private let order: [Int]?
+    /// The positions of values that have to be equal, because the text has only the first of each two.
+    private let equalValues: [(name: String, Int, Int)]
     let adapter: (any RowAdapter)?
     private let statement: PlannedStatement
 
@@ -33,12 +35,18 @@ final class StatementPlan {
         adapter = generated.scopeLayout.map { KeptRowAdapter($0.adapter) }
         let order = generated.values.map { Int.fromDatabaseValue($0) ?? 0 }
         self.order = order.elementsEqual(0..<count) ? nil : order
+        equalValues = generated.equalValues.map {
+            ($0.name, Int.fromDatabaseValue($0.first) ?? 0, Int.fromDatabaseValue($0.second) ?? 0)
+        }
     }
 
     /// The statement with the values of a request.
     func prepared(_ request: StatementRequest, _ db: Database) throws -> PreparedRequest {
         var values: [DatabaseValue] = []
         request.forEachValue { values.append($0) }
+        for (name, first, second) in equalValues where values[first] != values[second] {
+            throw SQLGenerator.twoCommonTables(name)
+        }
         if let order { values = order.map { values[$0] } }
         let statement = try statement.free(db)
         try statement.setArguments(StatementArguments(plain: values))

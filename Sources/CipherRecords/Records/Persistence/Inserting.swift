@@ -246,6 +246,7 @@ extension RecordPlan {
         var generator = SQLGenerator(facts: SchemaFacts(db))
         generator.current.table = table
         generator.write(" RETURNING ")
+        let selection = try selection.rewritten(Rewriting(database: db))
         try generator.write(selection) { generator, selection in try generator.write(selection) }
         let statement = try db.makeStatement(sql: sql + generator.text)
         try statement.setArguments(StatementArguments(plain: values + generator.values))

@@ -8,6 +8,8 @@ final class RecordPlan {
     let key: SchemaFacts.Key
     let tableColumns: [String]
     let tableColumnNames: Set<String>
+    /// Whether the records are selected without values of the program, and without parts that need a connection.
+    let hasPlainSelection: Bool
     /// The columns that the next record is expected to give.
     @exclusivity(unchecked) var expected = ColumnNames.none
     /// The columns that an update of the last record changed, for the next one that gives the same columns.
@@ -48,6 +50,7 @@ final class RecordPlan {
         key = try facts.primaryKey(table)
         tableColumns = try db.columns(in: table).map(\.name)
         tableColumnNames = Set(tableColumns)
+        hasPlainSelection = type.relation.selection.allSatisfy(\.isPlain)
     }
 
     /// A statement of this plan, compiled once.

@@ -88,6 +88,29 @@ struct AssociationFetchingTests {
         }
     }
 
+    @Test("common table expressions of one name are one where they are equal, and an error where they differ")
+    func commonTablesOfOneName() throws {
+        func after(_ year: Int) -> CommonTableExpression<Void> {
+            CommonTableExpression(named: "recent", request: Book.filter(Column("year") > year))
+        }
+        try read { db in
+            let isRecent = SQL("id IN (SELECT id FROM recent)").sqlExpression
+            for (year, count) in [(1900, 1), (1920, nil), (1900, 1), (1800, nil)] {
+                let author = Book.author.with(after(1900)).filter(Column("name") == "Proust")
+                let request = Book.with(after(year)).filter(literal: "book.\(isRecent)").joining(required: author)
+                if let count {
+                    try #expect(request.fetchCount(db) == count)
+                } else {
+                    #expect(throws: DatabaseError.self) { try request.fetchCount(db) }
+                }
+            }
+            let other = CommonTableExpression<Void>(named: "RECENT", request: Author.all())
+            #expect(throws: DatabaseError.self) {
+                try Book.with(after(1900)).joining(required: Book.author.with(other)).fetchCount(db)
+            }
+        }
+    }
+
     @Test("the same request finds its compiled statements again")
     func statementsAreKept() throws {
         try read { db in

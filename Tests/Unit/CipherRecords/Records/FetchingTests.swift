@@ -17,6 +17,24 @@ struct FetchingTests {
         }
     }
 
+    /// A record whose selection has a value of the program.
+    private struct Ranked: Codable, FetchableRecord, MutablePersistableRecord, Equatable {
+        static let databaseTableName = "player"
+        static var databaseSelection: [any SQLSelectable] {
+            [.allColumns, (Column("score") + 1).forKey("next")]
+        }
+        var id: Int64?
+        var name: String
+        var score: Int
+        var next: Int?
+
+        func encode(to container: inout PersistenceContainer) {
+            container["id"] = id
+            container["name"] = name
+            container["score"] = score
+        }
+    }
+
     private func read<T>(_ body: (Database) throws -> T) throws -> T {
         let queue = try Schema.queue()
         return try queue.write { db in
@@ -24,6 +42,18 @@ struct FetchingTests {
                 try db.execute(sql: "INSERT INTO player (name, score) VALUES (?, ?)", arguments: [name, score])
             }
             return try body(db)
+        }
+    }
+
+    @Test("by a key, where the selection of the records has values too")
+    func selectionWithValues() throws {
+        try read { db in
+            try #expect(Ranked.fetchOne(db, key: 2)?.next == 21)
+            try #expect(Ranked.find(db, key: 3).next == 31)
+            try #expect(Ranked.fetchAll(db, keys: [1, 2]).map(\.next) == [11, 21])
+            try #expect(Ranked.filter(key: 1).fetchOne(db)?.next == 11)
+            let ranked = Ranked(name: "Dora", score: 40)
+            try #expect(ranked.insertAndFetch(db).next == 41)
         }
     }
 
