@@ -72,7 +72,7 @@ enum ListedValues {
         json += "]"
         let selected = columns.enumerated().map { index, column in
             width == 1
-                ? column.sql(value: "value", type: "type", path: "$")
+                ? column.sql(value: "+value", type: "type", path: "$")
                 : column.sql(
                     value: "json_extract(value, '$[\(index)]')", type: "json_type(value, '$[\(index)]')",
                     path: "$[\(index)]")
@@ -104,6 +104,8 @@ enum ListedValues {
             }
         }
 
+        /// The value as SQL without a type of its own, so that it is converted to the type of the column it is compared
+        /// with: `value` is a column of `json_each`, `+value` is none.
         func sql(value: String, type: String, path: String) -> String {
             if !hasBlobs && !hasDoubles { return value }
             var sql = "CASE \(type)"

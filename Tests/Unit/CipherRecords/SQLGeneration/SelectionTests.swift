@@ -288,11 +288,11 @@ struct SelectionTests {
     private static func lists(_ table: RequestTable) {
         let numbers = Array(1...65)
         let json = "[" + numbers.map(String.init).joined(separator: ",") + "]"
-        table.filter(numbers.contains(score), #""score" IN (SELECT value FROM json_each('\#(json)'))"#)
-        table.filter(!numbers.contains(score), #""score" NOT IN (SELECT value FROM json_each('\#(json)'))"#)
+        table.filter(numbers.contains(score), #""score" IN (SELECT +value FROM json_each('\#(json)'))"#)
+        table.filter(!numbers.contains(score), #""score" NOT IN (SELECT +value FROM json_each('\#(json)'))"#)
         table(
             Player.filter(keys: numbers),
-            #"SELECT * FROM "player" WHERE "id" IN (SELECT value FROM json_each('\#(json)'))"#)
+            #"SELECT * FROM "player" WHERE "id" IN (SELECT +value FROM json_each('\#(json)'))"#)
         let short = numbers.dropLast().map(String.init).joined(separator: ", ")
         table.filter(numbers.dropLast().contains(score), #""score" IN (\#(short))"#)
     }
