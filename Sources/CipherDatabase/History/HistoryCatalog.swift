@@ -31,8 +31,11 @@ package struct HistorySettings: Codable, Equatable, Sendable {
     /// How long changes are kept, in seconds.
     package var maximumSeconds: Double = 30 * 86_400
 
-    func kept(of table: String) -> [String] {
-        kept.first { $0.key.lowercasedASCII == table.lowercasedASCII }?.value ?? []
+    func kept(of table: String) -> [String] { Self.kept(of: table, in: kept) }
+
+    /// The columns that are given for a table, under its name in whatever case.
+    static func kept(of table: String, in kept: [String: [String]]) -> [String] {
+        kept.filter { $0.key.lowercasedASCII == table.lowercasedASCII }.sorted { $0.key < $1.key }.flatMap(\.value)
     }
 }
 
