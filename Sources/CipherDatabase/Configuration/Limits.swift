@@ -63,4 +63,6 @@ enum Limits {
     static let historyKeys = 10_000
     /// Authors that the history may have before those without a change are forgotten.
     static let historyAuthors = 1_000
+    /// The longest time for which changes are kept, in seconds: about 31 years, which stands for ever.
+    static let longestHistoryAge: Double = 1e9
 }

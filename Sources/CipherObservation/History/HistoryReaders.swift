@@ -24,7 +24,7 @@ public struct HistoryLimits: Hashable, Sendable {
     public var count: Int64
     /// The most bytes that the changes take, about. Default: 256 MB.
     public var bytes: Int64
-    /// How long changes are kept. Default: 30 days.
+    /// How long changes are kept; 1,000,000,000 seconds, about 31 years, at the most. Default: 30 days.
     public var age: Duration
 
     public init(count: Int64 = 1_000_000, bytes: Int64 = 256 << 20, age: Duration = .seconds(30 * 86_400)) {
@@ -116,7 +116,8 @@ extension Database {
                 HistoryReader(
                     name: row.name,
                     token: HistoryToken(
-                        history: state.history, number: row.number, print: row.print, transaction: row.transaction),
+                        history: state.history, number: row.number, fingerprint: row.fingerprint,
+                        transaction: row.transaction),
                     date: Date(timeIntervalSince1970: row.seconds), lag: max(0, last - row.number),
                     expirationReason: row.expired)
             }
@@ -136,7 +137,7 @@ extension Database {
         try setHistoryReader(
             name,
             HistoryReaderRow(
-                name: name, number: token.number, print: token.print, transaction: token.transaction,
+                name: name, number: token.number, fingerprint: token.fingerprint, transaction: token.transaction,
                 seconds: Date().timeIntervalSince1970, expired: nil))
     }
 
