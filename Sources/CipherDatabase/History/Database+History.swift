@@ -70,7 +70,7 @@ extension Database {
 
     /// Runs a change of the history in a transaction of its own, of which nobody is notified, or in a savepoint of the
     /// one under way.
-    func changingHistory(_ body: () throws -> Void) throws {
+    package func changingHistory(_ body: () throws -> Void) throws {
         let outer = isInHistoryUpkeep
         isInHistoryUpkeep = true
         defer { isInHistoryUpkeep = outer }

@@ -70,7 +70,7 @@ extension Database {
     ///   - token: Where it begins; by default after the last change.
     /// - Throws: `HistoryError` `.notRecorded`, `.expired`; `DatabaseError`.
     public func registerHistoryReader(_ name: String, at token: HistoryToken? = nil) throws {
-        try setHistoryReader(name, to: token ?? historyToken())
+        try changingHistory { try setHistoryReader(name, to: token ?? historyToken()) }
     }
 
     /// Records that a reader has read everything up to a token, so that it may be purged.
@@ -80,11 +80,13 @@ extension Database {
     /// - Throws: `HistoryError` `.noSuchReader`, `.expired` when the reader or the token has expired;
     ///   `DatabaseError`.
     public func acknowledgeHistory(upTo token: HistoryToken, by name: String) throws {
-        let reader = try historyReader(name)
-        if let reason = reader.expirationReason { throw Self.expired(name, reason) }
-        if token.number > reader.token.number || token.history != reader.token.history {
-            try setHistoryReader(name, to: token)
+        func isLater() throws -> Bool {
+            let last = try historyToken(ofReader: name)
+            return token.number > last.number || token.history != last.history
         }
+        guard try isLater() else { return }
+        // Again, where nobody else writes: another process may read under this name.
+        try changingHistory { if try isLater() { try setHistoryReader(name, to: token) } }
     }
 
     /// Where a reader continues.

@@ -174,6 +174,44 @@ import Testing
         }
     }
 
+    // Two processes of one reader: each looked at the place first and stored its own afterwards.
+    @Test("of two acknowledgements at the same moment, the later place stays")
+    func simultaneousAcknowledgements() throws {
+        let file = TemporaryFile()
+        let (first, second) = (try file.pool(), try file.pool())
+        let insert = { (id: Int) in
+            try first.write { db in
+                try db.execute(sql: "INSERT INTO t VALUES (?)", arguments: [id])
+                return try db.historyToken()
+            }
+        }
+        try first.write { db in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+            try db.recordHistory(of: .allTables)
+            try db.registerHistoryReader("r")
+        }
+        let (middle, last) = (try insert(1), try insert(2))
+        try first.writeWithoutTransaction { db in
+            var looks = 0
+            db.trace(options: .profile) { event in
+                guard case .profile(let statement, _) = event,
+                    statement.sql.hasPrefix("SELECT"), statement.sql.contains("cipherstore_history_reader")
+                else { return }
+                looks += 1
+                if looks > 1 { return }
+                do {
+                    try second.writeWithoutTransaction { try $0.acknowledgeHistory(upTo: last, by: "r") }
+                } catch {
+                    Issue.record(error)
+                }
+            }
+            try db.acknowledgeHistory(upTo: middle, by: "r")
+            db.trace()
+            #expect(looks > 0)
+        }
+        #expect(try first.read { try $0.historyToken(ofReader: "r") } == last)
+    }
+
     @Test("what registered readers have acknowledged is purged, and the rest is kept for them")
     func readers() throws {
         try queue.writeWithoutTransaction { db in
