@@ -351,6 +351,32 @@ private enum Form: CaseIterable {
         try? store.close()
     }
 
+    // It was called inside an access of the writing connection.
+    @Test("where the store is lost, the function for errors may write to it and close it", arguments: [false, true])
+    func usesOfLostStore(closes: Bool) throws {
+        _ = try actor()
+        let store = try open()
+        let outcomes = Deliveries()
+        let hasEnded = DispatchSemaphore(value: 0)
+        let cancellable = DatabaseRegionObservation(tracking: Table("mark")).start(
+            in: store,
+            onError: { _ in
+                do {
+                    if closes { try store.close() }
+                    try store.write { try $0.execute(sql: "DELETE FROM mark") }
+                } catch {
+                    outcomes.fail(error)
+                }
+                hasEnded.signal()
+            }, onChange: { _ in })
+        #expect(waitUntil { hasMonitor(store) })
+        try FileManager.default.moveItem(atPath: path, toPath: folder.path("old.db"))
+        #expect(hasEnded.wait(timeout: .now() + 20) == .success)
+        #expect(outcomes.error != nil)
+        withExtendedLifetime(cancellable) {}
+        try? store.close()
+    }
+
     @Test(
         "an observation of a store that is replaced during a suspension ends with the reason", arguments: Form.allCases)
     fileprivate func replacedWhileSuspended(_ form: Form) async throws {

@@ -59,6 +59,10 @@ enum Limits {
     static let historyKeptForOthers: Int64 = 1_000
     /// Changes among which a page looks for the return of a row that a REPLACE has perhaps removed.
     static let historySearch: Int64 = 1_000
+    /// Rows that a page looks for at once among all later changes: SQLite takes 32,766 values.
+    static let historyKeys = 10_000
     /// Authors that the history may have before those without a change are forgotten.
     static let historyAuthors = 1_000
+    /// The longest time for which changes are kept, in seconds: about 31 years, which stands for ever.
+    static let longestHistoryAge: Double = 1e9
 }

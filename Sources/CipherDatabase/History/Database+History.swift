@@ -3,7 +3,7 @@ import StorePlatform
 extension Database {
     // MARK: Recording
 
-    /// Begins to record the changes of tables. Tables that are recorded already, with the same wishes, stay as they
+    /// Begins to record the changes of tables. Tables that are recorded already, with the same options, stay as they
     /// are.
     ///
     /// - Parameters:
@@ -22,7 +22,10 @@ extension Database {
                 try store(settings)
             }
             let upkeep = HistoryUpkeep(self, followsOwnStatement: true)
+            var names: Set<String> = []
             for name in try tables ?? HistoryUpkeep.userTables(self) {
+                // Once for each table, however often and in whatever case it is named.
+                guard names.insert(name.lowercasedASCII).inserted else { continue }
                 let facts: TableFacts
                 do {
                     guard let found = try TableFacts(of: name, in: self) else { throw DatabaseError.noSuchTable(name) }
@@ -32,15 +35,15 @@ extension Database {
                     if tables == nil { continue }
                     throw error
                 }
-                let columns = kept.first { $0.key.lowercasedASCII == name.lowercasedASCII }?.value ?? []
+                let columns = HistorySettings.kept(of: name, in: kept)
                 let definition = HistoryUpkeep.definition(facts, notesColumns: notesColumns, kept: columns)
                 if let missing = columns.first(where: { !definition.keeps($0) }) {
                     throw HistoryError(
                         .noSuchColumn, "The table \"\(name)\" has no column \"\(missing)\" to keep values of.")
                 }
-                let former = catalog.active.first { $0.name.lowercasedASCII == name.lowercasedASCII }
-                if let former, former.state == .recording, former.definition == definition { continue }
-                if let former { try upkeep.end(former) }
+                let former = catalog.active.filter { $0.name.lowercasedASCII == name.lowercasedASCII }
+                if former.count == 1, former[0].state == .recording, former[0].definition == definition { continue }
+                for table in former { try upkeep.end(table) }
                 try upkeep.begin(facts, definition)
             }
         }
@@ -67,7 +70,7 @@ extension Database {
 
     /// Runs a change of the history in a transaction of its own, of which nobody is notified, or in a savepoint of the
     /// one under way.
-    func changingHistory(_ body: () throws -> Void) throws {
+    package func changingHistory(_ body: () throws -> Void) throws {
         let outer = isInHistoryUpkeep
         isInHistoryUpkeep = true
         defer { isInHistoryUpkeep = outer }

@@ -1,22 +1,14 @@
 import Foundation
-import Synchronization
 
 /// Who writes to the history: an open store, pool or queue. It stays the same when its connections are replaced.
-// Safe because: the clock is used inside accesses of the one connection that writes, and the rest is constant or atomic.
+// Safe because: clock and number are used inside accesses of the one connection that writes, and the rest is constant.
 final class HistoryIdentity: @unchecked Sendable {
     /// Tells it from others that have the same number at another time.
     let identity = Int64.random(in: 1...Int64.max)
-    /// Its row in the table of authors; 0 before its first recorded write.
-    private let row = Atomic<Int64>(0)
     var clock = HistoryClock()
-
-    var number: Int64? {
-        get {
-            let number = row.load(ordering: .relaxed)
-            return number == 0 ? nil : number
-        }
-        set { row.store(newValue ?? 0, ordering: .relaxed) }
-    }
+    /// The number of its row in the table of authors, as it was at its latest recorded write; nil before the first one.
+    /// It is another author's where the row was rolled back or purged since: only the identity tells them apart.
+    var number: Int64?
 }
 
 /// The statements by which a connection finds its row in the table of authors. They run while a trigger runs.
@@ -135,9 +127,22 @@ extension Database {
         hooks.noteTransactionEnd = nil
     }
 
-    /// The number by which the history names this store object; nil before its first recorded write.
-    package var historyAuthorNumber: Int64? { keying.author.number }
-
     /// Identifies this store object among the authors of the history.
     package var historyAuthorIdentity: Int64 { keying.author.identity }
+
+    /// Those of some numbers that are of this store object, by the table of authors that is in the same snapshot.
+    func ownHistoryAuthors(among numbers: Set<Int64>) throws -> Set<Int64> {
+        if numbers.isEmpty { return [] }
+        do {
+            return try Set(
+                numbers.filter { number in
+                    try Int64.fetchOne(
+                        self, sql: "SELECT 1 FROM main.\(HistoryTables.author) WHERE id = ? AND identity = ?",
+                        arguments: [number, historyAuthorIdentity]) != nil
+                })
+        } catch let error as DatabaseError where error.resultCode == .SQLITE_ERROR {
+            // Somebody dropped the table: the changes count as those of others.
+            return []
+        }
+    }
 }

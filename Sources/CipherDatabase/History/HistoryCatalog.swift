@@ -31,8 +31,21 @@ package struct HistorySettings: Codable, Equatable, Sendable {
     /// How long changes are kept, in seconds.
     package var maximumSeconds: Double = 30 * 86_400
 
-    func kept(of table: String) -> [String] {
-        kept.first { $0.key.lowercasedASCII == table.lowercasedASCII }?.value ?? []
+    func kept(of table: String) -> [String] { Self.kept(of: table, in: kept) }
+
+    /// The columns that are given for a table, under its name in whatever case.
+    static func kept(of table: String, in kept: [String: [String]]) -> [String] {
+        kept.filter { $0.key.lowercasedASCII == table.lowercasedASCII }.sorted { $0.key < $1.key }.flatMap(\.value)
+    }
+
+    /// The same with limits that can be calculated with: a program may have given, or a store may contain, any number.
+    func withinRange() -> HistorySettings {
+        var settings = self
+        settings.maximumCount = max(0, maximumCount)
+        settings.maximumBytes = max(0, maximumBytes)
+        settings.maximumSeconds =
+            maximumSeconds < Limits.longestHistoryAge ? max(0, maximumSeconds) : Limits.longestHistoryAge
+        return settings
     }
 }
 
@@ -43,8 +56,37 @@ package struct HistoryState: Equatable, Sendable {
     /// The last change that was purged; 0 where none was.
     package let purged: Int64
     /// The fingerprint of that change.
-    package let print: Int64
+    package let fingerprint: Int64
     package var settings: HistorySettings
+}
+
+extension HistoryCatalog {
+    /// Whether the history has the columns that a definition needs.
+    fileprivate func hasColumns(for definition: RecordedTable.Definition) -> Bool {
+        definition.key.count <= keyColumns && definition.kept.count <= keptColumns
+    }
+}
+
+extension RecordedTable {
+    /// - Parameter row: Number, name, state and definition.
+    /// - Returns: Nil for a row without valid content.
+    fileprivate init?(_ row: Row) {
+        guard let id = Int64.fromDatabaseValue(row[0]), Self.numbers.contains(id),
+            let name = String.fromDatabaseValue(row[1]),
+            let state = Int64.fromDatabaseValue(row[2]).flatMap(State.init(rawValue:)),
+            let text = String.fromDatabaseValue(row[3]),
+            let definition = try? JSONDecoder().decode(Definition.self, from: Data(text.utf8)), definition.isValid
+        else { return nil }
+        self.init(id: id, name: name, state: state, definition: definition)
+    }
+}
+
+extension RecordedTable.Definition {
+    /// Whether it is one of a table: with a key, and with columns for all that it names.
+    fileprivate var isValid: Bool {
+        if isRowID { return key.count == 1 && kept.allSatisfy(columns.contains) }
+        return !key.isEmpty && (key + kept).allSatisfy(columns.contains)
+    }
 }
 
 extension Database {
@@ -69,18 +111,20 @@ extension Database {
 
     private func readHistoryCatalog() throws -> HistoryCatalog {
         var catalog = HistoryCatalog(exists: true)
+        let names = Set(try columns(in: HistoryTables.history, in: "main").map(\.name))
+        func count(_ prefix: String) -> Int {
+            var count = 0
+            while names.contains("\(prefix)\(count + 1)") { count += 1 }
+            return count
+        }
+        (catalog.keyColumns, catalog.keptColumns) = (count("key"), count("old"))
         let rows = try Row.fetchAll(self, sql: "SELECT id, name, state, definition FROM main.\(HistoryTables.table)")
         for row in rows {
-            let id: Int64 = row[0]
-            let (stored, text): (Int64, String) = (row[2], row[3])
-            guard let state = RecordedTable.State(rawValue: stored),
-                let definition = try? JSONDecoder().decode(RecordedTable.Definition.self, from: Data(text.utf8))
-            else { throw Self.damagedHistory("row \(id) of \(HistoryTables.table)") }
-            catalog.tables[id] = RecordedTable(id: id, name: row[1], state: state, definition: definition)
+            guard let table = RecordedTable(row), catalog.hasColumns(for: table.definition) else {
+                throw Self.damagedHistory("a row of \(HistoryTables.table)")
+            }
+            catalog.tables[table.id] = table
         }
-        let names = try columns(in: HistoryTables.history, in: "main").map(\.name)
-        catalog.keyColumns = names.count { $0.hasPrefix("key") }
-        catalog.keptColumns = names.count { $0.hasPrefix("old") }
         return catalog
     }
 
@@ -96,11 +140,13 @@ extension Database {
             let row = try Row.fetchOne(
                 self, sql: "SELECT history, purged, print, settings FROM main.\(HistoryTables.state) WHERE id = 1")
             guard let row else { return nil }
-            let text: String = row[3]
-            guard let settings = try? JSONDecoder().decode(HistorySettings.self, from: Data(text.utf8)) else {
-                throw Self.damagedHistory(HistoryTables.state)
-            }
-            return HistoryState(history: row[0], purged: row[1], print: row[2], settings: settings)
+            guard let history = String.fromDatabaseValue(row[0]), !history.isEmpty,
+                let purged = Int64.fromDatabaseValue(row[1]), purged >= 0,
+                let fingerprint = Int64.fromDatabaseValue(row[2]), let text = String.fromDatabaseValue(row[3]),
+                let settings = try? JSONDecoder().decode(HistorySettings.self, from: Data(text.utf8))
+            else { throw Self.damagedHistory(HistoryTables.state) }
+            return HistoryState(
+                history: history, purged: purged, fingerprint: fingerprint, settings: settings.withinRange())
         }
     }
 

@@ -23,7 +23,7 @@ package struct HistoryEntry: Sendable {
     /// The number of the author; nil where it is not known.
     package let author: Int64?
     /// Whether this store object wrote it.
-    package let isOwn: Bool
+    package fileprivate(set) var isOwn = false
     /// The number of the row that describes the table.
     let table: RecordedTable
     let kind: Int64
@@ -72,7 +72,8 @@ extension Database {
     package func lastHistoryNumber() throws -> Int64 {
         try withoutWatching {
             guard try historyCatalog() != nil else { throw HistoryError.notRecorded }
-            return try Int64.fetchOne(self, sql: "SELECT max(seq) FROM main.\(HistoryTables.history)") ?? 0
+            // Numbers are positive.
+            return max(0, try Int64.fetchOne(self, sql: "SELECT max(seq) FROM main.\(HistoryTables.history)") ?? 0)
         }
     }
 
@@ -113,12 +114,16 @@ extension Database {
         var entries: [HistoryEntry] = []
         let rows = try Row.fetchCursor(statement, arguments: arguments)
         while let row = try rows.next() { entries.append(try entry(row, catalog)) }
+        let own = try ownHistoryAuthors(among: Set(entries.compactMap(\.author)))
+        if own.isEmpty { return entries }
+        for index in entries.indices { entries[index].isOwn = entries[index].author.map(own.contains) ?? false }
         return entries
     }
 
     private func entry(_ row: Row, _ catalog: HistoryCatalog) throws -> HistoryEntry {
         let number: Int64 = row[0]
-        guard let kind = Int64.fromDatabaseValue(row[1]), let operation = HistoryOperation(rawValue: kind & 7),
+        guard number > 0, let kind = Int64.fromDatabaseValue(row[1]),
+            let operation = HistoryOperation(rawValue: kind & 7),
             let table = catalog.tables[kind >> 3]
         else { throw Self.damagedHistory("change \(number)") }
         let definition = table.definition
@@ -134,7 +139,7 @@ extension Database {
         return HistoryEntry(
             number: number, tableName: table.name, operation: operation, key: key, keyColumns: definition.key,
             rowID: hasKey && definition.isRowID ? Int64.fromDatabaseValue(key[0]) : nil,
-            columns: mask.map(table.columns(of:)), former: former, origin: origin, author: author,
-            isOwn: author != nil && author == historyAuthorNumber, table: table, kind: kind)
+            columns: mask.map(table.columns(of:)), former: former, origin: origin, author: author, table: table,
+            kind: kind)
     }
 }

@@ -5,7 +5,7 @@ extension Database {
     package func lastHistoryEntry() throws -> HistoryEntry? {
         try withoutWatching {
             guard let catalog = try historyCatalog() else { throw HistoryError.notRecorded }
-            return try historyEntries(catalog, "ORDER BY seq DESC LIMIT 1", []).first
+            return try historyEntries(catalog, "WHERE seq > 0 ORDER BY seq DESC LIMIT 1", []).first
         }
     }
 
@@ -31,6 +31,7 @@ extension Database {
     package func resolvingDeletions(in entries: [HistoryEntry], isEnd: Bool) throws -> [HistoryEntry] {
         guard entries.contains(where: { $0.operation == .perhapsDeleted }) else { return entries }
         return try withoutWatching {
+            let later = isEnd ? [:] : try laterOperations(on: entries)
             var next: [RowIdentity: HistoryOperation] = [:]
             var resolved: [HistoryEntry] = []
             for entry in entries.reversed() {
@@ -40,7 +41,7 @@ extension Database {
                 }
                 let row = RowIdentity(entry)
                 if entry.operation == .perhapsDeleted {
-                    let operation = try outcome(of: entry, next: next[row], isEnd: isEnd)
+                    let operation = try outcome(of: entry, next: next[row] ?? later[row], isEnd: isEnd)
                     if let operation { resolved.append(entry.with(operation)) }
                 } else {
                     resolved.append(entry)
@@ -55,9 +56,50 @@ extension Database {
         let table: Int64
         let key: [DatabaseValue.Storage]
 
-        init(_ entry: HistoryEntry) {
-            table = entry.table.id
-            key = entry.key.map(\.storage)
+        init(table: Int64, key: [DatabaseValue.Storage]) { (self.table, self.key) = (table, key) }
+        init(_ entry: HistoryEntry) { self.init(table: entry.table.id, key: entry.key.map(\.storage)) }
+    }
+
+    /// What was recorded next, after some changes, of those of their rows that are perhaps deleted and that are not
+    /// there now: the row may have been deleted by a later change. All later changes are searched, once.
+    private func laterOperations(on entries: [HistoryEntry]) throws -> [RowIdentity: HistoryOperation] {
+        var last: [RowIdentity: HistoryEntry] = [:]
+        for entry in entries where entry.operation != .reset { last[RowIdentity(entry)] = entry }
+        let open = try last.filter { _, entry in
+            try entry.operation == .perhapsDeleted && !entry.key.contains(where: \.isNull) && !rowExists(entry)
+        }
+        guard let end = entries.last?.number, let catalog = try historyCatalog() else { return [:] }
+        var found: [RowIdentity: HistoryOperation] = [:]
+        let rows = Array(open.keys)
+        for start in stride(from: 0, to: rows.count, by: Limits.historyKeys) {
+            try search(catalog, after: end, for: Set(rows[start..<min(start + Limits.historyKeys, rows.count)]), &found)
+        }
+        return found
+    }
+
+    /// Finds what was recorded next of each of some rows, after a change.
+    private func search(
+        _ catalog: HistoryCatalog, after number: Int64, for rows: Set<RowIdentity>,
+        _ found: inout [RowIdentity: HistoryOperation]
+    ) throws {
+        let tables = Set(rows.map(\.table)).sorted().map { String($0) }.joined(separator: ", ")
+        let names = (1...catalog.keyColumns).map { "key\($0)" }.joined(separator: ", ")
+        // The first value of the key decides in SQLite, all of it here.
+        let marks = rows.map { _ in "?" }.joined(separator: ", ")
+        let statement = try statement(
+            forFetching: """
+                SELECT kind, \(names) FROM main.\(HistoryTables.history)
+                WHERE seq > ? AND kind >> 3 IN (\(tables)) AND key1 IN (\(marks)) ORDER BY seq
+                """)
+        let arguments = [number.databaseValue] + rows.map { DatabaseValue($0.key[0]) }
+        let later = try Row.fetchCursor(statement, arguments: StatementArguments(plain: arguments))
+        var missing = rows
+        while !missing.isEmpty, let row = try later.next() {
+            guard let kind = Int64.fromDatabaseValue(row[0]), let operation = HistoryOperation(rawValue: kind & 7),
+                operation != .reset, let table = catalog.tables[kind >> 3]
+            else { continue }
+            let key = table.definition.key.indices.map { (row[$0 + 1] as DatabaseValue).storage }
+            if let known = missing.remove(RowIdentity(table: table.id, key: key)) { found[known] = operation }
         }
     }
 
@@ -69,6 +111,7 @@ extension Database {
         // Several rows may have NULL in a key: one of them may be gone while another is there.
         if entry.key.contains(where: \.isNull) { return try rowExists(entry) ? .updated : .deleted }
         if let next { return next == .inserted ? .deleted : nil }
+        // Nothing later was recorded of it: see `laterOperations(on:)`.
         guard try rowExists(entry) else { return .deleted }
         // A row that comes back is inserted in any case: only its former values would be lost. So the search is short.
         if isEnd || entry.former.isEmpty { return nil }
@@ -77,11 +120,12 @@ extension Database {
             self,
             sql: """
                 SELECT kind FROM main.\(HistoryTables.history)
-                WHERE seq BETWEEN ? AND ? AND kind >> 3 = ? AND kind & 7 <> ? AND \(key) ORDER BY seq LIMIT 1
+                WHERE seq > ? AND seq <= ? AND kind >> 3 = ? AND kind & 7 <> ? AND \(key) ORDER BY seq LIMIT 1
                 """,
             arguments: StatementArguments(
                 plain: [
-                    (entry.number + 1).databaseValue, (entry.number + Limits.historySearch).databaseValue,
+                    entry.number.databaseValue,
+                    (min(entry.number, .max - Limits.historySearch) + Limits.historySearch).databaseValue,
                     entry.table.id.databaseValue, HistoryOperation.reset.rawValue.databaseValue,
                 ] + arguments))
         return kind.map { $0 & 7 } == HistoryOperation.inserted.rawValue ? .deleted : nil
@@ -116,7 +160,11 @@ extension Database {
                 let row = try Row.fetchOne(
                     self, sql: "SELECT identity, label FROM main.\(HistoryTables.author) WHERE id = ?",
                     arguments: [number])
-                if let row { authors[number] = (row[0], row[1] ?? "") }
+                guard let row else { continue }
+                guard let identity = Int64.fromDatabaseValue(row[0]) else {
+                    throw Self.damagedHistory("row \(number) of \(HistoryTables.author)")
+                }
+                authors[number] = (identity, String.fromDatabaseValue(row[1]) ?? "")
             }
             return authors
         }

@@ -44,7 +44,7 @@ package enum HistoryOperation: Int64, Sendable {
 }
 
 /// How a table is recorded, as `cipherstore_history_table` describes it. It never changes: where the definition of the
-/// table or the wishes change, another one takes its place.
+/// table or the options change, another one takes its place.
 struct RecordedTable: Equatable, Sendable {
     enum State: Int64, Sendable {
         /// It was replaced by another one, or recording was ended.
@@ -72,6 +72,9 @@ struct RecordedTable: Equatable, Sendable {
     let name: String
     let state: State
     let definition: Definition
+
+    /// The numbers that a table may have: `kind` has room for more.
+    static let numbers: ClosedRange<Int64> = 1...(1 << 48)
 
     func kind(_ operation: HistoryOperation) -> Int64 { id * 8 + operation.rawValue }
 

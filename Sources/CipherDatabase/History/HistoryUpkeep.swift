@@ -35,11 +35,10 @@ struct HistoryUpkeep {
     /// Whether all is as it should be. It only reads.
     func isInOrder() throws -> Bool {
         guard let catalog = try db.historyCatalog() else { return true }
-        let triggers = try triggers()
-        for table in catalog.active {
-            let found = triggers[table.id] ?? Triggers()
-            guard let name = found.tables.first ?? existing(table.name), let facts = try? TableFacts(of: name, in: db)
-            else {
+        for entry in try recordings(catalog) {
+            if !entry.others.isEmpty { return false }
+            let (table, found) = (entry.table, entry.found)
+            guard let name = entry.name, let facts = try? TableFacts(of: name, in: db) else {
                 if table.state == .recording { return false }
                 continue
             }
@@ -55,8 +54,7 @@ struct HistoryUpkeep {
     /// Repairs what differs. Inside a transaction.
     mutating func run() throws {
         guard let catalog = try db.historyCatalog() else { return }
-        let triggers = try triggers()
-        for table in catalog.active { try check(table, triggers[table.id] ?? Triggers()) }
+        for entry in try recordings(catalog) { try check(entry) }
         guard let settings = try db.historyState()?.settings, settings.recordsAllTables else { return }
         for name in try unrecordedTables(try db.historyCatalog() ?? catalog) {
             // A table that cannot be recorded stays out.
@@ -66,13 +64,22 @@ struct HistoryUpkeep {
         }
     }
 
-    private mutating func check(_ table: RecordedTable, _ found: Triggers) throws {
-        guard let name = found.tables.first ?? existing(table.name), let facts = try readable(name, table) else {
+    private mutating func check(_ entry: Recording) throws {
+        let (table, found) = (entry.table, entry.found)
+        for other in entry.others {
+            try dropTriggers(other.found)
+            try db.setHistoryTable(other.table.id, .retired)
+            let hasName = other.table.name.lowercasedASCII == entry.name?.lowercasedASCII
+            if !hasName && other.table.state == .recording { try db.recordReset(of: other.table.id) }
+        }
+        guard let name = entry.name, let facts = try readable(name, table) else {
             guard table.state == .recording else { return }
             try db.setHistoryTable(table.id, .waiting)
             return try db.recordReset(of: table.id)
         }
-        let definition = definition(of: facts, like: table.definition)
+        let definition = entry.others.reduce(definition(of: facts, like: table.definition)) { definition, other in
+            definition.joined(with: self.definition(of: facts, like: other.table.definition))
+        }
         guard table.state == .recording, facts.name == table.name, definition == table.definition else {
             try dropTriggers(found)
             try db.setHistoryTable(table.id, .retired)
@@ -117,6 +124,34 @@ struct HistoryUpkeep {
     }
 
     // MARK: What is there
+
+    /// A table of the program with what is stored of its recording. Where several recordings have come to be of one
+    /// table, as when it was renamed to the name of a recorded one that was dropped, one of them continues, with what
+    /// all of them were to record; the others end.
+    private struct Recording {
+        /// The present name of the table; nil where it is gone.
+        let name: String?
+        let table: RecordedTable
+        let found: Triggers
+        var others: [(table: RecordedTable, found: Triggers)] = []
+    }
+
+    private func recordings(_ catalog: HistoryCatalog) throws -> [Recording] {
+        let triggers = try triggers()
+        var recordings: [Recording] = []
+        // Those with triggers first: they have recorded the table under whatever name it had.
+        let active = catalog.active.map { ($0, triggers[$0.id] ?? Triggers()) }
+        for (table, found) in active.filter({ !$1.tables.isEmpty }) + active.filter({ $1.tables.isEmpty }) {
+            let name = found.tables.min() ?? existing(table.name)
+            let place = recordings.firstIndex { $0.name != nil && $0.name?.lowercasedASCII == name?.lowercasedASCII }
+            if let place {
+                recordings[place].others.append((table, found))
+            } else {
+                recordings.append(Recording(name: name, table: table, found: found))
+            }
+        }
+        return recordings
+    }
 
     private func triggers() throws -> [Int64: Triggers] {
         var all: [Int64: Triggers] = [:]
@@ -168,12 +203,14 @@ struct HistoryUpkeep {
     // MARK: Recording
 
     static func definition(_ facts: TableFacts, notesColumns: Bool, kept: [String]) -> RecordedTable.Definition {
-        let kept = kept.compactMap { name in
-            facts.columns.first { $0.name.lowercasedASCII == name.lowercasedASCII }?.name
+        var columns: [String] = []
+        for name in kept {
+            let column = facts.columns.first { $0.name.lowercasedASCII == name.lowercasedASCII }?.name
+            if let column, !columns.contains(column) { columns.append(column) }
         }
         return RecordedTable.Definition(
             key: facts.key, isRowID: facts.isRowID, columns: facts.columns.map(\.name), notesColumns: notesColumns,
-            kept: kept)
+            kept: columns)
     }
 
     private func definition(
@@ -274,6 +311,16 @@ private struct TriggerCheck {
             "INSERT INTO \(table) DEFAULT VALUES", "DELETE FROM \(table)",
             "UPDATE \(table) SET \(settings.joined(separator: ", "))",
         ]
+    }
+}
+
+extension RecordedTable.Definition {
+    /// The same, with what another definition of the same table is to record besides.
+    fileprivate func joined(with other: Self) -> Self {
+        var joined = self
+        joined.notesColumns = notesColumns || other.notesColumns
+        joined.kept += other.kept.filter { !kept.contains($0) }
+        return joined
     }
 }
 

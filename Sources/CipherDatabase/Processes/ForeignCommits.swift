@@ -159,10 +159,18 @@ extension Database {
         }
     }
 
+    /// The tables that others have changed.
     private func tablesChanged(after known: Int64, _ catalog: HistoryCatalog) throws -> Set<String> {
-        let tables = try Int64.fetchAll(
-            self, sql: "SELECT DISTINCT kind >> 3 FROM main.\(HistoryTables.history) WHERE seq > ?", arguments: [known])
-        return Set(tables.compactMap { catalog.tables[$0]?.name.lowercasedASCII })
+        let rows = try Row.fetchAll(
+            self,
+            sql: """
+                SELECT DISTINCT kind >> 3, CASE WHEN origin > 0 THEN origin & \(HistoryStamp.authors) END
+                FROM main.\(HistoryTables.history) WHERE seq > ?
+                """,
+            arguments: [known])
+        let own = try ownHistoryAuthors(among: Set(rows.compactMap { $0[1] as Int64? }))
+        let others = rows.filter { row in (row[1] as Int64?).map(own.contains) != true }
+        return Set(others.compactMap { $0[0] as Int64? }.compactMap { catalog.tables[$0]?.name.lowercasedASCII })
     }
 }
 

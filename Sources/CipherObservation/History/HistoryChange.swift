@@ -9,8 +9,9 @@ public struct HistoryChange: Hashable, Sendable {
         case inserted
         case updated
         case deleted
-        /// Not a row but the whole table: changes may be missing, as when its recording began or ended, or when its
-        /// columns were changed. Read the table again.
+        /// Not a row but the whole table: changes may be missing. It comes when its recording began or ended, when the
+        /// table was renamed, dropped, created again or its columns were changed, after `VACUUM` where it has no
+        /// primary key, and when another program dropped or changed the triggers. Read the table again.
         case reset
     }
 
@@ -116,7 +117,7 @@ extension Database {
                 transactions: try transactions(
                     of: resolved, numbers, excluding: author, open: isOpen ? numbers[last.number] : nil),
                 token: HistoryToken(
-                    history: token.history, number: last.number, print: last.fingerprint,
+                    history: token.history, number: last.number, fingerprint: last.fingerprint,
                     transaction: isOpen ? numbers[last.number] : nil),
                 hasMore: next != nil)
         }

@@ -24,7 +24,7 @@ public struct HistoryLimits: Hashable, Sendable {
     public var count: Int64
     /// The most bytes that the changes take, about. Default: 256 MB.
     public var bytes: Int64
-    /// How long changes are kept. Default: 30 days.
+    /// How long changes are kept; 1,000,000,000 seconds, about 31 years, at the most. Default: 30 days.
     public var age: Duration
 
     public init(count: Int64 = 1_000_000, bytes: Int64 = 256 << 20, age: Duration = .seconds(30 * 86_400)) {
@@ -70,7 +70,7 @@ extension Database {
     ///   - token: Where it begins; by default after the last change.
     /// - Throws: `HistoryError` `.notRecorded`, `.expired`; `DatabaseError`.
     public func registerHistoryReader(_ name: String, at token: HistoryToken? = nil) throws {
-        try setHistoryReader(name, to: token ?? historyToken())
+        try changingHistory { try setHistoryReader(name, to: token ?? historyToken()) }
     }
 
     /// Records that a reader has read everything up to a token, so that it may be purged.
@@ -80,11 +80,13 @@ extension Database {
     /// - Throws: `HistoryError` `.noSuchReader`, `.expired` when the reader or the token has expired;
     ///   `DatabaseError`.
     public func acknowledgeHistory(upTo token: HistoryToken, by name: String) throws {
-        let reader = try historyReader(name)
-        if let reason = reader.expirationReason { throw Self.expired(name, reason) }
-        if token.number > reader.token.number || token.history != reader.token.history {
-            try setHistoryReader(name, to: token)
+        func isLater() throws -> Bool {
+            let last = try historyToken(ofReader: name)
+            return token.number > last.number || token.history != last.history
         }
+        guard try isLater() else { return }
+        // Again, where nobody else writes: another process may read under this name.
+        try changingHistory { if try isLater() { try setHistoryReader(name, to: token) } }
     }
 
     /// Where a reader continues.
@@ -116,7 +118,8 @@ extension Database {
                 HistoryReader(
                     name: row.name,
                     token: HistoryToken(
-                        history: state.history, number: row.number, print: row.print, transaction: row.transaction),
+                        history: state.history, number: row.number, fingerprint: row.fingerprint,
+                        transaction: row.transaction),
                     date: Date(timeIntervalSince1970: row.seconds), lag: max(0, last - row.number),
                     expirationReason: row.expired)
             }
@@ -136,7 +139,7 @@ extension Database {
         try setHistoryReader(
             name,
             HistoryReaderRow(
-                name: name, number: token.number, print: token.print, transaction: token.transaction,
+                name: name, number: token.number, fingerprint: token.fingerprint, transaction: token.transaction,
                 seconds: Date().timeIntervalSince1970, expired: nil))
     }
 

@@ -19,15 +19,22 @@ public struct HistoryToken: Hashable, Sendable {
     /// The last change before the place.
     let number: Int64
     /// The fingerprint of that change.
-    let print: Int64
+    let fingerprint: Int64
     /// The first change of the transaction in whose middle the place is; nil between two transactions.
     let transaction: Int64?
+}
+
+extension HistoryToken {
+    /// The place before the oldest change that is kept.
+    fileprivate init(beginningOf state: HistoryState) {
+        self.init(history: state.history, number: state.purged, fingerprint: state.fingerprint, transaction: nil)
+    }
 }
 
 extension HistoryToken: LosslessStringConvertible {
     /// The token as text, without blanks.
     public var description: String {
-        let numbers = [number, print] + (transaction.map { [$0] } ?? [])
+        let numbers = [number, fingerprint] + (transaction.map { [$0] } ?? [])
         return ([history] + numbers.map { String($0) }).joined(separator: "-")
     }
 
@@ -37,7 +44,7 @@ extension HistoryToken: LosslessStringConvertible {
         let numbers = parts.dropFirst().compactMap { Int64($0) }
         guard (3...4).contains(parts.count), numbers.count == parts.count - 1, !parts[0].isEmpty else { return nil }
         history = String(parts[0])
-        (number, print) = (numbers[0], numbers[1])
+        (number, fingerprint) = (numbers[0], numbers[1])
         transaction = numbers.count > 2 ? numbers[2] : nil
     }
 }
@@ -65,10 +72,10 @@ extension Database {
         try isolated(readOnly: true) {
             guard let state = try historyState() else { throw HistoryError.notRecorded }
             guard let last = try lastHistoryEntry() else {
-                return HistoryToken(history: state.history, number: state.purged, print: state.print, transaction: nil)
+                return HistoryToken(beginningOf: state)
             }
             return HistoryToken(
-                history: state.history, number: last.number, print: last.fingerprint, transaction: nil)
+                history: state.history, number: last.number, fingerprint: last.fingerprint, transaction: nil)
         }
     }
 
@@ -77,21 +84,22 @@ extension Database {
     /// - Throws: `HistoryError` `.notRecorded` where there is no history; `DatabaseError`.
     public func oldestHistoryToken() throws -> HistoryToken {
         guard let state = try historyState() else { throw HistoryError.notRecorded }
-        return HistoryToken(history: state.history, number: state.purged, print: state.print, transaction: nil)
+        return HistoryToken(beginningOf: state)
     }
 
     /// The place before the last changes, at the beginning of a transaction.
     ///
-    /// - Parameter count: How many changes follow at least, where the history has so many.
+    /// - Parameter count: How many changes follow at least, where the history has so many; 0 and less for the end.
     /// - Throws: `HistoryError` `.notRecorded` where there is no history; `DatabaseError`.
     public func historyToken(beforeLast count: Int) throws -> HistoryToken {
         try isolated(readOnly: true) {
             guard let state = try historyState() else { throw HistoryError.notRecorded }
+            if count <= 0 { return try historyToken() }
             let last = try lastHistoryNumber()
             let number = last > Int64(count) ? try historyNumber(beforeTransactionOf: last - Int64(count) + 1) : 0
             guard number > state.purged, let entry = try historyEntry(number) else { return try oldestHistoryToken() }
             return HistoryToken(
-                history: state.history, number: number, print: entry.fingerprint, transaction: nil)
+                history: state.history, number: number, fingerprint: entry.fingerprint, transaction: nil)
         }
     }
 
@@ -106,7 +114,8 @@ extension Database {
         if token.number < state.purged { throw HistoryError.expired(because: "changes after it were purged") }
         let isKnown =
             token.number == state.purged
-            ? token.print == state.print : try historyEntry(token.number)?.fingerprint == token.print
+            ? token.fingerprint == state.fingerprint
+            : try historyEntry(token.number)?.fingerprint == token.fingerprint
         if isKnown { return }
         throw HistoryError.expired(
             because: "the database was replaced by an older copy, or the token was taken in a transaction that was "

@@ -199,11 +199,18 @@ final class ProcessMonitor: Sendable {
     @discardableResult
     private func look() -> Bool {
         var isFound = false
+        var loss: StoreError?
         let access = link.access { [slot] db in
             // Before the look: what it does not see is noticed again.
             slot?.armNotice()
-            isFound = (db.observer as? ObservationBroker)?.lookForOthers(db) ?? false
+            do throws(StoreError) {
+                isFound = try (db.observer as? ObservationBroker)?.lookForOthers(db) ?? false
+            } catch {
+                loss = error
+            }
         }
+        // Not in the access: functions for errors may use the store.
+        if let loss { fail(loss) }
         counted.withLock { counts in
             counts.looks += 1
             if isFound { counts.finds += 1 }

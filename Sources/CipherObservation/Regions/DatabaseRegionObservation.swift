@@ -39,8 +39,8 @@ public struct DatabaseRegionObservation: Sendable {
     /// - Parameters:
     ///   - writer: A queue, a pool or a shared store. The observation stays when its connection is replaced.
     ///   - onError: Called before the function returns when a region cannot be found, as for a missing table: nothing is
-    ///     observed then. Called later, once and on any thread, when the store was replaced or removed, which ends the
-    ///     observation.
+    ///     observed then. Called later, once, on any thread and outside of accesses, when the store was replaced or
+    ///     removed, which ends the observation.
     ///   - onChange: Called after each commit that changes the region, with the writing connection, before any other
     ///     write. It may read and write.
     /// - Returns: What keeps the observation running.

@@ -489,7 +489,8 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     /// Tells the observers of regions of commits of other connections since the last call, where there were any.
     ///
     /// - Returns: Whether there were.
-    func lookForOthers(_ db: Database) -> Bool {
+    /// - Throws: `StoreError` when the store was replaced or removed. The caller ends the observations, after the access.
+    func lookForOthers(_ db: Database) throws(StoreError) -> Bool {
         removeOld()
         guard observations.contains(where: \.isRegionObserver) else {
             monitor?.stop()
@@ -497,10 +498,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
             if observations.isEmpty { db.setObserver(nil) }
             return false
         }
-        if let loss = db.lossOfFile {
-            monitor?.fail(loss)
-            return false
-        }
+        if let loss = db.lossOfFile { throw loss }
         // An error, as of a lock that somebody holds, comes back at the next look, or is gone then.
         guard !db.isInsideTransaction, let change = try? others.look(db) else { return false }
         if case .nothing = change { return false }

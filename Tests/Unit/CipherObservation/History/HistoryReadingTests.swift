@@ -115,22 +115,24 @@ import Testing
         #expect(try first.read { try $0.historyEntries(after: 0, limit: 9) }.map(\.isOwn) == [true, true, false, true])
     }
 
+    /// The changes after a token, read in pages, as `deleted 1 f1`.
+    private func changes(since token: HistoryToken, _ limit: Int) throws -> [String] {
+        var (token, found) = (token, [String]())
+        while true {
+            let page = try queue.history(since: token, limit: limit)
+            for change in page.transactions.flatMap(\.changes) {
+                let file = change.formerValues["file"].flatMap { String.fromDatabaseValue($0) } ?? ""
+                found.append("\(change.kind) \(change.rowID ?? 0) \(file)")
+            }
+            token = page.token
+            if !page.hasMore { return found }
+        }
+    }
+
     @Test("a row that REPLACE has removed is a deletion, one that it has not is nothing, and a row comes back")
     func replaced() throws {
         try queue.write { try $0.execute(sql: "INSERT INTO t VALUES (1, 'a', 'f1'), (2, 'b', 'f2')") }
         let token = try token()
-        func kinds(_ limit: Int) throws -> [String] {
-            var (token, kinds) = (token, [String]())
-            while true {
-                let page = try queue.history(since: token, limit: limit)
-                for change in page.transactions.flatMap(\.changes) {
-                    let file = change.formerValues["file"].flatMap { String.fromDatabaseValue($0) } ?? ""
-                    kinds.append("\(change.kind) \(change.rowID ?? 0) \(file)")
-                }
-                token = page.token
-                if !page.hasMore { return kinds }
-            }
-        }
         try queue.write { db in
             try db.execute(
                 sql: """
@@ -141,7 +143,73 @@ import Testing
                     """)
         }
         let expected = ["updated 2 ", "deleted 1 f1", "inserted 3 ", "inserted 1 "]
-        for limit in [1, 2, 3, 100] { #expect(try kinds(limit) == expected, "\(limit)") }
+        for limit in [1, 2, 3, 100] { #expect(try changes(since: token, limit) == expected, "\(limit)") }
+    }
+
+    // A page told of a deletion at the place where a statement could have removed the row, and a later page where it was
+    // deleted: twice, and the first time of the wrong author.
+    @Test(
+        "a row that was not replaced, and was deleted later, is deleted once, whatever is between",
+        arguments: [1, 2000])
+    func deletedLater(between: Int) throws {
+        try queue.write { try $0.execute(sql: "INSERT INTO t VALUES (1, 'a', 'f1'), (2, 'b', 'f2'), (3, 'c', 'f3')") }
+        let token = try token()
+        try queue.write { db in
+            try db.execute(
+                sql: """
+                    INSERT OR IGNORE INTO t VALUES (9, 'a', 'f9');
+                    INSERT INTO t VALUES (9, 'b', 'f9') ON CONFLICT DO NOTHING;
+                    INSERT OR IGNORE INTO t VALUES (9, 'a', 'f9');
+                    REPLACE INTO t VALUES (4, 'c', 'f4');
+                    """)
+        }
+        try insert(1_001...(1_000 + between))
+        try queue.write { try $0.execute(sql: "DELETE FROM t WHERE id = 1; REPLACE INTO t VALUES (5, 'b', 'f5')") }
+        let expected =
+            ["deleted 3 f3", "inserted 4 "] + (1_001...(1_000 + between)).map { "inserted \($0) " }
+            + ["deleted 1 f1", "deleted 2 f2", "inserted 5 "]
+        for limit in [1, 2, 3, 500, 10_000] {
+            let isSame = try changes(since: token, limit) == expected
+            #expect(isSame, "\(limit)")
+        }
+    }
+
+    // Two processes of one reader: each looked at the place first and stored its own afterwards.
+    @Test("of two acknowledgements at the same moment, the later place stays")
+    func simultaneousAcknowledgements() throws {
+        let file = TemporaryFile()
+        let (first, second) = (try file.pool(), try file.pool())
+        let insert = { (id: Int) in
+            try first.write { db in
+                try db.execute(sql: "INSERT INTO t VALUES (?)", arguments: [id])
+                return try db.historyToken()
+            }
+        }
+        try first.write { db in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+            try db.recordHistory(of: .allTables)
+            try db.registerHistoryReader("r")
+        }
+        let (middle, last) = (try insert(1), try insert(2))
+        try first.writeWithoutTransaction { db in
+            var looks = 0
+            db.trace(options: .profile) { event in
+                guard case .profile(let statement, _) = event,
+                    statement.sql.hasPrefix("SELECT"), statement.sql.contains("cipherstore_history_reader")
+                else { return }
+                looks += 1
+                if looks > 1 { return }
+                do {
+                    try second.writeWithoutTransaction { try $0.acknowledgeHistory(upTo: last, by: "r") }
+                } catch {
+                    Issue.record(error)
+                }
+            }
+            try db.acknowledgeHistory(upTo: middle, by: "r")
+            db.trace()
+            #expect(looks > 0)
+        }
+        #expect(try first.read { try $0.historyToken(ofReader: "r") } == last)
     }
 
     @Test("what registered readers have acknowledged is purged, and the rest is kept for them")

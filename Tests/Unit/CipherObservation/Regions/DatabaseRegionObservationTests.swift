@@ -1,6 +1,7 @@
 import CipherDatabase
 import CipherObservation
 import CipherRecords
+import Foundation
 import Testing
 
 /// Observations of parts of a database.
@@ -157,6 +158,28 @@ import Testing
         }
         try pool.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
         #expect(calls.all == ["x"])
+        withExtendedLifetime(cancellable) {}
+    }
+
+    // It was called inside an access of the writing connection.
+    @Test("where the database is lost, the function for errors may write to it and close it", arguments: [false, true])
+    func usesOfLostDatabase(closes: Bool) throws {
+        let file = TemporaryFile()
+        let pool = try file.pool()
+        try pool.write { try $0.execute(sql: "CREATE TABLE t (a)") }
+        let outcomes = Collected<String>()
+        let cancellable = DatabaseRegionObservation(tracking: Table("t")).start(
+            in: pool,
+            onError: { error in
+                if closes { try? pool.close() }
+                try? pool.write { try $0.execute(sql: "INSERT INTO t VALUES (1)") }
+                outcomes.add("\(error)")
+            }, onChange: { _ in })
+        let moved = file.path + ".old"
+        defer { try? FileManager.default.removeItem(atPath: moved) }
+        try FileManager.default.moveItem(atPath: file.path, toPath: moved)
+        outcomes.wait { !$0.isEmpty }
+        #expect(outcomes.all.count == 1)
         withExtendedLifetime(cancellable) {}
     }
 }

@@ -1,0 +1,206 @@
+import Foundation
+
+/// What of a history may be purged.
+struct HistoryBounds: Equatable {
+    /// Everything up to this change is beyond the limits of count, bytes or age: readers that have not read it expire.
+    var beyondLimits: Int64
+    /// Why, for the readers that expire.
+    var reason: String
+    /// Everything up to this change was read by all readers.
+    var acknowledged: Int64
+
+    /// - Parameters:
+    ///   - numbers: The first and the last change that are there.
+    ///   - readers: How far each reader has read that has not expired.
+    ///   - aged: The last change that is too old; 0 for none.
+    init(
+        _ numbers: ClosedRange<Int64>, readers: [Int64], settings: HistorySettings, bytesPerChange: Double, aged: Int64
+    ) {
+        let byCount = numbers.upperBound - settings.maximumCount
+        let byBytes = numbers.upperBound - Int64(saturating: Double(settings.maximumBytes) / max(1, bytesPerChange))
+        let reasons = [
+            (byCount, "more than \(settings.maximumCount) changes"),
+            (byBytes, "more than \(settings.maximumBytes) bytes"),
+            (aged, "changes older than \(Int64(saturating: settings.maximumSeconds)) seconds"),
+        ]
+        let strictest = reasons.reduce(reasons[0]) { $1.0 > $0.0 ? $1 : $0 }
+        // The last change stays, so that no number is given twice.
+        let beyond = min(strictest.0, numbers.upperBound - 1)
+        beyondLimits = beyond
+        reason = "the history had " + strictest.1 + " that it had not acknowledged"
+        let slowest = readers.filter { $0 >= beyond }.min()
+        acknowledged = min(
+            slowest.map { $0 - Limits.historyKeptForOthers } ?? 0, numbers.upperBound - 1)
+    }
+
+    var end: Int64 { max(beyondLimits, acknowledged) }
+}
+
+extension Database {
+    /// Purges one part of what may be purged, in a transaction of its own.
+    ///
+    /// - Parameter count: The most changes that are purged.
+    /// - Returns: How many were purged; 0 when there is nothing left to purge.
+    func purgeHistory(count: Int64) throws -> Int64 {
+        if isInsideTransaction || configuration.readonly { return 0 }
+        guard let first = try withoutWatching({ try historyBounds() }), first.end >= first.start else { return 0 }
+        var purged: Int64 = 0
+        try changingHistory {
+            // Again: a reader may have registered in the meantime.
+            guard let bounds = try historyBounds(), bounds.end >= bounds.start else { return }
+            let end = bounds.start + min(bounds.end - bounds.start, count - 1)
+            guard let last = try historyEntry(atMost: end) else { return }
+            try execute(
+                sql: "UPDATE main.\(HistoryTables.reader) SET expired = ? WHERE expired IS NULL AND seq < ?",
+                arguments: [bounds.reason, end])
+            try execute(sql: "DELETE FROM main.\(HistoryTables.history) WHERE seq <= ?", arguments: [end])
+            purged = max(1, Int64(changesCount))
+            try execute(
+                sql: "UPDATE main.\(HistoryTables.state) SET purged = ?, print = ?",
+                arguments: [last.number, last.fingerprint])
+        }
+        return purged
+    }
+
+    /// Purges one part, whose size follows from the time that the parts before it took.
+    ///
+    /// - Returns: Whether there may be more to purge.
+    package func purgePartOfHistory() throws -> Bool {
+        let start = ContinuousClock.now
+        if try purgeHistory(count: historyPurgeCount) == 0 {
+            try purgeAuthors()
+            return false
+        }
+        let time = ContinuousClock.now - start
+        if time < Limits.historyPurgeTime / 2 { historyPurgeCount = min(historyPurgeCount * 2, 100_000) }
+        if time > Limits.historyPurgeTime { historyPurgeCount = max(historyPurgeCount / 4, 50) }
+        return true
+    }
+
+    /// Whether the connection has written enough to purge some of the history.
+    var isHistoryPurgeDue: Bool { hooks.historyRows >= Limits.historyPurgeInterval }
+
+    /// Called after an access that wrote: purges one part of the history when that is due.
+    func purgeHistoryIfDue() {
+        guard isHistoryPurgeDue, !isClosed else { return }
+        hooks.historyRows = 0
+        // What fails, as by a lock, is tried again after the next interval.
+        _ = try? purgePartOfHistory()
+    }
+
+    private func historyEntry(atMost number: Int64) throws -> HistoryEntry? {
+        guard let catalog = try historyCatalog() else { return nil }
+        return try historyEntries(catalog, "WHERE seq <= ? ORDER BY seq DESC LIMIT 1", [number]).first
+    }
+
+    /// The tables whose changes are recorded, as they are named, how many changes are kept, and about how many bytes
+    /// these take.
+    package func historyExtent() throws -> (tables: [String], count: Int64, bytes: Int64) {
+        try withoutWatching {
+            guard let catalog = try historyCatalog() else { throw HistoryError.notRecorded }
+            let tables = catalog.recording.map(\.name).sorted()
+            guard let (first, last) = try historyNumbers() else { return (tables, 0, 0) }
+            let count = last - first + 1
+            return (tables, count, Int64(saturating: Double(count) * (try bytesPerChange(first, last))))
+        }
+    }
+
+    /// The numbers of the first and the last change that are kept. Numbers are positive.
+    private func historyNumbers() throws -> (first: Int64, last: Int64)? {
+        let row = try Row.fetchOne(
+            self,
+            sql: """
+                SELECT (SELECT min(seq) FROM main.\(HistoryTables.history) WHERE seq > 0),
+                    (SELECT max(seq) FROM main.\(HistoryTables.history) WHERE seq > 0)
+                """)
+        guard let row, let first = row[0] as Int64?, let last = row[1] as Int64? else { return nil }
+        return (first, last)
+    }
+
+    private func historyBounds() throws -> (start: Int64, end: Int64, reason: String)? {
+        guard let state = try historyState(), try historyCatalog() != nil, let (first, last) = try historyNumbers()
+        else { return nil }
+        let readers = try historyReaderRows().filter { $0.expired == nil }.map(\.number)
+        let bounds = HistoryBounds(
+            first...last, readers: readers, settings: state.settings, bytesPerChange: try bytesPerChange(first, last),
+            aged: try lastChange(olderThan: state.settings.maximumSeconds, first, last))
+        return (first, bounds.end, bounds.reason)
+    }
+
+    /// About how many bytes a change takes, by the first and the last ones.
+    func bytesPerChange(_ first: Int64, _ last: Int64) throws -> Double {
+        let names = try columns(in: HistoryTables.history, in: "main").map(\.name).filter { $0 != "seq" }
+        let bytes = names.map { name in
+            "CASE typeof(\(name)) WHEN 'null' THEN 1 WHEN 'integer' THEN 5 WHEN 'real' THEN 9 "
+                + "ELSE length(CAST(\(name) AS BLOB)) + 2 END"
+        }.joined(separator: " + ")
+        let average = try Double.fetchOne(
+            self,
+            sql: """
+                SELECT avg(\(bytes)) FROM (
+                    SELECT * FROM (SELECT * FROM main.\(HistoryTables.history) ORDER BY seq LIMIT 50)
+                    UNION ALL
+                    SELECT * FROM (SELECT * FROM main.\(HistoryTables.history) ORDER BY seq DESC LIMIT 50))
+                """)
+        // Cell, number and the unused part of pages.
+        return ((average ?? 0) + 8) * 1.1
+    }
+
+    /// The last change that is older than a time; 0 where none is. Changes of unknown time count as their neighbours.
+    private func lastChange(olderThan seconds: Double, _ first: Int64, _ last: Int64) throws -> Int64 {
+        let now = HistoryStamp.time(ofSeconds: Date().timeIntervalSince1970)
+        let limit = HistoryStamp(time: max(1, now - Int64(saturating: seconds * 1_000)), author: 0).number
+        var (low, high) = (first - 1, last)
+        while low < high {
+            let middle = high - (high - low) / 2
+            let stamp = try Int64.fetchOne(
+                self,
+                sql: """
+                    SELECT origin FROM main.\(HistoryTables.history)
+                    WHERE seq >= ? AND origin IS NOT NULL ORDER BY seq LIMIT 1
+                    """,
+                arguments: [middle])
+            if let stamp, stamp < limit { low = middle } else { high = middle - 1 }
+        }
+        return low >= first ? low : 0
+    }
+
+    /// Forgets authors of whom no change is left, where there are many.
+    private func purgeAuthors() throws {
+        let authors = HistoryTables.author
+        let count = try withoutWatching { try Int.fetchOne(self, sql: "SELECT count(*) FROM main.\(authors)") ?? 0 }
+        if count <= Limits.historyAuthors { return }
+        let (last, used) = try withoutWatching {
+            try isolated {
+                let numbers = try Int64.fetchSet(
+                    self,
+                    sql: """
+                        SELECT DISTINCT origin & \(HistoryStamp.authors) FROM main.\(HistoryTables.history)
+                        WHERE origin IS NOT NULL
+                        """)
+                return (try lastHistoryNumber(), numbers)
+            }
+        }
+        try changingHistory {
+            let later = try Int64.fetchSet(
+                self,
+                sql: """
+                    SELECT DISTINCT origin & \(HistoryStamp.authors) FROM main.\(HistoryTables.history)
+                    WHERE seq > ? AND origin IS NOT NULL
+                    """,
+                arguments: [last])
+            let kept = used.union(later)
+            for number in try Int64.fetchAll(self, sql: "SELECT id FROM main.\(authors)")
+            where !kept.contains(number) {
+                try execute(sql: "DELETE FROM main.\(authors) WHERE id = ?", arguments: [number])
+            }
+        }
+    }
+}
+
+extension Int64 {
+    /// The whole part of a number, or the nearest one that there is.
+    fileprivate init(saturating number: Double) {
+        self = Int64(exactly: number.rounded(.towardZero)) ?? (number > 0 ? .max : .min)
+    }
+}
