@@ -94,7 +94,7 @@ enum ExitCode: Int32, CaseIterable {
         self =
             switch code {
             case .notRecorded, .expired: .failed
-            case .unsuitableTable, .noSuchColumn, .noSuchReader, .invalidToken: .usage
+            case .unsuitableTable, .noSuchColumn, .noSuchReader, .invalidToken, .allTablesRecorded: .usage
             }
     }
 

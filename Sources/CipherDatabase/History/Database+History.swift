@@ -52,11 +52,13 @@ extension Database {
     /// Ends the recording of tables. What was recorded stays.
     ///
     /// - Parameter tables: The tables; nil for all.
-    /// - Throws: ``DatabaseError``.
+    /// - Throws: ``HistoryError`` `.allTablesRecorded` for single tables where all are recorded; ``DatabaseError``.
     package func stopHistory(of tables: [String]?) throws {
         try changingHistory {
             guard let catalog = try historyCatalog() else { return }
-            if tables == nil, var settings = try historyState()?.settings {
+            if var settings = try historyState()?.settings, settings.recordsAllTables {
+                // The next upkeep would record the table again.
+                guard tables == nil else { throw HistoryError.allTablesRecorded }
                 settings.recordsAllTables = false
                 try store(settings)
             }

@@ -100,9 +100,13 @@ extension Database {
                 try compareSchema()
                 if let known = schemaCache.history { return known.exists ? known : nil }
                 let generation = schemaCache.generation
-                let read = try tableExists(HistoryTables.table, in: "main") ? readHistoryCatalog() : HistoryCatalog()
+                let outcome = Result {
+                    try tableExists(HistoryTables.table, in: "main") ? readHistoryCatalog() : HistoryCatalog()
+                }
                 // Where another connection has changed the schema meanwhile, this may be half of each.
+                try compareSchema()
                 if schemaCache.generation != generation { continue }
+                let read = try outcome.get()
                 schemaCache.history = read
                 return read.exists ? read : nil
             }

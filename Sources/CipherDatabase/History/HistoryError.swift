@@ -18,6 +18,8 @@ public struct HistoryError: Error, Sendable, Equatable {
         case noSuchReader
         /// The text is no token.
         case invalidToken
+        /// All tables are recorded, new ones too, so that a single one cannot be left out.
+        case allTablesRecorded
     }
 
     /// The kind of the error.
@@ -43,6 +45,11 @@ extension HistoryError {
             .unsuitableTable,
             "The changes of \"\(table)\" cannot be recorded: \(reason). Record the tables that it depends on.")
     }
+
+    static let allTablesRecorded = HistoryError(
+        .allTablesRecorded,
+        "All tables of this database are recorded, new ones too: a single one cannot be left out. "
+            + "Call stopRecordingHistory(of:) with .allTables, and record the other tables by name.")
 
     package static let notRecorded = HistoryError(
         .notRecorded, "This database records no changes. Call recordHistory(of:) once to begin.")

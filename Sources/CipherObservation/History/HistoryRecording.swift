@@ -41,7 +41,7 @@ extension Database {
     /// Ends the recording of tables. Changes that were recorded stay in the history.
     ///
     /// - Parameter scope: The tables; those that are not recorded are ignored.
-    /// - Throws: `DatabaseError`.
+    /// - Throws: `HistoryError` `.allTablesRecorded` for single tables where all are recorded; `DatabaseError`.
     public func stopRecordingHistory(of scope: HistoryScope) throws { try stopHistory(of: scope.tables) }
 }
 

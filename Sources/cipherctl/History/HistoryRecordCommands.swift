@@ -75,14 +75,7 @@ struct HistoryStopCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        try tables.change(path, arguments, console) { db in
-            if case .tables = tables.scope, try db.recordsAllTables() {
-                throw UsageError(
-                    "All tables of the store are recorded, new ones too: a single one cannot be left out.",
-                    hint: "End it with `cipherctl history stop --all`, and record the other tables by name.")
-            }
-            try db.stopRecordingHistory(of: tables.scope)
-        }
+        try tables.change(path, arguments, console) { try $0.stopRecordingHistory(of: tables.scope) }
     }
 }
 

@@ -123,6 +123,7 @@ extension HistoryError {
         case .notRecorded: "Begin to record changes with: cipherctl history record"
         case .expired: "Leave --since out, and read everything again that depends on the changes."
         case .noSuchReader: "List the readers with: cipherctl history readers"
+        case .allTablesRecorded: "End it with `cipherctl history stop --all`, and record the other tables by name."
         case .unsuitableTable, .noSuchColumn, .invalidToken: nil
         }
     }
