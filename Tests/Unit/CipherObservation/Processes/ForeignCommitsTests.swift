@@ -145,10 +145,11 @@ import Testing
         }
         let cancellable = start(observation, in: pool) { values.add($0) }
         values.wait { $0.count == 1 }
-        // The observer is added to the writing connection after the first value.
-        pool.writeWithoutTransaction { _ in }
+        // The observer is added to the writing connection after the first value, and fetches there what came between.
+        try Self.insert(other)
+        values.wait { $0.last == 1 }
         let before = isOnWriter.all.count
-        for number in 1...20 {
+        for number in 2...20 {
             try Self.insert(other)
             values.wait { $0.last == number }
         }
