@@ -4,6 +4,8 @@ enum Limits {
     static let observersLookedAt = 8
     /// How often the monitor of other connections looks without being woken.
     static let pollTime = Duration.seconds(5)
+    /// The same after a long time in which nothing has happened; the pauses double up to it.
+    static let longestPollTime = Duration.seconds(60)
     /// The same where it cannot be woken by programs that do not use the library.
     static let pollTimeWithoutWatch = Duration.seconds(1)
     /// The first and the longest pause between two looks for a commit whose frames are being written.
@@ -15,4 +17,9 @@ enum Limits {
     static let longestFileRest = Duration.milliseconds(250)
     /// After this time without a change the next one is again followed by the shortest rest.
     static let quietFileTime = Duration.seconds(1)
+    /// The longest fetch, by the one before it, that is made on the writing connection when others have changed what it
+    /// reads, in nanoseconds.
+    static let longestFetchInLook: UInt64 = 1_000_000
+    /// After this time, in nanoseconds, a look leaves the fetches of more observers to the readers.
+    static let longestLook: UInt64 = 2_000_000
 }

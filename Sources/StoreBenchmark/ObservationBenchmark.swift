@@ -1,3 +1,4 @@
+import CBaseline
 import CipherStore
 import Foundation
 
@@ -62,6 +63,7 @@ struct ObservationBenchmark {
             case .history: report.ratios += try ratios(of: Work.history)
             case .latency:
                 for count in observerCounts {
+                    report.add(try BareWake.latencies(count: count))
                     for role in [ObservingRole.region, .value] {
                         report.add(try ObservingCrowd(role, count: count).latencies(role))
                     }
@@ -134,10 +136,14 @@ private final class ObservingCrowd {
         }
     }
 
+    /// How many commits are measured, and the seconds between two of them.
+    static func pace(_ observers: Int) -> (commits: Int, pause: Double) {
+        (observers > 20 ? 200 : 500, 0.004 + 0.001 * Double(observers))
+    }
+
     /// Commits with pauses in which all observers go to sleep again.
     func latencies(_ role: ObservingRole) throws -> [ObservationFigure] {
-        let commits = observers.count > 20 ? 200 : 500
-        let pause = 0.004 + 0.001 * Double(observers.count)
+        let (commits, pause) = Self.pace(observers.count)
         try begin()
         var last: Int64 = 0
         for _ in 0..<commits {
@@ -156,6 +162,22 @@ private final class ObservingCrowd {
             return ObservationFigure("\(name): p\(percent)", value, "ms", goal: goal)
         }
         return [figure(50, count <= 20 ? 0.2 : nil), figure(99, count <= 20 ? 1 : 20)]
+    }
+}
+
+/// Processes that sleep and are woken, and do nothing else: what the latencies of observations cannot undercut.
+private enum BareWake {
+    static func latencies(count: Int) throws -> [ObservationFigure] {
+        let (wakes, pause) = ObservingCrowd.pace(count)
+        var nanoseconds = [Int64](repeating: 0, count: count * wakes)
+        let code = baseline_wakes(Int32(count), Int32(wakes), Int64(pause * 1e9), &nanoseconds)
+        try BenchmarkError.require(code == 0, "processes could not be woken: \(code)")
+        let sorted = nanoseconds.sorted()
+        let name = "bare wake of \(count == 1 ? "1 process" : "\(count) processes") in C"
+        return [50, 99].map { percent in
+            let value = Double(sorted[min(sorted.count - 1, sorted.count * percent / 100)]) / 1e6
+            return ObservationFigure("\(name): p\(percent)", value, "ms", goal: nil)
+        }
     }
 }
 

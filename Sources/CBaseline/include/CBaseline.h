@@ -89,6 +89,13 @@ double processor_seconds(void);
 // How often the threads of this process have gone to sleep, and so were woken again.
 int64_t sleep_count(void);
 
+// MARK: Waking
+
+// Wakes `processes` sleeping processes, one after the other, by a futex for each, `rounds` times with pauses between.
+// Takes down for each of them the time from the first wake to the moment when it ran: what no way of telling other
+// processes anything can undercut. Returns 0, or a negative errno.
+int baseline_wakes(int processes, int rounds, int64_t pause_ns, int64_t *nanoseconds);
+
 // MARK: Counting allocations
 
 // Starts counting what this thread takes from the C allocator. Returns 0 where allocations cannot be counted.

@@ -9,6 +9,10 @@ struct HistoryCatalog: Sendable {
     /// How many columns the history has for keys, and for kept values.
     var keyColumns = 1
     var keptColumns = 0
+    /// The beginning of a query of changes, up to its condition.
+    var selection = ""
+    /// The query of changes from a number on.
+    var continuation = ""
 
     /// The tables whose triggers record.
     var recording: [RecordedTable] { tables.values.filter { $0.state == .recording }.sorted { $0.id < $1.id } }
@@ -129,6 +133,11 @@ extension Database {
             }
             catalog.tables[table.id] = table
         }
+        var selected = ["seq", "kind", "origin", "columns"]
+        selected += (1...max(1, catalog.keyColumns)).map { "key\($0)" }
+        selected += (1...(catalog.keptColumns + 1)).dropLast().map { "old\($0)" }
+        catalog.selection = "SELECT \(selected.joined(separator: ", ")) FROM main.\(HistoryTables.history) "
+        catalog.continuation = catalog.selection + "WHERE seq >= ? ORDER BY seq LIMIT ?"
         return catalog
     }
 

@@ -106,17 +106,36 @@ extension Database {
     func historyEntries(
         _ catalog: HistoryCatalog, _ clause: String, _ arguments: StatementArguments
     ) throws -> [HistoryEntry] {
-        var names = ["seq", "kind", "origin", "columns"]
-        names += (1...max(1, catalog.keyColumns)).map { "key\($0)" }
-        names += (1...(catalog.keptColumns + 1)).dropLast().map { "old\($0)" }
-        let sql = "SELECT \(names.joined(separator: ", ")) FROM main.\(HistoryTables.history) \(clause)"
-        let statement = try statement(forFetching: sql)
         var entries: [HistoryEntry] = []
-        let rows = try Row.fetchCursor(statement, arguments: arguments)
+        let rows = try Row.fetchCursor(
+            statement(forFetching: catalog.selection + clause), arguments: arguments)
         while let row = try rows.next() { entries.append(try entry(row, catalog)) }
+        try markOwn(&entries)
+        return entries
+    }
+
+    private func markOwn(_ entries: inout [HistoryEntry]) throws {
         let own = try ownHistoryAuthors(among: Set(entries.compactMap(\.author)))
-        if own.isEmpty { return entries }
+        if own.isEmpty { return }
         for index in entries.indices { entries[index].isOwn = entries[index].author.map(own.contains) ?? false }
+    }
+
+    /// The changes after one that is still there, by one statement.
+    ///
+    /// While a change is there, none after it was purged.
+    /// - Returns: Nil where it is not there, or where more than `limit` follow it.
+    func historyEntries(
+        _ catalog: HistoryCatalog, following number: Int64, limit: Int
+    ) throws -> [HistoryEntry]? {
+        let rows = try Row.fetchCursor(
+            statement(forFetching: catalog.continuation), arguments: [number, limit + 2])
+        guard let first = try rows.next(), Int64.fromDatabaseValue(first[0]) == number else { return nil }
+        var entries: [HistoryEntry] = []
+        while let row = try rows.next() {
+            if entries.count == limit { return nil }
+            entries.append(try entry(row, catalog))
+        }
+        try markOwn(&entries)
         return entries
     }
 

@@ -34,8 +34,10 @@ package struct ForeignCommits {
     }
 
     private var seen = Seen.nothing
-    /// What was seen of the history; nil before the first look at it.
+    /// What was seen of the history; nil where there was none, or none was looked at.
     private var history: SeenHistory?
+    /// The version of the schema at the last look that found commits; nil before the first one.
+    package private(set) var schemaVersion: Int32?
 
     package init() {}
 
@@ -46,6 +48,14 @@ package struct ForeignCommits {
         if let version = try? db.foreignVersion() { seen = .version(version, position) }
         // Changes of the transaction under way may be rolled back, and then others get their numbers.
         if !db.isInsideTransaction { history = try? db.withoutReports { try db.seenHistory() } }
+        schemaVersion = try? db.schemaVersion()
+    }
+
+    /// What a look finds in its transaction.
+    private struct Finding {
+        let version: Int64
+        var change = ForeignChange.nothing
+        var history: SeenHistory?
     }
 
     /// Looks, outside of transactions.
@@ -53,17 +63,31 @@ package struct ForeignCommits {
     /// - Returns: What other connections have committed since the last look.
     /// - Throws: ``DatabaseError``; the next look finds what this one has missed.
     package mutating func look(_ db: Database) throws -> ForeignChange {
-        guard try hasCommits(db) else { return .nothing }
-        do {
-            return try changes(db)
-        } catch let error as DatabaseError where error.resultCode != .SQLITE_CORRUPT {
-            seen = .nothing
-            throw error
-        } catch {
-            // A history that cannot be read says nothing about what has changed.
-            history = nil
-            return .everything
+        // Before the snapshot: a commit in between makes for one transaction too many, never for one too few.
+        let position = db.commitPosition
+        if case .version(_, let known?) = seen, known == position { return .nothing }
+        let former: Int64? = if case .version(let number, _) = seen { number } else { nil }
+        // The locks and the pages of one snapshot: with many processes, what a look costs is what the last one waits.
+        let finding = try db.withoutReports { [history] in
+            try db.isolated(readOnly: true) {
+                var finding = Finding(version: try db.foreignVersion())
+                if finding.version == former { return finding }
+                do {
+                    (finding.change, finding.history) = try db.foreignChanges(since: history)
+                } catch let error as DatabaseError where error.resultCode != .SQLITE_CORRUPT {
+                    throw error
+                } catch {
+                    // A history that cannot be read says nothing about what has changed.
+                    finding.change = .everything
+                }
+                return finding
+            }
         }
+        seen = .version(finding.version, position)
+        if case .nothing = finding.change { return .nothing }
+        history = finding.history
+        schemaVersion = db.schemaCache.version
+        return finding.change
     }
 
     private mutating func hasCommits(_ db: Database) throws -> Bool {
@@ -73,22 +97,6 @@ package struct ForeignCommits {
         defer { seen = .version(version, position) }
         guard case .version(let known, _) = seen else { return true }
         return known != version
-    }
-
-    /// - Returns: What the history has recorded since the last time, which may include later commits.
-    private mutating func changes(_ db: Database) throws -> ForeignChange {
-        guard try db.recordedTables() != nil else {
-            history = nil
-            return .everything
-        }
-        return try db.withoutReports {
-            try db.isolated(readOnly: true) {
-                let latest = try db.seenHistory()
-                let change = try db.foreignChanges(from: history, to: latest)
-                history = latest
-                return change
-            }
-        }
     }
 
     /// Called in the last access of a connection in whose place another one will be opened.
@@ -101,6 +109,8 @@ package struct ForeignCommits {
 
     /// Called before the first use of a connection that was opened in place of another one.
     package mutating func connectionDidOpen(_ db: Database) {
+        // Counted by the former connection.
+        history?.generation = nil
         guard case .closed(let known) = seen else { return }
         seen = .nothing
         let position = db.commitPosition
@@ -131,25 +141,59 @@ extension Database {
 
     /// - Returns: Nil where there is no history.
     fileprivate func seenHistory() throws -> SeenHistory? {
-        guard let catalog = try historyCatalog() else { return nil }
-        return SeenHistory(number: try lastHistoryNumber(), recorded: Set(catalog.recording.map(\.id)))
+        guard try historyCatalog() != nil else { return nil }
+        return try seenHistory(number: lastHistoryNumber(), after: nil)
     }
 
-    fileprivate func foreignChanges(from known: SeenHistory?, to latest: SeenHistory?) throws -> ForeignChange {
-        guard let known, let latest, known.number <= latest.number, let catalog = try historyCatalog(),
-            let state = try historyState(), known.number >= state.purged
-        else { return .everything }
-        // Of a table whose recording has begun since, earlier changes may be missing.
-        let recorded = catalog.recording.filter { known.recorded.contains($0.id) }
-        let tables = Set(recorded.map(\.name.lowercasedASCII))
+    /// - Parameter former: What was seen before, which still holds while the schema is the same.
+    private func seenHistory(number: Int64, after former: SeenHistory?) throws -> SeenHistory? {
+        if var former, former.generation == schemaCache.generation {
+            former.number = number
+            return former
+        }
+        guard let catalog = try historyCatalog() else { return nil }
+        let recorded = Dictionary(
+            catalog.recording.map { ($0.id, $0.name.lowercasedASCII) }, uniquingKeysWith: { first, _ in first })
+        return SeenHistory(
+            number: number, generation: schemaCache.generation, recorded: recorded,
+            coversAllTables: try historyState()?.settings.recordsAllTables == true
+                && areAllTables(Set(recorded.values)))
+    }
+
+    /// What was committed, and what is seen of the history by that.
+    fileprivate func foreignChanges(since known: SeenHistory?) throws -> (ForeignChange, SeenHistory?) {
+        guard let catalog = try historyCatalog() else { return (.everything, nil) }
+        guard let known else { return (.everything, try seenHistory()) }
         let limit = Limits.listedForeignChanges
+        if let entries = try historyEntries(catalog, following: known.number, limit: limit) {
+            let latest = try seenHistory(number: entries.last?.number ?? known.number, after: known)
+            return (recorded(known, latest, entries), latest)
+        }
+        // The last known change was purged, there was none, or there are too many new ones.
+        guard let latest = try seenHistory(number: lastHistoryNumber(), after: known), known.number <= latest.number,
+            let state = try historyState(), known.number >= state.purged
+        else { return (.everything, try seenHistory()) }
         let isShort = latest.number - known.number <= Int64(limit)
         let entries = isShort ? try historyEntries(after: known.number, limit: limit) : []
+        let changed = isShort ? [] : try tablesChanged(after: known.number, catalog)
+        return (recorded(known, latest, entries, changedTables: changed), latest)
+    }
+
+    private func recorded(
+        _ known: SeenHistory, _ latest: SeenHistory?, _ entries: [HistoryEntry], changedTables: Set<String> = []
+    ) -> ForeignChange {
+        guard let latest else { return .everything }
+        var (tables, coversAll) = (latest.tables, latest.coversAllTables)
+        if known.generation != latest.generation {
+            // Of a table whose recording has begun since, earlier changes may be missing.
+            let kept = latest.recorded.filter { known.recorded[$0.key] != nil }
+            coversAll = coversAll && kept.count == latest.recorded.count
+            tables = Set(kept.values)
+        }
         return .recorded(
             RecordedChanges(
-                tables: tables, coversAllTables: try state.settings.recordsAllTables && areAllTables(tables),
-                entries: entries.filter { !$0.isOwn },
-                changedTables: isShort ? [] : try tablesChanged(after: known.number, catalog)))
+                tables: tables, coversAllTables: coversAll, entries: entries.filter { !$0.isOwn },
+                changedTables: changedTables))
     }
 
     private func areAllTables(_ tables: Set<String>) throws -> Bool {
@@ -177,7 +221,22 @@ extension Database {
 /// What a look has seen of the history.
 private struct SeenHistory {
     /// The last change.
-    let number: Int64
-    /// The numbers of the tables that were recorded.
-    let recorded: Set<Int64>
+    var number: Int64
+    /// The state of the schema, as the connection counts them, for which the rest was found; nil where it was another
+    /// connection.
+    var generation: Int?
+    /// The tables that were recorded, by their numbers, in lower case.
+    let recorded: [Int64: String]
+    /// The same without the numbers.
+    let tables: Set<String>
+    /// Whether these were all tables.
+    let coversAllTables: Bool
+
+    init(number: Int64, generation: Int, recorded: [Int64: String], coversAllTables: Bool) {
+        self.number = number
+        self.generation = generation
+        self.recorded = recorded
+        tables = Set(recorded.values)
+        self.coversAllTables = coversAllTables
+    }
 }

@@ -33,6 +33,8 @@ final class ProcessMonitor: Sendable {
     private let stopped = Atomic<Bool>(false)
     /// Whether no connection may be used, so that notices are of no use.
     private let isParked = Atomic<Bool>(false)
+    /// Whether the files could be watched the last time.
+    private let areFilesWatched = Atomic<Bool>(false)
     /// Wakes the first thread where it does not sleep on the slot's word.
     private let alarm = DispatchSemaphore(value: 0)
     private let counted = Mutex(ProcessMonitorCounts())
@@ -110,9 +112,12 @@ final class ProcessMonitor: Sendable {
     // MARK: Notices
 
     private func followNotices() {
+        var pause = PollPause(first: files == nil ? Limits.pollTimeWithoutWatch : Limits.pollTime)
         while true {
-            let isNoticed = sleep()
+            let isNoticed = sleep(for: pause.next)
             if isStopped { return }
+            let hasNets = slot != nil && areFilesWatched.load(ordering: .relaxed)
+            pause.note(counts, canWaitLonger: !isNoticed && hasNets)
             counted.withLock { if isNoticed { $0.notices += 1 } else { $0.polls += 1 } }
             // The database may have a new file by now.
             if !isNoticed { armFiles() }
@@ -123,8 +128,7 @@ final class ProcessMonitor: Sendable {
     /// Sleeps until there is something to look for.
     ///
     /// - Returns: Whether somebody has woken the thread; otherwise it is time to look.
-    private func sleep() -> Bool {
-        let time = files == nil ? Limits.pollTimeWithoutWatch : Limits.pollTime
+    private func sleep(for time: Duration) -> Bool {
         guard let slot, !isParked.load(ordering: .acquiring) else { return sleepOnAlarm(time) }
         let deadline = ContinuousClock.now + time
         while !slot.isNoticed {
@@ -153,7 +157,8 @@ final class ProcessMonitor: Sendable {
         guard let files, !isParked.load(ordering: .acquiring) else { return }
         // Without a WAL the database file itself is written.
         let hasLog = files.arm(link.paths.wal, for: .content)
-        files.arm(link.paths.database, for: hasLog ? .name : .content)
+        let hasName = files.arm(link.paths.database, for: hasLog ? .name : .content)
+        areFilesWatched.store(hasLog && hasName, ordering: .relaxed)
     }
 
     private func followFiles(_ files: FileWatch) {
@@ -198,23 +203,17 @@ final class ProcessMonitor: Sendable {
     /// - Returns: Whether there were.
     @discardableResult
     private func look() -> Bool {
-        var isFound = false
-        var loss: StoreError?
+        let look = ForeignLook()
         let access = link.access { [slot] db in
             // Before the look: what it does not see is noticed again.
             slot?.armNotice()
-            do throws(StoreError) {
-                isFound = try (db.observer as? ObservationBroker)?.lookForOthers(db) ?? false
-            } catch {
-                loss = error
-            }
+            (db.observer as? ObservationBroker)?.lookForOthers(db, look)
         }
-        // Not in the access: functions for errors may use the store.
-        if let loss { fail(loss) }
         counted.withLock { counts in
             counts.looks += 1
-            if isFound { counts.finds += 1 }
+            if look.isFound { counts.finds += 1 }
         }
+        for action in look.actions { action() }
         switch access {
         case .done: isParked.store(false, ordering: .releasing)
         case .unavailable: isParked.store(true, ordering: .releasing)
@@ -222,7 +221,24 @@ final class ProcessMonitor: Sendable {
             isParked.store(true, ordering: .releasing)
             fail(error)
         }
-        return isFound
+        return look.isFound
+    }
+}
+
+/// How long the monitor sleeps before it looks by itself: longer and longer while it is not woken and no file changes. A
+/// writer that is killed between its commit and its notice has written the WAL, so this look is the net below two others.
+struct PollPause {
+    private(set) var next: Duration
+    private let first: Duration
+    /// The wakes by notices and changes of files so far.
+    private var wakes = 0
+
+    init(first: Duration) { (self.first, next) = (first, first) }
+
+    mutating func note(_ counts: ProcessMonitorCounts, canWaitLonger: Bool) {
+        let isQuiet = counts.notices + counts.fileChanges == wakes
+        wakes = counts.notices + counts.fileChanges
+        next = canWaitLonger && isQuiet ? min(next * 2, Limits.longestPollTime) : first
     }
 }
 

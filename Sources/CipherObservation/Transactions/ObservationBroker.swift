@@ -17,6 +17,29 @@ protocol RegionObserver: TransactionObserver {
     /// A table of the region was dropped, renamed or altered in the transaction under way: when it is committed, the
     /// region must be found again.
     func regionMayBeObsolete()
+
+    /// Other connections have changed the region; called instead of ``TransactionObserver/databaseDidCommit(_:)``.
+    ///
+    /// - Parameter look: The look that has found it.
+    func othersDidChangeRegion(_ db: Database, _ look: ForeignLook)
+}
+
+extension RegionObserver {
+    func othersDidChangeRegion(_ db: Database, _ look: ForeignLook) { databaseDidCommit(db) }
+}
+
+/// One look for commits of other connections, on the thread of the monitor.
+final class ForeignLook {
+    private let start = MonotonicTime.now
+    /// What is left to do on that thread after the access.
+    private(set) var actions: [() -> Void] = []
+    /// Whether there were such commits.
+    fileprivate(set) var isFound = false
+
+    /// Whether the look has kept others from the writing connection for long.
+    var isLong: Bool { MonotonicTime.now &- start > Limits.longestLook }
+
+    func afterAccess(_ action: @escaping () -> Void) { actions.append(action) }
 }
 
 /// An observer that is notified of every commit of another connection, whatever it changed.
@@ -50,8 +73,6 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     private var hasReported = false
     /// The transactions that have ended since observers were looked for that are gone.
     private var endsSinceRemoval = 0
-    /// The schema at the last look for commits of other connections.
-    private var schemaAtLook: Int32?
     /// The observer that is notified of a change at this moment, and the thread.
     private var reporting: Observation?
     private let reportingThread = Atomic<UInt>(0)
@@ -70,6 +91,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         var isStopped = false
         var isRemoved = false
         let isRegionObserver: Bool
+        let isForeignCommitObserver: Bool
         /// Whether it was notified of a change of this transaction.
         var wasTold = false
         /// Where its latest event is among those that are kept back.
@@ -81,6 +103,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
             weakObserver = observer
             keptObserver = extent == .observerLifetime ? nil : observer
             isRegionObserver = observer is any RegionObserver
+            isForeignCommitObserver = observer is any ForeignCommitObserver
         }
 
         var observer: (any TransactionObserver)? { isRemoved ? nil : keptObserver ?? weakObserver }
@@ -481,47 +504,43 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         monitor.add(observer)
         // After the monitor is noticed of commits: what comes in between is seen by its first look.
         others.begin(db)
-        schemaAtLook = try? db.schemaVersion()
         self.monitor = monitor
         monitor.start()
     }
 
     /// Tells the observers of regions of commits of other connections since the last call, where there were any.
-    ///
-    /// - Returns: Whether there were.
-    /// - Throws: `StoreError` when the store was replaced or removed. The caller ends the observations, after the access.
-    func lookForOthers(_ db: Database) throws(StoreError) -> Bool {
+    func lookForOthers(_ db: Database, _ look: ForeignLook) {
         removeOld()
         guard observations.contains(where: \.isRegionObserver) else {
             monitor?.stop()
             monitor = nil
             if observations.isEmpty { db.setObserver(nil) }
-            return false
+            return
         }
-        if let loss = db.lossOfFile { throw loss }
+        if let loss = db.lossOfFile {
+            // Not in the access: functions for errors may use the store.
+            look.afterAccess { [monitor] in monitor?.fail(loss) }
+            return
+        }
+        let schema = others.schemaVersion
         // An error, as of a lock that somebody holds, comes back at the next look, or is gone then.
-        guard !db.isInsideTransaction, let change = try? others.look(db) else { return false }
-        if case .nothing = change { return false }
-        report(isSchemaChanged(db) ? .everything : change, on: db)
-        return true
+        guard !db.isInsideTransaction, let change = try? others.look(db) else { return }
+        if case .nothing = change { return }
+        look.isFound = true
+        // No row needs to have changed for other values then, and the regions of observers may lack columns.
+        let isSchemaChanged = others.schemaVersion != schema
+        if isSchemaChanged {
+            for observation in observations { observation.regionObserver?.regionMayBeObsolete() }
+        }
+        report(isSchemaChanged ? .everything : change, look, on: db)
     }
 
-    /// Whether the schema is another one than at the last look: no row needs to have changed for other values then, and
-    /// the regions of observers may lack columns.
-    private func isSchemaChanged(_ db: Database) -> Bool {
-        let schema = try? db.schemaVersion()
-        if schema == schemaAtLook { return false }
-        schemaAtLook = schema
-        for observation in observations { observation.regionObserver?.regionMayBeObsolete() }
-        return true
-    }
-
-    private func report(_ change: ForeignChange, on db: Database) {
-        for observation in observations { (observation.observer as? any ForeignCommitObserver)?.othersDidCommit() }
+    private func report(_ change: ForeignChange, _ look: ForeignLook, on db: Database) {
+        for observation in observations where observation.isForeignCommitObserver {
+            (observation.observer as? any ForeignCommitObserver)?.othersDidCommit()
+        }
         let told = observations.filter { observation in
-            guard observation.isRegionObserver, let observer = observation.observer as? any RegionObserver else {
-                return false
-            }
+            guard let observer = observation.regionObserver else { return false }
             return change.touches(observer.region)
         }
         for observation in told {
@@ -529,7 +548,7 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
             telling(observation) { observer.databaseDidChange() }
             observation.isStopped = false
         }
-        for observation in told { observation.observer?.databaseDidCommit(db) }
+        for observation in told { observation.regionObserver?.othersDidChangeRegion(db, look) }
     }
 
     func connectionWillBeReplaced(_ db: Database) { others.connectionWillClose(db) }

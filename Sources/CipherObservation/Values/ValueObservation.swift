@@ -151,7 +151,7 @@ extension ValueObservation {
     ) -> ValueObservation<ValueReducers.Trace<Reducer>> {
         var observation = with(
             ValueReducers.Trace(
-                base: reducer, willFetch: willFetch ?? {}, didReceiveValue: didReceiveValue ?? { _ in }))
+                base: reducer, willFetch: willFetch ?? {}, didReceiveValue: didReceiveValue))
         if let willStart { observation.events.willStart.append(willStart) }
         if let willTrackRegion { observation.events.willTrackRegion.append(willTrackRegion) }
         if let databaseDidChange { observation.events.databaseDidChange.append(databaseDidChange) }

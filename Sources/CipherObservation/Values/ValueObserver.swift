@@ -1,18 +1,21 @@
 import CipherDatabase
 import Dispatch
+import StorePlatform
 import Synchronization
 
 /// One observation that runs.
 ///
-/// A fetch runs inside an access; its outcome goes to `conversions`, a serial queue, and from there to `deliveries`,
-/// which the scheduler empties. Both keep the order of the fetches, which is that of the commits.
+/// A fetch runs inside an access; its outcome goes to `fetched`, which one thread at a time converts, and from there to
+/// `deliveries`, which the scheduler empties. Both keep the order of the fetches, which is that of the commits.
 // Safe because: `region` and the flags beside it are used inside accesses of the writing connection, which run one at a
-// time; `reducer` on the serial queue; all else is constant or has a lock.
+// time; `reducer` by the one thread that converts; all else is constant or has a lock.
 final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sendable {
     private let observation: ValueObservation<Reducer>
     private let fetching: Reducer
     private var reducer: Reducer
     private let scheduler: any ValueObservationScheduler
+    /// Whether converting runs no function of the program.
+    private let isPlain: Bool
     private let conversions = DispatchQueue(label: "CipherStore.ValueObservation")
     private let state: Mutex<State>
     private(set) var region = DatabaseRegion()
@@ -29,6 +32,10 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         var hasFailed = false
         var onError: @Sendable (any Error) -> Void
         var onChange: @Sendable (Reducer.Value) -> Void
+        /// What was fetched and waits for its conversion.
+        var fetched: [Result<Reducer.Fetched, any Error>] = []
+        /// Whether a thread converts, or soon will.
+        var isConverting = false
         var deliveries: [Result<Reducer.Value, any Error>] = []
         var isDelivering = false
         /// A fetch beside the writes, and whether another one must follow.
@@ -36,6 +43,8 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         var mustFetchAgain = false
         /// Counts the fetches on the writing connection: what was begun beside an earlier one is discarded.
         var writerFetches = 0
+        /// How long the latest fetch took, in nanoseconds.
+        var fetchTime = UInt64.max
         /// The version of the schema for which the region was found.
         var schemaVersion: Int32?
     }
@@ -48,6 +57,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         self.observation = observation
         fetching = observation.reducer
         reducer = observation.reducer
+        isPlain = (observation.reducer as? any PlainReducer)?.isPlain == true
         self.scheduler = scheduler
         state = Mutex(State(reader: reader, onError: onError, onChange: onChange))
     }
@@ -89,6 +99,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
                 state.reader = nil
                 state.onChange = { _ in }
                 state.onError = { _ in }
+                state.fetched = []
                 state.deliveries = []
             }
             return state.reader
@@ -109,12 +120,16 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     /// With one connection the observer is added in the access of the first fetch: there is nothing in between.
     private func startNow(on writer: any DatabaseWriter) {
-        let outcome = Result { try writer.unsafeReentrantWrite { db in try self.addObserver(db, fetch: true) } }
-        switch outcome {
-        case .success(let fetched?): convertNow(fetched)
-        case .success(nil): break
-        case .failure(let error): failNow(error)
+        var mustConvert = false
+        do {
+            try writer.unsafeReentrantWrite { db in
+                // Queued inside the access: the values of later commits come after it.
+                if let fetched = try self.addObserver(db, fetch: true) { mustConvert = self.enqueue(.success(fetched)) }
+            }
+        } catch {
+            mustConvert = enqueue(.failure(error))
         }
+        if mustConvert { convertAll(isImmediate: true) }
     }
 
     private func startLater(on writer: any DatabaseWriter) {
@@ -129,10 +144,10 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         guard let reader else { return }
         do {
             let first = try reader.unsafeRead { try self.firstFetch($0) }
-            convertNow(first.value)
+            if enqueue(.success(first.value)) { convertAll(isImmediate: true) }
             follow(first)
         } catch {
-            failNow(error)
+            if enqueue(.failure(error)) { convertAll(isImmediate: true) }
         }
     }
 
@@ -197,6 +212,8 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     // MARK: Fetching
 
     private func fetchRecording(_ db: Database, _ region: inout DatabaseRegion) throws -> Reducer.Fetched {
+        let start = MonotonicTime.now
+        defer { note(fetchSince: start) }
         guard case .regions(let regions) = observation.tracking else {
             return try db.recordingRegion(&region) { try fetching.fetch(db) }
         }
@@ -229,6 +246,21 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
             change(region: try region.observable(db), db)
         }
         return value
+    }
+
+    /// Fetches on the writing connection where the region stays the same.
+    private func fetchAgain(_ db: Database) throws -> Reducer.Fetched {
+        isFetching = true
+        defer { isFetching = false }
+        state.withLock { $0.writerFetches += 1 }
+        let start = MonotonicTime.now
+        defer { note(fetchSince: start) }
+        return try db.isolated(readOnly: true) { try fetching.fetch(db) }
+    }
+
+    private func note(fetchSince start: UInt64) {
+        let time = MonotonicTime.now &- start
+        state.withLock { $0.fetchTime = time }
     }
 
     private var varies: Bool { if case .latestFetch = observation.tracking { true } else { false } }
@@ -272,9 +304,11 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
             case .failure(let error): self.fail(error)
             case .success(let db):
                 self.attempt(db, again: { self.endFetchBeside(mustFetch: true) }) {
+                    let start = MonotonicTime.now
                     let (value, version) = try db.isolated(readOnly: true) {
                         (try self.fetching.fetch(db), try db.schemaVersion())
                     }
+                    self.note(fetchSince: start)
                     self.convert(value, unlessAfter: number)
                     let isSame = self.state.withLock { $0.schemaVersion == version }
                     // Another connection has changed the schema: the same requests may read something else.
@@ -309,26 +343,51 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     // MARK: Converting and delivering
 
-    /// - Parameter number: Where there was a fetch on the writing connection since this number of them, that one counts.
-    private func convert(_ fetched: Reducer.Fetched, unlessAfter number: Int? = nil) {
-        // With the lock, so that the values are queued in the order of the fetches.
-        state.withLock { state in
-            if let number, state.writerFetches != number { return }
-            conversions.async {
-                if let result = self.converted(fetched) { self.deliver(result, isImmediate: false) }
-            }
+    /// Converts what was fetched, and what was fetched before it, later.
+    ///
+    /// - Parameters:
+    ///   - number: Where there was a fetch on the writing connection since this number of them, that one counts.
+    ///   - look: The look during which it was fetched: then that thread converts, where nothing can block it.
+    private func convert(_ fetched: Reducer.Fetched, unlessAfter number: Int? = nil, in look: ForeignLook? = nil) {
+        guard enqueue(.success(fetched), unlessAfter: number) else { return }
+        if let look, isPlain {
+            look.afterAccess { self.convertAll(isImmediate: false) }
+        } else {
+            conversions.async { self.convertAll(isImmediate: false) }
         }
     }
 
-    private func convertNow(_ fetched: Reducer.Fetched) {
-        if let result = conversions.sync(execute: { converted(fetched) }) { deliver(result, isImmediate: true) }
+    /// - Returns: Whether the caller must see to it that ``convertAll(isImmediate:)`` is called.
+    private func enqueue(_ fetched: Result<Reducer.Fetched, any Error>, unlessAfter number: Int? = nil) -> Bool {
+        // With the lock, so that the values are queued in the order of the fetches.
+        state.withLock { state in
+            guard state.reader != nil else { return false }
+            if let number, state.writerFetches != number { return false }
+            state.fetched.append(fetched)
+            defer { state.isConverting = true }
+            return !state.isConverting
+        }
     }
 
-    /// Called on the serial queue.
-    private func converted(_ fetched: Reducer.Fetched) -> Result<Reducer.Value, any Error>? {
+    private func convertAll(isImmediate: Bool) {
+        while true {
+            let next = state.withLock { state -> Result<Reducer.Fetched, any Error>? in
+                guard !state.fetched.isEmpty else {
+                    state.isConverting = false
+                    return nil
+                }
+                return state.fetched.removeFirst()
+            }
+            guard let next else { return }
+            if let result = converted(next) { deliver(result, isImmediate: isImmediate) }
+        }
+    }
+
+    /// Called by one thread at a time.
+    private func converted(_ fetched: Result<Reducer.Fetched, any Error>) -> Result<Reducer.Value, any Error>? {
         if reader == nil { return nil }
         do {
-            return try reducer.value(fetched).map { .success($0) }
+            return try reducer.value(fetched.get()).map { .success($0) }
         } catch {
             return .failure(error)
         }
@@ -336,10 +395,8 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     private func fail(_ error: any Error) {
         // After the values that were fetched before.
-        conversions.async { self.deliver(.failure(error), isImmediate: false) }
+        if enqueue(.failure(error)) { conversions.async { self.convertAll(isImmediate: false) } }
     }
-
-    private func failNow(_ error: any Error) { deliver(.failure(error), isImmediate: true) }
 
     private func deliver(_ result: Result<Reducer.Value, any Error>, isImmediate: Bool) {
         let mustSchedule = state.withLock { state -> Bool in
@@ -394,12 +451,35 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     func observationDidFail(_ error: any Error) { fail(error) }
 
     func databaseDidCommit(_ db: Database) {
-        guard isChanged, !isFetching else { return }
-        isChanged = false
-        guard let reader else { return }
-        for call in observation.events.databaseDidChange { call() }
-        let isBeside = !varies && !observation.requiresWriteAccess && !(reader.plainReader is DatabaseQueue)
-        if isBeside && !isObsolete { return fetchBeside() }
+        guard takeChange() else { return }
+        if fetchesBeside && !isObsolete { return fetchBeside() }
         attempt(db, again: { self.fetchOnWriter() }) { convert(try fetch(db)) }
+    }
+
+    /// Short fetches are made at once: waking another thread takes longer, and that would read the pages that this
+    /// connection has just read once more.
+    func othersDidChangeRegion(_ db: Database, _ look: ForeignLook) {
+        let isShort = state.withLock { $0.fetchTime <= Limits.longestFetchInLook } && !look.isLong
+        if fetchesBeside && !isObsolete && !isShort { return databaseDidCommit(db) }
+        guard takeChange() else { return }
+        let isKnown = fetchesBeside && !isObsolete && isTracking
+        attempt(db, again: { self.fetchOnWriter() }) {
+            convert(try isKnown ? fetchAgain(db) : fetch(db), in: look)
+        }
+    }
+
+    /// Whether fetches are made on readers.
+    private var fetchesBeside: Bool {
+        guard !varies, !observation.requiresWriteAccess, let reader else { return false }
+        return !(reader.plainReader is DatabaseQueue)
+    }
+
+    /// - Returns: Whether the value is to be fetched.
+    private func takeChange() -> Bool {
+        guard isChanged, !isFetching else { return false }
+        isChanged = false
+        guard reader != nil else { return false }
+        for call in observation.events.databaseDidChange { call() }
+        return true
     }
 }

@@ -16,10 +16,17 @@ public protocol ValueReducer<Value>: Sendable {
     mutating func value(_ fetched: Fetched) throws -> Value?
 }
 
+/// A reducer that may convert values without any function of the program.
+protocol PlainReducer {
+    /// Whether it does: converting then takes no time, and cannot block.
+    var isPlain: Bool { get }
+}
+
 /// The reducers of ``ValueObservation``.
 public enum ValueReducers {
     /// Delivers what a function fetches.
-    public struct Fetch<Value: Sendable>: ValueReducer {
+    public struct Fetch<Value: Sendable>: ValueReducer, PlainReducer {
+        var isPlain: Bool { true }
         let fetching: @Sendable (Database) throws -> Value
         public func fetch(_ db: Database) throws -> Value { try fetching(db) }
         public func value(_ fetched: Value) -> Value? { fetched }
@@ -50,17 +57,19 @@ public enum ValueReducers {
     }
 
     /// Reports the values of another reducer.
-    public struct Trace<Base: ValueReducer>: ValueReducer {
+    public struct Trace<Base: ValueReducer>: ValueReducer, PlainReducer {
         var base: Base
         let willFetch: @Sendable () -> Void
-        let didReceiveValue: @Sendable (Base.Value) -> Void
+        /// Nil where nobody wants to know.
+        let didReceiveValue: (@Sendable (Base.Value) -> Void)?
+        var isPlain: Bool { didReceiveValue == nil && (base as? any PlainReducer)?.isPlain == true }
         public func fetch(_ db: Database) throws -> Base.Fetched {
             willFetch()
             return try base.fetch(db)
         }
         public mutating func value(_ fetched: Base.Fetched) throws -> Base.Value? {
             guard let value = try base.value(fetched) else { return nil }
-            didReceiveValue(value)
+            didReceiveValue?(value)
             return value
         }
     }

@@ -1,0 +1,228 @@
+import CipherDatabase
+import CipherRecords
+import Dispatch
+import Foundation
+import Testing
+
+@testable import CipherObservation
+
+/// What a connection finds out of the commits of others, and what that costs it.
+@Suite struct ForeignCommitsTests {
+    private let file = TemporaryFile()
+
+    private func pools(records: Bool = true) throws -> (DatabasePool, DatabasePool) {
+        let pools = (try file.pool(), try file.pool())
+        try pools.0.write { db in
+            try db.execute(sql: "CREATE TABLE shelf (id INTEGER PRIMARY KEY, a); CREATE TABLE jar (a)")
+            if records { try db.recordHistory(of: .tables(["shelf"])) }
+        }
+        return pools
+    }
+
+    private func insert(_ writer: any DatabaseWriter, _ count: Int = 1) throws {
+        try writer.write { db in for _ in 0..<count { try db.execute(sql: "INSERT INTO shelf (a) VALUES (1)") } }
+    }
+
+    /// A change as text: the recorded tables, what was recorded, and the tables of which much was.
+    private func text(_ change: ForeignChange) -> String {
+        switch change {
+        case .nothing: "nothing"
+        case .everything: "everything"
+        case .recorded(let changes):
+            "\(changes.tables.sorted()) \(changes.entries.count) \(changes.changedTables.sorted())"
+        }
+    }
+
+    @Test("a look says what others have recorded since the last one, and nothing of one's own")
+    func recorded() throws {
+        let (pool, other) = try pools()
+        var others = ForeignCommits()
+        func look() throws -> String {
+            try pool.writeWithoutTransaction { text(try others.look($0)) }
+        }
+        pool.writeWithoutTransaction { others.begin($0) }
+        #expect(try look() == "nothing")
+        // The first change of a history has none before it.
+        for count in [1, 3, 900, 1_001] {
+            try insert(other, count)
+            #expect(try look() == (count > 1_000 ? "[\"shelf\"] 0 [\"shelf\"]" : "[\"shelf\"] \(count) []"))
+            #expect(try look() == "nothing")
+            try insert(pool, 2)
+            #expect(try look() == "nothing")
+        }
+        // Own changes between those of others, and a table that is not recorded.
+        try insert(other)
+        try insert(pool)
+        try insert(other)
+        #expect(try look() == "[\"shelf\"] 2 []")
+        try other.write { try $0.execute(sql: "INSERT INTO jar VALUES (1)") }
+        #expect(try look() == "[\"shelf\"] 0 []")
+        // Another table is recorded from now on: what was changed before is not known.
+        try other.write { try $0.recordHistory(of: .tables(["jar"])) }
+        #expect(try look().hasPrefix("[\"shelf\"] "))
+        try other.write { try $0.execute(sql: "INSERT INTO jar VALUES (1)") }
+        #expect(try look() == "[\"jar\", \"shelf\"] 1 []")
+    }
+
+    @Test("what was purged before a look counts as everything")
+    func purged() throws {
+        let (pool, other) = try pools()
+        var others = ForeignCommits()
+        func look() throws -> String {
+            try pool.writeWithoutTransaction { text(try others.look($0)) }
+        }
+        try insert(other, 10)
+        pool.writeWithoutTransaction { others.begin($0) }
+        try other.write { try $0.setHistoryLimits(HistoryLimits(count: 5)) }
+        try other.purgeHistory()
+        // The last change that was seen is still there.
+        #expect(try look() == "[\"shelf\"] 0 []")
+        try insert(other, 10)
+        try other.purgeHistory()
+        #expect(try look() == "everything")
+        try insert(other, 2)
+        #expect(try look() == "[\"shelf\"] 2 []")
+    }
+
+    @Test("a look is one transaction of three statements, however often it was made", arguments: [false, true])
+    func cost(records: Bool) throws {
+        let (pool, other) = try pools(records: records)
+        var others = ForeignCommits()
+        pool.writeWithoutTransaction { others.begin($0) }
+        for round in 0..<3 {
+            try insert(other)
+            let statements = Collected<String>()
+            try pool.writeWithoutTransaction { db in
+                db.trace { statements.add("\($0)") }
+                defer { db.trace() }
+                _ = try others.look(db)
+                // Without a commit not even that.
+                _ = try others.look(db)
+            }
+            if round == 0 { continue }
+            #expect(statements.all.count == (records ? 5 : 4), "\(statements.all)")
+            #expect(
+                statements.all.first?.hasPrefix("BEGIN") == true && statements.all.last?.hasPrefix("COMMIT") == true)
+        }
+    }
+}
+
+/// Where the values of observations are fetched and converted when others have committed.
+@Suite struct ForeignFetchTests {
+    private let file = TemporaryFile()
+
+    private func start<Reducer: ValueReducer>(
+        _ observation: ValueObservation<Reducer>, in pool: DatabasePool,
+        _ onChange: @escaping @Sendable (Reducer.Value) -> Void
+    ) -> AnyDatabaseCancellable {
+        observation.start(
+            in: pool, scheduling: .async(onQueue: DispatchQueue(label: "delivery")), onError: { _ in },
+            onChange: onChange)
+    }
+
+    private static func insert(_ writer: any DatabaseWriter) throws {
+        try writer.write { try $0.execute(sql: "INSERT INTO shelf DEFAULT VALUES") }
+    }
+
+    private func pools() throws -> (DatabasePool, DatabasePool) {
+        let pools = (try file.pool(), try file.pool())
+        try pools.0.write { try $0.execute(sql: "CREATE TABLE shelf (id INTEGER PRIMARY KEY)") }
+        return pools
+    }
+
+    @Test("after a fetch that took long the next one leaves the writing connection free", arguments: [false, true])
+    func longFetches(isLong: Bool) throws {
+        let (pool, other) = try pools()
+        let writer = pool.writeWithoutTransaction { ObjectIdentifier($0) }
+        let values = Collected<Int>()
+        let isOnWriter = Collected<Bool>()
+        let observation = ValueObservation.trackingConstantRegion { db in
+            // A thread that is kept from the processor takes long, too: it must not fail the test.
+            let end = DispatchTime.now().uptimeNanoseconds + (isLong ? 3_000_000 : 0)
+            repeat {} while DispatchTime.now().uptimeNanoseconds < end
+            isOnWriter.add(ObjectIdentifier(db) == writer)
+            return try Table("shelf").fetchCount(db)
+        }
+        let cancellable = start(observation, in: pool) { values.add($0) }
+        values.wait { $0.count == 1 }
+        // The observer is added to the writing connection after the first value, and fetches there what came between.
+        try Self.insert(other)
+        values.wait { $0.last == 1 }
+        let before = isOnWriter.all.count
+        for number in 2...20 {
+            try Self.insert(other)
+            values.wait { $0.last == number }
+        }
+        #expect(values.all == values.all.sorted())
+        let later = isOnWriter.all.dropFirst(before)
+        #expect(later.contains(true) != isLong)
+        cancellable.cancel()
+    }
+
+    @Test("own commits and those of others are delivered in the order of the commits")
+    func order() throws {
+        let (pool, other) = try pools()
+        let values = Collected<Int>()
+        let cancellable = start(
+            ValueObservation.trackingConstantRegion { try Table("shelf").fetchCount($0) }, in: pool
+        ) { values.add($0) }
+        values.wait { $0.count == 1 }
+        DispatchQueue.concurrentPerform(iterations: 2) { index in
+            for _ in 0..<200 { try? Self.insert(index == 0 ? pool : other) }
+        }
+        values.wait { $0.last == 400 }
+        #expect(values.all == values.all.sorted())
+        cancellable.cancel()
+    }
+
+    @Test("a function of the program that blocks in a conversion delays its own values alone")
+    func blockedConversion() throws {
+        let (pool, other) = try pools()
+        let mayEnd = DispatchSemaphore(value: 0)
+        let (blocked, free) = (Collected<Int>(), Collected<Int>())
+        let count = ValueObservation.trackingConstantRegion { try Table("shelf").fetchCount($0) }
+        let converted = count.map { number -> Int in
+            if number == 1 { mayEnd.wait() }
+            return number
+        }
+        let observations = [
+            start(converted, in: pool) { blocked.add($0) },
+            start(count.handleEvents(didReceiveValue: { if $0 == 1 { mayEnd.wait() } }), in: pool) { _ in },
+            start(count, in: pool) { free.add($0) },
+        ]
+        blocked.wait { $0.count == 1 }
+        free.wait { $0.count == 1 }
+        pool.writeWithoutTransaction { _ in }
+        for number in 1...5 {
+            try Self.insert(other)
+            free.wait { $0.last == number }
+        }
+        #expect(free.all.last == 5 && blocked.all == [0])
+        mayEnd.signal()
+        mayEnd.signal()
+        blocked.wait { $0.last == 5 }
+        #expect(blocked.all == blocked.all.sorted())
+        for observation in observations { observation.cancel() }
+    }
+}
+
+/// How often the monitor looks without being woken.
+@Suite struct PollPauseTests {
+    @Test("pauses double while nothing happens, and are short again after anything that does")
+    func pauses() {
+        var pause = PollPause(first: .seconds(5))
+        var counts = ProcessMonitorCounts()
+        func next(canWaitLonger: Bool = true) -> Duration {
+            pause.note(counts, canWaitLonger: canWaitLonger)
+            return pause.next
+        }
+        #expect(pause.next == .seconds(5))
+        #expect((0..<5).map { _ in next() } == [10, 20, 40, 60, 60].map { .seconds($0) })
+        counts.notices += 1
+        #expect(next() == .seconds(5) && next() == .seconds(10))
+        counts.fileChanges += 1
+        #expect(next() == .seconds(5) && next() == .seconds(10))
+        // Where files cannot be watched, and after a wake.
+        #expect(next(canWaitLonger: false) == .seconds(5) && next() == .seconds(10))
+    }
+}
