@@ -6,9 +6,10 @@ SWIFT ?= swift
 WARNINGS ?= -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Wextra -Xcc -Werror
 # The demo's data: the EPSG registry, from Debian's proj-data.
 DEMO_DATABASE ?= /usr/share/proj/proj.db
-# How long `make soak` lets the bank work, and how often it kills a process elsewhere.
+# How long `make soak` lets the bank work, how often it kills a process elsewhere, and the commits that are observed.
 MINUTES ?= 30
 KILLS ?= 10000
+COMMITS ?= 1000000
 # What `make lint` checks beside Swift.
 SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs
 # Where `make install` puts things.
@@ -29,13 +30,13 @@ check: setup  ## build, and run the fences and the quick unit tests: what to run
 test: setup  ## run every test (ONLY=NAME for some of them, with the same build)
 	ONLY="$(ONLY)" .ci/test "$(SWIFT)" $(WARNINGS)
 
-soak: setup  ## the bank for MINUTES=30, KILLS=10000 random kills, each faulty call, crowds of 200 (SEED= replays)
-	@case "$(MINUTES)$(KILLS)" in *[!0-9]*) echo "MINUTES and KILLS are whole numbers" >&2; exit 1;; esac
+soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 observed, faulty calls, crowds (SEED= replays)
+	@case "$(MINUTES)$(KILLS)$(COMMITS)" in *[!0-9]*) echo "MINUTES, KILLS and COMMITS are whole numbers" >&2; exit 1;; esac
 	CIPHERSTORE_BANK_SECONDS=$$(( $(MINUTES) * 60 )) CIPHERSTORE_KILLS=$(KILLS) CIPHERSTORE_WAITERS=1000 \
-	CIPHERSTORE_CROWD=200 CIPHERSTORE_FAULTS=all $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
+	CIPHERSTORE_CROWD=200 CIPHERSTORE_FAULTS=all CIPHERSTORE_COMMITS=$(COMMITS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
 	$(SWIFT) test --disable-xctest --no-parallel $(WARNINGS) \
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests' \
-	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|CrashTests.RotationTests'
+	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|WakeUpTests|CrashTests.RotationTests'
 
 lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing warns
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift

@@ -80,6 +80,46 @@ import Testing
     }
 
     @Test(
+        "a recorded transaction for which there is no room leaves neither a change nor its record, and others follow it",
+        .enabled(if: SmallDisk.isPossible, reason))
+    func recording() throws {
+        let disk = try SmallDisk(kilobytes: 1024)
+        let store = try SharedStore.open(at: disk.path("app.db"), unlockedBy: TestKeys.source("raw"))
+        let token = try store.write { db in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a BLOB)")
+            try db.recordHistory(of: .allTables)
+            return try db.historyToken()
+        }
+        var failure: (any Error)?
+        while failure == nil {
+            do {
+                try store.write { db in
+                    try db.execute(sql: "INSERT INTO t (a) VALUES (randomblob(9000))")
+                    try db.execute(sql: "UPDATE t SET a = randomblob(9000) WHERE id = (SELECT max(id) FROM t)")
+                }
+            } catch {
+                failure = error
+            }
+            if try count(store) > 10_000 { break }
+        }
+        let code = (failure as? DatabaseError)?.resultCode
+        #expect(code == .SQLITE_FULL || code == .SQLITE_IOERR, "\(String(describing: failure))")
+        func expectHistory() throws {
+            let ids = try store.read { try Int64.fetchAll($0, sql: "SELECT id FROM t ORDER BY id") }
+            let changes = try store.history(since: token, limit: 100_000).transactions
+            #expect(changes.map { $0.changes.map(\.kind) } == ids.map { _ in [.inserted, .updated] })
+            #expect(changes.map { $0.changes.compactMap(\.rowID) } == ids.map { [$0, $0] })
+        }
+        try expectHistory()
+        try disk.grow(kilobytes: 8192)
+        try store.write { db in
+            try db.execute(sql: "INSERT INTO t (a) VALUES (1); UPDATE t SET a = 2 WHERE a = 1")
+        }
+        try expectHistory()
+        try store.close()
+    }
+
+    @Test(
         "a backup and a restoration for which there is no room say so, leave nothing, and succeed once there is some",
         .enabled(if: SmallDisk.isPossible, reason), arguments: [0, 16, 100, 300])
     func backups(freeKilobytes: Int) throws {

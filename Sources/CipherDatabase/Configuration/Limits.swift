@@ -52,6 +52,8 @@ enum Limits {
     static let longestCountedAccess: UInt64 = 100_000_000
     /// How long one part of a purge of the history should hold the write lock.
     static let historyPurgeTime = Duration.milliseconds(20)
+    /// Changes that a purge removes between two looks at the time.
+    static let historyPurgeStep: Int64 = 100
     /// Changes that a connection records before it purges some, at first as many.
     static let historyPurgeInterval = 5_000
     /// Changes that stay in the history when all registered readers have acknowledged them, for readers that are not

@@ -39,42 +39,54 @@ struct HistoryBounds: Equatable {
 extension Database {
     /// Purges one part of what may be purged, in a transaction of its own.
     ///
-    /// - Parameter count: The most changes that are purged.
-    /// - Returns: How many were purged; 0 when there is nothing left to purge.
-    func purgeHistory(count: Int64) throws -> Int64 {
-        if isInsideTransaction || configuration.readonly { return 0 }
-        guard let first = try withoutWatching({ try historyBounds() }), first.end >= first.start else { return 0 }
+    /// - Parameters:
+    ///   - count: The most changes that are purged.
+    ///   - time: After this time no more are purged: changes may have kept values of any size.
+    /// - Returns: How many were purged, and how long the write lock was held; 0 when there is nothing left to purge.
+    func purgeHistory(count: Int64, for time: Duration) throws -> (count: Int64, time: Duration) {
+        if isInsideTransaction || configuration.readonly { return (0, .zero) }
+        guard let first = try withoutWatching({ try historyBounds() }), first.end >= first.start else {
+            return (0, .zero)
+        }
         var purged: Int64 = 0
+        var start = ContinuousClock.now
         try changingHistory {
+            // The wait for the lock does not count.
+            start = .now
             // Again: a reader may have registered in the meantime.
             guard let bounds = try historyBounds(), bounds.end >= bounds.start else { return }
-            let end = bounds.start + min(bounds.end - bounds.start, count - 1)
-            guard let last = try historyEntry(atMost: end) else { return }
+            let end = min(bounds.end, bounds.start + count - 1)
+            var (next, latest) = (bounds.start, nil as HistoryEntry?)
+            repeat {
+                let number = min(end, next + Limits.historyPurgeStep - 1)
+                guard let last = try historyEntry(atMost: number) else { break }
+                try execute(sql: "DELETE FROM main.\(HistoryTables.history) WHERE seq <= ?", arguments: [number])
+                purged += Int64(changesCount)
+                (next, latest) = (number + 1, last)
+            } while next <= end && ContinuousClock.now - start < time
+            guard let latest else { return }
             try execute(
                 sql: "UPDATE main.\(HistoryTables.reader) SET expired = ? WHERE expired IS NULL AND seq < ?",
-                arguments: [bounds.reason, end])
-            try execute(sql: "DELETE FROM main.\(HistoryTables.history) WHERE seq <= ?", arguments: [end])
-            purged = max(1, Int64(changesCount))
+                arguments: [bounds.reason, latest.number])
             try execute(
                 sql: "UPDATE main.\(HistoryTables.state) SET purged = ?, print = ?",
-                arguments: [last.number, last.fingerprint])
+                arguments: [latest.number, latest.fingerprint])
         }
-        return purged
+        return (purged, .now - start)
     }
 
     /// Purges one part, whose size follows from the time that the parts before it took.
     ///
-    /// - Returns: Whether there may be more to purge.
-    package func purgePartOfHistory() throws -> Bool {
-        let start = ContinuousClock.now
-        if try purgeHistory(count: historyPurgeCount) == 0 {
+    /// - Returns: How many changes were purged; 0 when there is nothing left to purge.
+    package func purgePartOfHistory() throws -> Int64 {
+        let part = try purgeHistory(count: historyPurgeCount, for: Limits.historyPurgeTime / 2)
+        if part.count == 0 {
             try purgeAuthors()
-            return false
+            return 0
         }
-        let time = ContinuousClock.now - start
-        if time < Limits.historyPurgeTime / 2 { historyPurgeCount = min(historyPurgeCount * 2, 100_000) }
-        if time > Limits.historyPurgeTime { historyPurgeCount = max(historyPurgeCount / 4, 50) }
-        return true
+        if part.time < Limits.historyPurgeTime / 2 { historyPurgeCount = min(historyPurgeCount * 2, 100_000) }
+        if part.time > Limits.historyPurgeTime { historyPurgeCount = max(historyPurgeCount / 4, 50) }
+        return part.count
     }
 
     /// Whether the connection has written enough to purge some of the history.
@@ -85,7 +97,9 @@ extension Database {
         guard isHistoryPurgeDue, !isClosed else { return }
         hooks.historyRows = 0
         // What fails, as by a lock, is tried again after the next interval.
-        _ = try? purgePartOfHistory()
+        guard let count = try? purgePartOfHistory(), count > 0 else { return }
+        // Where parts must be small, the next one is due before as many changes are recorded as this one has purged.
+        hooks.historyRows = max(0, Limits.historyPurgeInterval - Int(count) / 2)
     }
 
     private func historyEntry(atMost number: Int64) throws -> HistoryEntry? {

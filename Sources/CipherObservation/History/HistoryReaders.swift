@@ -181,6 +181,6 @@ extension DatabaseWriter {
     ///
     /// - Throws: `DatabaseError`.
     public func purgeHistory() throws {
-        while try writeWithoutTransaction({ try $0.purgePartOfHistory() }) {}
+        while try writeWithoutTransaction({ try $0.purgePartOfHistory() }) > 0 {}
     }
 }

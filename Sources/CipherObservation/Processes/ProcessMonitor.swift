@@ -11,8 +11,10 @@ package struct ProcessMonitorCounts: Sendable, Equatable {
     package var notices = 0
     /// Wakes by changes of files.
     package var fileChanges = 0
-    /// Looks because of the time.
+    /// Looks because of the time, and those of them that found commits: of a commit that was found so, nobody has given
+    /// notice.
     package var polls = 0
+    package var pollFinds = 0
     /// All looks.
     package var looks = 0
     /// Looks that found commits of others.
@@ -121,7 +123,8 @@ final class ProcessMonitor: Sendable {
             counted.withLock { if isNoticed { $0.notices += 1 } else { $0.polls += 1 } }
             // The database may have a new file by now.
             if !isNoticed { armFiles() }
-            look()
+            let isFound = look()
+            if isFound && !isNoticed { counted.withLock { $0.pollFinds += 1 } }
         }
     }
 

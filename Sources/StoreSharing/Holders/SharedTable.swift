@@ -7,7 +7,7 @@ import StorePlatform
 package final class SharedTable: Sendable {
     private let mapping: SharedMapping
     /// The memory of `mapping`.
-    private let words: SharedWords
+    let words: SharedWords
     private typealias Header = TableLayout.Header
 
     /// Maps the table. Creates it when the file has none.
@@ -174,10 +174,17 @@ package final class SharedTable: Sendable {
     /// Makes the next notice wake the watcher of a slot.
     func armNotice(of slot: Int) { words.store32(TableLayout.notice(slot), NoticeWord.armed) }
 
-    /// Tells the watcher of a slot of a commit, and wakes it unless it has been told before and has not looked since.
+    /// Tells the watcher of a slot of a commit, and wakes it unless it was woken before and has not looked since.
     func notify(watcher slot: Int) {
         let offset = TableLayout.notice(slot)
-        if words.exchange32(offset, NoticeWord.noticed) == NoticeWord.armed { words.wake(offset) }
+        // Not a load: what was committed comes before it for every processor.
+        switch words.add32(offset, 0) {
+        case NoticeWord.woken: return
+        case NoticeWord.armed: _ = words.replace32(offset, NoticeWord.armed, with: NoticeWord.noticed)
+        default: break
+        }
+        words.wake(offset)
+        _ = words.replace32(offset, NoticeWord.noticed, with: NoticeWord.woken)
     }
 
     func isNoticed(_ slot: Int) -> Bool { words.load32(TableLayout.notice(slot)) != NoticeWord.armed }

@@ -443,6 +443,18 @@ static long jump(void) {
     return (long)((number >> 16) % (unsigned long)(2 * range)) - range;
 }
 
+static atomic_bool has_no_file_watches;
+
+void fault_set_file_watches(bool exist) { atomic_store(&has_no_file_watches, !exist); }
+
+int inotify_init1(int flags) {
+    if (atomic_load(&has_no_file_watches)) {
+        errno = EMFILE;
+        return -1;
+    }
+    return (int)syscall(SYS_inotify_init1, flags);
+}
+
 int clock_gettime(clockid_t clock, struct timespec *time) {
     int result = (int)syscall(SYS_clock_gettime, clock, time);
     if (result == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) time->tv_sec += jump();
@@ -479,5 +491,6 @@ bool fault_record(const char *pattern, const char *log) {
     return false;
 }
 void fault_jump_clock(long seconds) { (void)seconds; }
+void fault_set_file_watches(bool exist) { (void)exist; }
 
 #endif

@@ -12,6 +12,7 @@ extension Actor {
     /// - `end-faults`.
     /// - `record-calls PATTERN FILE`: writes down in FILE what is changed; see `SystemCallLog`.
     /// - `jump-clock SECONDS`: the wall clock jumps by up to so much at each question.
+    /// - `no-file-watch`: the system has no watch of files for this process from now on.
     static let faultCommands: [String: Command] = [
         "count-calls": { _, words in
             fault_arm(words[0], try kinds(words), 0, false, Int32(FAULT_NONE), 0)
@@ -46,6 +47,10 @@ extension Actor {
         },
         "jump-clock": { _, words in
             fault_jump_clock(Int(words[0]) ?? 0)
+            return ""
+        },
+        "no-file-watch": { _, _ in
+            fault_set_file_watches(false)
             return ""
         },
     ]

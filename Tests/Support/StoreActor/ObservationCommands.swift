@@ -8,7 +8,7 @@ extension Actor {
     ///
     /// - `observe value|constant|region [TABLE]`: begins to observe the number of rows of a table, `mark` by default.
     ///   `observed` answers how many values or changes there were, and the last number or the error; `observe-end` ends
-    ///   it. `monitor` answers the monitor's notices, file changes, polls, looks and finds.
+    ///   it. `monitor` answers the monitor's notices, file changes, polls, looks, finds, and finds of polls.
     /// - `time-observe` measures from the commits of `time-write COUNT PAUSE-MICROSECONDS`, in another process, to the
     ///   function of a `DatabaseRegionObservation`; `times` answers the number, the median and the 99th percentile in
     ///   microseconds, and forgets them. `processor-time` answers what this process took, in microseconds.
@@ -32,7 +32,8 @@ extension Actor {
         "monitor": { actor, _ in
             guard let store = actor.store, let counts = store.writeWithoutTransaction({ $0.processMonitorCounts })
             else { return "none" }
-            return "\(counts.notices) \(counts.fileChanges) \(counts.polls) \(counts.looks) \(counts.finds)"
+            return "\(counts.notices) \(counts.fileChanges) \(counts.polls) \(counts.looks) \(counts.finds) "
+                + "\(counts.pollFinds)"
         },
         "time-observe": { actor, _ in
             guard let store = actor.store else { throw ActorError.nothingIsOpen }

@@ -92,6 +92,7 @@ final class Actor {
     var observed: ObservedRows?
     var times: NoticeTimes?
     var posts: CountedPosts?
+    var sleeper: WokenObserver?
     private let suspension = SuspensionCommands()
 
     /// All commands by their names. A theme adds its own here, with one line.
@@ -110,6 +111,7 @@ final class Actor {
         keyCommands,
         rotationCommands,
         observationCommands,
+        wakeUpCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }
 
     /// Runs a command of any theme.

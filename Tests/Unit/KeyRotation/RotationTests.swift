@@ -48,6 +48,25 @@ import Testing
         return try #require(try files.choose(files.read()) { try TestKeys.material("raw").unlock($0) }).sidecar
     }
 
+    @Test("a rotation keeps the history: tokens stay valid, readers stay registered, and recording continues")
+    func keepsHistory() throws {
+        let store = try filled()
+        let token = try store.write { db in
+            try db.recordHistory(of: .tables(["t"]))
+            try db.registerHistoryReader("reader")
+            return try db.historyToken()
+        }
+        try store.write { try $0.execute(sql: "DELETE FROM t WHERE id = 5") }
+        let author = store.historyAuthor
+        try KeyRotation(store, options: quick).run()
+        try store.write { try $0.execute(sql: "DELETE FROM t WHERE id = 6") }
+        let page = try store.history(since: token)
+        #expect(page.transactions.flatMap(\.changes).map(\.rowID) == [5, 6])
+        #expect(page.transactions.map(\.author) == [author, author])
+        #expect(try store.read { try $0.historyToken(ofReader: "reader") } == token)
+        try store.close()
+    }
+
     @Test("a rotated store has the same content under another data key and salt, and its log and copy are gone")
     func rotates() throws {
         let store = try filled()

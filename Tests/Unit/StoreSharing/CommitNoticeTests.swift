@@ -71,6 +71,38 @@ struct CommitNoticeTests {
         #expect(!writer.table.isWatching(next.number))
     }
 
+    /// The watcher slept for ever, or until its time was over: its word said that it had been woken.
+    @Test("a sleeper whose waker was killed after it had stored the notice is woken by the next commit")
+    func killedWaker() throws {
+        let (writer, watcher) = (try take(), try take())
+        watcher.beginWatching()
+        let (isAwake, hasBegun) = (Flag(), Flag())
+        let thread = Thread {
+            hasBegun.set()
+            while !watcher.isNoticed { _ = watcher.awaitNotice(for: .seconds(600)) }
+            isAwake.set()
+        }
+        thread.name = "notice-sleeper"
+        thread.start()
+        #expect(waitUntil { hasBegun.isSet && isAsleep("notice-sleeper") })
+        writer.table.words.store32(TableLayout.notice(watcher.number), NoticeWord.noticed)
+        #expect(!isAwake.isSet)
+        writer.noticeCommit()
+        #expect(waitUntil { isAwake.isSet })
+        // Once is enough.
+        writer.noticeCommit()
+        #expect(writer.table.words.load32(TableLayout.notice(watcher.number)) == NoticeWord.woken)
+    }
+
+    /// Whether a thread of this process waits in the kernel.
+    private func isAsleep(_ name: String) -> Bool {
+        let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
+        return threads.contains { thread in
+            let status = try? String(contentsOfFile: "/proc/self/task/\(thread)/stat", encoding: .utf8)
+            return status?.contains("(\(name)) S ") == true
+        }
+    }
+
     @Test("a sleeper is woken by a commit, by the end of its watch, and by the time")
     func sleeping() throws {
         let (writer, watcher) = (try take(), try take())

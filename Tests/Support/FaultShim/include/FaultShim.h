@@ -59,4 +59,7 @@ bool fault_record(const char *pattern, const char *log);
 /* Lets the wall clock jump to and fro by up to this many seconds, at every question; 0 ends it. */
 void fault_jump_clock(long seconds);
 
+/* Whether the system has a watch of files for this process (inotify_init1). */
+void fault_set_file_watches(bool exist);
+
 #endif

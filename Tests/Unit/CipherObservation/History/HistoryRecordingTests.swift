@@ -90,6 +90,45 @@ import Testing
         #expect(try after("UPDATE t SET b = b") == ["*t 3", "*t 4"])
     }
 
+    @Test("REPLACE, UPSERT, cascades and triggers of the program are recorded the same", arguments: [false, true])
+    func program(recursive: Bool) throws {
+        try execute(
+            """
+            PRAGMA recursive_triggers = \(recursive);
+            CREATE TABLE parent (id INTEGER PRIMARY KEY, a UNIQUE, n DEFAULT 0);
+            CREATE TABLE child (id INTEGER PRIMARY KEY, p REFERENCES parent(id) ON DELETE CASCADE ON UPDATE CASCADE);
+            CREATE TABLE log (id INTEGER PRIMARY KEY, what);
+            CREATE TRIGGER noted AFTER UPDATE OF n ON parent BEGIN INSERT INTO log (what) VALUES (NEW.n); END;
+            INSERT INTO parent (id, a) VALUES (1, 'x'), (2, 'y'), (3, 'z');
+            INSERT INTO child VALUES (10, 1), (11, 1), (20, 2);
+            """)
+        try record(nil)
+        let token = try queue.read { try $0.historyToken() }
+        try execute(
+            """
+            INSERT INTO parent (id, a) VALUES (9, 'x') ON CONFLICT (a) DO UPDATE SET n = 5;
+            REPLACE INTO parent (id, a) VALUES (4, 'z');
+            DELETE FROM parent WHERE id = 1;
+            UPDATE parent SET id = 7 WHERE id = 2;
+            REPLACE INTO parent (id, a) VALUES (7, 'w');
+            """)
+        let changes = try queue.history(since: token, limit: 1_000).transactions.flatMap(\.changes)
+        let found = changes.map { "\($0.kind) \($0.tableName) \($0.rowID ?? -1)" }
+        func at(_ change: String) -> [Int] { found.indices.filter { found[$0] == change } }
+        #expect(at("updated parent 1").count == 1 && at("inserted log 1").count == 1)
+        #expect(at("deleted parent 3").count == 1 && at("inserted parent 4").count == 1)
+        #expect(
+            at("deleted parent 1").count == 1 && at("deleted child 10").count == 1 && at("deleted child 11").count == 1)
+        #expect(at("deleted parent 2").count == 1 && at("updated child 20").count == 1)
+        // The second is that of the REPLACE, whose removal of the child is a deletion too.
+        #expect(at("inserted parent 7").count == 2 && at("deleted child 20").count == 1)
+        #expect(at("inserted parent 9").isEmpty && at("deleted parent 9").isEmpty)
+        for (earlier, later) in [
+            ("deleted parent 3", "inserted parent 4"), ("updated parent 1", "deleted parent 1"),
+            ("updated child 20", "deleted child 20"), ("deleted parent 2", "inserted parent 7"),
+        ] { #expect(at(earlier).last ?? 99 < at(later).first ?? -1, "\(earlier), \(later): \(found)") }
+    }
+
     @Test("each row tells its transaction and its author, and a writer without the library is unknown")
     func stamps() throws {
         let file = TemporaryFile()
