@@ -76,15 +76,15 @@ struct CommitNoticeTests {
     func killedWaker() throws {
         let (writer, watcher) = (try take(), try take())
         watcher.beginWatching()
-        let (isAwake, hasBegun) = (Flag(), Flag())
-        let thread = Thread {
-            hasBegun.set()
+        let isAwake = Flag()
+        let sleeper = Mutex<String?>(nil)
+        Thread.detachNewThread {
+            let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self")
+            sleeper.withLock { $0 = path }
             while !watcher.isNoticed { _ = watcher.awaitNotice(for: .seconds(600)) }
             isAwake.set()
         }
-        thread.name = "notice-sleeper"
-        thread.start()
-        #expect(waitUntil { hasBegun.isSet && isAsleep("notice-sleeper") })
+        #expect(waitUntil { sleeper.withLock { $0 }.map(isAsleep) == true })
         writer.table.words.store32(TableLayout.notice(watcher.number), NoticeWord.noticed)
         #expect(!isAwake.isSet)
         writer.noticeCommit()
@@ -94,13 +94,12 @@ struct CommitNoticeTests {
         #expect(writer.table.words.load32(TableLayout.notice(watcher.number)) == NoticeWord.woken)
     }
 
-    /// Whether a thread of this process waits in the kernel.
-    private func isAsleep(_ name: String) -> Bool {
-        let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
-        return threads.contains { thread in
-            let status = try? String(contentsOfFile: "/proc/self/task/\(thread)/stat", encoding: .utf8)
-            return status?.contains("(\(name)) S ") == true
-        }
+    /// Whether a thread waits in the kernel.
+    ///
+    /// - Parameter thread: Its folder in `/proc`.
+    private func isAsleep(_ thread: String) -> Bool {
+        let status = try? String(contentsOfFile: "/proc/\(thread)/stat", encoding: .utf8)
+        return status?.contains(") S ") == true
     }
 
     @Test("a sleeper is woken by a commit, by the end of its watch, and by the time")
