@@ -198,8 +198,8 @@ import Testing
             free.wait { $0.last == number }
         }
         #expect(free.all.last == 5 && blocked.all == [0])
-        mayEnd.signal()
-        mayEnd.signal()
+        // A value may be fetched twice.
+        for _ in 0..<10 { mayEnd.signal() }
         blocked.wait { $0.last == 5 }
         #expect(blocked.all == blocked.all.sorted())
         for observation in observations { observation.cancel() }
