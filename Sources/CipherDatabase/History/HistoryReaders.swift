@@ -31,17 +31,36 @@ extension HistoryReaderRow {
 
     /// - Parameter row: The name, and what is stored of the reader, which may be anything.
     fileprivate init(name: String, _ row: Row) {
-        let (number, fingerprint) = (Int64.fromDatabaseValue(row[1]), Int64.fromDatabaseValue(row[2]))
-        let transaction = Int64.fromDatabaseValue(row[3])
-        let seconds = Double.fromDatabaseValue(row[4]).flatMap { Self.times.contains($0) ? $0 : nil }
-        let expired = String.fromDatabaseValue(row[5])
-        let isValid =
-            number.map { $0 >= 0 } == true && fingerprint != nil && seconds != nil
-            && (transaction != nil || row.hasNull(atIndex: 3)) && (expired != nil || row.hasNull(atIndex: 5))
+        let number = Self.integer(row, 1)
+        let fingerprint = Self.integer(row, 2)
+        let transaction = Self.integer(row, 3)
+        let seconds = Self.seconds(row, 4)
+        var expired = Self.text(row, 5)
+        if Self.isDamaged(row) && expired == nil { expired = "what the database contains of it is damaged" }
         self.init(
             name: name, number: max(0, number ?? 0), fingerprint: fingerprint ?? 0, transaction: transaction,
-            seconds: seconds ?? 0,
-            expired: isValid ? expired : expired ?? "what the database contains of it is damaged")
+            seconds: seconds ?? 0, expired: expired)
+    }
+
+    private static func isDamaged(_ row: Row) -> Bool {
+        guard let number = integer(row, 1), number >= 0, integer(row, 2) != nil, seconds(row, 4) != nil else {
+            return true
+        }
+        if integer(row, 3) == nil && !row.hasNull(atIndex: 3) { return true }
+        return text(row, 5) == nil && !row.hasNull(atIndex: 5)
+    }
+
+    // Not inlined: the optimizer of Swift 6.3 stops with an error of its own where several of them are.
+    @inline(never)
+    private static func integer(_ row: Row, _ index: Int) -> Int64? { Int64.fromDatabaseValue(row[index]) }
+
+    @inline(never)
+    private static func text(_ row: Row, _ index: Int) -> String? { String.fromDatabaseValue(row[index]) }
+
+    @inline(never)
+    private static func seconds(_ row: Row, _ index: Int) -> Double? {
+        guard let seconds = Double.fromDatabaseValue(row[index]), times.contains(seconds) else { return nil }
+        return seconds
     }
 }
 
