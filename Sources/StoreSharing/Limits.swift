@@ -42,4 +42,8 @@ enum Limits {
 
     /// How much of a replaced database is overwritten: the largest page size.
     static let invalidatedBytes = 65_536
+    /// The first pause before a replaced file that is still locked is tried again; it doubles up to the longest one.
+    static let firstRemovedFilePause = Duration.milliseconds(10)
+    /// The last pause. The process that replaced the file frees its disk space first, which takes seconds if it is large.
+    static let longestRemovedFilePause = Duration.seconds(60)
 }

@@ -1,3 +1,4 @@
+import Dispatch
 import StorePlatform
 import Synchronization
 
@@ -13,6 +14,8 @@ package enum LiveFiles {
         var files: [FileIdentity: LiveFile] = [:]
         /// Duplicate descriptors. Closing them would drop the locks.
         var surplus: [LiveFile] = []
+        /// Whether replaced files are to be closed later.
+        var isLookPending = false
     }
 
     private static let registry = Mutex(Registry())
@@ -42,9 +45,33 @@ package enum LiveFiles {
 
     /// Closes the descriptors of databases that were replaced: files without a name and without a connection. Their
     /// disk space is freed with it.
+    ///
+    /// The process that replaced a file may still have it locked when the others are told. Such a file is closed a
+    /// little later, by another thread.
     package static func closeRemovedFiles() {
-        let files = registry.withLock { Array($0.files.values) }
-        for file in files where file.isRemoved { file.closeIfUnused() }
+        if hasRemovedFiles() { look(after: Limits.firstRemovedFilePause) }
+    }
+
+    /// Closes what is not in use.
+    ///
+    /// - Returns: Whether a file without a name is left.
+    private static func hasRemovedFiles() -> Bool {
+        let removed = registry.withLock { Array($0.files.values) }.filter(\.isRemoved)
+        for file in removed { file.closeIfUnused() }
+        return removed.contains { !$0.isClosed }
+    }
+
+    /// Tries again after a pause, and after twice the pause if need be.
+    private static func look(after pause: Duration) {
+        let isFirst = registry.withLock { registry in
+            defer { registry.isLookPending = true }
+            return !registry.isLookPending
+        }
+        guard isFirst else { return }
+        DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + .nanoseconds(Int(pause.wholeNanoseconds))) {
+            registry.withLock { $0.isLookPending = false }
+            if hasRemovedFiles(), pause < Limits.longestRemovedFilePause { look(after: pause * 2) }
+        }
     }
 
     fileprivate static func forget(_ file: LiveFile) {
@@ -92,6 +119,8 @@ package final class LiveFile: Sendable {
     package func byteCount() throws(SystemError) -> Int { try status().byteCount }
 
     package func status() throws(SystemError) -> FileStatus { try file.status() }
+
+    fileprivate var isClosed: Bool { file.isClosed }
 
     /// Whether the file has no name any more.
     fileprivate var isRemoved: Bool { (try? status().linkCount) == 0 }

@@ -88,6 +88,19 @@ struct LiveFilesTests {
         #expect(try next.byteCount() == 3)
     }
 
+    // The process that replaces a database has it locked, and admits the others before it unlocks it.
+    @Test("a file that was replaced and is still locked is closed soon after it is unlocked")
+    func replacedAndLocked() throws {
+        let file = try LiveFiles.descriptor(of: path)
+        let other = try FileDescriptor(opening: path, .readWrite)
+        #expect(try other.tryLock(SQLiteLockByte.all, .exclusive))
+        try FileManager.default.removeItem(atPath: path)
+        LiveFiles.closeRemovedFiles()
+        #expect(try file.byteCount() == 10)
+        try other.unlock(SQLiteLockByte.all)
+        #expect(waitUntil(within: .seconds(10)) { (try? file.byteCount()) == nil })
+    }
+
     @Test("of a file that was replaced the first page is written over when its bytes are locked; the rest stays")
     func invalidating() throws {
         try Data(repeating: 7, count: 70_000).write(to: URL(fileURLWithPath: path))
