@@ -55,10 +55,11 @@ extension Database {
             start = .now
             // Again: a reader may have registered in the meantime.
             guard let bounds = try historyBounds(), bounds.end >= bounds.start else { return }
-            let end = min(bounds.end, bounds.start + count - 1)
+            // The last change stays, so there is a number after `end`.
+            let end = bounds.start + min(bounds.end - bounds.start, count - 1)
             var (next, latest) = (bounds.start, nil as HistoryEntry?)
             repeat {
-                let number = min(end, next + Limits.historyPurgeStep - 1)
+                let number = next + min(end - next, Limits.historyPurgeStep - 1)
                 guard let last = try historyEntry(atMost: number) else { break }
                 try execute(sql: "DELETE FROM main.\(HistoryTables.history) WHERE seq <= ?", arguments: [number])
                 purged += Int64(changesCount)

@@ -31,7 +31,8 @@ public struct StatementArguments: Sendable {
 
     /// Arguments by position, all of one type.
     public init<Value: DatabaseValueConvertible>(_ values: some Sequence<Value>) {
-        self.values = values.map(\.databaseValue)
+        // Not a key path: in generic code one is made for each call.
+        self.values = values.map { $0.databaseValue }
         namedValues = [:]
     }
 

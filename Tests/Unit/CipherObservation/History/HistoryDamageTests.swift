@@ -147,6 +147,15 @@ import Testing
         #expect(!found.contains("write") && !found.contains("status"), "\(found)")
     }
 
+    @Test("changes with the highest numbers are purged")
+    func lastNumbers() throws {
+        let queue = try damaged(
+            "DELETE FROM cipherstore_history WHERE seq < 5; UPDATE cipherstore_history SET seq = seq + 9223372036854775795")
+        try queue.write { try $0.setHistoryLimits(HistoryLimits(count: 1)) }
+        try queue.purgeHistory()
+        #expect(try queue.read { try $0.historyStatus() }?.changeCount == 1)
+    }
+
     @Test("an author without valid content is an error of pages, and its changes are those of others")
     func authors() throws {
         let found = failures(try damaged("UPDATE cipherstore_history_author SET identity = NULL"))
