@@ -150,7 +150,10 @@ import Testing
     @Test("changes with the highest numbers are purged")
     func lastNumbers() throws {
         let queue = try damaged(
-            "DELETE FROM cipherstore_history WHERE seq < 5; UPDATE cipherstore_history SET seq = seq + 9223372036854775795")
+            """
+            DELETE FROM cipherstore_history WHERE seq < 5;
+            UPDATE cipherstore_history SET seq = seq + 9223372036854775795
+            """)
         try queue.write { try $0.setHistoryLimits(HistoryLimits(count: 1)) }
         try queue.purgeHistory()
         #expect(try queue.read { try $0.historyStatus() }?.changeCount == 1)
