@@ -231,6 +231,10 @@ final class ConnectionKeying {
             switch request {
             case .pragma(let name, let value): return try authorizePragma(name, value: value)
             case .attach(let file): try authorizeAttach(file)
+            case .storeTable(let name):
+                throw refused(
+                    "\(name) belongs to the store, and other parts of it need it; `cipherctl history stop` "
+                        + "(stopRecordingHistory(of:) in a program) ends the recording of changes")
             case .other: break
             }
             return .allow

@@ -13,6 +13,10 @@ extension Database {
     /// - Throws: ``HistoryError`` `.unsuitableTable`, `.noSuchColumn`; ``DatabaseError``. Nothing is changed then.
     package func startHistory(of tables: [String]?, notesColumns: Bool, kept: [String: [String]]) throws {
         try changingHistory {
+            if try (1..<HistoryTables.all.count).contains(missingHistoryTables().count) {
+                var upkeep = HistoryUpkeep(self, followsOwnStatement: true)
+                try upkeep.run()
+            }
             try createHistory()
             let catalog = try historyCatalog() ?? HistoryCatalog()
             if tables == nil, var settings = try historyState()?.settings {
@@ -76,6 +80,9 @@ extension Database {
         let outer = isInHistoryUpkeep
         isInHistoryUpkeep = true
         defer { isInHistoryUpkeep = outer }
+        let couldChange = hooks.mayChangeStoreTables
+        hooks.mayChangeStoreTables = true
+        defer { hooks.mayChangeStoreTables = couldChange }
         // No row has changed that others could observe: they are not woken.
         let wasQuiet = isQuiet
         isQuiet = true
@@ -146,12 +153,23 @@ extension Database {
     ///
     /// - Returns: What the program should know, as sentences.
     func repairHistoryAtOpening() -> [String] {
-        guard !configuration.readonly, !isClosed, mayHaveHistory else { return [] }
+        guard !configuration.readonly, !isClosed else { return [] }
         do {
+            // Without tables of the history, there may be triggers that need them.
+            if !mayHaveHistory { guard try hasHistoryTriggers() else { return [] } }
             return try repairHistory(followsOwnStatement: false).notices
         } catch {
             return ["the triggers of the history of changes could not be checked: \(error)"]
         }
+    }
+
+    /// Whether there are triggers that record changes.
+    func hasHistoryTriggers() throws -> Bool {
+        let sql = """
+            SELECT EXISTS (
+                SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND name GLOB '\(HistoryTables.history)_*')
+            """
+        return try withoutWatching { try Bool.fetchOne(self, sql: sql) ?? false }
     }
 
     /// Whether all triggers of the history are there and fit their tables; it only reads.
@@ -165,7 +183,16 @@ extension HistoryRepairs {
         tables.map { name in
             "the triggers that record changes of the table \"\(name)\" were missing: another program has dropped them. "
                 + "They were made again; readers of the history will read that table again."
-        } + lost
+        } + lost + (rebuilding.map { [$0.notice] } ?? [])
+    }
+}
+
+extension HistoryRepairs.Rebuilding {
+    fileprivate var notice: String {
+        let names = tables.map { "\"\($0)\"" }.joined(separator: ", ")
+        return "tables of the history of changes were missing: another program has dropped them. The history begins "
+            + "anew" + (names.isEmpty ? "" : " and records \(names)") + "; every token and reader has expired."
+            + (hasDefaultSettings ? " Its limits and options are those of a new history." : "")
     }
 }
 

@@ -94,8 +94,22 @@ extension RecordedTable.Definition {
 }
 
 extension Database {
-    /// Whether the database has the tables of the history, by the schema as SQLite last read it.
-    var mayHaveHistory: Bool { handle.hasTable(HistoryTables.table, column: "definition") }
+    /// Whether the database has a table of the history, by the schema as SQLite last read it.
+    var mayHaveHistory: Bool { HistoryTables.all.contains { handle.hasTable($0.0, column: $0.1) } }
+
+    /// The tables of the history that the database does not have. Where it has some, another program has dropped these.
+    func missingHistoryTables() throws -> [String] {
+        try HistoryTables.all.map(\.0).filter { try !tableExists($0, in: "main") }
+    }
+
+    /// - Throws: ``DatabaseError`` `SQLITE_CORRUPT` where tables of the history are missing.
+    private func requireWholeHistory(missing: [String]) throws {
+        if missing.isEmpty { return }
+        throw DatabaseError(
+            resultCode: .SQLITE_CORRUPT,
+            message: "the history of changes has lost \(missing.joined(separator: ", ")): another program has dropped "
+                + "that. Open the database for writing, and the history begins anew")
+    }
 
     /// What is recorded; nil where there is no history.
     func historyCatalog() throws -> HistoryCatalog? {
@@ -105,7 +119,10 @@ extension Database {
                 if let known = schemaCache.history { return known.exists ? known : nil }
                 let generation = schemaCache.generation
                 let outcome = Result {
-                    try tableExists(HistoryTables.table, in: "main") ? readHistoryCatalog() : HistoryCatalog()
+                    let missing = try missingHistoryTables()
+                    if missing.count == HistoryTables.all.count { return HistoryCatalog() }
+                    try requireWholeHistory(missing: missing)
+                    return try readHistoryCatalog()
                 }
                 // Where another connection has changed the schema meanwhile, this may be half of each.
                 try compareSchema()
@@ -126,9 +143,8 @@ extension Database {
             return count
         }
         (catalog.keyColumns, catalog.keptColumns) = (count("key"), count("old"))
-        let rows = try Row.fetchAll(self, sql: "SELECT id, name, state, definition FROM main.\(HistoryTables.table)")
-        for row in rows {
-            guard let table = RecordedTable(row), catalog.hasColumns(for: table.definition) else {
+        for table in try recordedTableRows() {
+            guard let table, catalog.hasColumns(for: table.definition) else {
                 throw Self.damagedHistory("a row of \(HistoryTables.table)")
             }
             catalog.tables[table.id] = table
@@ -139,6 +155,13 @@ extension Database {
         catalog.selection = "SELECT \(selected.joined(separator: ", ")) FROM main.\(HistoryTables.history) "
         catalog.continuation = catalog.selection + "WHERE seq >= ? ORDER BY seq LIMIT ?"
         return catalog
+    }
+
+    /// How tables are and were recorded; nil for each row without valid content.
+    func recordedTableRows() throws -> [RecordedTable?] {
+        try Row.fetchAll(
+            self, sql: "SELECT id, name, state, definition FROM main.\(HistoryTables.table) ORDER BY id"
+        ).map(RecordedTable.init)
     }
 
     static func damagedHistory(_ part: String) -> DatabaseError {

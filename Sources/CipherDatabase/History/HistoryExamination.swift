@@ -18,6 +18,15 @@ extension Database {
     /// Whether tables that are created later are recorded, too.
     package func recordsAllTables() throws -> Bool { try historyState()?.settings.recordsAllTables == true }
 
+    /// Whether another program has dropped tables of the history, but not all that needs them.
+    package func isHistoryBroken() throws -> Bool {
+        try withoutWatching {
+            let missing = try missingHistoryTables()
+            if missing.isEmpty { return false }
+            return try missing.count < HistoryTables.all.count || hasHistoryTriggers()
+        }
+    }
+
     /// The recorded tables whose triggers another program has dropped or changed.
     package func historyTriggerFaults() throws -> [HistoryTriggerFault] {
         try withoutWatching {

@@ -83,6 +83,22 @@ extension Database {
         }
     }
 
+    /// The names of the registered readers.
+    func historyReaderNames() throws -> [String] {
+        try String.fetchAll(
+            self, sql: "SELECT name FROM main.\(HistoryTables.reader) WHERE typeof(name) = 'text' ORDER BY name")
+    }
+
+    /// Records a reader that cannot continue.
+    func addExpiredHistoryReader(_ name: String, because reason: String) throws {
+        try execute(
+            sql: """
+                INSERT INTO main.\(HistoryTables.reader) (name, seq, print, open, time, expired)
+                VALUES (?, 0, 0, NULL, ?, ?)
+                """,
+            arguments: [name, Date().timeIntervalSince1970, reason])
+    }
+
     /// Records how far a reader has read; nil forgets the reader.
     package func setHistoryReader(_ name: String, _ row: HistoryReaderRow?) throws {
         try changingHistory {

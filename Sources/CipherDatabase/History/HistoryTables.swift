@@ -17,6 +17,11 @@ enum HistoryTables {
     static let reader = "cipherstore_history_reader"
     static let state = "cipherstore_history_state"
 
+    /// All of them, each with a column that no other table has.
+    static let all = [
+        (history, "seq"), (table, "definition"), (author, "identity"), (reader, "expired"), (state, "settings"),
+    ]
+
     static let creation = """
         CREATE TABLE main.\(history) (seq INTEGER PRIMARY KEY, kind, origin, columns, key1);
         CREATE TABLE main.\(table) (id INTEGER PRIMARY KEY, name, state, definition);

@@ -6,6 +6,15 @@ struct HistoryRepairs: Equatable {
     var tables: [String] = []
     /// The tables that can no longer be recorded, each with the reason.
     var lost: [String] = []
+    /// What has been made again: the tables of the history itself had been dropped.
+    var rebuilding: Rebuilding?
+
+    struct Rebuilding: Equatable {
+        /// The tables that are recorded again.
+        var tables: [String] = []
+        /// Whether the settings were lost too.
+        let hasDefaultSettings: Bool
+    }
 }
 
 /// Keeps the triggers of the history fitting to the tables: they are compared with what the tables require, and made
@@ -34,6 +43,8 @@ struct HistoryUpkeep {
 
     /// Whether all is as it should be. It only reads.
     func isInOrder() throws -> Bool {
+        let missing = try db.missingHistoryTables()
+        if !missing.isEmpty { return try missing.count == HistoryTables.all.count && triggers().isEmpty }
         guard let catalog = try db.historyCatalog() else { return true }
         for entry in try recordings(catalog) {
             if !entry.others.isEmpty { return false }
@@ -53,6 +64,7 @@ struct HistoryUpkeep {
 
     /// Repairs what differs. Inside a transaction.
     mutating func run() throws {
+        if try !db.missingHistoryTables().isEmpty { return try rebuild() }
         guard let catalog = try db.historyCatalog() else { return }
         for entry in try recordings(catalog) { try check(entry) }
         guard let settings = try db.historyState()?.settings, settings.recordsAllTables else { return }
@@ -121,6 +133,42 @@ struct HistoryUpkeep {
         repairs.lost.append(error.message)
         try db.setHistoryTable(id, .retired)
         try db.recordReset(of: id)
+    }
+
+    // MARK: Lost tables
+
+    /// Begins the history anew where another program has dropped tables of it: the triggers that are left make every
+    /// write fail. What was recorded is given up, since numbers of changes and of authors would be used again.
+    private mutating func rebuild() throws {
+        let settings = (try? db.historyState())?.settings
+        let readers = (try? db.historyReaderNames()) ?? []
+        let tables = try tablesToRecord()
+        for found in try triggers().values { try dropTriggers(found) }
+        for (name, _) in HistoryTables.all { try db.execute(sql: "DROP TABLE IF EXISTS main.\(name)") }
+        try db.createHistory()
+        if let settings { try db.store(settings) }
+        for name in readers {
+            try db.addExpiredHistoryReader(name, because: "another program has dropped the history")
+        }
+        repairs.rebuilding = HistoryRepairs.Rebuilding(hasDefaultSettings: settings == nil)
+        for (name, former) in tables {
+            guard let facts = try? TableFacts(of: name, in: db) else { continue }
+            let plain = Self.definition(facts, notesColumns: false, kept: [])
+            try beginOrLose(facts, former.map { definition(of: facts, like: $0) } ?? plain)
+            repairs.rebuilding?.tables.append(facts.name)
+        }
+    }
+
+    /// The present names of the tables that were recorded, with the definitions as far as they are known.
+    private func tablesToRecord() throws -> [(String, RecordedTable.Definition?)] {
+        let triggers = try triggers()
+        var tables: [String: (String, RecordedTable.Definition?)] = [:]
+        for name in triggers.values.flatMap(\.tables) { tables[name.lowercasedASCII] = (name, nil) }
+        for table in ((try? db.recordedTableRows()) ?? []).compactMap(\.self) where table.state != .retired {
+            let name = triggers[table.id]?.tables.min() ?? table.name
+            tables[name.lowercasedASCII] = (name, table.definition)
+        }
+        return tables.sorted { $0.key < $1.key }.map(\.value)
     }
 
     // MARK: What is there
@@ -375,7 +423,7 @@ extension Database {
 
     /// Makes the tables of the history where there are none. Inside a transaction.
     func createHistory() throws {
-        if try tableExists(HistoryTables.table, in: "main") { return }
+        if try missingHistoryTables().isEmpty { return }
         try execute(sql: HistoryTables.creation)
         let identity = (0..<4).map { _ in String(UInt32.random(in: 0...UInt32.max), radix: 36) }.joined()
         try execute(

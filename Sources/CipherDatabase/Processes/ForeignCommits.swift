@@ -152,8 +152,11 @@ extension Database {
             return former
         }
         guard let catalog = try historyCatalog() else { return nil }
+        let triggers = try historyTriggerNames()
+        // Another program may have dropped triggers of a table: then it is not recorded before they are made again.
+        let recording = catalog.recording.filter { HistoryTriggers.essential($0.id).isSubset(of: triggers) }
         let recorded = Dictionary(
-            catalog.recording.map { ($0.id, $0.name.lowercasedASCII) }, uniquingKeysWith: { first, _ in first })
+            recording.map { ($0.id, $0.name.lowercasedASCII) }, uniquingKeysWith: { first, _ in first })
         return SeenHistory(
             number: number, generation: schemaCache.generation, recorded: recorded,
             coversAllTables: try historyState()?.settings.recordsAllTables == true
@@ -194,6 +197,16 @@ extension Database {
             RecordedChanges(
                 tables: tables, coversAllTables: coversAll, entries: entries.filter { !$0.isOwn },
                 changedTables: changedTables))
+    }
+
+    private func historyTriggerNames() throws -> Set<String> {
+        try Set(
+            String.fetchAll(
+                self,
+                sql: """
+                    SELECT name FROM main.sqlite_schema
+                    WHERE type = 'trigger' AND name GLOB '\(HistoryTables.history)_*'
+                    """))
     }
 
     private func areAllTables(_ tables: Set<String>) throws -> Bool {

@@ -29,6 +29,8 @@ final class ConnectionHooks {
     var reportsDeletions: ((_ table: String) -> Bool)?
     /// The tables for which a statement was compiled that may delete all rows without a report.
     var plainDeletions: Set<String> = []
+    /// Whether the library is changing the store's own tables.
+    var mayChangeStoreTables = false
     /// Whether the authorizer was last asked about a change of the schema.
     @exclusivity(unchecked) fileprivate var isChangingSchema = false
     /// Called before each commit; returns false to make it fail.
@@ -68,6 +70,8 @@ enum AuthorizerRequest {
     case pragma(name: String, value: String?)
     /// A file to attach; empty for the temporary database that VACUUM makes, nil where it is known only at run time.
     case attach(file: String?)
+    /// One of the store's own tables is dropped or altered.
+    case storeTable(name: String)
     /// Everything else.
     case other
 }
@@ -218,6 +222,12 @@ private func authorizerCallback(
     case SQLITE_DELETE:
         // After DROP TABLE it is the table itself that is deleted.
         return followsSchemaChange ? SQLITE_OK : hooks.authorizeDeletion(first)
+    case SQLITE_DROP_TABLE, SQLITE_ALTER_TABLE:
+        // Of the second action, the first name is that of the schema.
+        guard let table = action == SQLITE_DROP_TABLE ? first : second, ConnectionHandle.isInternal(table),
+            !hooks.mayChangeStoreTables
+        else { return SQLITE_OK }
+        request = .storeTable(name: String(cString: table))
     case SQLITE_SAVEPOINT:
         hooks.savepoint = SavepointChange(operation: first, name: second)
         return SQLITE_OK

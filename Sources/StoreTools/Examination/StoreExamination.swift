@@ -75,13 +75,7 @@ public struct StoreExamination: StoreTool {
         findings += status.keyHealth.logNotes.map {
             Finding(.note, "keyLogBehind", $0, remedy: "see: cipherctl key log")
         }
-        switch status.historyReading {
-        case .none: break
-        case .found(let history): findings += history.findings
-        case .unknown(let reason):
-            findings.append(
-                Finding(.note, "historyNotRead", "the history of changes could not be examined: \(reason)"))
-        }
+        findings += status.historyReading.findings
         findings += StoreCheckup(paths: paths, status: status).findings()
         return Report(findings: findings, status: status, notices: run.notices)
     }

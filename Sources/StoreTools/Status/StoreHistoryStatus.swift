@@ -23,6 +23,8 @@ public struct StoreHistoryStatus: Sendable {
         /// The store records nothing, and never has.
         case none
         case found(StoreHistoryStatus)
+        /// Another program has dropped tables of the history.
+        case broken
         /// The store has a history that could not be read, for this reason.
         case unknown(String)
     }
@@ -40,22 +42,23 @@ public struct StoreHistoryStatus: Sendable {
         do {
             let store = try StoreOpening.readOnly(path, holding: choice.keys, onNotice: { _ in })
             defer { try? store.close() }
+            if try store.read({ try $0.isHistoryBroken() }) { return .broken }
             return .found(try store.read { try StoreHistoryStatus($0) })
         } catch {
             return .unknown(ToolError.explanation(of: error))
         }
     }
 
-    /// Whether the schema has the tables of a history. Read below SQLite, as the age of the sidecar is.
+    /// Whether the schema has tables or triggers of a history. Read below SQLite, as the age of the sidecar is.
     private static func isThere(_ path: String, _ choice: AuthenticatedSidecar) throws -> Bool {
-        let wanted = Array("cipherstore_history_state".utf8)
+        let wanted = Array("cipherstore_history".utf8)
         let deadline = ContinuousClock.now + Limits.recheckTime
         while true {
             do {
                 return try StorePages(path, choice).tables.first(inTree: TableReader.schemaRoot) { row in
                     // The columns are type, name, table, root page and text; texts may be in UTF-16.
                     guard row.values.count > 1, case .text(let name) = row.values[1] else { return nil }
-                    return name == wanted || name.filter { $0 != 0 } == wanted ? true : nil
+                    return name.lazy.filter { $0 != 0 }.starts(with: wanted) ? true : nil
                 } ?? false
             } catch  where ContinuousClock.now < deadline {
                 Pause.sleep(for: Limits.recheckPause)
@@ -73,9 +76,29 @@ public struct StoreHistoryStatus: Sendable {
     }
 }
 
-extension StoreHistoryStatus {
+extension StoreHistoryStatus.Reading {
     /// What needs attention, each with its remedy.
     package var findings: [Finding] {
+        switch self {
+        case .none: []
+        case .found(let history): history.findings
+        case .broken:
+            [
+                Finding(
+                    .risk, "historyBroken",
+                    "another program has dropped tables of the history of changes, so that recorded tables cannot be "
+                        + "written",
+                    remedy: "open the store once for writing, and the history begins anew: cipherctl sql --write")
+            ]
+        case .unknown(let reason):
+            [Finding(.note, "historyNotRead", "the history of changes could not be examined: \(reason)")]
+        }
+    }
+}
+
+extension StoreHistoryStatus {
+    /// What needs attention, each with its remedy.
+    fileprivate var findings: [Finding] {
         faults.map { fault in
             Finding(
                 .risk, "historyTriggers", fault.text, remedy: "open the store once for writing: cipherctl sql --write")

@@ -42,7 +42,7 @@ public struct StoreStatus: StoreTool {
         if let key, report.interruptedRestoration == nil {
             try report.authenticate(StoreOpening.sidecar(path, key.unlocked(), onNotice: run.notice))
         }
-        if case .found(let history) = report.historyReading { report.take(history.findings) }
+        report.take(report.historyReading.findings.filter(\.needsAttention))
         if let finding = report.age?.finding, finding.needsAttention { report.take([finding]) }
         report.take(report.keyHealth.findings(policy))
         report.notices = run.notices

@@ -154,6 +154,7 @@ enum HistoryLines {
     static func lines(_ reading: StoreHistoryStatus.Reading) -> [String] {
         switch reading {
         case .none: return []
+        case .broken: return ["history      broken: another program has dropped tables of it"]
         case .unknown(let reason): return ["history      not known: \(reason)"]
         case .found(let history):
             let tables = history.tables.isEmpty ? "no table is recorded" : history.tables.joined(separator: ", ")

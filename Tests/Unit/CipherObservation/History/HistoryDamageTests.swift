@@ -1,7 +1,8 @@
-import CipherDatabase
 import CipherObservation
 import Foundation
 import Testing
+
+@testable import CipherDatabase
 
 /// The tables of the history may contain anything: a program without this library can write them. Nothing traps.
 @Suite struct HistoryDamageTests {
@@ -165,11 +166,41 @@ import Testing
         #expect(found.contains("all") && !found.contains("entries") && !found.contains("look"), "\(found)")
     }
 
-    @Test("without the table of authors, changes are read without them")
-    func noAuthors() throws {
-        let queue = try damaged("DROP TABLE cipherstore_history_author")
-        let entries = try queue.read { try $0.historyEntries(after: 0, limit: 99) }
-        #expect(entries.count == 6 && entries.allSatisfy { !$0.isOwn })
+    @Test("what belongs to the store is not dropped, renamed or altered by statements of the program")
+    func refused() throws {
+        let queue = try damaged("SELECT 1")
+        for sql in [
+            "DROP TABLE cipherstore_history", "ALTER TABLE cipherstore_history_state RENAME TO x",
+            "ALTER TABLE main.CipherStore_History ADD COLUMN x", "DROP TABLE IF EXISTS cipherstore_history_table",
+        ] {
+            let error = #expect(throws: DatabaseError.self) { try queue.write { try $0.execute(sql: sql) } }
+            #expect(error?.resultCode == .SQLITE_AUTH && error?.message?.contains("belongs to the store") == true)
+        }
+        #expect(failures(queue) == [])
+    }
+
+    @Test("without a table of the history, its use is an error that says so; recording again begins it anew")
+    func dropped() throws {
+        for (table, _) in HistoryTables.all {
+            let queue = try damaged("SELECT 1")
+            #expect(StockConnection(file.path).execute("DROP TABLE \(table)") == 0)
+            for use in [
+                { _ = try $0.historyEntries(after: 0, limit: 99) }, { _ = try $0.historyReaderRows() },
+                { _ = try $0.historyTriggerFaults() },
+            ] as [(Database) throws -> Void] {
+                let error = #expect(throws: DatabaseError.self) { try queue.read(use) }
+                #expect(error?.resultCode == .SQLITE_CORRUPT && error?.message?.contains("has lost \(table)") == true)
+            }
+            #expect(try queue.read { try $0.isHistoryBroken() })
+            try queue.write { db in
+                try db.recordHistory(of: .tables(["t"]))
+                try db.execute(sql: "INSERT INTO t VALUES (10, 10, 10)")
+            }
+            #expect(try queue.read { try !$0.isHistoryBroken() && $0.isHistoryInOrder() })
+            #expect(try queue.read { try $0.historyEntries(after: 0, limit: 99).last?.operation } == .inserted)
+            try queue.close()
+            try FileManager.default.removeItem(atPath: file.path)
+        }
     }
 
     @Test(

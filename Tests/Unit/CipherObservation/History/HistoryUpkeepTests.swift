@@ -189,6 +189,46 @@ import Testing
         #expect(try changes(queue) { try $0.execute(sql: "DELETE FROM t") } == ["deleted t"])
     }
 
+    @Test(
+        "tables of the history that a stock program drops are made again at the next opening, which says so",
+        arguments: ["", "_table", "_author", "_reader", "_state", "all"])
+    func droppedTables(suffix: String) throws {
+        let queue = try recorded(columns: true)
+        let token = try queue.write { db in
+            try db.setHistoryLimits(HistoryLimits(count: 77))
+            try db.execute(sql: "CREATE TABLE u (a); INSERT INTO t VALUES (2, 'y', 'g')")
+            try db.registerHistoryReader("slow")
+            return try db.historyToken()
+        }
+        try queue.close()
+        let suffixes = suffix == "all" ? ["", "_table", "_author", "_reader", "_state"] : [suffix]
+        for suffix in suffixes {
+            #expect(StockConnection(file.path).execute("DROP TABLE cipherstore_history\(suffix)") == 0)
+        }
+        let notices = Collected<String>()
+        let again = try open(notices)
+        let notice = try #require(notices.all.first)
+        #expect(notices.all.count == 1 && notice.contains("begins anew and records \"t\""), "\(notices.all)")
+        let hasSettings = !suffixes.contains("_state")
+        #expect(notice.contains("limits and options are those of a new history") != hasSettings)
+        #expect(try again.read { try $0.historyLimits() }.count == (hasSettings ? 77 : 1_000_000))
+        #expect(try again.read { try $0.isHistoryInOrder() })
+        let error = #expect(throws: HistoryError.self) { try again.history(since: token) }
+        #expect(error?.code == .expired)
+        let readers = try again.read { try $0.historyReaders() }
+        #expect(readers.map(\.isExpired) == (suffixes.contains("_reader") ? [] : [true]))
+        let fresh = try again.read { try $0.historyToken() }
+        try again.write { try $0.execute(sql: "UPDATE t SET a = 'z' WHERE id = 2; DELETE FROM t WHERE id = 1") }
+        let found = try again.history(since: fresh).transactions.flatMap(\.changes)
+        #expect(found.map(\.kind) == [.updated, .deleted])
+        let hasDefinitions = !suffixes.contains("_table")
+        #expect(found.first?.changedColumns == (hasDefinitions ? ["a"] : nil))
+        #expect(found.last?.formerValues == (hasDefinitions ? ["file": "f".databaseValue] : [:]))
+        try again.close()
+        _ = try open(notices)
+        #expect(notices.all.count == 1)
+    }
+
     @Test("a unique index that a stock program adds is noticed at the next opening")
     func foreignIndex() throws {
         var queue = try recorded()

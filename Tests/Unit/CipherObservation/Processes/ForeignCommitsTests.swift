@@ -64,6 +64,31 @@ import Testing
         #expect(try look() == "[\"jar\", \"shelf\"] 1 []")
     }
 
+    @Test("a table of which a stock program drops a trigger is not taken for a recorded one")
+    func droppedTrigger() throws {
+        let (pool, other) = try pools()
+        var others = ForeignCommits()
+        func look() throws -> String {
+            try pool.writeWithoutTransaction { text(try others.look($0)) }
+        }
+        pool.writeWithoutTransaction { others.begin($0) }
+        try insert(other)
+        #expect(try look() == "[\"shelf\"] 1 []")
+        // As a program without this library does: no trigger is made again.
+        try other.writeWithoutTransaction { db in
+            try db.changingHistory { try db.execute(sql: "DROP TRIGGER cipherstore_history_1_insert") }
+        }
+        for _ in 1...2 {
+            try insert(other)
+            #expect(try look() == "[] 0 []")
+        }
+        // A connection that opens the database makes the trigger again, and readers must read the table again.
+        let third = try file.pool()
+        #expect(try look() == "[] 1 []")
+        try insert(third)
+        #expect(try look() == "[\"shelf\"] 1 []")
+    }
+
     @Test("what was purged before a look counts as everything")
     func purged() throws {
         let (pool, other) = try pools()

@@ -77,7 +77,7 @@ import Testing
             try store.write { db in
                 // Without the table's constraints, as pages that somebody wrote are.
                 let row = try Row.fetchOne(db, sql: "SELECT id, store FROM cipherstore_custody")
-                try db.execute(sql: "DROP TABLE cipherstore_custody")
+                try db.changingHistory { try db.execute(sql: "DROP TABLE cipherstore_custody") }
                 try db.execute(sql: "CREATE TABLE cipherstore_custody (id INTEGER PRIMARY KEY, store, generation)")
                 try db.execute(
                     sql: "INSERT INTO cipherstore_custody VALUES (?, ?, \(value))",
