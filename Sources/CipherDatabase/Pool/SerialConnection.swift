@@ -204,7 +204,13 @@ final class SerialConnection: @unchecked Sendable {
     private func access<T>(_ body: (Database) throws -> T) rethrows -> T {
         db.beginAccess()
         defer { db.endAccess(allowsOpenTransaction: allowsOpenTransaction) }
-        return try body(db)
+        do {
+            return try body(db)
+        } catch {
+            // A statement failed after another one had begun a transaction: the caller gets its error.
+            if !allowsOpenTransaction { db.rollbackIfNeeded() }
+            throw error
+        }
     }
 
     /// Runs an access of a task on this thread, which holds the connection.

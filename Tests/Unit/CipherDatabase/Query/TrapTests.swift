@@ -75,6 +75,30 @@ import Testing
         }
     }
 
+    @Test("an access that fails in a transaction that it began rolls that back, and throws its error")
+    func failedInTransaction() throws {
+        let folder = TemporaryFolder()
+        let pool = try Databases.poolWithTable(folder)
+        for writer in [DatabaseQueue(), pool] as [any DatabaseWriter] {
+            for sql in ["BEGIN", "SAVEPOINT s"] {
+                let error = #expect(throws: DatabaseError.self) {
+                    try writer.writeWithoutTransaction { db in
+                        try db.execute(sql: "\(sql); CREATE TABLE new (a); INSERT INTO missing VALUES (1)")
+                    }
+                }
+                #expect(error?.message == "no such table: missing")
+                let isUndone = try writer.writeWithoutTransaction { db in
+                    try !db.isInsideTransaction && !db.tableExists("new")
+                }
+                #expect(isUndone)
+            }
+        }
+        #expect(throws: DatabaseError.self) {
+            try pool.unsafeRead { try $0.execute(sql: "BEGIN; SELECT x FROM missing") }
+        }
+        #expect(try pool.read { try $0.rowCount() } == 0)
+    }
+
     @Test("a transaction left open at the end of an access traps")
     func openTransaction() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
