@@ -335,6 +335,10 @@ extension DatabasePool {
     }
 }
 
+extension DatabasePool: SuspendableReader {
+    package var suspensionOfFile: DatabaseSuspension? { suspension }
+}
+
 /// The state of a pool that outlives it, for another one that is opened in its place.
 package struct PoolCarryOver: Sendable {
     let writeSlot: WriteSlot?

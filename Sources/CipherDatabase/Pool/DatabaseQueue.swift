@@ -235,3 +235,7 @@ public final class DatabaseQueue: DatabaseWriter {
 
     public func close() throws { try writer.close() }
 }
+
+extension DatabaseQueue: SuspendableReader {
+    package var suspensionOfFile: DatabaseSuspension? { (try? writer)?.keyring.opening.suspension }
+}

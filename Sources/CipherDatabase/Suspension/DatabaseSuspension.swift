@@ -250,6 +250,32 @@ package final class DatabaseSuspension: Sendable {
         members.withLock { $0.waiting.removeValue(forKey: ticket) }?()
     }
 
+    /// Waits until the suspension ends or will never end, without blocking a thread.
+    ///
+    /// - Throws: `CancellationError` when the task is cancelled.
+    package func waitUntilResumed() async throws {
+        if !isSuspended { return }
+        let wait = SingleWait<Void>()
+        let ticket = whenResumed { wait.end(()) }
+        // A cancelled wait would otherwise stay registered until the resumption.
+        defer { if let ticket { cancelWait(ticket) } }
+        await wait.value(whenCancelled: ())
+        try Task.checkCancellation()
+    }
+
+    /// Whether a suspension is the reason why an access has failed: it was interrupted or refused, or got no lease in
+    /// time. It may succeed after the suspension.
+    ///
+    /// - Parameter count: The number of suspensions before the access: see ``count``.
+    package func explains(_ error: any Error, since count: Int) -> Bool {
+        guard isSuspended || self.count != count else { return false }
+        switch error {
+        case let error as DatabaseError: return error.isInterruptionError
+        case let error as StoreError: return error.code == .storeInUse
+        default: return false
+        }
+    }
+
     private func wakeWaiting() {
         let waiting = members.withLock { members in
             defer { members.waiting.removeAll() }
@@ -257,6 +283,12 @@ package final class DatabaseSuspension: Sendable {
         }
         for wake in waiting { wake() }
     }
+}
+
+/// A reader whose accesses a suspension may interrupt or refuse.
+package protocol SuspendableReader: DatabaseReader {
+    /// The suspension of its file; nil where that could not be opened.
+    var suspensionOfFile: DatabaseSuspension? { get }
 }
 
 extension SuspensionState.Loss {

@@ -90,7 +90,8 @@ extension DatabaseWriter {
     ///
     /// The tables must be recorded: see `recordHistory(of:columns:keeping:)`. The changes
     /// come in the order of the commits, each once, also those that were committed while the program did something
-    /// else; own changes are left out. The sequence begins when its iterator is made.
+    /// else, or while the database was suspended; own changes are left out. The sequence begins when its iterator is
+    /// made.
     public var externalChanges: ExternalChanges { ExternalChanges(writer: self, token: nil) }
 
     /// The same, from a token on.
@@ -106,6 +107,7 @@ final class ExternalChangeFeed: Sendable {
     let commits: AsyncThrowingStream<Void, any Error>
     private let writer: any DatabaseWriter
     private let author: HistoryAuthor
+    private let suspension: DatabaseSuspension
     private let observer: CommitObserver
 
     init(_ writer: any DatabaseWriter, since token: HistoryToken?) throws {
@@ -113,17 +115,37 @@ final class ExternalChangeFeed: Sendable {
             of: Void.self, throwing: (any Error).self, bufferingPolicy: .bufferingNewest(1))
         let observer = CommitObserver(continuation)
         (self.writer, self.commits, self.observer) = (writer, commits, observer)
-        (self.token, author) = try writer.unsafeReentrantWrite { db in
+        (self.token, author, suspension) = try writer.unsafeReentrantWrite { db in
             try db.requireObservable()
-            let token = try token ?? db.historyToken()
+            let token = try token ?? Self.latestToken(db)
             // Before anything is read: what is committed from here on is noticed.
             db.add(transactionObserver: observer)
-            return (token, db.historyAuthor)
+            return (token, db.historyAuthor, db.suspension)
         }
     }
 
+    /// Reads at once again what a suspension has interrupted: later, there would be changes before the token.
+    private static func latestToken(_ db: Database) throws -> HistoryToken {
+        while true {
+            let suspensions = db.suspension.count
+            do {
+                return try db.historyToken()
+            } catch let error as DatabaseError where error.isInterruptionError {
+                if db.suspension.count == suspensions { throw error }
+            }
+        }
+    }
+
+    /// The changes after a token. What a suspension ends is read again after it.
     func page(since token: HistoryToken) async throws -> HistoryPage {
-        try await writer.history(since: token, excluding: author)
+        while true {
+            let suspensions = suspension.count
+            do {
+                return try await writer.history(since: token, excluding: author)
+            } catch let error where suspension.explains(error, since: suspensions) {
+                try await suspension.waitUntilResumed()
+            }
+        }
     }
 
     /// Is told of commits of others, and of nothing else.

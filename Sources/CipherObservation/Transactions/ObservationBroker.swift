@@ -196,9 +196,17 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
 
     private func removeOld() {
         endsSinceRemoval = 0
-        let count = observations.count
+        guard observations.contains(where: { $0.observer == nil }) else { return }
         observations.removeAll { $0.observer == nil }
-        if observations.count != count { forgetInterests() }
+        observersDidLeave()
+    }
+
+    private func observersDidLeave() {
+        forgetInterests()
+        if observations.contains(where: \.isRegionObserver) { return }
+        // Not in the deinitializer: another thread may hold the broker until the next one has a monitor.
+        monitor?.stop()
+        monitor = nil
     }
 
     private func forgetInterests() {
@@ -477,20 +485,16 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
         // To those of the library's own that were not notified of a change, the end means nothing.
         let told = observations.filter { $0.wasTold || !$0.isRegionObserver }
         for observation in told { (observation.isStopped, observation.wasTold) = (false, false) }
-        let count = observations.count
         if told.contains(where: { $0.extent == .nextTransaction }) {
             observations.removeAll { $0.extent == .nextTransaction }
+            observersDidLeave()
         }
         removeOldSometimes()
-        if observations.count != count { forgetInterests() }
         // Before the calls, which may add observers.
         if observations.isEmpty { db.setObserver(nil) }
         for observation in told {
             guard let observer = observation.observer else { continue }
-            switch completion {
-            case .commit: observer.databaseDidCommit(db)
-            case .rollback: observer.databaseDidRollback(db)
-            }
+            completion == .commit ? observer.databaseDidCommit(db) : observer.databaseDidRollback(db)
         }
     }
 
@@ -512,8 +516,6 @@ final class ObservationBroker: ConnectionObserver, @unchecked Sendable {
     func lookForOthers(_ db: Database, _ look: ForeignLook) {
         removeOld()
         guard observations.contains(where: \.isRegionObserver) else {
-            monitor?.stop()
-            monitor = nil
             if observations.isEmpty { db.setObserver(nil) }
             return
         }

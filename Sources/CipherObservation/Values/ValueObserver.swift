@@ -16,6 +16,8 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     private let scheduler: any ValueObservationScheduler
     /// Whether converting runs no function of the program.
     private let isPlain: Bool
+    /// The suspension of the observed file; nil for a reader that has none.
+    private let suspension: DatabaseSuspension?
     private let conversions = DispatchQueue(label: "CipherStore.ValueObservation")
     private let state: Mutex<State>
     private(set) var region = DatabaseRegion()
@@ -59,6 +61,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         reducer = observation.reducer
         isPlain = (observation.reducer as? any PlainReducer)?.isPlain == true
         self.scheduler = scheduler
+        suspension = (reader.plainReader as? any SuspendableReader)?.suspensionOfFile
         state = Mutex(State(reader: reader, onError: onError, onChange: onChange))
     }
 
@@ -133,8 +136,9 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     }
 
     private func startLater(on writer: any DatabaseWriter) {
+        let suspensions = suspensions
         writer.asyncWriteWithoutTransaction { db in
-            self.attempt(db, again: { self.startLater(on: writer) }) {
+            self.attempt(since: suspensions, again: { self.startLater(on: writer) }) {
                 if let fetched = try self.addObserver(db, fetch: true) { self.convert(fetched) }
             }
         }
@@ -152,15 +156,12 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     }
 
     private func readFirstLater() {
+        let suspensions = suspensions
         reader?.asyncUnsafeRead { outcome in
-            switch outcome {
-            case .failure(let error): self.fail(error)
-            case .success(let db):
-                self.attempt(db, again: { self.readFirstLater() }) {
-                    let first = try self.firstFetch(db)
-                    self.convert(first.value)
-                    self.follow(first)
-                }
+            self.attempt(since: suspensions, again: { self.readFirstLater() }) {
+                let first = try self.firstFetch(outcome.get())
+                self.convert(first.value)
+                self.follow(first)
             }
         }
     }
@@ -185,9 +186,10 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     /// Adds the observer to the writer after a first fetch beside it. What was committed in between is fetched then.
     private func follow(_ first: First) {
+        let suspensions = suspensions
         // A reader alone has one value.
         writer?.asyncWriteWithoutTransaction { db in
-            self.attempt(db, again: { self.fetchOnWriter() }) {
+            self.attempt(since: suspensions, again: { self.follow(first) }) {
                 self.region = first.region
                 self.state.withLock { $0.schemaVersion = first.schemaVersion }
                 _ = try self.addObserver(db, fetch: false)
@@ -279,8 +281,9 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     /// Fetches on the writing connection, after the write under way, and finds the region again.
     private func fetchOnWriter() {
+        let suspensions = suspensions
         writer?.asyncWriteWithoutTransaction { db in
-            self.attempt(db, again: { self.fetchOnWriter() }) {
+            self.attempt(since: suspensions, again: { self.fetchOnWriter() }) {
                 try db.requireObservable()
                 self.isObsolete = true
                 self.convert(try self.fetch(db))
@@ -299,22 +302,20 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
             state.isFetchingBeside = true
             return (reader, state.writerFetches)
         }
+        let suspensions = suspensions
         reader?.asyncUnsafeRead { outcome in
-            switch outcome {
-            case .failure(let error): self.fail(error)
-            case .success(let db):
-                self.attempt(db, again: { self.endFetchBeside(mustFetch: true) }) {
-                    let start = MonotonicTime.now
-                    let (value, version) = try db.isolated(readOnly: true) {
-                        (try self.fetching.fetch(db), try db.schemaVersion())
-                    }
-                    self.note(fetchSince: start)
-                    self.convert(value, unlessAfter: number)
-                    let isSame = self.state.withLock { $0.schemaVersion == version }
-                    // Another connection has changed the schema: the same requests may read something else.
-                    if !isSame { self.fetchOnWriter() }
-                    self.endFetchBeside(mustFetch: false)
+            self.attempt(since: suspensions, again: { self.endFetchBeside(mustFetch: true) }) {
+                let db = try outcome.get()
+                let start = MonotonicTime.now
+                let (value, version) = try db.isolated(readOnly: true) {
+                    (try self.fetching.fetch(db), try db.schemaVersion())
                 }
+                self.note(fetchSince: start)
+                self.convert(value, unlessAfter: number)
+                let isSame = self.state.withLock { $0.schemaVersion == version }
+                // Another connection has changed the schema: the same requests may read something else.
+                if !isSame { self.fetchOnWriter() }
+                self.endFetchBeside(mustFetch: false)
             }
         }
     }
@@ -327,17 +328,19 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         if isBehind || mustFetch { fetchBeside() }
     }
 
-    /// Runs a fetch, and fails with its error. A fetch that a suspension has interrupted is tried again afterwards.
-    private func attempt(_ db: Database, again: @escaping @Sendable () -> Void, _ body: () throws -> Void) {
-        let suspension = db.suspension
-        let count = suspension.count
+    /// The suspensions of the file so far.
+    private var suspensions: Int { suspension?.count ?? 0 }
+
+    /// Runs a fetch, and fails with its error. A fetch that a suspension has interrupted, or that got no lease because
+    /// of it, is made again afterwards.
+    ///
+    /// - Parameter suspensions: Their number before the access of the fetch was asked for.
+    private func attempt(since suspensions: Int, again: @escaping @Sendable () -> Void, _ body: () throws -> Void) {
         do {
             try body()
-        } catch let error as DatabaseError where error.isInterruptionError {
-            if !suspension.isSuspended && suspension.count == count { return fail(error) }
-            _ = suspension.whenResumed(again)
         } catch {
-            fail(error)
+            guard let suspension, suspension.explains(error, since: suspensions) else { return fail(error) }
+            _ = suspension.whenResumed(again)
         }
     }
 
@@ -453,7 +456,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     func databaseDidCommit(_ db: Database) {
         guard takeChange() else { return }
         if fetchesBeside && !isObsolete { return fetchBeside() }
-        attempt(db, again: { self.fetchOnWriter() }) { convert(try fetch(db)) }
+        attempt(since: suspensions, again: { self.fetchOnWriter() }) { convert(try fetch(db)) }
     }
 
     /// Short fetches are made at once: waking another thread takes longer, and that would read the pages that this
@@ -463,7 +466,7 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         if fetchesBeside && !isObsolete && !isShort { return databaseDidCommit(db) }
         guard takeChange() else { return }
         let isKnown = fetchesBeside && !isObsolete && isTracking
-        attempt(db, again: { self.fetchOnWriter() }) {
+        attempt(since: suspensions, again: { self.fetchOnWriter() }) {
             convert(try isKnown ? fetchAgain(db) : fetch(db), in: look)
         }
     }

@@ -42,13 +42,9 @@ extension SharedStore {
     /// Waits until the store is not suspended.
     ///
     /// - Throws: `CancellationError` when the task is cancelled.
-    public func waitUntilResumed() async throws {
-        if !isSuspended { return }
-        let wait = SingleWait<Void>()
-        let ticket = suspension.whenResumed { wait.end(()) }
-        // A cancelled wait would otherwise stay registered with the store until its resumption.
-        defer { if let ticket { suspension.cancelWait(ticket) } }
-        await wait.value(whenCancelled: ())
-        try Task.checkCancellation()
-    }
+    public func waitUntilResumed() async throws { try await suspension.waitUntilResumed() }
+}
+
+extension SharedStore: SuspendableReader {
+    package var suspensionOfFile: DatabaseSuspension? { suspension }
 }

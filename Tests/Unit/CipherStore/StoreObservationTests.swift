@@ -104,6 +104,151 @@ import Testing
         withExtendedLifetime(observer) {}
     }
 
+    // The function ran inside an access of the writing connection: a write in it trapped, and closing waited for ever.
+    @Test("the function that is called when the store was moved may write, and may close the store")
+    func lossHandler() async throws {
+        let store = try open()
+        let handled = Mutex<StoreError.Code?>(nil)
+        let hasReturned = Flag()
+        let cancellable = DatabaseRegionObservation(tracking: Table("t")).start(
+            in: store,
+            onError: { error in
+                handled.withLock { $0 = (error as? StoreError)?.code }
+                _ = try? insert(store)
+                try? store.close()
+                hasReturned.set()
+            }, onChange: { _ in })
+        try FileManager.default.moveItem(atPath: path, toPath: folder.path("old.db"))
+        let isReturned = await eventually { hasReturned.isSet }
+        #expect(isReturned)
+        #expect(handled.withLock { $0 } == .storeMoved)
+        withExtendedLifetime(cancellable) {}
+    }
+
+    // The monitor was stopped when its broker was deallocated. Another thread may hold that a moment longer than the
+    // next observation takes to start: then the next one was not woken any more.
+    @Test("an observer is woken although another thread still holds what the former one used")
+    func lateRelease() throws {
+        let store = try open()
+        func isWatching() -> Bool { store.unsafeReentrantWrite { $0.processLink?.slot()?.isWatching == true } }
+        func observe() throws -> AnyDatabaseCancellable {
+            try DatabaseRegionObservation(tracking: Table("t")).start(in: store) { _ in }
+        }
+        let former = try observe()
+        var held = store.unsafeReentrantWrite { $0.observer }
+        #expect(held != nil && isWatching())
+        former.cancel()
+        try store.write { try $0.execute(sql: "DELETE FROM t") }
+        let hasLeft = waitUntil { store.unsafeReentrantWrite { $0.observer == nil } }
+        #expect(hasLeft)
+        #expect(!isWatching())
+        let next = try observe()
+        held = nil
+        #expect(isWatching())
+        #expect(held == nil)
+        withExtendedLifetime(next) {}
+        try store.close()
+    }
+
+    // MARK: Changes of others
+
+    /// Suspends the process inside a statement.
+    private final class Interruption: Sendable {
+        private let sql: String
+        private let isArmed = Flag()
+        let isOver = Flag()
+
+        /// - Parameter sql: A part of the statement.
+        init(of sql: String) { self.sql = sql }
+
+        /// Suspends inside the next such statement, and inside no later one.
+        func arm() { isArmed.set() }
+
+        func pass(_ sql: String) {
+            guard isArmed.isSet, !isOver.isSet, sql.contains(self.sql) else { return }
+            isOver.set()
+            NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
+        }
+    }
+
+    private func openQueue(_ interruption: Interruption? = nil) throws -> DatabaseQueue {
+        var config = Configuration()
+        config.journalMode = .wal
+        config.observesSuspensionNotifications = interruption != nil
+        config.prepareDatabase { db in
+            try db.useRawKey(Data(repeating: 0x2a, count: 32))
+            if let interruption { db.trace { interruption.pass("\($0)") } }
+        }
+        return try DatabaseQueue(path: path, configuration: config)
+    }
+
+    /// Another object that writes to a recorded table, a queue whose read of the change is interrupted, and the token
+    /// before it.
+    private func interruptedQueue(
+        _ interruption: Interruption
+    ) throws -> (other: DatabaseQueue, queue: DatabaseQueue, token: HistoryToken) {
+        let other = try openQueue()
+        try other.write { db in
+            try db.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY)")
+            try db.recordHistory(of: .tables(["t"]))
+        }
+        let queue = try openQueue(interruption)
+        let token = try queue.read { try $0.historyToken() }
+        try other.write { try $0.execute(sql: "INSERT INTO t DEFAULT VALUES") }
+        interruption.arm()
+        return (other, queue, token)
+    }
+
+    // The sequence ended with the error of the interrupted read, and the program never heard of changes again.
+    @Test("a sequence of changes continues when a suspension that interrupted its read has ended")
+    func interruptedChanges() async throws {
+        let interruption = Interruption(of: "WHERE seq > ? ORDER BY seq LIMIT")
+        let (other, queue, token) = try interruptedQueue(interruption)
+        let task = Task {
+            var keys: [Set<[String: DatabaseValue]>] = []
+            for try await changes in queue.externalChanges(since: token) {
+                keys.append(changes.tables["t"]?.inserted ?? [])
+                if keys.count == 2 { break }
+                try await other.write { try $0.execute(sql: "INSERT INTO t DEFAULT VALUES") }
+            }
+            return keys
+        }
+        let isInterrupted = await eventually { interruption.isOver.isSet }
+        #expect(isInterrupted)
+        NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
+        let keys = try await task.value
+        #expect(keys == [[["id": 1.databaseValue]], [["id": 2.databaseValue]]])
+    }
+
+    @Test("a sequence of changes begins with its iterator although a suspension interrupts its first read")
+    func interruptedBeginning() async throws {
+        let interruption = Interruption(of: "ORDER BY seq DESC LIMIT 1")
+        let (other, queue, _) = try interruptedQueue(interruption)
+        var iterator = queue.externalChanges.makeAsyncIterator()
+        #expect(interruption.isOver.isSet)
+        NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
+        try await other.write { try $0.execute(sql: "INSERT INTO t DEFAULT VALUES") }
+        let changes = try await iterator.next()
+        #expect(changes?.tables["t"]?.inserted == [["id": 2.databaseValue]])
+    }
+
+    @Test("a sequence of changes that waits for the end of a suspension ends with its task")
+    func cancelledChanges() async throws {
+        let interruption = Interruption(of: "WHERE seq > ? ORDER BY seq LIMIT")
+        let (other, queue, token) = try interruptedQueue(interruption)
+        let task = Task {
+            var iterator = queue.externalChanges(since: token).makeAsyncIterator()
+            return try await iterator.next() == nil
+        }
+        let isInterrupted = await eventually { interruption.isOver.isSet }
+        #expect(isInterrupted)
+        task.cancel()
+        let hasEnded = try await task.value
+        #expect(hasEnded)
+        NotificationCenter.default.post(name: Database.resumeNotification, object: nil)
+        try other.close()
+    }
+
     @Test("a store that is closed cannot be observed")
     func closed() throws {
         let store = try open()
