@@ -10,7 +10,7 @@ struct HistoryStamp: Equatable {
     /// The highest number of an author.
     static let authors: Int64 = 1 << authorBits - 1
     private static let authorBits: Int64 = 22
-    private static let times: Int64 = 1 << 41 - 1
+    fileprivate static let times: Int64 = 1 << 41 - 1
     /// The beginning of 2020, in seconds of Unix time.
     private static let epoch: Int64 = 1_577_836_800
 
@@ -51,9 +51,9 @@ struct HistoryClock {
     /// The time of the transaction under way.
     mutating func time(now: @autoclosure () -> Int64) -> Int64 {
         if let current { return current }
-        var time = max(now(), 1)
-        if time <= latest && latest - time < Self.slackMilliseconds { time = latest + 1 }
-        if time == committed { time += 1 }
+        var time = min(max(now(), 1), HistoryStamp.times)
+        if time <= latest && latest - time < Self.slackMilliseconds { time = min(latest + 1, HistoryStamp.times) }
+        if time == committed { time += time < HistoryStamp.times ? 1 : -1 }
         (current, latest) = (time, time)
         return time
     }

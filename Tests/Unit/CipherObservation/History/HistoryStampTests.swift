@@ -36,6 +36,9 @@ import Testing
         #expect(next(500_000) == 500_000)
         #expect(next(1_500, commits: false) == 1_500)
         #expect(next(500_000) == 500_001)
+        // Beyond the last time that a stamp has.
+        let last = HistoryStamp(time: .max, author: 1).time
+        #expect((1...4).map { _ in next(.max) } == [last, last - 1, last, last - 1])
     }
 
     @Test("tables without other unique indexes need no lookups")
