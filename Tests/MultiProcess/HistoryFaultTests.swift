@@ -131,6 +131,24 @@ import Testing
         }
     }
 
+    @Test("each commit of another process is told of by a notice; none is left to a look of one's own")
+    func everyNotice() throws {
+        let (observer, writer) = (try ActorProcess(), try actor())
+        // So that nothing but notices and looks by the time finds a commit.
+        #expect(observer.ask("no-file-watch") == "ok")
+        #expect(observer.ask("open \(path) raw")?.hasPrefix("ok ") == true)
+        #expect(observer.ask("observe region") == "ok")
+        #expect(waitUntil { observer.ask("monitor")?.hasPrefix("ok 0 0") == true })
+        let before = observer.ask("total").flatMap { Int($0.dropFirst(3)) } ?? 0
+        for number in 1...100 {
+            #expect(writer.ask("mark 1") == "ok")
+            #expect(waitUntil { observer.ask("observed")?.hasSuffix(" \(before + number)") == true })
+        }
+        let counts = (observer.ask("monitor") ?? "").split(separator: " ").compactMap { Int($0) }
+        // A look by the time may come in the moment of a notice.
+        #expect(counts.count == 6 && counts[0] >= 98 && counts[5] <= 2, "\(counts)")
+    }
+
     @Test("with clocks that jump by years, each change is there once and in order, and transactions stay apart")
     func jumpingClocks() throws {
         let writers = try [actor(), actor()]
