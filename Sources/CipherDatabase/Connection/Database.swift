@@ -60,7 +60,10 @@ public final class Database {
     /// How many changes one part of a purge of the history has.
     var historyPurgeCount = Int64(Limits.historyPurgeInterval)
     /// Whether the triggers of the history are being checked.
-    var isInHistoryUpkeep = false
+    var isInHistoryUpkeep: Bool {
+        get { hooks.mayChangeStoreTables }
+        set { hooks.mayChangeStoreTables = newValue }
+    }
     /// Whether statements are reported as they start: to the observer, or to the recording of what an access reads.
     @exclusivity(unchecked) var watchesStatements = false
     /// What the access has read since the recording began; nil while nothing is recorded.

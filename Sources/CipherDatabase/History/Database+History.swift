@@ -14,7 +14,7 @@ extension Database {
     package func startHistory(of tables: [String]?, notesColumns: Bool, kept: [String: [String]]) throws {
         try changingHistory {
             if try (1..<HistoryTables.all.count).contains(missingHistoryTables().count) {
-                var upkeep = HistoryUpkeep(self, followsOwnStatement: true)
+                var upkeep = HistoryUpkeep(self, followsOwnStatement: false)
                 try upkeep.run()
             }
             try createHistory()
@@ -80,9 +80,6 @@ extension Database {
         let outer = isInHistoryUpkeep
         isInHistoryUpkeep = true
         defer { isInHistoryUpkeep = outer }
-        let couldChange = hooks.mayChangeStoreTables
-        hooks.mayChangeStoreTables = true
-        defer { hooks.mayChangeStoreTables = couldChange }
         // No row has changed that others could observe: they are not woken.
         let wasQuiet = isQuiet
         isQuiet = true

@@ -12,9 +12,9 @@ extension Database {
     /// messages that could show a key are hidden.
     /// - SeeAlso: <https://www.sqlite.org/errlog.html>
     public static var logError: LogErrorFunction? {
-        get { ErrorLog.receiver.withLock { $0 } }
+        get { ErrorLog.receiver.withLock { $0.function } }
         set {
-            ErrorLog.receiver.withLock { $0 = newValue }
+            ErrorLog.receiver.withLock { $0.function = newValue }
             if newValue != nil { ErrorLog.install }
         }
     }
@@ -35,12 +35,17 @@ extension ConnectionHandle {
 
 /// SQLite's error log, which is one for the process.
 private enum ErrorLog {
-    static let receiver = Mutex<Database.LogErrorFunction?>(nil)
+    // Not the function itself: in generic code each use would put another wrapper around it.
+    struct Receiver {
+        var function: Database.LogErrorFunction?
+    }
+
+    static let receiver = Mutex(Receiver())
 
     /// Installs the log function, once: from then on only the receiver changes.
     static let install: Void = {
         _ = csqlcipher_config_log { _, code, message in
-            guard let message, let receiver = receiver.withLock({ $0 }) else { return }
+            guard let message, let receiver = receiver.withLock({ $0.function }) else { return }
             let text = String(cString: message)
             receiver(
                 ResultCode(rawValue: code), CipherPragma.mayHoldKey(text) ? "(hidden: it may show a key)" : text)

@@ -22,6 +22,21 @@ import Testing
         #expect(Database.logError == nil)
     }
 
+    // Each use went through two wrappers more than the one before, until the stack was full.
+    @Test("a log function that was used often is called as directly as the first time")
+    func manyUses() {
+        let places = Shared<[Int]>([])
+        Database.logError = { _, _ in
+            var local = 0
+            let place = withUnsafeMutablePointer(to: &local) { Int(bitPattern: $0) }
+            places.change { $0.append(place) }
+        }
+        defer { Database.logError = nil }
+        for _ in 0..<1000 { Database.logError?(.SQLITE_OK, "") }
+        let distance = abs((places.value.last ?? 0) - (places.value.first ?? 0))
+        #expect(places.value.count == 1000 && distance < 1000, "\(distance) bytes of the stack")
+    }
+
     @Test("a message that could show a key is hidden")
     func keys() throws {
         let queue = DatabaseQueue()
