@@ -12,6 +12,7 @@
 #ifdef __linux__
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/time_types.h>
 #include <sys/syscall.h>
 #endif
 
@@ -28,6 +29,33 @@ int cplatform_futex_wait(void *word, uint32_t expected, uint64_t timeout_ns) {
     return syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, NULL, 0) == 0 ? 0 : errno;
 }
 
+#if defined(SYS_futex_waitv) && defined(FUTEX_32)
+int cplatform_futex_wait_either(
+    void *word, uint32_t expected, void *own, uint32_t own_expected, uint64_t timeout_ns) {
+    struct futex_waitv waiters[2] = {
+        {.val = expected, .uaddr = (uintptr_t)word, .flags = FUTEX_32},
+        {.val = own_expected, .uaddr = (uintptr_t)own, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG},
+    };
+    /* This call takes a moment, not a duration. */
+    uint64_t end = cplatform_monotonic_ns() + timeout_ns;
+    struct __kernel_timespec limit = {(int64_t)(end / 1000000000u), (long long)(end % 1000000000u)};
+    if (syscall(SYS_futex_waitv, waiters, 2, 0, &limit, CLOCK_MONOTONIC) >= 0) return 0;
+    /* A sandbox that does not know the call may refuse it with any error. */
+    return errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT ? errno : ENOSYS;
+}
+#else
+int cplatform_futex_wait_either(
+    void *word, uint32_t expected, void *own, uint32_t own_expected, uint64_t timeout_ns) {
+    (void)word;
+    (void)expected;
+    (void)own;
+    (void)own_expected;
+    (void)timeout_ns;
+    return ENOSYS;
+}
+#endif
+
+void cplatform_futex_wake_own(void *own) { syscall(SYS_futex, own, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
 void cplatform_futex_wake(void *word) { syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0); }
 void cplatform_futex_wake_all(void *word) { syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
 #else
@@ -38,6 +66,14 @@ int cplatform_futex_wait(void *word, uint32_t expected, uint64_t timeout_ns) {
     return ENOSYS;
 }
 
+int cplatform_futex_wait_either(
+    void *word, uint32_t expected, void *own, uint32_t own_expected, uint64_t timeout_ns) {
+    (void)own;
+    (void)own_expected;
+    return cplatform_futex_wait(word, expected, timeout_ns);
+}
+
+void cplatform_futex_wake_own(void *own) { (void)own; }
 void cplatform_futex_wake(void *word) { (void)word; }
 void cplatform_futex_wake_all(void *word) { (void)word; }
 #endif

@@ -278,6 +278,8 @@ private enum Form: CaseIterable {
         let store = try open()
         let (deliveries, cancellable) = start(in: store)
         let reader = try ActorProcess()
+        let requests = try YieldNotifier(path: path + "-lock")
+        let before = requests.count
         for _ in 0..<10 {
             #expect(reader.ask("open \(path) raw")?.hasPrefix("ok ") == true)
             #expect(reader.ask("total") == "ok 1")
@@ -290,6 +292,8 @@ private enum Form: CaseIterable {
         let counts = activity(store)
         #expect(counts.notices == 0 && counts.fileChanges == 0 && counts.finds == 0, "\(counts)")
         #expect(deliveries.values == [1])
+        // The end of a store woke the thread of each other one that waits for requests to yield.
+        #expect(requests.count == before || !SleepEnd.endsSleeps)
         withExtendedLifetime(cancellable) {}
         try store.close()
     }

@@ -73,6 +73,14 @@ uint64_t cplatform_monotonic_ns(void);
    Returns 0, EAGAIN (another value), EINTR, ETIMEDOUT, or ENOSYS where the system has no such call. */
 int cplatform_futex_wait(void *word, uint32_t expected, uint64_t timeout_ns);
 
+/* Sleeps on two words, the second of this process alone. EAGAIN: one of them has another value; ENOSYS: the system
+   cannot sleep on two words, as Linux before 5.16. */
+int cplatform_futex_wait_either(
+    void *word, uint32_t expected, void *own, uint32_t own_expected, uint64_t timeout_ns);
+
+/* Wakes all sleepers of a word of this process alone. */
+void cplatform_futex_wake_own(void *own);
+
 /* Wakes one sleeper of the word. */
 void cplatform_futex_wake(void *word);
 

@@ -9,7 +9,7 @@ import Synchronization
 final class YieldWatcher: Sendable {
     private let path: String
     private let notifier: Mutex<YieldNotifier>
-    private let isStopped = Atomic<Bool>(false)
+    private let end = SleepEnd()
 
     /// Begins to listen.
     ///
@@ -23,7 +23,7 @@ final class YieldWatcher: Sendable {
     /// - Parameter connections: The connections that are closed on request.
     func start(for connections: StoreConnections) {
         let thread = Thread { [self, weak connections] in
-            while !isStopped.load(ordering: .acquiring) {
+            while !end.isSet {
                 guard connections != nil else { return }
                 listen { connections }
             }
@@ -32,11 +32,8 @@ final class YieldWatcher: Sendable {
         thread.start()
     }
 
-    /// Ends the thread, sooner or later; the call does not wait for it.
-    func stop() {
-        isStopped.store(true, ordering: .releasing)
-        notifier.withLock { $0 }.notify()
-    }
+    /// Ends the thread, sooner or later; the call does not wait for it. It wakes none of those who keep the store open.
+    func stop() { notifier.withLock { $0 }.end(end) }
 
     private func listen(_ connections: () -> StoreConnections?) {
         let notifier = notifier.withLock { $0 }
@@ -45,9 +42,9 @@ final class YieldWatcher: Sendable {
         if notifier.isAsked {
             serve(notifier, connections)
         } else if notifier.wakesSleepers {
-            notifier.wait(since: count, for: Limits.lockFileLookTime)
+            notifier.wait(since: count, until: end, for: Limits.lockFileLookTime)
         } else {
-            notifier.wait(since: count, for: Limits.requestPollTime)
+            notifier.wait(since: count, until: end, for: Limits.requestPollTime)
         }
         if !notifier.isCurrent, let new = try? YieldNotifier(path: path) { self.notifier.withLock { $0 = new } }
     }
@@ -57,12 +54,12 @@ final class YieldWatcher: Sendable {
         var served: UInt32?
         while true {
             let count = notifier.count
-            guard notifier.isAsked, !isStopped.load(ordering: .acquiring) else { break }
+            guard notifier.isAsked, !end.isSet else { break }
             // Also for another request right after the first, when a connection in use may have kept the store.
             if served != count { connections()?.yieldStore() }
             served = count
             if notifier.insists { connections()?.endAccesses() }
-            notifier.wait(since: count, for: Limits.requestLookTime)
+            notifier.wait(since: count, until: end, for: Limits.requestLookTime)
         }
         connections()?.endYield()
     }

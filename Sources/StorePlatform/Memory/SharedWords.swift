@@ -118,9 +118,47 @@ package struct SharedWords: @unchecked Sendable {
         cplatform_futex_wait(start + offset, expected, timeout) != ENOSYS
     }
 
+    /// The same, until `end` is set.
+    ///
+    /// - Returns: False where the system cannot sleep on a word, and where ``SleepEnd/endsSleeps`` says that it cannot
+    ///   sleep on two; it returns at once then.
+    package func sleep(
+        on offset: Int, while expected: UInt32, until end: SleepEnd, forNanoseconds timeout: UInt64
+    ) -> Bool {
+        cplatform_futex_wait_either(start + offset, expected, end.word, 0, timeout) != ENOSYS
+    }
+
     /// Wakes one sleeper of the word, of any process.
     package func wake(_ offset: Int) { cplatform_futex_wake(start + offset) }
 
     /// Wakes all sleepers of the word.
     package func wakeAll(_ offset: Int) { cplatform_futex_wake_all(start + offset) }
+}
+
+/// Ends the sleep of one thread of this process on shared memory, and wakes no other sleeper of that word.
+// Safe because: the word is used by atomic operations alone, and lives as long as the object.
+package final class SleepEnd: @unchecked Sendable {
+    fileprivate let word: UnsafeMutableRawPointer
+
+    /// Whether the system can do that.
+    package static let endsSleeps: Bool = {
+        let words = SleepEnd()
+        // Another value than expected: the call returns at once where there is one.
+        return cplatform_futex_wait_either(words.word, 1, words.word, 1, 0) == EAGAIN
+    }()
+
+    package init() {
+        word = .allocate(byteCount: 4, alignment: 4)
+        word.storeBytes(of: 0, as: UInt32.self)
+    }
+
+    deinit { word.deallocate() }
+
+    package var isSet: Bool { cplatform_load32(word) != 0 }
+
+    /// Ends the sleep that waits for it, and each later one.
+    package func set() {
+        cplatform_store32(word, 1)
+        cplatform_futex_wake_own(word)
+    }
 }

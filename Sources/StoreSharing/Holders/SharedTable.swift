@@ -105,11 +105,13 @@ package final class SharedTable: Sendable {
         words.wakeAll(Header.requests)
     }
 
-    /// Sleeps until a request changes or something wakes the thread.
+    /// Sleeps until a request changes, `end` is set or something wakes the thread.
     ///
     /// - Returns: False where the system has no wait on a memory word.
-    func awaitNotification(since count: UInt32, for timeout: Duration) -> Bool {
-        words.sleep(on: Header.requests, while: count, forNanoseconds: timeout.wholeNanoseconds)
+    func awaitNotification(since count: UInt32, until end: SleepEnd, for timeout: Duration) -> Bool {
+        let nanoseconds = timeout.wholeNanoseconds
+        if words.sleep(on: Header.requests, while: count, until: end, forNanoseconds: nanoseconds) { return true }
+        return words.sleep(on: Header.requests, while: count, forNanoseconds: nanoseconds)
     }
 
     // MARK: Waiting writers

@@ -59,12 +59,19 @@ package final class YieldNotifier: Sendable {
     /// Counts the changes of requests, to sleep until the next one.
     package var count: UInt32 { table?.requestCount ?? 0 }
 
-    /// Sleeps until a request changes or the timeout passes.
+    /// Sleeps until a request changes, the timeout passes or ``end(_:)`` is called.
     ///
     /// - Parameter count: The count that was seen; if it has changed, the call returns at once.
-    package func wait(since count: UInt32, for timeout: Duration) {
-        if table?.awaitNotification(since: count, for: timeout) == true { return }
+    package func wait(since count: UInt32, until end: SleepEnd, for timeout: Duration) {
+        if table?.awaitNotification(since: count, until: end, for: timeout) == true { return }
         Pause.sleep(for: timeout)
+    }
+
+    /// Ends the waits for which `end` was given, now and later. Others who wait are woken only where the system cannot
+    /// do without it.
+    package func end(_ end: SleepEnd) {
+        end.set()
+        if !SleepEnd.endsSleeps { notify() }
     }
 
     // MARK: For the requesting process
