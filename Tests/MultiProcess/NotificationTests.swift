@@ -62,6 +62,24 @@ import Testing
         observation.cancel()
     }
 
+    /// Each call went through two wrappers more than the one before, until the stack was full.
+    @Test("a function that was called often is called as directly as the first time")
+    func manyCalls() throws {
+        let places = Mutex<[Int]>([])
+        let observation = try CrossProcessNotification.observe(name: "x", in: path) {
+            var local = 0
+            let place = withUnsafeMutablePointer(to: &local) { Int(bitPattern: $0) }
+            places.withLock { $0.append(place) }
+        }
+        for number in 1...200 {
+            try CrossProcessNotification.post(name: "x", in: path)
+            #expect(waitUntil { places.withLock { $0.count } == number })
+        }
+        let distance = places.withLock { abs(($0.last ?? 0) - ($0.first ?? 0)) }
+        #expect(distance < 1000, "\(distance) bytes of the stack")
+        observation.cancel()
+    }
+
     @Test("the notifications as a sequence")
     func sequence() async throws {
         let other = try ActorProcess()

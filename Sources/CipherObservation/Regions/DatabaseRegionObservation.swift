@@ -91,10 +91,16 @@ public struct DatabaseRegionObservation: Sendable {
 private final class RegionChangeObserver: RegionObserver, @unchecked Sendable {
     private(set) var region: DatabaseRegion
     private let find: @Sendable (Database) throws -> DatabaseRegion
-    private let onChange: Mutex<(@Sendable (Database) -> Void)?>
-    private let onLoss: Mutex<(@Sendable (any Error) -> Void)?>
+    private let functions: Mutex<Functions>
     private var isChanged = false
     private var isObsolete = false
+
+    // A type of their own: a function that is itself the value of a Mutex is wrapped once more by each access, and the
+    // calls go through all of the wrappers.
+    private struct Functions {
+        var onChange: (@Sendable (Database) -> Void)?
+        var onLoss: (@Sendable (any Error) -> Void)?
+    }
 
     init(
         _ region: DatabaseRegion, _ onChange: @escaping @Sendable (Database) -> Void,
@@ -103,19 +109,18 @@ private final class RegionChangeObserver: RegionObserver, @unchecked Sendable {
     ) {
         self.region = region
         self.find = find
-        self.onChange = Mutex(onChange)
-        self.onLoss = Mutex(onLoss)
+        functions = Mutex(Functions(onChange: onChange, onLoss: onLoss))
     }
 
-    func cancel() {
-        onChange.withLock { $0 = nil }
-        onLoss.withLock { $0 = nil }
-    }
+    func cancel() { _ = takeFunctions() }
 
-    func observationDidFail(_ error: any Error) {
-        let tell = onLoss.withLock { $0.take() }
-        cancel()
-        tell?(error)
+    func observationDidFail(_ error: any Error) { takeFunctions().onLoss?(error) }
+
+    private func takeFunctions() -> Functions {
+        functions.withLock { functions in
+            defer { functions = Functions() }
+            return functions
+        }
     }
 
     func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { region.isModified(byEventsOfKind: eventKind) }
@@ -135,7 +140,7 @@ private final class RegionChangeObserver: RegionObserver, @unchecked Sendable {
         if isObsolete { findAgain(db) }
         guard isChanged else { return }
         isChanged = false
-        onChange.withLock { $0 }?(db)
+        functions.withLock { $0 }.onChange?(db)
     }
 
     private func findAgain(_ db: Database) {

@@ -88,9 +88,14 @@ public enum CrossProcessNotification {
 private final class NotificationListener: Sendable {
     private let name: NotificationName
     private let paths: StorePaths
-    private let onPost: Mutex<(@Sendable () -> Void)?>
+    private let functions: Mutex<Functions>
     private let place: Mutex<Place>
     private let stopped = Atomic<Bool>(false)
+
+    // A function that is itself the value of a Mutex is wrapped once more by each access.
+    private struct Functions: Sendable {
+        var onPost: (@Sendable () -> Void)?
+    }
 
     private struct Place: Sendable {
         let file: NotificationFile
@@ -108,7 +113,7 @@ private final class NotificationListener: Sendable {
     init(_ name: NotificationName, _ paths: StorePaths, _ onPost: @escaping @Sendable () -> Void) throws {
         self.name = name
         self.paths = paths
-        self.onPost = Mutex(onPost)
+        functions = Mutex(Functions(onPost: onPost))
         place = Mutex(try Place(name, paths))
     }
 
@@ -119,7 +124,7 @@ private final class NotificationListener: Sendable {
     }
 
     func stop() {
-        onPost.withLock { $0 = nil }
+        functions.withLock { $0.onPost = nil }
         stopped.store(true, ordering: .sequentiallyConsistent)
         let place = place.withLock { $0 }
         // A thread that is about to sleep at this moment ends when it looks next.
@@ -132,7 +137,7 @@ private final class NotificationListener: Sendable {
             let now = current.file.posts(of: current.entry)
             if now != current.posts {
                 place.withLock { $0.posts = now }
-                onPost.withLock { $0 }?()
+                functions.withLock { $0 }.onPost?()
                 continue
             }
             let canSleep = current.file.awaitPost(
@@ -150,6 +155,6 @@ private final class NotificationListener: Sendable {
         else { return }
         place.withLock { $0 = new }
         current.file.close()
-        onPost.withLock { $0 }?()
+        functions.withLock { $0 }.onPost?()
     }
 }

@@ -161,6 +161,23 @@ import Testing
         withExtendedLifetime(cancellable) {}
     }
 
+    /// Each call went through two wrappers more than the one before, until the stack was full.
+    @Test("a function that was called often is called as directly as the first time")
+    func manyCalls() throws {
+        let places = Collected<Int>()
+        let observation = try DatabaseRegionObservation(tracking: Table("shelf")).start(in: queue) { _ in
+            var local = 0
+            places.add(withUnsafeMutablePointer(to: &local) { Int(bitPattern: $0) })
+        }
+        try queue.writeWithoutTransaction { db in
+            for _ in 0..<1000 { try db.execute(sql: "INSERT INTO shelf DEFAULT VALUES") }
+        }
+        let all = places.all
+        let distance = abs((all.last ?? 0) - (all.first ?? 0))
+        #expect(all.count == 1000 && distance < 1000, "\(distance) bytes of the stack")
+        withExtendedLifetime(observation) {}
+    }
+
     // It was called inside an access of the writing connection.
     @Test("where the database is lost, the function for errors may write to it and close it", arguments: [false, true])
     func usesOfLostDatabase(closes: Bool) throws {
