@@ -120,7 +120,7 @@ extension Database {
         for index in entries.indices { entries[index].isOwn = entries[index].author.map(own.contains) ?? false }
     }
 
-    /// The changes after one that is still there, by one statement.
+    /// The changes after one that is still there, by one statement. For the connection that writes.
     ///
     /// While a change is there, none after it was purged.
     /// - Returns: Nil where it is not there, or where more than `limit` follow it.
@@ -135,7 +135,9 @@ extension Database {
             if entries.count == limit { return nil }
             entries.append(try entry(row, catalog))
         }
-        try markOwn(&entries)
+        // Own changes that are in the history have the number of this store's latest one, so the table of authors, which
+        // is a page of its own, need not be read for those of others. A number that is the same may be another's.
+        if let number = keying.author.number, entries.contains(where: { $0.author == number }) { try markOwn(&entries) }
         return entries
     }
 
