@@ -2,9 +2,11 @@
 enum Limits {
     /// How many observers are looked at in each end of a transaction, to find those that are gone.
     static let observersLookedAt = 8
-    /// How often the monitor of other connections looks without being woken.
+    /// After this time the monitor of other connections looks for the first time without being woken.
+    static let firstPollTime = Duration.milliseconds(500)
+    /// The same after anything has happened.
     static let pollTime = Duration.seconds(5)
-    /// The same after a long time in which nothing has happened; the pauses double up to it.
+    /// The same where nothing has happened since the look before.
     static let longestPollTime = Duration.seconds(60)
     /// The same where it cannot be woken by programs that do not use the library.
     static let pollTimeWithoutWatch = Duration.seconds(1)

@@ -114,7 +114,7 @@ final class ProcessMonitor: Sendable {
     // MARK: Notices
 
     private func followNotices() {
-        var pause = PollPause(first: files == nil ? Limits.pollTimeWithoutWatch : Limits.pollTime)
+        var pause = PollPause(short: files == nil ? Limits.pollTimeWithoutWatch : Limits.pollTime)
         while true {
             let isNoticed = sleep(for: pause.next)
             if isStopped { return }
@@ -228,20 +228,22 @@ final class ProcessMonitor: Sendable {
     }
 }
 
-/// How long the monitor sleeps before it looks by itself: longer and longer while it is not woken and no file changes. A
-/// writer that is killed between its commit and its notice has written the WAL, so this look is the net below two others.
+/// How long the monitor sleeps before it looks by itself: short after it was woken or a file has changed, and long after
+/// such a look. A writer that is killed between its commit and its notice has written the WAL, so this look is the net
+/// below two others.
 struct PollPause {
     private(set) var next: Duration
-    private let first: Duration
+    private let short: Duration
     /// The wakes by notices and changes of files so far.
     private var wakes = 0
 
-    init(first: Duration) { (self.first, next) = (first, first) }
+    /// The first look is soon: it is for what was being committed while the monitor began.
+    init(short: Duration) { (self.short, next) = (short, Limits.firstPollTime) }
 
     mutating func note(_ counts: ProcessMonitorCounts, canWaitLonger: Bool) {
         let isQuiet = counts.notices + counts.fileChanges == wakes
         wakes = counts.notices + counts.fileChanges
-        next = canWaitLonger && isQuiet ? min(next * 2, Limits.longestPollTime) : first
+        next = canWaitLonger && isQuiet ? Limits.longestPollTime : short
     }
 }
 
