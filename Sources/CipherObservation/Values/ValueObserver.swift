@@ -227,7 +227,6 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     private func fetch(_ db: Database) throws -> Reducer.Fetched {
         isFetching = true
         defer { isFetching = false }
-        state.withLock { $0.writerFetches += 1 }
         var region = DatabaseRegion()
         let value: Reducer.Fetched
         if observation.requiresWriteAccess {
@@ -254,7 +253,6 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
     private func fetchAgain(_ db: Database) throws -> Reducer.Fetched {
         isFetching = true
         defer { isFetching = false }
-        state.withLock { $0.writerFetches += 1 }
         let start = MonotonicTime.now
         defer { note(fetchSince: start) }
         return try db.isolated(readOnly: true) { try fetching.fetch(db) }
@@ -365,11 +363,20 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         // With the lock, so that the values are queued in the order of the fetches.
         state.withLock { state in
             guard state.reader != nil else { return false }
-            if let number, state.writerFetches != number { return false }
-            state.fetched.append(fetched)
-            defer { state.isConverting = true }
-            return !state.isConverting
+            guard let number else {
+                // Counted here: a fetch beside it may begin between the beginning of this one and its snapshot.
+                state.writerFetches += 1
+                return Self.append(fetched, to: &state)
+            }
+            if state.writerFetches != number { return false }
+            return Self.append(fetched, to: &state)
         }
+    }
+
+    private static func append(_ fetched: Result<Reducer.Fetched, any Error>, to state: inout State) -> Bool {
+        state.fetched.append(fetched)
+        defer { state.isConverting = true }
+        return !state.isConverting
     }
 
     private func convertAll(isImmediate: Bool) {
