@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test("each commit of another process is told of by a notice; none is left to a look of one's own")
+    @Test("a notice follows each commit of another process; none is left to a look of one's own")
     func everyNotice() throws {
         let (observer, writer) = (try ActorProcess(), try actor())
         // So that nothing but notices and looks by the time finds a commit.

@@ -187,8 +187,8 @@ extension HistoryRepairs {
 extension HistoryRepairs.Rebuilding {
     fileprivate var notice: String {
         let names = tables.map { "\"\($0)\"" }.joined(separator: ", ")
-        return "tables of the history of changes were missing: another program has dropped them. The history begins "
-            + "anew" + (names.isEmpty ? "" : " and records \(names)") + "; every token and reader has expired."
+        return "tables of the history of changes were missing: another program has dropped them. A new, empty history "
+            + "was made" + (names.isEmpty ? "" : " that records \(names)") + "; every token and reader has expired."
             + (hasDefaultSettings ? " Its limits and options are those of a new history." : "")
     }
 }

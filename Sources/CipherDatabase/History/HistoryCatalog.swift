@@ -108,7 +108,7 @@ extension Database {
         throw DatabaseError(
             resultCode: .SQLITE_CORRUPT,
             message: "the history of changes has lost \(missing.joined(separator: ", ")): another program has dropped "
-                + "that. Open the database for writing, and the history begins anew")
+                + "that. Open the database for writing: that makes a new, empty history")
     }
 
     /// What is recorded; nil where there is no history.

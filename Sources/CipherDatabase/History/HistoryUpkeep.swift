@@ -140,8 +140,8 @@ struct HistoryUpkeep {
 
     // MARK: Lost tables
 
-    /// Begins the history anew where another program has dropped tables of it: the triggers that are left make every
-    /// write fail. What was recorded is given up, since numbers of changes and of authors would be used again.
+    /// Makes a new history where another program has dropped tables of it: the triggers that are left make every write
+    /// fail. What was recorded is given up, since numbers of changes and of authors would be used again.
     private mutating func rebuild() throws {
         let settings = (try? db.historyState())?.settings
         let readers = (try? db.historyReaderNames()) ?? []

@@ -363,20 +363,16 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         // With the lock, so that the values are queued in the order of the fetches.
         state.withLock { state in
             guard state.reader != nil else { return false }
-            guard let number else {
+            if let number {
+                if state.writerFetches != number { return false }
+            } else {
                 // Counted here: a fetch beside it may begin between the beginning of this one and its snapshot.
                 state.writerFetches += 1
-                return Self.append(fetched, to: &state)
             }
-            if state.writerFetches != number { return false }
-            return Self.append(fetched, to: &state)
+            state.fetched.append(fetched)
+            defer { state.isConverting = true }
+            return !state.isConverting
         }
-    }
-
-    private static func append(_ fetched: Result<Reducer.Fetched, any Error>, to state: inout State) -> Bool {
-        state.fetched.append(fetched)
-        defer { state.isConverting = true }
-        return !state.isConverting
     }
 
     private func convertAll(isImmediate: Bool) {

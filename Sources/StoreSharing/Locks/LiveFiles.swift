@@ -46,16 +46,16 @@ package enum LiveFiles {
     /// Closes the descriptors of databases that were replaced: files without a name and without a connection. Their
     /// disk space is freed with it.
     ///
-    /// The process that replaced a file may still have it locked when the others are told. Such a file is closed a
+    /// The process that replaced a file may still have it locked when it admits the others. Such a file is closed a
     /// little later, by another thread.
     package static func closeRemovedFiles() {
-        if hasRemovedFiles() { look(after: Limits.firstRemovedFilePause) }
+        if closeUnlockedFiles() { look(after: Limits.firstRemovedFilePause) }
     }
 
-    /// Closes what is not in use.
+    /// Closes the files without a name that nobody has locked.
     ///
-    /// - Returns: Whether a file without a name is left.
-    private static func hasRemovedFiles() -> Bool {
+    /// - Returns: Whether others without a name are left.
+    private static func closeUnlockedFiles() -> Bool {
         let removed = registry.withLock { Array($0.files.values) }.filter(\.isRemoved)
         for file in removed { file.closeIfUnused() }
         return removed.contains { !$0.isClosed }
@@ -70,7 +70,7 @@ package enum LiveFiles {
         guard isFirst else { return }
         DispatchQueue.global(qos: .utility).asyncAfter(deadline: .now() + .nanoseconds(Int(pause.wholeNanoseconds))) {
             registry.withLock { $0.isLookPending = false }
-            if hasRemovedFiles(), pause < Limits.longestRemovedFilePause { look(after: pause * 2) }
+            if closeUnlockedFiles(), pause < Limits.longestRemovedFilePause { look(after: pause * 2) }
         }
     }
 

@@ -88,7 +88,7 @@ extension StoreHistoryStatus.Reading {
                     .risk, "historyBroken",
                     "another program has dropped tables of the history of changes, so that recorded tables cannot be "
                         + "written",
-                    remedy: "open the store once for writing, and the history begins anew: cipherctl sql --write")
+                    remedy: "open the store once for writing, which makes a new, empty history: cipherctl sql --write")
             ]
         case .unknown(let reason):
             [Finding(.note, "historyNotRead", "the history of changes could not be examined: \(reason)")]

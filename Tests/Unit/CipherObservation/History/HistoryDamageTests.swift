@@ -179,7 +179,7 @@ import Testing
         #expect(failures(queue) == [])
     }
 
-    @Test("without a table of the history, its use is an error that says so; recording again begins it anew")
+    @Test("without a table of the history, its use is an error that says so; recording again makes a new one")
     func dropped() throws {
         for (table, _) in HistoryTables.all {
             let queue = try damaged("SELECT 1")

@@ -208,7 +208,7 @@ import Testing
         let notices = Collected<String>()
         let again = try open(notices)
         let notice = try #require(notices.all.first)
-        #expect(notices.all.count == 1 && notice.contains("begins anew and records \"t\""), "\(notices.all)")
+        #expect(notices.all.count == 1 && notice.contains("was made that records \"t\""), "\(notices.all)")
         let hasSettings = !suffixes.contains("_state")
         #expect(notice.contains("limits and options are those of a new history") != hasSettings)
         #expect(try again.read { try $0.historyLimits() }.count == (hasSettings ? 77 : 1_000_000))
