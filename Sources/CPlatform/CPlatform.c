@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -12,6 +13,7 @@
 
 #ifdef __linux__
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
@@ -211,6 +213,16 @@ int cplatform_spawn(const char *file, char *const argv[], int input, int output,
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return failure;
+}
+
+int cplatform_rename_exclusively(int from_folder, const char *from, int to_folder, const char *to) {
+#ifdef __linux__
+    /* By its number, because not every C library has the call. */
+    enum { NO_REPLACE = 1 };
+    return syscall(SYS_renameat2, from_folder, from, to_folder, to, NO_REPLACE) == 0 ? 0 : errno;
+#else
+    return renameatx_np(from_folder, from, to_folder, to, RENAME_EXCL) == 0 ? 0 : errno;
+#endif
 }
 
 void cplatform_wipe(void *bytes, size_t count) {

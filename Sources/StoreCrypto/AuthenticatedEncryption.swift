@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// AES-256-GCM over short secrets: keys that are wrapped by other keys.
+/// AES-256-GCM: over keys that are wrapped by other keys, and over messages of any length.
 ///
 /// - SeeAlso: NIST SP 800-38D.
 package enum AuthenticatedEncryption {
@@ -17,17 +17,21 @@ package enum AuthenticatedEncryption {
     package static func seal(
         _ secret: SecretBytes, key: SecretBytes, nonce: [UInt8], additionalData: [UInt8]
     ) throws(CryptoError) -> [UInt8] {
-        let context = try Context(key: key, nonce: nonce, encrypts: true)
-        let count = secret.count
-        let sealed = [UInt8](unsafeUninitializedCapacity: count + tagBytes) { output, written in
-            let succeeded = secret.withBytes { secret in
-                context.authenticate(additionalData)
-                    && context.process(secret, into: UnsafeMutableRawBufferPointer(output).baseAddress)
-                    && context.finish() && context.readTag(into: output.baseAddress.map { $0 + count })
+        var outcome: Result<Void, CryptoError> = .success(())
+        let count = secret.count + tagBytes
+        let sealed = [UInt8](unsafeUninitializedCapacity: count) { output, written in
+            output.initialize(repeating: 0)
+            let output = UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(output)[..<count])
+            outcome = secret.withBytes { secret in
+                additionalData.withUnsafeBytes { data in
+                    Result { () throws(CryptoError) in
+                        try seal(secret, key: key, nonce: nonce, additionalData: data, into: output)
+                    }
+                }
             }
-            written = succeeded ? count + tagBytes : 0
+            written = count
         }
-        try CryptoError.check(sealed.count == count + tagBytes, "EVP_EncryptUpdate")
+        try outcome.get()
         return sealed
     }
 
@@ -39,27 +43,75 @@ package enum AuthenticatedEncryption {
         _ sealed: [UInt8], key: SecretBytes, nonce: [UInt8], additionalData: [UInt8]
     ) throws(CryptoError) -> SecretBytes? {
         guard sealed.count >= tagBytes else { return nil }
-        let context = try Context(key: key, nonce: nonce, encrypts: false)
-        let count = sealed.count - tagBytes
-        var isProcessed = false
-        var isAuthentic = false
-        let secret = SecretBytes(count: count) { output in
-            sealed.withUnsafeBytes { sealed in
-                let tag = UnsafeRawBufferPointer(rebasing: sealed[count...])
-                isProcessed =
-                    context.authenticate(additionalData)
-                    && context.process(UnsafeRawBufferPointer(rebasing: sealed[..<count]), into: output.baseAddress)
-                    && context.expectTag(tag)
-                isAuthentic = isProcessed && context.finish()
+        var outcome: Result<Bool, CryptoError> = .success(false)
+        let secret = SecretBytes(count: sealed.count - tagBytes) { output in
+            outcome = sealed.withUnsafeBytes { sealed in
+                additionalData.withUnsafeBytes { data in
+                    Result { () throws(CryptoError) in
+                        try open(sealed, key: key, nonce: nonce, additionalData: data, into: output)
+                    }
+                }
             }
         }
-        try CryptoError.check(isProcessed, "EVP_DecryptUpdate")
-        guard isAuthentic else {
-            // A tag that does not match is a result, not a failure of the library.
-            ERR_clear_error()
-            return nil
+        return try outcome.get() ? secret : nil
+    }
+
+    /// Encrypts a message and authenticates it together with `additionalData`.
+    ///
+    /// - Parameter output: ``tagBytes`` longer than the message: the ciphertext, then the tag. It may begin where the
+    ///   message begins.
+    package static func seal(
+        _ message: UnsafeRawBufferPointer, key: SecretBytes, nonce: [UInt8], additionalData: UnsafeRawBufferPointer,
+        into output: UnsafeMutableRawBufferPointer
+    ) throws(CryptoError) {
+        guard output.count == message.count + tagBytes, let start = output.baseAddress else {
+            throw CryptoError("EVP_EncryptUpdate", reason: "the output has the wrong length")
         }
-        return secret
+        let context = try Context(key: key, nonce: nonce, encrypts: true)
+        let succeeded =
+            context.authenticate(additionalData) && context.process(message, into: start) && context.finish()
+            && context.readTag(into: start + message.count)
+        try CryptoError.check(succeeded, "EVP_EncryptUpdate")
+    }
+
+    /// Decrypts the result of ``seal(_:key:nonce:additionalData:into:)``.
+    ///
+    /// - Parameter output: ``tagBytes`` shorter than `sealed`. Filled with zeros where the message is not authentic.
+    /// - Returns: Whether key, nonce, ciphertext and additional data are those of the sealing.
+    package static func open(
+        _ sealed: UnsafeRawBufferPointer, key: SecretBytes, nonce: [UInt8], additionalData: UnsafeRawBufferPointer,
+        into output: UnsafeMutableRawBufferPointer
+    ) throws(CryptoError) -> Bool {
+        guard sealed.count >= tagBytes else { return false }
+        let count = sealed.count - tagBytes
+        guard output.count == count else {
+            throw CryptoError("EVP_DecryptUpdate", reason: "the output has the wrong length")
+        }
+        let context = try Context(key: key, nonce: nonce, encrypts: false)
+        let isProcessed =
+            context.authenticate(additionalData)
+            && context.process(UnsafeRawBufferPointer(rebasing: sealed[..<count]), into: output.baseAddress)
+            && context.expectTag(UnsafeRawBufferPointer(rebasing: sealed[count...]))
+        if isProcessed, context.finish() { return true }
+        if count > 0 { OPENSSL_cleanse(output.baseAddress, count) }
+        try CryptoError.check(isProcessed, "EVP_DecryptUpdate")
+        // A tag that does not match is a result, not a failure of the library.
+        ERR_clear_error()
+        return false
+    }
+
+    /// libcrypto's implementation, looked up once: the look-up takes as long as sealing a short message.
+    // Safe because: libcrypto counts its references atomically, and this one is never released.
+    private struct Cipher: @unchecked Sendable {
+        let algorithm: OpaquePointer
+
+        static let shared = Result { () throws(CryptoError) -> Cipher in
+            _ = CryptoLibrary.livesUntilTheEnd
+            guard let found = EVP_CIPHER_fetch(nil, "AES-256-GCM", nil) else {
+                throw CryptoError.last("EVP_CIPHER_fetch")
+            }
+            return Cipher(algorithm: found)
+        }
     }
 
     /// One libcrypto operation.
@@ -70,10 +122,7 @@ package enum AuthenticatedEncryption {
             guard key.count == keyBytes, nonce.count == nonceBytes else {
                 throw CryptoError("EVP_CipherInit_ex2", reason: "the key or nonce has the wrong length")
             }
-            let cipher = EVP_CIPHER_fetch(nil, "AES-256-GCM", nil)
-            // The context keeps its own reference.
-            defer { EVP_CIPHER_free(cipher) }
-            try CryptoError.check(cipher != nil, "EVP_CIPHER_fetch")
+            let cipher = try Cipher.shared.get().algorithm
             guard let context = EVP_CIPHER_CTX_new() else { throw CryptoError.last("EVP_CIPHER_CTX_new") }
             // 12 bytes are GCM's default length of the nonce.
             let status = key.withBytes { EVP_CipherInit_ex2(context, cipher, $0.bytes, nonce, encrypts ? 1 : 0, nil) }
@@ -86,18 +135,19 @@ package enum AuthenticatedEncryption {
 
         deinit { EVP_CIPHER_CTX_free(context) }
 
-        borrowing func authenticate(_ data: [UInt8]) -> Bool {
+        borrowing func authenticate(_ data: UnsafeRawBufferPointer) -> Bool {
             guard !data.isEmpty else { return true }
+            guard let count = Int32(exactly: data.count) else { return false }
             var written: Int32 = 0
-            return EVP_CipherUpdate(context, nil, &written, data, Int32(clamping: data.count)) == 1
+            return EVP_CipherUpdate(context, nil, &written, data.bytes, count) == 1
         }
 
         borrowing func process(_ input: UnsafeRawBufferPointer, into output: UnsafeMutableRawPointer?) -> Bool {
             guard !input.isEmpty else { return true }
+            guard let count = Int32(exactly: input.count) else { return false }
             var written: Int32 = 0
             let bytes = output?.assumingMemoryBound(to: UInt8.self)
-            let status = EVP_CipherUpdate(context, bytes, &written, input.bytes, Int32(clamping: input.count))
-            return status == 1 && Int(written) == input.count
+            return EVP_CipherUpdate(context, bytes, &written, input.bytes, count) == 1 && written == count
         }
 
         /// Ends the message; when decrypting, false means that the tag does not match.
@@ -107,7 +157,7 @@ package enum AuthenticatedEncryption {
             return EVP_CipherFinal_ex(context, &rest, &written) == 1
         }
 
-        borrowing func readTag(into output: UnsafeMutablePointer<UInt8>?) -> Bool {
+        borrowing func readTag(into output: UnsafeMutableRawPointer) -> Bool {
             EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(tagBytes), output) == 1
         }
 

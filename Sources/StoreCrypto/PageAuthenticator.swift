@@ -10,17 +10,7 @@ package struct PageAuthenticator: ~Copyable, @unchecked Sendable {
     private let context: OpaquePointer
 
     package init(hash: HashAlgorithm, key: SecretBytes) throws(CryptoError) {
-        let algorithm = EVP_MAC_fetch(nil, "HMAC", nil)
-        // The context keeps its own reference.
-        defer { EVP_MAC_free(algorithm) }
-        try CryptoError.check(algorithm != nil, "EVP_MAC_fetch")
-        guard let context = EVP_MAC_CTX_new(algorithm) else { throw CryptoError.last("EVP_MAC_CTX_new") }
-        let status = key.withBytes { copenssl_hmac_set_key(context, hash.providerName, $0.bytes, $0.count) }
-        guard status == 1 else {
-            EVP_MAC_CTX_free(context)
-            throw CryptoError.last("EVP_MAC_init")
-        }
-        self.context = context
+        context = try MessageAuthentication.keyedContext(hash, key)
         codeBytes = hash.digestBytes
     }
 

@@ -58,6 +58,10 @@ int cplatform_pipe(int ends[2]);
    standard input and output; of the other descriptors it inherits standard error alone. */
 int cplatform_spawn(const char *file, char *const argv[], int input, int output, pid_t *child);
 
+/* Renames a file of one folder into another, only where the new name is not taken (EEXIST). EINVAL, ENOSYS or ENOTSUP where
+   the filesystem cannot do that in one step. */
+int cplatform_rename_exclusively(int from_folder, const char *from, int to_folder, const char *to);
+
 /* Overwrites memory in a way the compiler does not remove. */
 void cplatform_wipe(void *bytes, size_t count);
 

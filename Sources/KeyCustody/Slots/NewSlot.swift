@@ -108,7 +108,7 @@ struct PreparedSlot {
 
     /// Derives the wrapping key twice in parallel and compares the results. One wrong bit in 128 MiB of memory would
     /// make a slot that its secret never opens.
-    private static func derive(
+    static func derive(
         _ derivation: SlotDerivation, _ salt: Salt, _ secret: SecretBytes
     ) throws -> SecretBytes {
         let results = Mutex<[Result<SecretBytes, any Error>]>([])

@@ -127,7 +127,8 @@ extension Keyslot.Kind {
 }
 
 extension SlotDerivation {
-    fileprivate var wrappingCode: (code: UInt8, parameters: [Int]) {
+    /// Its number and its parameters, as they are bound to a wrapped key.
+    var wrappingCode: (code: UInt8, parameters: [Int]) {
         switch self {
         case .hkdf: (1, [0, 0, 0])
         case .scrypt(let log2Rounds, let blockSize, let lanes): (2, [log2Rounds, blockSize, lanes])

@@ -53,6 +53,8 @@ package enum LockByte: Int64, CaseIterable, Sendable {
     case table = 21
     /// Appending a line to the key log.
     case keyLog = 22
+    /// Exchanging commits with a remote (ChangesetSync).
+    case sync = 23
 
     /// The bytes of the table of holders: the holder of slot n locks byte n of them.
     package static let slots: Range<Int64> = 1024..<2048
@@ -78,6 +80,7 @@ package enum LockByte: Int64, CaseIterable, Sendable {
         case .coordinator: "is coordinating access to the file"
         case .table: "is making the table of holders"
         case .keyLog: "is writing the key log of the store"
+        case .sync: "is exchanging commits of the store with a remote"
         }
     }
 }

@@ -68,4 +68,38 @@ struct AuthenticatedEncryptionTests {
             _ = try open([UInt8](repeating: 0, count: 48), key: key, nonce: nonce, data: [])
         }
     }
+
+    @Test("a message in a buffer is sealed to the same bytes, and one that is not authentic leaves zeros")
+    func messages() throws {
+        let vector = try #require(VectorFile<GCMVector>.load("gcm.json").first { $0.additionalData.bytes.count == 72 })
+        let key = SecretBytes(copying: vector.key.bytes)
+        var sealed = [UInt8](repeating: 0, count: vector.plain.bytes.count + AuthenticatedEncryption.tagBytes)
+        var opened = [UInt8](repeating: 1, count: vector.plain.bytes.count)
+        func open() throws -> Bool {
+            try sealed.withUnsafeBytes { sealed in
+                try vector.additionalData.bytes.withUnsafeBytes { data in
+                    try opened.withUnsafeMutableBytes { output in
+                        try AuthenticatedEncryption.open(
+                            sealed, key: key, nonce: vector.nonce.bytes, additionalData: data, into: output)
+                    }
+                }
+            }
+        }
+        try vector.plain.bytes.withUnsafeBytes { plain in
+            try vector.additionalData.bytes.withUnsafeBytes { data in
+                try sealed.withUnsafeMutableBytes { output in
+                    try AuthenticatedEncryption.seal(
+                        plain, key: key, nonce: vector.nonce.bytes, additionalData: data, into: output)
+                }
+            }
+        }
+        #expect(Hex(sealed) == vector.sealed)
+        let isAuthentic = try open()
+        #expect(isAuthentic && opened == vector.plain.bytes)
+        sealed[0] ^= 1
+        let isForgedAuthentic = try open()
+        #expect(!isForgedAuthentic && opened.allSatisfy { $0 == 0 })
+        opened.removeLast()
+        #expect(throws: CryptoError.self) { try open() }
+    }
 }

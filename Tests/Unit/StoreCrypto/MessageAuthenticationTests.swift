@@ -81,3 +81,31 @@ struct MessageAuthenticationTests {
                 == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
     }
 }
+
+@Suite("Authentication of many messages")
+struct MessageAuthenticatorTests {
+    @Test("pieces give the code of the whole message, on many threads at once")
+    func pieces() async throws {
+        let key = SecretBytes(copying: (0..<32).map { UInt8($0) })
+        let authenticator = try MessageAuthenticator(hash: .sha256, key: key)
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            for number in 0..<64 {
+                group.addTask {
+                    let message = [UInt8](repeating: UInt8(number), count: number * 5)
+                    let expected = try MessageAuthentication.hmac(.sha256, key: key, message)
+                    var code = [UInt8](repeating: 0, count: 32)
+                    try message.withUnsafeBytes { whole in
+                        let (first, rest) = (whole[..<number], whole[number...])
+                        try code.withUnsafeMutableBytes {
+                            try authenticator.authenticate(
+                                UnsafeRawBufferPointer(rebasing: first), UnsafeRawBufferPointer(rebasing: rest),
+                                into: $0)
+                        }
+                    }
+                    return code == expected
+                }
+            }
+            for try await isEqual in group { #expect(isEqual) }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+import CPlatform
+
+#if canImport(Darwin)
+    import Darwin
+#else
+    import Glibc
+#endif
+
+/// An open folder, and what is in it by plain names.
+///
+/// A name with a slash, `.` and `..` are refused with `EINVAL`, and symbolic links are not followed. So no call leads out
+/// of the folder, whatever others put into it.
+package final class OpenFolder: Sendable {
+    /// The path it was opened by, for error messages.
+    package let path: String
+    private let descriptor: FileDescriptor
+
+    /// Opens a folder by its path; the path may contain symbolic links.
+    package init(opening path: String) throws(SystemError) {
+        let number = retryingInterrupts { open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+        guard number >= 0 else { throw SystemError("open", path) }
+        self.path = path
+        descriptor = FileDescriptor(owning: number, path: path)
+    }
+
+    private init(owning number: Int32, path: String) {
+        self.path = path
+        descriptor = FileDescriptor(owning: number, path: path)
+    }
+
+    /// The status of the folder itself.
+    package func status() throws(SystemError) -> FileStatus { try descriptor.status() }
+
+    /// The status of a name, or nil when it names nothing; a symbolic link is ``FileKind/other``.
+    package func status(of name: String) throws(SystemError) -> FileStatus? {
+        var found = stat()
+        let place = try checked(name, "fstatat")
+        guard fstatat(descriptor.number, name, &found, AT_SYMLINK_NOFOLLOW) == 0 else {
+            let failure = SystemError("fstatat", place)
+            if failure.errorNumber == ENOENT { return nil }
+            throw failure
+        }
+        return FileStatus(found)
+    }
+
+    // MARK: Folders
+
+    /// Opens a folder in this one; nil when there is no such name.
+    ///
+    /// - Throws: ``SystemError`` with `ENOTDIR` when the name is not a folder, also for a symbolic link to one.
+    package func folder(_ name: String) throws(SystemError) -> OpenFolder? {
+        let place = try checked(name, "openat")
+        let flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
+        let number = retryingInterrupts { openat(descriptor.number, name, flags) }
+        guard number >= 0 else {
+            let failure = SystemError("openat", place)
+            if failure.errorNumber == ENOENT { return nil }
+            // Systems differ in what they say about a symbolic link.
+            throw failure.errorNumber == ELOOP
+                ? SystemError(call: "openat", path: place, errorNumber: ENOTDIR) : failure
+        }
+        return OpenFolder(owning: number, path: place)
+    }
+
+    /// Creates a folder with the permissions of this one, or keeps the one that exists. Not durable until this folder is
+    /// synced.
+    package func makeFolder(_ name: String) throws(SystemError) {
+        let place = try checked(name, "mkdirat")
+        let permissions = try status().permissions
+        guard mkdirat(descriptor.number, name, mode_t(permissions & 0o777)) == 0 else {
+            let failure = SystemError("mkdirat", place)
+            if failure.isAlreadyThere { return }
+            throw failure
+        }
+        // Independent of the umask. Filesystems without permissions refuse it, and need it not.
+        if let made = try folder(name) { _ = fchmod(made.descriptor.number, mode_t(permissions)) }
+    }
+
+    /// The names in the folder, without `.` and `..`, in no order.
+    ///
+    /// - Throws: ``SystemError`` with `EFBIG` when there are more than `limit`.
+    package func names(limit: Int) throws(SystemError) -> [String] {
+        // A descriptor of its own, because the stream closes it and moves its position.
+        let number = retryingInterrupts { openat(descriptor.number, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) }
+        guard number >= 0 else { throw SystemError("openat", path) }
+        guard let stream = fdopendir(number) else {
+            let failure = SystemError("fdopendir", path)
+            close(number)
+            throw failure
+        }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while true {
+            errno = 0
+            guard let entry = readdir(stream) else { break }
+            let name = withUnsafePointer(to: &entry.pointee.d_name) { tuple in
+                String(cString: UnsafeRawPointer(tuple).assumingMemoryBound(to: CChar.self))
+            }
+            if name == "." || name == ".." { continue }
+            guard names.count < limit else {
+                throw SystemError(
+                    call: "readdir", path: path, errorNumber: EFBIG, detail: "there are more than \(limit) names")
+            }
+            names.append(name)
+        }
+        // A failed read would otherwise look like the end.
+        guard errno == 0 else { throw SystemError("readdir", path) }
+        return names
+    }
+
+    /// Syncs the entries of the folder to disk.
+    package func synchronize() throws(SystemError) {
+        do {
+            try descriptor.synchronize()
+        } catch  where error.errorNumber == EINVAL {
+            // Some filesystems do not support this and say so; nothing more can be done there.
+        }
+    }
+
+    // MARK: Files
+
+    /// Opens a file for reading; nil when there is no such name, or when it is not a regular file.
+    package func file(_ name: String) throws(SystemError) -> OpenFile? {
+        let place = try checked(name, "openat")
+        // Without waiting for the other end of a named pipe.
+        let flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC
+        let number = retryingInterrupts { openat(descriptor.number, name, flags) }
+        guard number >= 0 else {
+            let failure = SystemError("openat", place)
+            // A symbolic link, a socket, a device without a driver.
+            if [ENOENT, ELOOP, ENXIO, ENODEV].contains(failure.errorNumber) { return nil }
+            throw failure
+        }
+        let opened = FileDescriptor(owning: number, path: place)
+        guard try opened.status().kind == .regular else { return nil }
+        return OpenFile(opened)
+    }
+
+    /// Creates a file, writes `bytes` and syncs them to disk; the name must not be taken. Its permissions are those of
+    /// this folder, without execution. A file that could not be written as a whole is removed.
+    package func createFile(_ name: String, _ bytes: [UInt8]) throws(SystemError) {
+        let place = try checked(name, "openat")
+        let permissions = try status().permissions & 0o666
+        let flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC
+        let number = retryingInterrupts { openat(descriptor.number, name, flags, mode_t(permissions)) }
+        guard number >= 0 else { throw SystemError("openat", place) }
+        let file = FileDescriptor(owning: number, path: place)
+        do {
+            // Independent of the umask. Filesystems without permissions refuse it, and need it not.
+            _ = fchmod(number, mode_t(permissions))
+            try file.write(bytes)
+            try file.synchronize()
+        } catch {
+            try? remove(name)
+            throw error
+        }
+    }
+
+    /// Adds a second name (a hard link) to a file; it must not be taken.
+    package func link(_ name: String, to folder: OpenFolder, _ newName: String) throws(SystemError) {
+        _ = try checked(name, "linkat")
+        let place = try folder.checked(newName, "linkat")
+        guard linkat(descriptor.number, name, folder.descriptor.number, newName, 0) == 0 else {
+            throw SystemError("linkat", place)
+        }
+    }
+
+    /// Renames a file; the new name must not be taken, and the system checks that in the same step.
+    ///
+    /// - Throws: ``SystemError``: `EEXIST`; `EINVAL`, `ENOSYS` or `ENOTSUP` where the filesystem cannot do that.
+    package func renameExclusively(_ name: String, to folder: OpenFolder, _ newName: String) throws(SystemError) {
+        _ = try checked(name, "renameat2")
+        let place = try folder.checked(newName, "renameat2")
+        let failure = cplatform_rename_exclusively(descriptor.number, name, folder.descriptor.number, newName)
+        guard failure == 0 else { throw SystemError(call: "renameat2", path: place, errorNumber: failure) }
+    }
+
+    /// Renames a file; one that had the new name is replaced.
+    package func rename(_ name: String, to folder: OpenFolder, _ newName: String) throws(SystemError) {
+        _ = try checked(name, "renameat")
+        let place = try folder.checked(newName, "renameat")
+        guard renameat(descriptor.number, name, folder.descriptor.number, newName) == 0 else {
+            throw SystemError("renameat", place)
+        }
+    }
+
+    /// Removes a file; a missing file is not an error.
+    package func remove(_ name: String) throws(SystemError) {
+        let place = try checked(name, "unlinkat")
+        guard unlinkat(descriptor.number, name, 0) == 0 || errno == ENOENT else {
+            throw SystemError("unlinkat", place)
+        }
+    }
+
+    /// The path of a name, if it is a name.
+    private func checked(_ name: String, _ call: String) throws(SystemError) -> String {
+        guard !name.isEmpty, name != ".", name != "..", !name.utf8.contains(where: { $0 == 0x2F || $0 == 0 }) else {
+            throw SystemError(call: call, path: path, errorNumber: EINVAL, detail: "a plain name is needed")
+        }
+        return path == "/" ? "/\(name)" : "\(path)/\(name)"
+    }
+}
+
+extension SystemError {
+    /// Whether the filesystem does not know the call, as those without hard links do.
+    package var isUnsupported: Bool {
+        [EPERM, EINVAL, ENOSYS, ENOTSUP, EOPNOTSUPP, EMLINK].contains(errorNumber)
+    }
+    /// Whether a name on the way is not a folder.
+    package var isNotFolder: Bool { errorNumber == ENOTDIR }
+}

@@ -1,0 +1,89 @@
+import Foundation
+import StorePlatform
+import Testing
+
+@Suite("Open folders")
+struct OpenFolderTests {
+    private let folder: TemporaryFolder
+    private let open: OpenFolder
+
+    init() throws {
+        folder = try TemporaryFolder()
+        open = try OpenFolder(opening: folder.path)
+    }
+
+    private func errorNumber(_ body: () throws -> some Any) -> Int32? {
+        do {
+            _ = try body()
+            return nil
+        } catch { return (error as? SystemError)?.errorNumber }
+    }
+
+    @Test("only plain names are names", arguments: ["", ".", "..", "a/b", "/etc", "a\0b"])
+    func names(name: String) {
+        #expect(errorNumber { try open.status(of: name) } == EINVAL)
+        #expect(errorNumber { try open.folder(name) } == EINVAL)
+        #expect(errorNumber { try open.makeFolder(name) } == EINVAL)
+        #expect(errorNumber { try open.file(name) } == EINVAL)
+        #expect(errorNumber { try open.createFile(name, []) } == EINVAL)
+        #expect(errorNumber { try open.link("x", to: open, name) } == EINVAL)
+        #expect(errorNumber { try open.renameExclusively("x", to: open, name) } == EINVAL)
+        #expect(errorNumber { try open.rename(name, to: open, "x") } == EINVAL)
+        #expect(errorNumber { try open.remove(name) } == EINVAL)
+    }
+
+    @Test("symbolic links are not followed, neither to files nor to folders")
+    func links() throws {
+        let files = FileManager.default
+        try files.createSymbolicLink(atPath: folder.file("out"), withDestinationPath: "/etc")
+        try files.createSymbolicLink(atPath: folder.file("password"), withDestinationPath: "/etc/passwd")
+        #expect(errorNumber { try open.folder("out") } == ENOTDIR)
+        #expect(try open.file("password") == nil)
+        #expect(try open.status(of: "password")?.kind == .other)
+        #expect(errorNumber { try open.createFile("password", [1]) } == EEXIST)
+        try open.makeFolder("out")
+        #expect(try open.status(of: "out")?.kind == .other)
+    }
+
+    @Test("a pipe and a folder are no files, and opening them waits for nobody")
+    func otherKinds() throws {
+        #expect(mkfifo(folder.file("pipe"), 0o600) == 0)
+        try open.makeFolder("inner")
+        #expect(try open.file("pipe") == nil)
+        #expect(try open.file("inner") == nil)
+        #expect(try open.file("absent") == nil && open.folder("absent") == nil && open.status(of: "absent") == nil)
+        #expect(errorNumber { try open.folder("pipe") } == ENOTDIR)
+    }
+
+    @Test("files and folders take the permissions of the folder, whatever the umask")
+    func permissions() throws {
+        try Files.setPermissions(of: folder.path, 0o2770)
+        try open.makeFolder("inner")
+        try open.createFile("file", [1, 2, 3])
+        #expect(try open.status(of: "inner")?.permissions == 0o2770)
+        #expect(try open.status(of: "file")?.permissions == 0o660)
+        try open.makeFolder("inner")
+        let read = try open.file("file")?.read(at: 0, byteCount: 9)
+        #expect(read == [1, 2, 3])
+        #expect(errorNumber { try open.createFile("file", []) } == EEXIST)
+    }
+
+    @Test("a link and an exclusive renaming never replace a file")
+    func exclusive() throws {
+        try open.makeFolder("inner")
+        let inner = try #require(try open.folder("inner"))
+        for name in ["a", "b", "c"] { try open.createFile(name, Array(name.utf8)) }
+        try open.link("a", to: inner, "x")
+        #expect(errorNumber { try open.link("b", to: inner, "x") } == EEXIST)
+        #expect(errorNumber { try open.renameExclusively("b", to: inner, "x") } == EEXIST)
+        try open.renameExclusively("c", to: inner, "y")
+        #expect(try inner.names(limit: 9).sorted() == ["x", "y"])
+        #expect(try inner.file("x")?.read(at: 0, byteCount: 9) == Array("a".utf8))
+        try open.rename("b", to: inner, "x")
+        #expect(try inner.file("x")?.read(at: 0, byteCount: 9) == Array("b".utf8))
+        try inner.remove("x")
+        try inner.remove("x")
+        #expect(errorNumber { try inner.names(limit: 0) } == EFBIG)
+        #expect(errorNumber { try OpenFolder(opening: folder.file("a")) } == ENOTDIR)
+    }
+}
