@@ -23,7 +23,7 @@ extension Database {
     func acquireWriteSlot(_ writeSlot: WriteSlot, sql: @autoclosure () -> String) throws {
         if writeSlot.isHeld { return }
         // The deadline of an earlier wait, which may have failed.
-        lockDeadline = nil
+        if hasLockDeadline { lockDeadline = nil }
         if writeSlot.enterIfFree() { return }
         switch handle.mainTransactionState {
         case .writing:
@@ -67,7 +67,7 @@ extension Database {
     }
 
     private func releaseWriteSlotIfDone(_ writeSlot: WriteSlot, _ keeping: Bool) {
-        lockDeadline = nil
+        if hasLockDeadline { lockDeadline = nil }
         if !isClosed && handle.mainTransactionState == .writing { return }
         if keeping && endsWithCommit && logFrames >= checkpointDueFrames && !isClosed { return }
         writeSlot.leave(label: writeLabel)

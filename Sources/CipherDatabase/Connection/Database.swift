@@ -36,6 +36,8 @@ public final class Database {
     @exclusivity(unchecked) var controls = ControlStatements()
     /// What the layer of records keeps for this connection: its statements and plans.
     @exclusivity(unchecked) package var recordStorage: AnyObject?
+    /// What the layer of changeset sync keeps for this connection: what a commit under way has touched.
+    @exclusivity(unchecked) package var syncStorage: AnyObject?
     /// Whether the access under way refuses statements that write.
     var refusesWrites = false
     /// Whether an fsync has failed: nothing is written any more then.
@@ -83,7 +85,11 @@ public final class Database {
     /// How the connection waits for locks at the moment.
     var lockWait = LockWait.never
     /// Until when the statement under way may wait for SQLite's locks, after it has waited for the write slot.
-    @exclusivity(unchecked) var lockDeadline: ContinuousClock.Instant?
+    @exclusivity(unchecked) var lockDeadline: ContinuousClock.Instant? {
+        didSet { hasLockDeadline = lockDeadline != nil }
+    }
+    /// Whether there is one. Comparing the time itself with nil takes 200 instructions: its size is known at run time.
+    @exclusivity(unchecked) private(set) var hasLockDeadline = false
     /// Whether the transaction that begins must not wait for locks; a thread of tasks runs it.
     @exclusivity(unchecked) var refusesToWait = false
     /// What ends a wait for the write lock early, and reports one that is long.
@@ -400,6 +406,7 @@ public final class Database {
         fetchCache.removeAll()
         executionCache.removeAll()
         recordStorage = nil
+        syncStorage = nil
         controls.finalizeAll()
     }
 

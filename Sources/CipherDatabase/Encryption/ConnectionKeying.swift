@@ -232,9 +232,11 @@ final class ConnectionKeying {
             case .pragma(let name, let value): return try authorizePragma(name, value: value)
             case .attach(let file): try authorizeAttach(file)
             case .storeTable(let name):
-                throw refused(
-                    "\(name) belongs to the store, and other parts of it need it; `cipherctl history stop` "
-                        + "(stopRecordingHistory(of:) in a program) ends the recording of changes")
+                let way =
+                    name.lowercased().hasPrefix("cipherstore_history")
+                    ? "; `cipherctl history stop` (stopRecordingHistory(of:) in a program) ends the recording of changes"
+                    : ""
+                throw refused("\(name) belongs to the store, and other parts of it need it" + way)
             case .other: break
             }
             return .allow

@@ -1,5 +1,5 @@
 /// What the triggers of a recorded table depend on.
-struct TableFacts: Equatable {
+package struct TableFacts: Equatable {
     struct Column: Equatable {
         let name: String
         var isGenerated = false
@@ -123,6 +123,8 @@ struct HistoryTriggers {
         return lookups
     }
 
+    fileprivate var lookupConditions: [String] { lookups.map(\.condition) }
+
     private var keyNames: Set<String> { Set(facts.key + (facts.isRowID ? Self.rowIDNames : [])) }
 
     private func beforeInsert(_ lookups: [Lookup]) -> String {
@@ -225,5 +227,17 @@ struct HistoryTriggers {
         }
         if terms.isEmpty { terms = ["0"] }
         return terms.joined(separator: " | ")
+    }
+}
+
+extension TableFacts {
+    /// What a `REPLACE` may remove from a table, as conditions on its present rows: `"name".column = NEW.column` and the
+    /// like, one for each key that allows no two equal rows.
+    ///
+    /// - Throws: ``HistoryError`` `.unsuitableTable` for what is no table with rows of its own; ``DatabaseError``.
+    package static func replacementConditions(of table: String, in db: Database) throws -> [String] {
+        guard let facts = try TableFacts(of: table, in: db) else { throw DatabaseError.noSuchTable(table) }
+        let definition = HistoryUpkeep.definition(facts, notesColumns: false, kept: facts.columns.prefix(1).map(\.name))
+        return HistoryTriggers(id: 0, facts: facts, definition: definition).lookupConditions
     }
 }

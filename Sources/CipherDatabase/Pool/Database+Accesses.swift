@@ -28,10 +28,10 @@ extension Database {
         try readOnly { try inReadTransaction { value(.success($0)) } }
     }
 
-    /// Traps inside a transaction, whose changes a concurrent read could not see.
+    /// Traps inside a transaction, whose changes a concurrent read or a snapshot could not see.
     func requireNoTransaction() {
         if isInsideTransaction {
-            ProgrammerError.trap("a concurrent read must be started outside of a transaction")
+            ProgrammerError.trap("a concurrent read or a snapshot must begin outside of a transaction")
         }
     }
 

@@ -8,24 +8,23 @@ enum BoundArguments {
     case integer(Int64)
     /// A single one.
     case value(DatabaseValue)
-    case integers([Int])
-    case longIntegers([Int64])
+    /// Several, which the statement has copied.
+    case integers
     case values([(any DatabaseValueConvertible)?])
     /// Their number and names are not checked: a parameter without one is NULL.
     case unchecked(StatementArguments)
     /// Values that were bound without arguments.
     case elsewhere
 
+    /// The same as arguments; without integers that the statement has.
     var statementArguments: StatementArguments {
         switch self {
         case .arguments(let arguments): arguments
         case .integer(let number): StatementArguments([number])
         case .value(let value): StatementArguments(plain: [value])
-        case .integers(let numbers): StatementArguments(numbers)
-        case .longIntegers(let numbers): StatementArguments(numbers)
         case .values(let values): StatementArguments(values)
         case .unchecked(let arguments): arguments
-        case .elsewhere: StatementArguments()
+        case .integers, .elsewhere: StatementArguments()
         }
     }
 }
@@ -39,11 +38,11 @@ extension Statement {
         if numbers.count == 1 {
             try setInteger(Int64(numbers[0]))
         } else if Number.self == Int.self, let numbers = numbers as? [Int] {
-            try setIntegers(numbers)
+            try numbers.withUnsafeBufferPointer { try setIntegers($0) }
         } else if Number.self == Int64.self, let numbers = numbers as? [Int64] {
-            try setIntegers(numbers)
+            try numbers.withUnsafeBufferPointer { try setIntegers($0) }
         } else {
-            try setIntegers(numbers.map { Int64($0) })
+            try numbers.map { Int64($0) }.withUnsafeBufferPointer { try setIntegers($0) }
         }
     }
 
@@ -75,22 +74,13 @@ extension Statement {
         }
     }
 
-    @usableFromInline
-    func setIntegers(_ numbers: [Int]) throws {
-        try bindAll(.integers(numbers), count: numbers.count) { try bindIntegers(numbers) }
-    }
+    // The bytes and not the array: an array that nobody keeps needs no memory of its own in the program.
 
     @usableFromInline
-    func setIntegers(_ numbers: [Int64]) throws {
-        try bindAll(.longIntegers(numbers), count: numbers.count) { try bindIntegers(numbers) }
-    }
+    func setIntegers(_ numbers: UnsafeBufferPointer<Int>) throws { try bindIntegers(numbers) }
 
-    private func bindIntegers(_ numbers: [some BinaryInteger]) throws {
-        for index in numbers.indices {
-            let code = handle.bind(Int64(numbers[index]), at: CInt(index + 1))
-            if code != 0 { throw failure(code) }
-        }
-    }
+    @usableFromInline
+    func setIntegers(_ numbers: UnsafeBufferPointer<Int64>) throws { try bindIntegers(numbers) }
 
     /// Runs the statement to its end with integers as its arguments.
     @inlinable

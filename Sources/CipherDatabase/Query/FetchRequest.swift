@@ -42,7 +42,10 @@ public struct PreparedRequest {
     public var adapter: (any RowAdapter)?
     /// Adds to rows what other statements return for them, as the rows of associations; nil for nothing. Cursors do not
     /// call it: it needs all rows at once.
-    public var supplement: (([Row]) throws -> [Row])?
+    public var supplement: (([Row]) throws -> [Row])? { didSet { prefetch = nil } }
+    /// The same for rows without objects, which are read as records: what other statements return for them. nil where
+    /// the rows that the statement returns are not those of the request.
+    @usableFromInline package private(set) var prefetch: ((KeptRows) throws -> PrefetchedRows)?
 
     public init(statement: Statement, adapter: (any RowAdapter)? = nil) {
         self.statement = statement
@@ -51,6 +54,18 @@ public struct PreparedRequest {
 }
 
 extension PreparedRequest {
+    /// Adds what other statements return, for all rows together.
+    ///
+    /// - Parameters:
+    ///   - supplement: Adds it to rows.
+    ///   - prefetch: Fetches it for rows without objects.
+    package mutating func supplement(
+        _ supplement: @escaping ([Row]) throws -> [Row], prefetch: @escaping (KeptRows) throws -> PrefetchedRows
+    ) {
+        self.supplement = supplement
+        self.prefetch = prefetch
+    }
+
     /// - Throws: ``DatabaseError`` `.SQLITE_MISUSE` for a request whose rows need all rows at once.
     package func requireNoSupplement() throws {
         guard supplement != nil else { return }

@@ -1,6 +1,7 @@
 // The rows of other tables that `including(all:)` fetches for the rows of a request.
 
 /// The rows of other tables that were fetched for the rows of a request, and for their scopes at every depth.
+@usableFromInline
 package final class PrefetchedRows {
     private(set) fileprivate var groups: [(key: String, rows: RowGroups)] = []
     /// What was fetched for joined tables and through other tables.
@@ -124,6 +125,8 @@ package struct PrefetchedGroup: RandomAccessCollection {
     let rows: RowGroups.Rows
     fileprivate let order: [Int32]
     package let indices: Range<Int>
+    /// What keeps the row that shows those of one group after another; nil where each group has a row of its own.
+    var lender: AdaptedSource?
 
     package var startIndex: Int { indices.lowerBound }
     package var endIndex: Int { indices.upperBound }
@@ -134,6 +137,13 @@ package struct PrefetchedGroup: RandomAccessCollection {
         }
     }
 
+    /// The same group for use at any time, and on any thread.
+    package var independent: PrefetchedGroup {
+        var group = self
+        group.lender = nil
+        return group
+    }
+
     /// The place of a row among those of all groups.
     func place(of position: Int) -> Int { order.isEmpty ? position : Int(order[position]) }
 }
@@ -142,7 +152,12 @@ package struct PrefetchedGroup: RandomAccessCollection {
 struct OwnPrefetchedRows {
     fileprivate let all: PrefetchedRows
     /// The position of the row.
-    fileprivate let index: Int
+    var index: Int
+
+    init(all: PrefetchedRows, index: Int) {
+        self.all = all
+        self.index = index
+    }
 
     /// What was fetched for a scope of the row.
     func scope(_ name: String) -> OwnPrefetchedRows? {
@@ -169,6 +184,15 @@ struct OwnPrefetchedRows {
 extension Row {
     /// The rows of other tables that were fetched for this one, by `including(all:)`.
     public var prefetchedRows: PrefetchedRowsView { PrefetchedRowsView(own: adaptation?.prefetched) }
+
+    /// The rows that were prefetched for this one, the nearest ones of a key; nil when none were asked for. To be read
+    /// now, by the thread that has this row.
+    package func prefetchedGroup(_ key: String) -> PrefetchedGroup? {
+        guard let adaptation, let own = adaptation.prefetched else { return nil }
+        var group = own.all.nearest(key)?[own.index]
+        if isLent { group?.lender = adaptation }
+        return group
+    }
 
     /// The rows of a request, with the rows of other tables.
     package static func adding(_ prefetched: PrefetchedRows, to rows: [Row]) -> [Row] {

@@ -88,6 +88,17 @@ public final class Row {
         firstColumn = -1
     }
 
+    /// A row that shows one kept row after another, each with what was prefetched for it.
+    convenience init(showing source: AdaptedSource) {
+        self.init(source.base.address, source: source, firstColumn: -2)
+    }
+
+    /// Stops showing other rows. Its source, which nobody else has, keeps its values in memory.
+    func settle() { firstColumn = -1 }
+
+    /// Whether the row shows one kept row after another, to one thread.
+    var isLent: Bool { firstColumn == -2 }
+
     /// A row of values in another order than in the statement.
     convenience init(_ reordered: RowBlock, base: Row, layout: RowLayout, prefetched: OwnPrefetchedRows? = nil) {
         self.init(
@@ -178,18 +189,24 @@ public final class Row {
     public func hasColumn(_ name: String) -> Bool { columns.index(of: name) != nil }
 
     /// The leftmost column of a name, ignoring case; nil when there is none.
-    @inlinable
+    @inlinable @inline(__always)
     package func index(of name: String) -> Int? {
-        let columns = columns
-        if firstColumn == -1 { return columns.index(of: name) }
+        let names = source.columns.likelyNames
         let likely = Int(likelyColumn)
-        if likely < count, !columns.hasTwins, columns.names[likely] == name {
-            // After the last column comes the first one of the next row.
-            likelyColumn = likely &+ 1 == count ? 0 : UInt16(truncatingIfNeeded: likely &+ 1)
+        if likely < names.count, names[likely] == name {
+            // After the last column comes the first one of the next row. Kept rows are read by several threads.
+            if firstColumn != -1 {
+                likelyColumn = likely &+ 1 == names.count ? 0 : UInt16(truncatingIfNeeded: likely &+ 1)
+            }
             return likely
         }
+        return otherIndex(of: name)
+    }
+
+    @usableFromInline @inline(never)
+    func otherIndex(of name: String) -> Int? {
         let index = columns.index(of: name)
-        likelyColumn = UInt16(truncatingIfNeeded: index ?? -1) &+ 1
+        if firstColumn != -1 { likelyColumn = UInt16(truncatingIfNeeded: index ?? -1) &+ 1 }
         return index
     }
 
@@ -311,6 +328,8 @@ extension Row: RandomAccessCollection {
 @usableFromInline
 final class RowColumns: Sendable {
     @usableFromInline let names: [String]
+    /// The names, where a name stands for the one column that has it; otherwise empty.
+    @usableFromInline let likelyNames: [String]
     @usableFromInline let count: Int
     /// The types that the columns of tables were declared with, for errors; empty for rows of no statement.
     let declaredTypes: [String?]
@@ -334,6 +353,7 @@ final class RowColumns: Sendable {
         indexes = Dictionary(
             names.enumerated().map { ($0.element.lowercased(), $0.offset) }, uniquingKeysWith: { first, _ in first })
         hasTwins = indexes.count < names.count
+        likelyNames = hasTwins ? [] : names
     }
 
     /// The leftmost column of a name, whatever its case.

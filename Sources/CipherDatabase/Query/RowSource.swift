@@ -47,7 +47,8 @@ final class RunningSource: RowSource {
 /// A row as an adapter shows it.
 final class AdaptedSource: RowSource {
     /// The row as the statement returned it, which keeps its values in memory.
-    let base: Row
+    // Unchecked, as the others: only what is lent to one thread changes.
+    @exclusivity(unchecked) private(set) var base: Row
     let layout: RowLayout
     /// Kept for the rows of one cursor: an adapter may give its columns to several statements.
     @exclusivity(unchecked) private var plans = KeptRowPlans()
@@ -57,7 +58,9 @@ final class AdaptedSource: RowSource {
     let reordered: RowBlock?
 
     /// The rows of other tables that were fetched for this one, and for its scopes.
-    let prefetched: OwnPrefetchedRows?
+    @exclusivity(unchecked) private(set) var prefetched: OwnPrefetchedRows?
+    /// The row that showed prefetched rows one after another, for the next row that this source is lent to.
+    @exclusivity(unchecked) var lentRow: Row?
 
     init(base: Row, layout: RowLayout, reordered: RowBlock? = nil, prefetched: OwnPrefetchedRows? = nil) {
         self.prefetched = prefetched
@@ -68,20 +71,31 @@ final class AdaptedSource: RowSource {
     }
 
     deinit { plans.forEach(columns.idlePlans.add) }
+
+    /// Whether something else refers to the row that the statement returned.
+    var hasSharedBase: Bool { !isKnownUniquelyReferenced(&base) }
+
+    /// Shows another kept row, with what was fetched for it.
+    ///
+    /// - Parameter index: The position of the row.
+    func show(_ values: UnsafeRawPointer, at index: Int) {
+        base.show(values)
+        prefetched?.index = index
+    }
 }
 
 /// The rows of a ``KeptRows`` that one row shows, one after another.
 final class LentRowSource: RowSource {
     /// Keeps their values in memory.
-    private let blocks: [RowBlock]
+    let rows: KeptRows
     /// Kept for these rows: others with the same columns may be read on other threads.
     @exclusivity(unchecked) private var plans = KeptRowPlans()
     override func plan(of record: ObjectIdentifier) -> RowPlan? { plans.plan(of: record) }
     override func keep(_ plan: RowPlan) { plans.keep(plan) }
 
-    init(_ blocks: [RowBlock], columns: RowColumns) {
-        self.blocks = blocks
-        super.init(columns: columns)
+    init(_ rows: KeptRows) {
+        self.rows = rows
+        super.init(columns: rows.columns)
     }
 
     deinit { plans.forEach(columns.idlePlans.add) }

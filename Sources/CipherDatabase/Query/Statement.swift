@@ -37,6 +37,8 @@ public final class Statement {
     @exclusivity(unchecked) private var isInCall = false
     // Unchecked, as the next ones: used with each run, by the one thread of the access.
     @exclusivity(unchecked) private var bound = BoundArguments.arguments(StatementArguments())
+    /// The integers that `bound` stands for, in memory that is used again.
+    @exclusivity(unchecked) private var integers: [Int64] = []
     /// Whether the parameters have the values of `bound`. Otherwise the next run binds them first.
     @exclusivity(unchecked) private var isBound: Bool
     private lazy var parameterNames: [String?] = (1...max(1, parameterCount)).prefix(parameterCount).map {
@@ -56,6 +58,8 @@ public final class Statement {
     @exclusivity(unchecked) private var idleShownRow: Row?
     /// The row that the last fetch of one row returned.
     @exclusivity(unchecked) private var latestKeptRow: Row?
+    /// How many rows the last fetch of all rows returned.
+    @exclusivity(unchecked) @usableFromInline package var latestRowCount = 0
     /// What it reads and changes, as far as somebody has asked.
     @exclusivity(unchecked) var access = StatementAccess()
 
@@ -125,7 +129,7 @@ public final class Statement {
 
     /// The arguments set last. Setting some that do not fit traps: `setArguments(_:)` throws instead.
     public var arguments: StatementArguments {
-        get { bound.statementArguments }
+        get { arguments(of: bound) }
         set {
             do {
                 try setArguments(newValue)
@@ -170,6 +174,38 @@ public final class Statement {
         isBound = true
     }
 
+    /// Binds integers as all arguments, and keeps a copy of them. The former ones stay when it throws.
+    @inline(__always)
+    func bindIntegers(_ numbers: UnsafeBufferPointer<some FixedWidthInteger>) throws {
+        database.requireAccess()
+        rewind()
+        if numbers.count != parameterCount { throw wrongArgumentCount(numbers.count) }
+        isBound = false
+        for index in numbers.indices {
+            let code = handle.bind(Int64(numbers[index]), at: CInt(truncatingIfNeeded: index &+ 1))
+            if code != 0 { throw failure(code, binding: numbers.map { Int64($0) }) }
+        }
+        if integers.count == numbers.count {
+            for index in numbers.indices { integers[index] = Int64(numbers[index]) }
+        } else {
+            integers = numbers.map { Int64($0) }
+        }
+        if case .integers = bound {} else { bound = .integers }
+        isBound = true
+    }
+
+    private func arguments(of bound: BoundArguments) -> StatementArguments {
+        if case .integers = bound { StatementArguments(integers) } else { bound.statementArguments }
+    }
+
+    /// The error of integers that cannot be bound.
+    private func failure(_ code: CInt, binding numbers: [Int64]) -> any Error {
+        let former = bound
+        defer { bound = former }
+        bound = .arguments(StatementArguments(numbers))
+        return failure(code)
+    }
+
     /// Sets arguments without a check of their number and names: parameters without one are NULL, arguments without a
     /// parameter are ignored.
     public func setUncheckedArguments(_ arguments: StatementArguments) {
@@ -207,7 +243,7 @@ public final class Statement {
             let code = bindUnchecked(arguments)
             if code != ResultCode.SQLITE_OK.rawValue { throw failure(code) }
             isBound = true
-        default: try setArguments(bound.statementArguments)
+        default: try setArguments(arguments(of: bound))
         }
     }
 
@@ -333,6 +369,15 @@ public final class Statement {
     @usableFromInline
     func discard(_ row: inout Row, _ steps: StatementSteps) {
         if isKnownUniquelyReferenced(&row) { steps.abandon() } else { row.takeOver(steps) }
+    }
+
+    // MARK: All rows
+
+    /// The next capacity of an array that is full: that of the last fetch, which often has as many rows, from an eighth
+    /// of these on. Growing by steps would copy all records, into memory that is used for the first time.
+    @usableFromInline
+    package func capacity(after count: Int) -> Int {
+        latestRowCount > count && latestRowCount / 8 <= count ? latestRowCount + latestRowCount / 16 : count * 2
     }
 
     // MARK: Running

@@ -165,6 +165,16 @@ public final class RowCursor: DatabaseCursor {
         return try row ?? makeRow()
     }
 
+    /// Whether a row of the cursor shows all that follow.
+    @inlinable
+    package func showsAllRows(by row: Row) -> Bool { self.row === row }
+
+    /// Advances the row that shows all rows.
+    ///
+    /// - Returns: Whether there is another one.
+    @inlinable
+    package func advance() throws -> Bool { try run.steps.advance() }
+
     /// Made after the first step, which compiles the statement again after a schema change.
     @usableFromInline
     func makeRow() throws -> Row {

@@ -52,6 +52,10 @@ struct StoredValue {
         UnsafeRawBufferPointer(start: far + 4, count: Int(far.loadUnaligned(as: Int32.self)))
     }
 
+    /// The text of a value that is one, and stored in the block.
+    @usableFromInline
+    var text: String { String(decoding: bytes, as: UTF8.self) }
+
     var value: DatabaseValue {
         switch kind {
         case .null: .null
@@ -79,6 +83,9 @@ extension DatabaseValueConvertible {
             self = number
         } else if Self.self == Int.self, stored.kind == .small, let number = Int(stored.word) as? Self {
             self = number
+        } else if Self.self == String.self, stored.kind == .text {
+            // The type is the one that it is compared with: nothing is converted. A cast would take longer than the text.
+            self = unsafeBitCast(stored.text, to: Self.self)
         } else if let value = Self.fromDatabaseValue(DatabaseValue(kept: stored)) {
             self = value
         } else {

@@ -89,6 +89,11 @@ struct ConnectionHandle {
         _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_ENABLE_FKEY, enforced ? 1 : 0, nil)
     }
 
+    /// Sets whether the triggers of the main database fire. Those of the temporary one do in any case.
+    func setTriggers(_ fire: Bool) {
+        _ = csqlcipher_db_config_flag(pointer, SQLITE_DBCONFIG_ENABLE_TRIGGER, fire ? 1 : 0, nil)
+    }
+
     /// Disables SQLite's own checkpoints.
     // A commit that resets the WAL during another process's checkpoint can lose pages before SQLite 3.51.3.
     func disableAutomaticCheckpoints() { sqlite3_wal_autocheckpoint(pointer, 0) }

@@ -200,7 +200,7 @@ extension StatementHandle {
             // Numbers that most columns hold are handled here, and all else separately, so that this stays short.
             if sqlite3_value_type(value) == SQLITE_INTEGER, let number = Int32(exactly: sqlite3_value_int64(value)) {
                 block.store(small: number, at: place)
-            } else if !store(column: column, at: place, in: block) {
+            } else if !store(value, at: place, in: block) {
                 return false
             }
             place += StoredValue.byteCount
@@ -209,13 +209,20 @@ extension StatementHandle {
     }
 
     @inline(never)
-    private func store(column: CInt, at place: UnsafeMutableRawPointer, in block: RowBlock) -> Bool {
-        switch storageClass(at: column) {
-        case .null: block.storeNull(at: place)
-        case .integer: block.store(int64(at: column), at: place)
-        case .real: block.store(double(at: column), at: place)
-        case .text: block.store(text: utf8(at: column), at: place)
-        case .blob: block.store(blob: bytes(at: column), at: place)
+    private func store(_ value: OpaquePointer?, at place: UnsafeMutableRawPointer, in block: RowBlock) -> Bool {
+        switch sqlite3_value_type(value) {
+        case SQLITE_TEXT:
+            // The length is read afterwards: the conversion to UTF-8 determines it.
+            let start = sqlite3_value_text(value)
+            let count = start == nil ? 0 : Int(sqlite3_value_bytes(value))
+            return block.store(text: UnsafeRawBufferPointer(start: start, count: count), at: place)
+        case SQLITE_INTEGER: return block.store(sqlite3_value_int64(value), at: place)
+        case SQLITE_FLOAT: return block.store(sqlite3_value_double(value), at: place)
+        case SQLITE_BLOB:
+            let start = sqlite3_value_blob(value)
+            let count = start == nil ? 0 : Int(sqlite3_value_bytes(value))
+            return block.store(blob: UnsafeRawBufferPointer(start: start, count: count), at: place)
+        default: return block.storeNull(at: place)
         }
     }
 }

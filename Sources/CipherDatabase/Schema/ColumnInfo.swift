@@ -72,6 +72,8 @@ public struct IndexInfo: Hashable, Sendable {
     public let isUnique: Bool
     /// What created the index.
     public let origin: Origin
+    /// Whether it is an index of some of the rows, those of its `WHERE`.
+    let isPartial: Bool
 }
 
 /// A foreign key of a table.

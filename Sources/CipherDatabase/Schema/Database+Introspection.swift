@@ -36,8 +36,8 @@ extension Database {
         try first(tableName, schemaName, foreignKeys(on:))
     }
 
-    /// Whether columns identify the rows of a table: they include those of the primary key, or of a unique index. A
-    /// view has the key that the schema source names, and no other.
+    /// Whether columns identify the rows of a table: they include those of the primary key, or of a unique index
+    /// of all rows. A view has the key that the schema source names, and no other.
     ///
     /// - Throws: ``DatabaseError`` when there is no such table, and for a view without a key.
     public func table(_ tableName: String, hasUniqueKey columns: some Sequence<String>) throws -> Bool {
@@ -54,7 +54,9 @@ extension Database {
         let indexes: [IndexInfo] = try first(tableName, nil) { table in
             try exists("view", table) ? [] : try self.indexes(on: table)
         }
-        return indexes.first { $0.isUnique && given.isSuperset(of: $0.columns.map(\.lowercasedASCII)) }?.columns
+        // The rows that a partial index leaves out may have the same values: `deleteOne` would delete all of them.
+        let unique = indexes.filter { $0.isUnique && !$0.isPartial }
+        return unique.first { given.isSuperset(of: $0.columns.map(\.lowercasedASCII)) }?.columns
     }
 
     /// The collation by which a column of a table compares texts; nil for a column of a view.
@@ -135,7 +137,7 @@ extension Database {
             guard try exists("table", table) else { return nil }
             let schema = table.schemaID.name
             let indexes = try Row.fetchAll(
-                self, sql: #"SELECT name, "unique", origin FROM pragma_index_list(?, ?) ORDER BY seq"#,
+                self, sql: #"SELECT name, "unique", origin, partial FROM pragma_index_list(?, ?) ORDER BY seq"#,
                 arguments: [table.name, schema])
             return try indexes.compactMap { index in
                 // Nil stands for the rowid or an expression.
@@ -146,7 +148,7 @@ extension Database {
                 guard names.count == columns.count else { return nil }
                 return IndexInfo(
                     name: index[0], columns: names, isUnique: index[1],
-                    origin: IndexInfo.Origin(rawValue: index[2]))
+                    origin: IndexInfo.Origin(rawValue: index[2]), isPartial: index[3])
             }
         }
     }
@@ -311,6 +313,19 @@ extension Database {
 
     /// Whether the connection enforces foreign keys now.
     func enforcesForeignKeys() throws -> Bool { try Bool.fetchOne(self, sql: "PRAGMA foreign_keys") ?? false }
+
+    /// Runs a block while foreign keys are not enforced and the triggers of the main database do not fire, for rows that
+    /// are written as they are elsewhere. Outside of transactions only.
+    package func withForeignKeysAndTriggersSuspended<T>(_ block: () throws -> T) throws -> T {
+        try withForeignKeysSuspended {
+            handle.setTriggers(false)
+            defer { handle.setTriggers(true) }
+            return try block()
+        }
+    }
+
+    /// Whether the connection enforces foreign keys outside of ``withForeignKeysAndTriggersSuspended(_:)``.
+    package var isConfiguredForForeignKeys: Bool { configuration.foreignKeysEnabled }
 
     /// Runs a block while foreign keys are not enforced. Outside of transactions only.
     func withForeignKeysSuspended<T>(_ block: () throws -> T) throws -> T {

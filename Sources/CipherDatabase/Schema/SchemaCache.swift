@@ -119,6 +119,8 @@ extension Database {
         _ text: UnsafePointer<CChar>, persistent: Bool, recording: Bool = true
     ) -> (code: ResultCode, statement: SQLiteStatement?, tail: UnsafePointer<CChar>?) {
         takeForeignEffects()
+        // That of a text that compiled to nothing, as the end of the one before.
+        hooks.compiledRecord = nil
         hooks.isCompiling = true
         defer { hooks.isCompiling = false }
         if recording && watchesStatements { return prepareRecording(text, persistent: persistent) }

@@ -88,7 +88,7 @@ extension Database {
         callDepth -= 1
         if callDepth > 0 { return false }
         // It was of the statement that has just been stepped: the next one waits as long as the busy mode allows.
-        if lockDeadline != nil { lockDeadline = nil }
+        if hasLockDeadline { lockDeadline = nil }
         let isInTransaction = isMidway || !handle.isInAutocommit
         let rests = isInTransaction || gateRest == .raw
         if !isInTransaction { releaseWriteSlotIfDone() }

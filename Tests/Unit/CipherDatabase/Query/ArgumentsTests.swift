@@ -108,6 +108,39 @@ import Testing
         }
     }
 
+    @Test("integers of any width are kept as the arguments, until others are set")
+    func integerArguments() throws {
+        try queue.write { db throws in
+            try db.execute(sql: "CREATE TABLE t(a, b, c)")
+            let statement = try db.makeStatement(sql: "INSERT INTO t VALUES (?, ?, ?)")
+            var numbers = [1, -2, Int.max]
+            try statement.execute(arguments: numbers)
+            numbers[0] = 100
+            #expect(statement.arguments == [1, -2, Int.max])
+            try statement.execute(arguments: [Int64.min, 0, 5])
+            try statement.execute(arguments: [UInt8](7...9))
+            #expect(statement.arguments == [7, 8, 9])
+            for misfit in [[1, 2], [1, 2, 3, 4], []] {
+                #expect(databaseError { try statement.execute(arguments: misfit) }?.resultCode == .SQLITE_MISUSE)
+                #expect(statement.arguments == [7, 8, 9])
+            }
+            // Compiled again, with the same arguments.
+            try db.execute(sql: "ALTER TABLE t ADD d")
+            #expect(databaseError { try statement.execute() } != nil)
+            try db.execute(sql: "ALTER TABLE t DROP d")
+            try statement.execute()
+            try statement.execute(arguments: ["x", nil, 3])
+            #expect(statement.arguments == ["x", nil, 3])
+            try statement.execute(arguments: [10, 11, 12])
+            let stored = try Row.fetchAll(db, sql: "SELECT * FROM t").map(\.databaseValues)
+            #expect(
+                stored == [
+                    [1, -2, Int.max.databaseValue], [Int64.min.databaseValue, 0, 5], [7, 8, 9], [7, 8, 9],
+                    ["x".databaseValue, .null, 3], [10, 11, 12],
+                ])
+        }
+    }
+
     @Test("unchecked arguments leave NULL where there is none")
     func uncheckedArguments() throws {
         try queue.read { db throws in
