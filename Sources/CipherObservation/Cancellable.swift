@@ -9,11 +9,16 @@ public protocol DatabaseCancellable: Sendable {
 
 /// An observation that ends when this object is cancelled or deallocated.
 public final class AnyDatabaseCancellable: DatabaseCancellable {
-    private let action: Mutex<(@Sendable () -> Void)?>
+    private let action: Mutex<Action?>
+
+    // A type of its own, because each access to a Mutex wraps a function once more.
+    private struct Action {
+        let run: @Sendable () -> Void
+    }
 
     /// - Parameter cancel: Called once.
     @preconcurrency
-    public init(cancel: @escaping @Sendable () -> Void) { action = Mutex(cancel) }
+    public init(cancel: @escaping @Sendable () -> Void) { action = Mutex(Action(run: cancel)) }
 
     public convenience init(_ cancellable: some DatabaseCancellable) { self.init { cancellable.cancel() } }
 
@@ -21,7 +26,7 @@ public final class AnyDatabaseCancellable: DatabaseCancellable {
 
     public func cancel() {
         let action = action.withLock { $0.take() }
-        action?()
+        action?.run()
     }
 
     /// Keeps this object in a collection.

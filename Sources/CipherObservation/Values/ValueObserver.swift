@@ -45,6 +45,8 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         var mustFetchAgain = false
         /// Counts the fetches on the writing connection: what was begun beside an earlier one is discarded.
         var writerFetches = 0
+        /// Whether one of them has begun and is not queued yet: what ends beside it is discarded, too.
+        var isFetchingOnWriter = false
         /// How long the latest fetch took, in nanoseconds.
         var fetchTime = UInt64.max
         /// The version of the schema for which the region was found.
@@ -225,37 +227,54 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
 
     /// Fetches on the writing connection.
     private func fetch(_ db: Database) throws -> Reducer.Fetched {
-        isFetching = true
-        defer { isFetching = false }
-        var region = DatabaseRegion()
-        let value: Reducer.Fetched
-        if observation.requiresWriteAccess {
-            var fetched: Reducer.Fetched?
-            try db.inSavepoint {
-                fetched = try fetchRecording(db, &region)
-                return .commit
+        try onWriter {
+            var region = DatabaseRegion()
+            let value: Reducer.Fetched
+            if observation.requiresWriteAccess {
+                var fetched: Reducer.Fetched?
+                try db.inSavepoint {
+                    fetched = try fetchRecording(db, &region)
+                    return .commit
+                }
+                guard let fetched else { throw DatabaseError(resultCode: .SQLITE_INTERNAL) }
+                value = fetched
+            } else {
+                value = try db.isolated(readOnly: true) { try fetchRecording(db, &region) }
             }
-            guard let fetched else { throw DatabaseError(resultCode: .SQLITE_INTERNAL) }
-            value = fetched
-        } else {
-            value = try db.isolated(readOnly: true) { try fetchRecording(db, &region) }
+            if varies || isObsolete || !isTracking {
+                let version = try db.withoutWatching { try db.schemaVersion() }
+                state.withLock { $0.schemaVersion = version }
+                isObsolete = false
+                change(region: try region.observable(db), db)
+            }
+            return value
         }
-        if varies || isObsolete || !isTracking {
-            let version = try db.withoutWatching { try db.schemaVersion() }
-            state.withLock { $0.schemaVersion = version }
-            isObsolete = false
-            change(region: try region.observable(db), db)
-        }
-        return value
     }
 
     /// Fetches on the writing connection where the region stays the same.
     private func fetchAgain(_ db: Database) throws -> Reducer.Fetched {
+        try onWriter {
+            let start = MonotonicTime.now
+            defer { note(fetchSince: start) }
+            return try db.isolated(readOnly: true) { try fetching.fetch(db) }
+        }
+    }
+
+    /// Runs a fetch on the writing connection, whose value is queued next.
+    ///
+    /// Invariant: no value is queued after that of a later snapshot. A fetch on a reader may take its snapshot after
+    /// this one and end before this value is queued; it is discarded. Nothing is lost by that: a commit after this
+    /// snapshot is fetched for its own sake.
+    private func onWriter(_ fetch: () throws -> Reducer.Fetched) throws -> Reducer.Fetched {
         isFetching = true
         defer { isFetching = false }
-        let start = MonotonicTime.now
-        defer { note(fetchSince: start) }
-        return try db.isolated(readOnly: true) { try fetching.fetch(db) }
+        state.withLock { $0.isFetchingOnWriter = true }
+        do {
+            return try fetch()
+        } catch {
+            state.withLock { $0.isFetchingOnWriter = false }
+            throw error
+        }
     }
 
     private func note(fetchSince start: UInt64) {
@@ -364,10 +383,11 @@ final class ValueObserver<Reducer: ValueReducer>: RegionObserver, @unchecked Sen
         state.withLock { state in
             guard state.reader != nil else { return false }
             if let number {
-                if state.writerFetches != number { return false }
+                if state.writerFetches != number || state.isFetchingOnWriter { return false }
             } else {
                 // Counted here: a fetch beside it may begin between the beginning of this one and its snapshot.
                 state.writerFetches += 1
+                state.isFetchingOnWriter = false
             }
             state.fetched.append(fetched)
             defer { state.isConverting = true }

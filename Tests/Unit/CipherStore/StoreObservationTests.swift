@@ -156,6 +156,8 @@ import Testing
     private final class Interruption: Sendable {
         private let sql: String
         private let isArmed = Flag()
+        private let hasBegun = Flag()
+        /// Whether the process is suspended: a test that resumes it waits for this, or the suspension might come last.
         let isOver = Flag()
 
         /// - Parameter sql: A part of the statement.
@@ -165,9 +167,10 @@ import Testing
         func arm() { isArmed.set() }
 
         func pass(_ sql: String) {
-            guard isArmed.isSet, !isOver.isSet, sql.contains(self.sql) else { return }
-            isOver.set()
+            guard isArmed.isSet, !hasBegun.isSet, sql.contains(self.sql) else { return }
+            hasBegun.set()
             NotificationCenter.default.post(name: Database.suspendNotification, object: nil)
+            isOver.set()
         }
     }
 

@@ -2,6 +2,7 @@ import CipherDatabase
 import CipherRecords
 import Dispatch
 import Foundation
+import Synchronization
 import Testing
 
 @testable import CipherObservation
@@ -151,8 +152,10 @@ import Testing
         try writer.write { try $0.execute(sql: "INSERT INTO shelf DEFAULT VALUES") }
     }
 
-    private func pools() throws -> (DatabasePool, DatabasePool) {
-        let pools = (try file.pool(), try file.pool())
+    private func pools(
+        _ change: (inout Configuration) -> Void = { _ in }
+    ) throws -> (DatabasePool, DatabasePool) {
+        let pools = (try file.pool(change), try file.pool())
         try pools.0.write { try $0.execute(sql: "CREATE TABLE shelf (id INTEGER PRIMARY KEY)") }
         return pools
     }
@@ -183,6 +186,56 @@ import Testing
         #expect(values.all == values.all.sorted())
         let later = isOnWriter.all.dropFirst(before)
         #expect(later.contains(true) != isLong)
+        cancellable.cancel()
+    }
+
+    @Test("a fetch on a reader that ends beside an earlier one on the writing connection is not delivered before it")
+    func overtakingFetch() throws {
+        let (pool, other) = try pools { $0.maximumReaderCount = 1 }
+        let writer = pool.writeWithoutTransaction { ObjectIdentifier($0) }
+        let areGatesClosed = Mutex(false)
+        let (onReader, mayRead, onWriter, mayEnd) = (
+            DispatchSemaphore(value: 0), DispatchSemaphore(value: 0), DispatchSemaphore(value: 0),
+            DispatchSemaphore(value: 0)
+        )
+        let values = Collected<Int>()
+        let cancellable = start(
+            ValueObservation.trackingConstantRegion { db in
+                let isOnWriter = ObjectIdentifier(db) == writer
+                let mustWait = areGatesClosed.withLock { $0 }
+                if !isOnWriter && mustWait {
+                    onReader.signal()
+                    _ = mayRead.wait(timeout: .now() + 30)
+                }
+                let count = try Table("shelf").fetchCount(db)
+                if isOnWriter && mustWait {
+                    onWriter.signal()
+                    _ = mayEnd.wait(timeout: .now() + 30)
+                }
+                return count
+            }, in: pool
+        ) { values.add($0) }
+        values.wait { $0.count == 1 }
+        try Self.insert(pool)
+        values.wait { $0.last == 1 }
+
+        areGatesClosed.withLock { $0 = true }
+        try Self.insert(pool)
+        #expect(onReader.wait(timeout: .now() + 30) == .success)
+        // Found by a look, which fetches on the writing connection.
+        try Self.insert(other)
+        #expect(onWriter.wait(timeout: .now() + 30) == .success)
+        try Self.insert(other)
+        areGatesClosed.withLock { $0 = false }
+        // The reader finds four rows and ends; then the writing connection, which has found three.
+        mayRead.signal()
+        // The only reader is free again when that fetch has ended.
+        try pool.read { _ in }
+        mayEnd.signal()
+        try Self.insert(pool)
+        values.wait { $0.last == 5 }
+        #expect(values.all == values.all.sorted())
+        #expect(values.all.last == 5)
         cancellable.cancel()
     }
 

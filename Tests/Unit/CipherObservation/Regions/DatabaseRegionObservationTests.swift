@@ -1,6 +1,7 @@
 import CipherDatabase
 import CipherObservation
 import CipherRecords
+import Dispatch
 import Foundation
 import Testing
 
@@ -176,6 +177,31 @@ import Testing
         let distance = abs((all.last ?? 0) - (all.first ?? 0))
         #expect(all.count == 1000 && distance < 1000, "\(distance) bytes of the stack")
         withExtendedLifetime(observation) {}
+    }
+
+    /// Its region was found again after each change of the schema, and was empty where a value had been fetched before.
+    @Test("beside observed values it goes on after another connection has changed the schema")
+    func foreignSchema() throws {
+        let file = TemporaryFile()
+        let (pool, other) = (try file.pool(), try file.pool())
+        try pool.write { try $0.execute(sql: "CREATE TABLE t (id INTEGER PRIMARY KEY, a); CREATE TABLE u (a)") }
+        let first = try DatabaseRegionObservation(tracking: Table("t").filter(Column("a") > 0)).start(in: pool) {
+            [calls] db in calls.add("\((try? Table("t").fetchCount(db)) ?? -1)")
+        }
+        let values = Collected<Int>()
+        let second = ValueObservation.tracking { try Int.fetchAll($0, sql: "SELECT a FROM t ORDER BY a").count }.start(
+            in: pool, scheduling: .async(onQueue: DispatchQueue(label: "delivery")), onError: { Issue.record($0) },
+            onChange: { values.add($0) })
+        values.wait { $0.last == 0 }
+        pool.writeWithoutTransaction { _ in }
+        for number in 1...3 {
+            try other.write { try $0.execute(sql: "CREATE TABLE v\(number) (a)") }
+            try other.write { try $0.execute(sql: "INSERT INTO t (a) VALUES (1)") }
+            values.wait { $0.last == number }
+            calls.wait { $0.last == "\(number)" }
+            #expect(calls.all.last == "\(number)")
+        }
+        withExtendedLifetime((first, second)) {}
     }
 
     // It was called inside an access of the writing connection.

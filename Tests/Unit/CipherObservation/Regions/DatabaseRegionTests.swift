@@ -69,6 +69,20 @@ import Testing
         }
     }
 
+    /// The end of the text before, which SQLite compiles to nothing, counted as what the next statement reads.
+    @Test("what a request reads has nothing to do with the statement that was compiled before its own")
+    func afterRecording() throws {
+        let queue = try DatabaseQueue.pantry()
+        try queue.read { db in
+            // What the schema has to tell is known from then on.
+            _ = try Table("jar").all().databaseRegion(db)
+            var region = DatabaseRegion()
+            _ = try db.recordingRegion(&region) { try Int.fetchAll(db, sql: "SELECT height FROM shelf") }
+            #expect(region.description == "shelf(height)")
+            #expect(try Table("jar").select(Column("content")).databaseRegion(db).description == "jar(content)")
+        }
+    }
+
     @Test(
         "a statement's region is what SQLite reads for it",
         arguments: [
