@@ -20,8 +20,17 @@ struct Prefetching {
     func addPrefetchedRows(to rows: [Row]) throws -> [Row] {
         // No row, no query.
         guard let first = rows.first else { return rows }
-        let prefetched = PrefetchedRows()
         let bases = first.unadapted === first ? rows : rows.map(\.unadapted)
+        return Row.adding(try prefetch(first, .objects(bases)), to: rows)
+    }
+
+    /// What the request includes, for its rows as the statement returned them.
+    func prefetch(_ rows: KeptRows) throws -> PrefetchedRows {
+        rows.count == 0 ? PrefetchedRows() : try prefetch(rows[0], .kept(rows))
+    }
+
+    private func prefetch(_ first: Row, _ bases: BaseRows) throws -> PrefetchedRows {
+        let prefetched = PrefetchedRows()
         for association in relation.fetchedAssociations {
             let groups = try groups(of: association, first, bases)
             guard prefetched.insert(groups, key: association.key, at: association.path) else {
@@ -30,7 +39,7 @@ struct Prefetching {
                         + "them another, by forKey(_:)")
             }
         }
-        return Row.adding(prefetched, to: rows)
+        return prefetched
     }
 
     // MARK: Rows of an association
@@ -51,7 +60,7 @@ struct Prefetching {
     /// - Parameters:
     ///   - row: The first row of the request.
     ///   - bases: The rows that the statement returned.
-    private func groups(of association: FetchedAssociation, _ row: Row, _ bases: [Row]) throws -> RowGroups {
+    private func groups(of association: FetchedAssociation, _ row: Row, _ bases: BaseRows) throws -> RowGroups {
         let origin = try origin(of: association, row)
         guard let pairs = try columnPairs(origin) else {
             throw misuse("association \(association.key) is a condition: join it, by including(required:)")
@@ -285,6 +294,33 @@ private struct LinkTuple: Hashable {
     func hash(into hasher: inout Hasher) { hasher.combine(values) }
 }
 
+/// The rows of a request as its statement returned them, with or without an object for each.
+private enum BaseRows {
+    case objects([Row])
+    case kept(KeptRows)
+
+    var count: Int {
+        switch self {
+        case .objects(let rows): rows.count
+        case .kept(let rows): rows.count
+        }
+    }
+
+    func storedInteger(_ row: Int, _ column: Int) -> Int64? {
+        switch self {
+        case .objects(let rows): rows[row].storedInteger(at: column)
+        case .kept(let rows): rows.storedInteger(row, column)
+        }
+    }
+
+    func databaseValue(_ row: Int, _ column: Int) -> DatabaseValue {
+        switch self {
+        case .objects(let rows): rows[row].databaseValue(at: column)
+        case .kept(let rows): rows.databaseValue(row, column)
+        }
+    }
+}
+
 /// The values by which the rows of a request are linked to those of an association, each once and in order.
 private struct LinkValues {
     /// The values, where there is one column and all of them are integers: no value is boxed.
@@ -294,12 +330,12 @@ private struct LinkValues {
     private(set) var groupOfRow: [Int32]
 
     /// - Parameter positions: The columns.
-    init(of rows: [Row], at positions: [Int]) {
+    init(of rows: BaseRows, at positions: [Int]) {
         groupOfRow = []
         groupOfRow.reserveCapacity(rows.count)
         if positions.count == 1, readIntegers(of: rows, at: positions[0]) { return }
         integers = nil
-        let tuples = rows.map { row in LinkTuple(values: positions.map { row.databaseValue(at: $0) }) }
+        let tuples = (0..<rows.count).map { row in LinkTuple(values: positions.map { rows.databaseValue(row, $0) }) }
         // NULL refers to nothing.
         others = Set(tuples.filter { !$0.values.contains(where: \.isNull) }).sorted {
             $0.values.lexicographicallyPrecedes($1.values, by: DatabaseValue.isOrdered)
@@ -309,16 +345,16 @@ private struct LinkValues {
     }
 
     /// - Returns: Whether the column has integers only, and NULL.
-    private mutating func readIntegers(of rows: [Row], at position: Int) -> Bool {
+    private mutating func readIntegers(of rows: BaseRows, at position: Int) -> Bool {
         var values: [Int64] = []
         values.reserveCapacity(rows.count)
         var isAscending = true
-        for row in rows {
-            if let value = row.storedInteger(at: position) {
+        for row in 0..<rows.count {
+            if let value = rows.storedInteger(row, position) {
                 if let last = values.last, last >= value { isAscending = false }
                 groupOfRow.append(Int32(truncatingIfNeeded: values.count))
                 values.append(value)
-            } else if row.hasNull(atIndex: position) {
+            } else if rows.databaseValue(row, position).isNull {
                 groupOfRow.append(-1)
             } else {
                 groupOfRow = []

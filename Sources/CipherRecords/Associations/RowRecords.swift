@@ -153,7 +153,7 @@ extension Row {
     func forEachPrefetchedRow(
         _ type: Any.Type, _ key: String, reserve: (Int) -> Void, _ body: (Row) throws -> Void
     ) throws {
-        guard let rows = prefetchedRows.group(key) else {
+        guard let rows = prefetchedGroup(key) else {
             throw decodingError(column: key, at: nil, wanted: type, table: nil)
         }
         reserve(rows.count)

@@ -16,11 +16,23 @@ public protocol EncodableRecord {
     /// How `Data` of an `Encodable` record is stored.
     static func databaseDataEncodingStrategy(for column: String) -> DatabaseDataEncodingStrategy
 
+    /// How `Data` of an `Encodable` record is stored in all columns, unless the method for a column is there: the form
+    /// that programs for GRDB 6 and earlier have.
+    static var databaseDataEncodingStrategy: DatabaseDataEncodingStrategy { get }
+
     /// How a `Date` of an `Encodable` record is stored.
     static func databaseDateEncodingStrategy(for column: String) -> DatabaseDateEncodingStrategy
 
+    /// How a `Date` of an `Encodable` record is stored in all columns, unless the method for a column is there: the form
+    /// that programs for GRDB 6 and earlier have.
+    static var databaseDateEncodingStrategy: DatabaseDateEncodingStrategy { get }
+
     /// How a `UUID` of an `Encodable` record is stored.
     static func databaseUUIDEncodingStrategy(for column: String) -> DatabaseUUIDEncodingStrategy
+
+    /// How a `UUID` of an `Encodable` record is stored in all columns, unless the method for a column is there: the form
+    /// that programs for GRDB 6 and earlier have.
+    static var databaseUUIDEncodingStrategy: DatabaseUUIDEncodingStrategy { get }
 
     /// How the columns of an `Encodable` record are named.
     static var databaseColumnEncodingStrategy: DatabaseColumnEncodingStrategy { get }
@@ -33,16 +45,22 @@ extension EncodableRecord {
     public static var databaseEncodingUserInfo: [CodingUserInfoKey: Any] { [:] }
 
     public static func databaseDataEncodingStrategy(for column: String) -> DatabaseDataEncodingStrategy {
-        .deferredToData
+        databaseDataEncodingStrategy
     }
+
+    public static var databaseDataEncodingStrategy: DatabaseDataEncodingStrategy { .deferredToData }
 
     public static func databaseDateEncodingStrategy(for column: String) -> DatabaseDateEncodingStrategy {
-        .deferredToDate
+        databaseDateEncodingStrategy
     }
 
+    public static var databaseDateEncodingStrategy: DatabaseDateEncodingStrategy { .deferredToDate }
+
     public static func databaseUUIDEncodingStrategy(for column: String) -> DatabaseUUIDEncodingStrategy {
-        .deferredToUUID
+        databaseUUIDEncodingStrategy
     }
+
+    public static var databaseUUIDEncodingStrategy: DatabaseUUIDEncodingStrategy { .deferredToUUID }
 
     public static var databaseColumnEncodingStrategy: DatabaseColumnEncodingStrategy { .useDefaultKeys }
 
@@ -128,6 +146,9 @@ public enum DatabaseUUIDEncodingStrategy: Sendable {
     case uppercaseString
     /// As a TEXT such as `e621e1f8-c36c-495a-93fc-0c247a3e6e5f`.
     case lowercaseString
+
+    /// The name of ``uppercaseString`` in GRDB 5.
+    public static var string: DatabaseUUIDEncodingStrategy { .uppercaseString }
 }
 
 /// How columns are named.

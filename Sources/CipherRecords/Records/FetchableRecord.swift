@@ -26,8 +26,16 @@ public protocol FetchableRecord {
     /// How `Data` of a `Decodable` record is read.
     static func databaseDataDecodingStrategy(for column: String) -> DatabaseDataDecodingStrategy
 
+    /// How `Data` of a `Decodable` record is read from all columns, unless the method for a column is there: the form
+    /// that programs for GRDB 6 and earlier have.
+    static var databaseDataDecodingStrategy: DatabaseDataDecodingStrategy { get }
+
     /// How a `Date` of a `Decodable` record is read.
     static func databaseDateDecodingStrategy(for column: String) -> DatabaseDateDecodingStrategy
+
+    /// How a `Date` of a `Decodable` record is read from all columns, unless the method for a column is there: the form
+    /// that programs for GRDB 6 and earlier have.
+    static var databaseDateDecodingStrategy: DatabaseDateDecodingStrategy { get }
 
     /// How the columns of a `Decodable` record are named.
     static var databaseColumnDecodingStrategy: DatabaseColumnDecodingStrategy { get }
@@ -40,12 +48,16 @@ extension FetchableRecord {
     public static var databaseDecodingUserInfo: [CodingUserInfoKey: Any] { [:] }
 
     public static func databaseDataDecodingStrategy(for column: String) -> DatabaseDataDecodingStrategy {
-        .deferredToData
+        databaseDataDecodingStrategy
     }
 
+    public static var databaseDataDecodingStrategy: DatabaseDataDecodingStrategy { .deferredToData }
+
     public static func databaseDateDecodingStrategy(for column: String) -> DatabaseDateDecodingStrategy {
-        .deferredToDate
+        databaseDateDecodingStrategy
     }
+
+    public static var databaseDateDecodingStrategy: DatabaseDateDecodingStrategy { .deferredToDate }
 
     public static var databaseColumnDecodingStrategy: DatabaseColumnDecodingStrategy { .useDefaultKeys }
 
@@ -101,8 +113,19 @@ extension FetchableRecord {
         _ statement: Statement, arguments: StatementArguments? = nil, adapter: (any RowAdapter)? = nil
     ) throws -> [Self] {
         let rows = try Row.fetchCursor(statement, arguments: arguments, adapter: adapter)
-        var records: [Self] = []
-        while let row = try rows.next() { records.append(try Self(row: row)) }
+        guard let row = try rows.next() else { return [] }
+        var records = [try Self(row: row)]
+        if rows.showsAllRows(by: row) {
+            while try rows.advance() {
+                if records.count == records.capacity {
+                    records.reserveCapacity(statement.capacity(after: records.count))
+                }
+                records.append(try Self(row: row))
+            }
+        } else {
+            while let row = try rows.next() { records.append(try Self(row: row)) }
+        }
+        statement.latestRowCount = records.count
         return records
     }
 
@@ -159,6 +182,13 @@ extension FetchableRecord {
     @inlinable
     public static func fetchAll(_ db: Database, _ request: some FetchRequest) throws -> [Self] {
         let request = try request.makePreparedRequest(db, forSingleResult: false)
+        if request.adapter == nil, let prefetch = request.prefetch {
+            let rows = try KeptRows(request.statement)
+            var records: [Self] = []
+            records.reserveCapacity(rows.count)
+            try rows.forEachLentRow(with: prefetch(rows)) { records.append(try Self(row: $0)) }
+            return records
+        }
         if let supplement = request.supplement {
             let rows = try Row.fetchAll(request.statement, adapter: request.adapter)
             return try supplement(rows).map { try Self(row: $0) }

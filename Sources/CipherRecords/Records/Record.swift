@@ -109,7 +109,12 @@ open class Record {
     }
 
     /// Called after the record was inserted.
-    open func didInsert(_ inserted: InsertionSuccess) {}
+    open func didInsert(_ inserted: InsertionSuccess) {
+        didInsert(with: inserted.rowID, for: inserted.rowIDColumn)
+    }
+
+    /// Called after the record was inserted: the form that programs for GRDB 5 have.
+    open func didInsert(with rowID: Int64, for column: String?) {}
 
     /// Called before the record is updated.
     open func willUpdate(_ db: Database, columns: Set<String>) throws {}

@@ -92,7 +92,7 @@ extension QueryInterfaceRequest: FetchRequest {
         var prepared = try db.prepareRead(
             .select(relation.withoutPrefetches, singleResult: singleResult), of: relation)
         let prefetching = Prefetching(db: db, relation: relation, isOne: singleResult)
-        prepared.supplement = { rows in try prefetching.addPrefetchedRows(to: rows) }
+        prepared.supplement({ try prefetching.addPrefetchedRows(to: $0) }, prefetch: { try prefetching.prefetch($0) })
         return prepared
     }
 

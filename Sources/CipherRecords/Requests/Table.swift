@@ -534,4 +534,17 @@ extension Table where RowDecoder: FetchableRecord & Identifiable, RowDecoder.ID:
     public func fetchAll(_ db: Database, ids: some Collection<RowDecoder.ID>) throws -> [RowDecoder] {
         try fetchAll(db, keys: ids)
     }
+
+    /// A cursor over what the rows with identifiers hold, in any order.
+    public func fetchCursor(_ db: Database, ids: some Collection<RowDecoder.ID>) throws -> RecordCursor<RowDecoder> {
+        try fetchCursor(db, keys: ids)
+    }
+}
+
+extension Table
+where RowDecoder: FetchableRecord & Identifiable & Hashable, RowDecoder.ID: DatabaseValueConvertible {
+    /// What the rows with identifiers hold.
+    public func fetchSet(_ db: Database, ids: some Collection<RowDecoder.ID>) throws -> Set<RowDecoder> {
+        try fetchSet(db, keys: ids)
+    }
 }

@@ -5,7 +5,12 @@ import Foundation
 // layout.
 
 extension FetchableRecord where Self: Decodable {
-    public init(row: Row) throws { self = try DecodingPlan.read(Self.self, from: row, as: Self.self) }
+    // Inlined where the type is known: elsewhere the record would be copied by code that looks up its size.
+    @inlinable
+    public init(row: Row) throws { self = try Self.decoded(from: row) }
+
+    @usableFromInline
+    static func decoded(from row: Row) throws -> Self { try DecodingPlan.read(Self.self, from: row, as: Self.self) }
 }
 
 /// Decodes records from rows, as `init(row:)` of a `Decodable` record does.
@@ -58,27 +63,31 @@ final class DecodingPlan: @unchecked Sendable {
         _ type: Value.Type, from row: Row, as record: any FetchableRecord.Type, path: [any CodingKey] = []
     ) throws -> Value {
         let id = ObjectIdentifier(record)
-        var plan: DecodingPlan
-        var isTaken = false
+        // Nobody else makes plans.
         if let known = row.plan(of: id) {
-            // Nobody else makes plans.
-            plan = unsafeDowncast(known, to: DecodingPlan.self)
-        } else {
-            plan = idle(of: id, row) ?? DecodingPlan(record, mayLend: LentContainer.isPossible(for: record))
-            isTaken = !row.keepsPlans
-            if !isTaken { row.keep(RowPlan(record: id, content: plan)) }
+            return try unsafeDowncast(known, to: DecodingPlan.self).read(type, row, path)
+        }
+        var plan = idle(of: id, row) ?? DecodingPlan(record, mayLend: LentContainer.isPossible(for: record))
+        if row.keepsPlans {
+            row.keep(RowPlan(record: id, content: plan))
+            return try plan.read(type, row, path)
         }
         defer {
             // A value that keeps its decoder keeps the plan too.
-            if isTaken, isKnownUniquelyReferenced(&plan) { row.addIdlePlan(RowPlan(record: id, content: plan)) }
+            if isKnownUniquelyReferenced(&plan) { row.addIdlePlan(RowPlan(record: id, content: plan)) }
         }
+        return try plan.read(type, row, path)
+    }
+
+    @inline(__always)
+    private func read<Value: Decodable>(_ type: Value.Type, _ row: Row, _ path: [any CodingKey]) throws -> Value {
         // A record within another one that the same plan reads is lent nothing.
-        if plan.isReading || !path.isEmpty {
-            return try Value(from: RowDecoder(row: row, plan: plan, codingPath: path))
+        if isReading || !path.isEmpty {
+            return try Value(from: RowDecoder(row: row, plan: self, codingPath: path))
         }
-        plan.isReading = true
-        defer { plan.endReading(row) }
-        return try Value(from: plan.lendDecoder(row))
+        isReading = true
+        defer { endReading(row) }
+        return try Value(from: lendDecoder(row))
     }
 
     private static func idle(of record: ObjectIdentifier, _ row: Row) -> DecodingPlan? {
@@ -401,7 +410,8 @@ extension DecodingPlan {
         _ type: Value.Type, _ rows: PrefetchedGroup, _ path: @autoclosure () -> [any CodingKey]
     ) throws -> Value {
         if let array = recordArray(type) { return try array.make(type, of: rows) }
-        return try Value(from: RowsDecoder(rows: rows, plan: self, codingPath: path()))
+        // A program may keep the decoder.
+        return try Value(from: RowsDecoder(rows: rows.independent, plan: self, codingPath: path()))
     }
 }
 

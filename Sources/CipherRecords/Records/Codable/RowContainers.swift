@@ -164,7 +164,7 @@ final class RowContext {
         if let index = column(of: key) { return try ColumnDecoding.decode(type, self, index) }
         let row = row
         if let scope = row.scopesTree[key.stringValue] { return try value(type, of: scope, key) }
-        if let rows = row.prefetchedRows.group(key.stringValue) {
+        if let rows = row.prefetchedGroup(key.stringValue) {
             return try plan.read(type, rows, codingPath + [key])
         }
         // The first key that nothing stands for takes the whole row: the record is a part of this one. A single value
@@ -210,7 +210,7 @@ final class RowContext {
 
     /// A value from the prefetched rows of a key; nil when there are none.
     private func prefetchedValue<Value: Decodable, Key: CodingKey>(_ type: Value.Type, _ key: Key) throws -> Value? {
-        guard let rows = row.prefetchedRows.group(key.stringValue) else { return nil }
+        guard let rows = row.prefetchedGroup(key.stringValue) else { return nil }
         return try plan.read(type, rows, codingPath + [key])
     }
 

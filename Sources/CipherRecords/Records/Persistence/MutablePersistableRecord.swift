@@ -26,6 +26,8 @@ public protocol MutablePersistableRecord: EncodableRecord, TableRecord {
     func aroundInsert(_ db: Database, insert: () throws -> InsertionSuccess) throws
     /// Called after a record was inserted.
     mutating func didInsert(_ inserted: InsertionSuccess)
+    /// Called after a record was inserted, unless it has ``didInsert(_:)``: the form that programs for GRDB 5 have.
+    mutating func didInsert(with rowID: Int64, for column: String?)
 
     // MARK: Updating
 
@@ -63,7 +65,11 @@ extension MutablePersistableRecord {
     @inlinable
     public func aroundInsert(_ db: Database, insert: () throws -> InsertionSuccess) throws { _ = try insert() }
     @inlinable
-    public mutating func didInsert(_ inserted: InsertionSuccess) {}
+    public mutating func didInsert(_ inserted: InsertionSuccess) {
+        didInsert(with: inserted.rowID, for: inserted.rowIDColumn)
+    }
+    @inlinable
+    public mutating func didInsert(with rowID: Int64, for column: String?) {}
     @inlinable
     public func willUpdate(_ db: Database, columns: Set<String>) throws {}
     @inlinable
@@ -92,13 +98,19 @@ public protocol PersistableRecord: MutablePersistableRecord {
     func willInsert(_ db: Database) throws
     /// Called after a record was inserted.
     func didInsert(_ inserted: InsertionSuccess)
+    /// Called after a record was inserted, unless it has ``didInsert(_:)``: the form that programs for GRDB 5 have.
+    func didInsert(with rowID: Int64, for column: String?)
 }
 
 extension PersistableRecord {
     @inlinable
     public func willInsert(_ db: Database) throws {}
     @inlinable
-    public func didInsert(_ inserted: InsertionSuccess) {}
+    public func didInsert(_ inserted: InsertionSuccess) {
+        didInsert(with: inserted.rowID, for: inserted.rowIDColumn)
+    }
+    @inlinable
+    public func didInsert(with rowID: Int64, for column: String?) {}
 }
 
 /// What happens to a row that breaks a constraint.

@@ -70,6 +70,12 @@ extension MutablePersistableRecord {
         return try updateChanges(db, onConflict: conflictResolution, from: former)
     }
 
+    /// The same as `updateChanges(_:onConflict:modify:)`, by the label that programs for GRDB 5 have.
+    @discardableResult
+    public mutating func updateChanges(_ db: Database, with change: (inout Self) throws -> Void) throws -> Bool {
+        try updateChanges(db, modify: change)
+    }
+
     private func updateChanges(
         _ db: Database, onConflict conflictResolution: Database.ConflictResolution?, from former: PersistenceContainer
     ) throws -> Bool {

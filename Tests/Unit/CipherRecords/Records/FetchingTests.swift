@@ -103,6 +103,30 @@ struct FetchingTests {
         }
     }
 
+    @Test("fetches of one statement with few and many records return each of them, in arrays of a fitting size")
+    func arraysOfOtherSizes() throws {
+        try read { db in
+            let statement = try db.makeStatement(
+                sql: """
+                    WITH RECURSIVE n(i) AS (SELECT 1 WHERE ?1 > 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+                    SELECT i AS id, 'name ' || i AS name FROM n
+                    """)
+            for count in [0, 1, 5000, 5000, 5100, 700, 1, 5000, 0, 3, 40, 5000] {
+                let records = try Fan.fetchAll(statement, arguments: [count])
+                #expect(records.map(\.id) == (0..<count).map { Int64($0) + 1 })
+                #expect(records.last?.name == (count == 0 ? nil : "name \(count)"))
+                // What the fetch before has returned does not make a small result keep much memory.
+                #expect(records.capacity <= max(16, count * 8 + count))
+            }
+            // An error in the middle.
+            struct Odd: FetchableRecord {
+                init(row: Row) throws { if row["id"] == 3 { throw CancellationError() } }
+            }
+            #expect(throws: CancellationError.self) { try Odd.fetchAll(statement, arguments: [5]) }
+            try #expect(Fan.fetchAll(statement, arguments: [2]).count == 2)
+        }
+    }
+
     @Test("10,000 requests with other values are generated and compiled once")
     func shapes() throws {
         try read { db in

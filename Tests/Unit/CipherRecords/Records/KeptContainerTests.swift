@@ -298,6 +298,107 @@ struct KeptContainerTests {
         }
     }
 
+    /// Keeps its own row, or the row as the statement returned it, on some shelves.
+    private struct ShelfOfKeptRow: FetchableRecord {
+        let row: Row?
+        let items: [Item]
+        init(row: Row) {
+            let id: Int = row["id"]
+            self.row = id % 3 == 0 ? row : id % 3 == 1 ? row.unadapted : nil
+            items = row["items"]
+        }
+    }
+
+    @Test("records with prefetched rows that keep their own row have its values, and the rows that were fetched for it")
+    func keptRowsWithPrefetchedRows() throws {
+        let shelves = try shelves {
+            try ShelfOfKeptRow.fetchAll($0, Shelf.including(all: Shelf.items).orderByPrimaryKey())
+        }
+        #expect(shelves.map { $0.row.map { $0["ID"] as Int } } == (1...10).map { $0 % 3 == 2 ? nil : $0 })
+        #expect(shelves.map { $0.items.map(\.id) } == (1...10).map(Self.expected))
+        for shelf in shelves {
+            guard let row = shelf.row, let id = row["id"] as Int? else { continue }
+            let items = try? row.decode([Item].self, forKey: "items")
+            #expect(items?.map(\.name) == (id % 3 == 0 ? Self.expected(id).map(Self.name) : nil))
+            #expect(row.prefetchedRows["items"]?.map { $0["id"] as Int } == (id % 3 == 0 ? Self.expected(id) : nil))
+        }
+    }
+
+    /// Reads its items once more for each of them.
+    private struct ShelfOfShelves: FetchableRecord {
+        struct Inner: FetchableRecord {
+            let id: Int
+            init(row: Row) { id = row["id"] }
+        }
+        let ids: [[Int]]
+        init(row: Row) throws {
+            ids = try row.decode([Inner].self, forKey: "items").prefix(3).map { inner in
+                let again: [Inner] = row["items"]
+                return [inner.id] + again.map(\.id)
+            }
+        }
+    }
+
+    @Test("prefetched rows can be read while they are read, and after a record that throws")
+    func nestedReading() throws {
+        struct Fussy: FetchableRecord {
+            let ids: [Int]
+            init(row: Row) throws {
+                struct Item: FetchableRecord {
+                    let id: Int
+                    init(row: Row) throws {
+                        id = row["id"]
+                        if id % 100 == 7 { throw CancellationError() }
+                    }
+                }
+                let items = try? row.decode([Item].self, forKey: "items").map(\.id)
+                ids = items ?? (row["items"] as [RowKeeper]).map { $0.row["id"] }
+            }
+        }
+        try shelves { db in
+            let request = Shelf.including(all: Shelf.items).orderByPrimaryKey()
+            let expected = (1...10).map { shelf in
+                Self.expected(shelf).prefix(3).map { [$0] + Self.expected(shelf) }
+            }
+            try #expect(ShelfOfShelves.fetchAll(db, request).map(\.ids) == expected)
+            try #expect(Fussy.fetchAll(db, request).map(\.ids) == (1...10).map(Self.expected))
+        }
+    }
+
+    /// A tree: rows of a table below those of the same one.
+    private struct Node: Codable, FetchableRecord, TableRecord {
+        static let children = hasMany(Node.self, key: "children", using: ForeignKey(["parentId"])).orderByPrimaryKey()
+        let id: Int
+        let parentId: Int?
+    }
+
+    private struct Tree: Decodable, FetchableRecord {
+        let id: Int
+        let children: [Branch]
+        struct Branch: Decodable, FetchableRecord {
+            let id: Int
+            let children: [Node]
+        }
+        var text: String {
+            "\(id)" + children.map { "(\($0.id)" + $0.children.map { "[\($0.id)]" }.joined() + ")" }.joined()
+        }
+    }
+
+    @Test("rows below prefetched rows of the same table")
+    func tree() throws {
+        let texts = try DatabaseQueue().write { db in
+            try db.execute(sql: "CREATE TABLE node (id INTEGER PRIMARY KEY, parentId INTEGER REFERENCES node(id))")
+            for id in 1...13 {
+                let parent = id == 1 || id == 2 ? nil : id < 7 ? 1 + id % 2 : 3 + id % 3
+                try db.execute(sql: "INSERT INTO node VALUES (?, ?)", arguments: [id, parent])
+            }
+            let children = Node.children.including(all: Node.children)
+            let request = Node.filter(Column("parentId") == nil).including(all: children).orderByPrimaryKey()
+            return try Tree.fetchAll(db, request).map(\.text)
+        }
+        #expect(texts == ["1(4[7][10][13])(6)", "2(3[9][12])(5[8][11])"])
+    }
+
     @Test("prefetched rows become rows of their own when the program asks for them")
     func prefetchedObjects() throws {
         let rows = try shelves { try Row.fetchAll($0, Shelf.including(all: Shelf.items).orderByPrimaryKey()) }

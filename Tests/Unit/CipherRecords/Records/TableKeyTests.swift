@@ -26,6 +26,8 @@ struct TableKeyTests {
             try #expect(fans.fetchOne(db, id: 1)?.name == "Ann" && fans.find(db, id: 2).name == "Bob")
             try #expect(fans.fetchAll(db, ids: [1, 2]).count == 2 && fans.fetchSet(db, keys: [1]).count == 1)
             try #expect(fans.filter(id: 2).fetchAll(db).map(\.name) == ["Bob"] && fans.exists(db, id: 1))
+            try #expect(fans.fetchSet(db, ids: [2]).map(\.name) == ["Bob"])
+            try #expect(Array(fans.fetchCursor(db, ids: [1, 2]).map(\.id)) == [1, 2])
             #expect(throws: RecordError.recordNotFound(databaseTableName: "player", key: ["id": 9.databaseValue])) {
                 try fans.find(db, key: 9)
             }
@@ -35,6 +37,27 @@ struct TableKeyTests {
             }
             try #expect(fans.deleteOne(db, id: 1) && fans.deleteAll(db, ids: [2]) == 1)
             try #expect(rows.deleteAll(db, keys: [["email": "b"]]) == 0)
+        }
+    }
+
+    // A key that was unique among some rows only was taken for the key of one row, and deleteOne deleted all of them.
+    @Test("a unique index of some of the rows is no key")
+    func partialIndex() throws {
+        try DatabaseQueue().write { db in
+            try db.execute(
+                sql: """
+                    CREATE TABLE berth (id INTEGER PRIMARY KEY, number INTEGER, free BOOLEAN);
+                    CREATE UNIQUE INDEX taken ON berth (number) WHERE NOT free;
+                    INSERT INTO berth VALUES (1, 7, TRUE), (2, 7, TRUE), (3, 7, FALSE);
+                    """)
+            let berths = Table("berth")
+            #expect(try !db.table("berth", hasUniqueKey: ["number"]) && db.indexes(on: "berth")[0].isUnique)
+            let deleting = #expect(throws: DatabaseError.self) { try berths.deleteOne(db, key: ["number": 7]) }
+            let fetching = #expect(throws: DatabaseError.self) { try berths.fetchOne(db, key: ["number": 7]) }
+            #expect(deleting?.resultCode == .SQLITE_MISUSE && fetching?.resultCode == .SQLITE_MISUSE)
+            #expect(try berths.fetchCount(db) == 3)
+            try db.execute(sql: "DELETE FROM berth WHERE id < 3; CREATE UNIQUE INDEX every ON berth (number)")
+            #expect(try berths.fetchOne(db, key: ["number": 7])?["id"] == 3)
         }
     }
 }
