@@ -97,6 +97,8 @@ def vectors() -> list:
         "scrypt.json": "scrypt",
         "argon2id.json": "Argon2id, where the library has it",
         "slots.json": "sidecars with key slots, their keys and a page of each; recovery keys as text",
+        "changesets.json": "changesets of SQLite's session extension, with their inverses and compositions; deltas and commits",
+        "envelopes.json": "envelopes of commits, and of one that is divided into chunks",
     }
     return [
         {"kind": "vector", "file": f"vectors/{name}", "what": text, "expected": "every value is reproduced"}

@@ -1,0 +1,155 @@
+import CipherDatabase
+
+/// Applies a delta to the rows of the tracked tables, exactly: each row must be as the delta says it was. Inside a
+/// transaction in which neither the triggers of the database nor foreign keys act.
+struct DeltaApplier {
+    let db: Database
+    let tables: TrackedTables
+    /// Called with each row that has changed, before and after.
+    let noteChange: (TrackedTable, _ old: DeltaRecord?, _ new: DeltaRecord?) throws -> Void
+
+    /// - Throws: ``SyncError`` `.workingStateDiverged`, `.schemaAhead`; `DatabaseError`.
+    func apply(_ delta: Delta) throws {
+        for entry in try tables.fitting(delta).tables {
+            guard let table = tables[entry.table.name] else { continue }
+            var work = try TableApplier(db, table, noteChange)
+            for change in entry.changes { try work.apply(change) }
+            try work.finish()
+        }
+    }
+}
+
+/// Applies the changes of one table, in their canonical order: deletions, updates, insertions.
+private struct TableApplier {
+    private let db: Database
+    private let table: TrackedTable
+    private let noteChange: (TrackedTable, DeltaRecord?, DeltaRecord?) throws -> Void
+    private let history: HistoryRecorder?
+    private let columnNames: [String: Int]
+    private let lookup: RowLookup
+    private let deletion: Statement
+    private let insertion: Statement
+    /// By the columns that they change.
+    private var updates: [[Int]: Statement] = [:]
+    /// Rows with a unique value that another row has until it is updated too: deleted, to be inserted at the end.
+    private var moved: [DeltaRecord] = []
+
+    init(
+        _ db: Database, _ table: TrackedTable,
+        _ noteChange: @escaping (TrackedTable, DeltaRecord?, DeltaRecord?) throws -> Void
+    ) throws {
+        (self.db, self.table, self.noteChange) = (db, table, noteChange)
+        history = try db.historyRecorder(of: table.name)
+        columnNames = Dictionary(
+            table.table.columns.enumerated().map { ($1.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
+        lookup = try RowLookup(table, in: db)
+        deletion = try db.cachedStatement(sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition)")
+        let values = table.table.columns.map { _ in "?" }.joined(separator: ", ")
+        insertion = try db.cachedStatement(
+            sql: "INSERT OR ABORT INTO \(table.qualifiedName) (\(table.columnList)) VALUES (\(values))")
+    }
+
+    mutating func apply(_ change: RowChange) throws {
+        switch change.operation {
+        case .delete:
+            let row = try present(change)
+            try delete(row)
+            try noteChange(table, row, nil)
+            try record(.deleted, row)
+        case .update:
+            try update(try present(change), change)
+        case .insert:
+            try finish()
+            guard let row = change.new else { return }
+            try insert(row)
+            try noteChange(table, nil, row)
+            try record(.inserted, row)
+        }
+    }
+
+    /// Inserts the rows that had to make room.
+    mutating func finish() throws {
+        let rows = moved
+        moved = []
+        for row in rows { try insert(row) }
+    }
+
+    // MARK: Steps
+
+    /// The row that a change is about, which must be as the change says it was.
+    private func present(_ change: RowChange) throws -> DeltaRecord {
+        guard let old = change.old, let row = try lookup.row(table.table.key(of: old)) else { throw diverged }
+        if change.operation == .delete {
+            guard row == old else { throw diverged }
+        } else {
+            for (cell, wanted) in zip(row.cells, old.cells) where wanted.first != Cell.undefined {
+                guard ByteOrder.areEqual(cell, wanted) else { throw diverged }
+            }
+        }
+        return row
+    }
+
+    private func delete(_ row: DeltaRecord) throws {
+        try deletion.execute(exact: table.table.key(of: row).exactValues)
+        guard db.changesCount == 1 else { throw diverged }
+    }
+
+    private mutating func update(_ row: DeltaRecord, _ change: RowChange) throws {
+        guard let new = change.new else { return }
+        let changed = new.cells.enumerated().filter { $1.first != Cell.undefined }.map(\.offset)
+        let updated = row.replacing(by: new)
+        let statement = try updates[changed] ?? makeUpdate(changed)
+        let values = new.compactMap(\.exact)
+        do {
+            try statement.execute(exact: values + table.table.key(of: row).exactValues)
+            guard db.changesCount == 1 else { throw diverged }
+        } catch let error as DatabaseError where error.extendedResultCode == .SQLITE_CONSTRAINT_UNIQUE {
+            try delete(row)
+            moved.append(updated)
+        }
+        try noteChange(table, row, updated)
+        try record(.updated, updated) { name in columnNames[name.lowercased()].map(changed.contains) ?? true }
+    }
+
+    private mutating func makeUpdate(_ columns: [Int]) throws -> Statement {
+        let settings = columns.map { "\(table.quoted($0)) = ?" }.joined(separator: ", ")
+        let statement = try db.cachedStatement(
+            sql: "UPDATE OR ABORT \(table.qualifiedName) SET \(settings) WHERE \(table.keyCondition)")
+        updates[columns] = statement
+        return statement
+    }
+
+    private func insert(_ row: DeltaRecord) throws {
+        do {
+            try insertion.execute(exact: row.compactMap(\.exact))
+        } catch let error as DatabaseError
+            where [.SQLITE_CONSTRAINT_UNIQUE, .SQLITE_CONSTRAINT_PRIMARYKEY, .SQLITE_CONSTRAINT_ROWID]
+            .contains(error.extendedResultCode)
+        {
+            throw diverged
+        }
+    }
+
+    private var diverged: SyncError { SyncError(.workingStateDiverged, table: table.name) }
+
+    // MARK: The history of changes
+
+    private func record(
+        _ operation: HistoryOperation, _ row: DeltaRecord, isChanged: (String) -> Bool = { _ in true }
+    ) throws {
+        guard let history else { return }
+        let cells = row.cells
+        try history.record(
+            operation,
+            value: { name in columnNames[name.lowercased()].flatMap { Cell.value(of: cells[$0]).exact } ?? .null },
+            isChanged: isChanged)
+    }
+}
+
+extension DeltaRecord {
+    /// The row with the cells of another record in the place of its own, where that one says something.
+    func replacing(by other: DeltaRecord) -> DeltaRecord {
+        let cells = zip(cells, other.cells).map { $1.first == Cell.undefined ? $0 : $1 }
+        return DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
+    }
+}

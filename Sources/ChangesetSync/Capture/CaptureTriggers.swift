@@ -1,0 +1,166 @@
+import CipherDatabase
+
+/// The temporary triggers that report the rows of one table to the ``Capture``: a pure function of its definition.
+struct CaptureTriggers {
+    let table: TrackedTable
+    /// The number of the table among those that are tracked.
+    let index: Int
+    /// What a `REPLACE` may remove, as conditions; empty where SQLite fires delete triggers for it.
+    let replacements: [String]
+
+    private var when: String { "WHEN \(Capture.function)()" }
+    private var key: [Int] { table.table.keyColumns }
+
+    /// Names and definitions.
+    var all: [(name: String, sql: String)] {
+        var triggers = [
+            ("update", "BEFORE UPDATE ON \(table.qualifiedName) \(when) BEGIN \(beforeUpdate) END"),
+            ("delete", "BEFORE DELETE ON \(table.qualifiedName) \(when) BEGIN \(row("OLD")); END"),
+            ("insert", "AFTER INSERT ON \(table.qualifiedName) \(when) BEGIN \(newKey); END"),
+        ]
+        if !replacements.isEmpty {
+            triggers.append(("replace", "BEFORE INSERT ON \(table.qualifiedName) \(when) BEGIN \(lookups) END"))
+        }
+        return triggers.map { kind, body in
+            let name = Self.prefix + "\(index)_\(kind)"
+            return (name, "CREATE TEMP TRIGGER \(name.quotedDatabaseIdentifier) \(body)")
+        }
+    }
+
+    static let prefix = SyncTables.prefix + "capture_"
+
+    private var beforeUpdate: String {
+        // An action of a self-referencing foreign key runs before triggers that fire after the update. Where no row has
+        // the new key now, the row that has it later is one of this transaction.
+        let alias = "taken"
+        let taken = "SELECT 1 FROM \(table.qualifiedName) AS \(alias) WHERE \(keyMatches(alias, "NEW"))"
+        let moved = "\(newKey) WHERE NOT (\(keyIsSame("NEW", "OLD"))) AND NOT EXISTS (\(taken));"
+        return "\(row("OLD")); \(lookups) \(moved)"
+    }
+
+    /// The rows that a `REPLACE` would remove.
+    private var lookups: String {
+        let name = table.name.quotedDatabaseIdentifier
+        return replacements.map { "\(row(name, from: "\(table.qualifiedName) AS \(name) WHERE \($0)"));" }
+            .joined(separator: " ")
+    }
+
+    private func call(_ report: Capture.Report, from start: Int, _ values: some Sequence<String>) -> String {
+        let arguments = [String(index), String(report.rawValue), String(start)] + values
+        return "\(Capture.function)(\(arguments.joined(separator: ", ")))"
+    }
+
+    /// Reports a whole row, in as many calls as its columns need, from left to right.
+    private func row(_ name: String, from source: String? = nil) -> String {
+        let columns = table.table.columns.indices.map { "\(name).\(table.quoted($0))" }
+        let calls = stride(from: 0, to: columns.count, by: Capture.valuesOfCall).map { start in
+            call(.row, from: start, columns[start..<min(start + Capture.valuesOfCall, columns.count)])
+        }
+        return "SELECT \(calls.joined(separator: ", "))" + (source.map { " FROM \($0)" } ?? "")
+    }
+
+    private var newKey: String { "SELECT \(call(.key, from: 0, key.map { "NEW.\(table.quoted($0))" }))" }
+
+    /// Whether two rows have the same key: the same bytes in the same storage class, whatever the collation says.
+    private func keyIsSame(_ left: String, _ right: String) -> String {
+        key.map { column in
+            let (left, right) = ("\(left).\(table.quoted(column))", "\(right).\(table.quoted(column))")
+            return "\(left) COLLATE BINARY IS \(right) COLLATE BINARY AND typeof(\(left)) = typeof(\(right))"
+        }.joined(separator: " AND ")
+    }
+
+    /// The same for a search in the table, whose index has the collation of the column.
+    private func keyMatches(_ left: String, _ right: String) -> String {
+        key.map { "\(left).\(table.quoted($0)) = \(right).\(table.quoted($0))" }.joined(separator: " AND ")
+            + " AND \(keyIsSame(left, right))"
+    }
+}
+
+/// The triggers of a connection, as they were made for one state of the schema.
+struct CaptureInstallation: Equatable {
+    let schemaVersion: Int32
+    let temporaryVersion: Int32
+    let revision: Int64
+
+    private init(_ db: Database, revision: Int64) throws {
+        schemaVersion = try db.schemaVersion()
+        temporaryVersion = try Int32.fetchOne(db.cachedStatement(sql: "PRAGMA temp.schema_version")) ?? 0
+        self.revision = revision
+    }
+
+    /// Makes the triggers of the capture, where they are not there as the schema requires. Inside a transaction: a
+    /// rollback removes them, and the next commit makes them again.
+    ///
+    /// - Throws: ``SyncError`` `.applicationTemporaryTrigger`; `DatabaseError`.
+    static func ensure(_ db: Database, _ session: SyncSession, _ tables: TrackedTables, revision: Int64) throws {
+        if let installed = session.installed, try installed == CaptureInstallation(db, revision: revision) { return }
+        try db.withoutWatching {
+            if !session.hasFunction {
+                let capture = session.capture
+                try db.addLentFunction(Capture.function) { try capture.take($0) }
+                session.hasFunction = true
+            }
+            // A number that a rollback takes back may come again with other triggers.
+            session.installed = nil
+            db.afterNextTransaction(onCommit: { _ in }, onRollback: { _ in session.installed = nil })
+            try refuseTriggersOfProgram(db, tables)
+            let replaces = try firesDeletions(db)
+            let names = try String.fetchAll(
+                db, sql: "SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND name GLOB ?",
+                arguments: [CaptureTriggers.prefix + "*"])
+            for name in names { try db.execute(sql: "DROP TRIGGER temp.\(name.quotedDatabaseIdentifier)") }
+            for (index, table) in tables.all.enumerated() {
+                let conditions = replaces ? [] : try TableFacts.replacementConditions(of: table.name, in: db)
+                for trigger in CaptureTriggers(table: table, index: index, replacements: conditions).all {
+                    try db.execute(sql: trigger.sql)
+                }
+            }
+        }
+        session.installed = try CaptureInstallation(db, revision: revision)
+    }
+
+    /// Makes `REPLACE` fire delete triggers, where no trigger of the program would fire with them.
+    private static func firesDeletions(_ db: Database) throws -> Bool {
+        let others = try Bool.fetchOne(
+            db,
+            sql: """
+                SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE type = 'trigger' AND name NOT GLOB ?1)
+                    OR EXISTS (SELECT 1 FROM temp.sqlite_schema WHERE type = 'trigger' AND name NOT GLOB ?1)
+                """,
+            arguments: ["cipherstore_*"])
+        let isOn = try Bool.fetchOne(db, sql: "PRAGMA recursive_triggers") ?? false
+        if isOn || others == true { return isOn }
+        try db.execute(sql: "PRAGMA recursive_triggers = ON")
+        return true
+    }
+
+    private static func refuseTriggersOfProgram(_ db: Database, _ tables: TrackedTables) throws {
+        let names = try String.fetchAll(
+            db,
+            sql: "SELECT tbl_name FROM temp.sqlite_schema WHERE type = 'trigger' AND name NOT GLOB 'cipherstore_*'")
+        for name in names {
+            // A temporary table hides one of the main database.
+            guard let table = tables[name], try !db.tableExists(name, in: "temp") else { continue }
+            throw SyncError(.applicationTemporaryTrigger, table: table.name)
+        }
+    }
+
+    /// Throws unless the tables have their triggers.
+    static func requireTriggers(_ db: Database, _ tables: TrackedTables) throws {
+        try refuseTriggersOfProgram(db, tables)
+        let names = Set(
+            try String.fetchAll(
+                db, sql: "SELECT name FROM temp.sqlite_schema WHERE type = 'trigger' AND name GLOB ?",
+                arguments: [CaptureTriggers.prefix + "*"]))
+        for (index, table) in tables.all.enumerated() {
+            let wanted = CaptureTriggers(table: table, index: index, replacements: []).all.map(\.name)
+            guard names.isSuperset(of: wanted) else { throw SyncError(.schemaChangedInCommit, table: table.name) }
+        }
+    }
+
+    /// Whether the triggers are still those that were made.
+    static func isIntact(_ db: Database, _ session: SyncSession) throws -> Bool {
+        guard let installed = session.installed else { return false }
+        return try installed == CaptureInstallation(db, revision: installed.revision)
+    }
+}

@@ -1,0 +1,55 @@
+/// Every bound of this module.
+package enum Limits {
+    /// The greatest number of columns of a table. <https://www.sqlite.org/limits.html#max_column>
+    static let columns = 32_767
+    /// The greatest number of columns of a primary key: a delta has one byte for the place of a column in it.
+    static let keyColumns = 255
+    /// The encoded delta of a commit. With two of them a commit fits into the two gigabytes of a BLOB.
+    package static let deltaBytes = 512 * 1024 * 1024
+    /// The description of a commit, in bytes.
+    package static let commitMetaBytes = 1024 * 1024
+
+    /// The longest plaintext of one object. A longer commit is divided into chunks of this length.
+    package static let objectPlaintextBytes = 512 * 1024
+    /// The longest canonical commit. Its manifest lists 4,096 chunks.
+    package static let commitBytes = 2 * 1024 * 1024 * 1024
+    /// The longest envelope: the header with two parents, the plaintext, the tag.
+    package static let envelopeBytes =
+        EnvelopeHeader.byteCount(parents: 2) + objectPlaintextBytes + EnvelopeHeader.tagBytes
+
+    /// The most entries of one page of a remote's log.
+    package static let remotePageEntries = 10_000
+    /// The most authors whose logs are read.
+    package static let remoteAuthors = 65_536
+    /// The most temporary files that are looked at for abandoned ones.
+    static let remoteTemporaryFiles = 100_000
+    /// How far after a missing log entry is looked for later ones, in powers of two.
+    static let remoteGapProbes = 11
+    /// Objects whose folders are synced together.
+    static let remoteObjectsAtOnce = 64
+    /// After this time a temporary file at a remote is abandoned. It belongs to a machine whose processes are not visible
+    /// here, and an upload takes seconds.
+    static let abandonedUploadAge = Duration.seconds(24 * 60 * 60)
+
+    /// The changed rows after which one transaction of a pull ends, at a commit.
+    static let pulledRows = 20_000
+    /// The changed rows up to which foreign keys are looked up row by row.
+    static let foreignKeyLookups = 2_000
+    /// Conflicts that a store keeps; the oldest are removed first.
+    static let conflicts = 10_000
+    /// Commits that one transaction of a fetch stores, and that are put at once.
+    static let commitsAtOnce = 256
+    /// The bytes of the commits that are put at once.
+    static let bytesAtOnce = 8 * 1024 * 1024
+    /// Objects that are asked for at once; each may have ``envelopeBytes``.
+    static let objectsAtOnce = 32
+    /// The longest wait for another process that syncs the same store.
+    static let turnWait = Duration.seconds(60)
+    /// The first and the longest pause of that wait.
+    static let firstTurnPause = Duration.milliseconds(1)
+    static let longestTurnPause = Duration.milliseconds(50)
+    /// The longest address of a remote.
+    static let remoteAddressBytes = 1024
+    /// How far ahead of this clock another one may be without being named.
+    static let namedSkew = Duration.seconds(24 * 60 * 60)
+}

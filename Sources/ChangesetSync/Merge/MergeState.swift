@@ -1,0 +1,137 @@
+import CipherDatabase
+
+/// The state that a merge builds: the rows of the first head, with the merged ones over them.
+struct MergeState {
+    let db: Database
+    let tables: TrackedTables
+    /// The rows of both heads.
+    let views: [StateView]
+    let writers: [RowWriters]
+    private let sides: [Set<Int64>]
+    /// The rows of the merge. What differs from a head is in its overlay.
+    var merged: StateView
+    var conflicts: [MergeConflict] = []
+    /// The rows that the merge has looked at, by table, in the order of their keys.
+    private(set) var touched: [String: [RowKey]] = [:]
+    /// What the rows were at the base, for those that one side has changed.
+    private(set) var bases: [String: [RowKey: DeltaRecord]] = [:]
+
+    init(
+        _ db: Database, _ tables: TrackedTables, views: [StateView], writers: [RowWriters], sides: [Set<Int64>]
+    ) {
+        (self.db, self.tables, self.views, self.writers, self.sides) = (db, tables, views, writers, sides)
+        merged = views[0]
+    }
+
+    mutating func noteTouched(_ table: TrackedTable, _ key: RowKey) {
+        let keys = touched[table.name] ?? []
+        if !keys.contains(key) { touched[table.name] = (keys + [key]).sorted() }
+    }
+
+    // MARK: Rows
+
+    /// Merges the rows of a table that one of the sides has changed.
+    mutating func mergeRows(of table: TrackedTable, _ changes: [TableDelta?]) throws {
+        var keys: Set<RowKey> = []
+        for case let delta? in changes {
+            for change in delta.changes { keys.insert(table.table.key(of: change.keyRecord)) }
+        }
+        for key in keys.sorted() {
+            let rows = try views.map { try $0.row(table, key) }
+            let base = Self.base(rows, changes.map { $0?.change(of: key) })
+            if let base { bases[table.name, default: [:]][key] = base }
+            let known = sides
+            let both = (0...1).map { side in
+                RowMerge.Side(row: rows[side], writers: writers[side][table.name, key]) { writer in
+                    known[1 - side].contains(writer.n)
+                }
+            }
+            var merge = RowMerge(table, key, base: base, both[0], both[1])
+            var row = merge.merged()
+            if let mixed = row, rows.allSatisfy({ $0 != mixed }), try !satisfiesConstraints(table, key, mixed) {
+                row = winner(table, key, rows)
+                conflicts.append(conflict(table, key, rows, row, .constraint))
+            }
+            conflicts += merge.conflicts
+            merged.set(table, key, row)
+            touched[table.name, default: []].append(key)
+        }
+        touched[table.name] = Set(touched[table.name] ?? []).sorted()
+    }
+
+    /// The row at the base: a row without the change of one of the sides.
+    private static func base(_ rows: [DeltaRecord?], _ changes: [RowChange?]) -> DeltaRecord? {
+        for (row, change) in zip(rows, changes) {
+            guard let change else { continue }
+            switch change.operation {
+            case .insert: return nil
+            case .delete: return change.old
+            case .update:
+                guard let row, let old = change.old else { return nil }
+                return row.replacing(by: old)
+            }
+        }
+        return rows[0]
+    }
+
+    func conflict(
+        _ table: TrackedTable, _ key: RowKey, _ rows: [DeltaRecord?], _ chosen: DeltaRecord?,
+        _ reason: MergeConflict.Reason
+    ) -> MergeConflict {
+        MergeConflict(
+            table: table.name, key: key, column: nil, base: bases[table.name]?[key].map { Array($0.bytes) },
+            ours: rows[0].map { Array($0.bytes) }, theirs: rows[1].map { Array($0.bytes) },
+            chosen: chosen.map { Array($0.bytes) }, reason: reason)
+    }
+
+    // MARK: Constraints of mixed rows
+
+    /// The row of the side that has written it last.
+    private func winner(_ table: TrackedTable, _ key: RowKey, _ rows: [DeltaRecord?]) -> DeltaRecord? {
+        let last = writers.map { $0[table.name, key]?.last }
+        switch (last[0], last[1]) {
+        case (let one?, let other?): return one < other ? rows[1] : rows[0]
+        case (nil, .some): return rows[1]
+        default: return rows[0]
+        }
+    }
+
+    /// Whether a row that neither side has is one that the table admits: tried in a savepoint that is rolled back.
+    private func satisfiesConstraints(_ table: TrackedTable, _ key: RowKey, _ row: DeltaRecord) throws -> Bool {
+        var isAdmitted = true
+        try db.inSavepoint {
+            let deletion = try db.cachedStatement(
+                sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition)")
+            try deletion.execute(exact: key.exactValues)
+            let insertion = try db.cachedStatement(
+                sql: "INSERT OR ABORT INTO \(table.qualifiedName) (\(table.columnList)) "
+                    + "VALUES (\(table.table.columns.map { _ in "?" }.joined(separator: ", ")))")
+            do {
+                try insertion.execute(exact: row.compactMap(\.exact))
+            } catch let error as DatabaseError
+                where [.SQLITE_CONSTRAINT_CHECK, .SQLITE_CONSTRAINT_NOTNULL].contains(error.extendedResultCode)
+            {
+                isAdmitted = false
+            } catch let error as DatabaseError where error.resultCode == .SQLITE_CONSTRAINT {
+                // Two rows with the same value are looked for afterwards, in the state of the merge.
+            }
+            return .rollback
+        }
+        return isAdmitted
+    }
+
+    // MARK: Ages
+
+    /// How old a row is: by the first of the last writes of its cells; nil, and so the oldest, where a cell is older than
+    /// what the sides have done.
+    func age(_ table: TrackedTable, _ key: RowKey) -> CommitStamp? {
+        let rows = writers.map { $0[table.name, key] }
+        var first: CommitStamp?
+        for column in table.table.columns.indices {
+            let stamps = rows.compactMap { $0?.cells[column]?.stamp }
+            guard let stamp = stamps.max() else { return nil }
+            first = min(first ?? stamp, stamp)
+        }
+        return first
+    }
+}

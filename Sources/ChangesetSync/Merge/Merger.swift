@@ -1,0 +1,129 @@
+import CipherDatabase
+
+/// The merge of two commits: a pure function of them, so that every replica that makes it makes the same commit. Inside a
+/// transaction of the repository, whose head is any commit.
+struct Merger {
+    private let transaction: RepositoryTransaction
+    private let graph: CommitGraph
+    private let rows: TableRows
+    private var store: CommitStore { transaction.store }
+    private var tables: TrackedTables { transaction.tables }
+
+    /// What a merge has decided.
+    struct Outcome {
+        let commit: Commit
+        let conflicts: [MergeConflict]
+    }
+
+    init(_ transaction: RepositoryTransaction, _ graph: CommitGraph) {
+        (self.transaction, self.graph) = (transaction, graph)
+        rows = TableRows(transaction.db)
+    }
+
+    /// - Throws: ``SyncError`` `.schemaAhead`, `.damagedCommit`, `.workingStateDiverged`; `DatabaseError`.
+    func merge(_ one: CommitNode, _ other: CommitNode) throws -> Outcome {
+        do {
+            return try mergeSorted([one, other].sorted { $0.id < $1.id })
+        } catch let error as DeltaError {
+            throw SyncError(.damagedCommit, "\(error)")
+        }
+    }
+
+    private func mergeSorted(_ heads: [CommitNode]) throws -> Outcome {
+        let commits = try heads.map { try store.commit($0.n) }
+        for (commit, head) in zip(commits, heads) where !commits.contains(where: { $0.schema == tables.schema }) {
+            // What a merge repairs depends on the schema, and everybody has to repair the same.
+            throw SyncError(.schemaAhead, commit: head.id, "Commit \(commit.generation) has another schema.")
+        }
+        let (base, sides) = try graph.base(of: heads[0].n, heads[1].n)
+        let nets = try heads.map { try netDelta(from: base?.n, to: $0.n) }
+        let views = try heads.map { try view(of: $0) }
+        let writers = try sides.map { side in
+            try RowWriters(side, graph, author: store.author) { n in
+                try tables.fitting(store.delta(n))
+            }
+        }
+        var state = MergeState(transaction.db, tables, views: views, writers: writers, sides: sides)
+        for name in Set(nets.flatMap { $0.tables.map(\.table.name) }).sorted(by: Self.precedes) {
+            guard let table = tables[name] else { continue }
+            let changes = nets.map { net in net.tables.first { $0.table.name == name } }
+            try state.mergeRows(of: table, changes)
+        }
+        try state.repair()
+        return Outcome(commit: try commit(of: heads, commits, state), conflicts: state.conflicts)
+    }
+
+    static func precedes(_ left: String, _ right: String) -> Bool { left.utf8.lexicographicallyPrecedes(right.utf8) }
+
+    // MARK: States
+
+    /// The net delta from an ancestor to a commit.
+    private func netDelta(from ancestor: Int64?, to n: Int64) throws -> Delta {
+        var composer = DeltaComposer()
+        try add(from: ancestor, to: n, to: &composer)
+        return try composer.result()
+    }
+
+    private func add(from ancestor: Int64?, to n: Int64, to composer: inout DeltaComposer) throws {
+        guard let steps = try graph.path(from: ancestor, to: n) else {
+            throw CommitStore.damaged("A commit cannot be reached from its ancestor.")
+        }
+        for step in steps { try composer.add(tables.fitting(store.delta(step.child, fromParent: step.parent))) }
+    }
+
+    /// The rows of a commit: those of the tables, with what lies between the head and the commit.
+    private func view(of node: CommitNode) throws -> StateView {
+        let head = transaction.state.head
+        if head == node.n { return StateView(rows, tables) }
+        var composer = DeltaComposer()
+        let base = try head.flatMap { try graph.base(of: $0, node.n).base?.n }
+        if let head, head != base {
+            guard let steps = try graph.path(from: base, to: head) else {
+                throw CommitStore.damaged("A commit cannot be reached from its ancestor.")
+            }
+            for step in steps.reversed() {
+                try composer.add(tables.fitting(store.delta(step.child, fromParent: step.parent)).inverted)
+            }
+        }
+        if base != node.n { try add(from: base, to: node.n, to: &composer) }
+        return try StateView(rows, tables, delta: composer.result())
+    }
+
+    // MARK: The commit
+
+    private func commit(of heads: [CommitNode], _ commits: [Commit], _ state: MergeState) throws -> Commit {
+        var digests: [String: RowDigest] = [:]
+        let names = Set(state.merged.overlay.keys)
+        var deltas: [[TableDelta]] = [[], []]
+        for name in names.sorted(by: Self.precedes) {
+            guard let table = tables[name], let merged = state.merged.overlay[name] else { continue }
+            // The digest of the tables, with the rows that differ from theirs.
+            var digest = try transaction.digest(of: name)
+            var changes: [[RowChange]] = [[], []]
+            for (key, row) in merged {
+                if let old = try rows.row(table, key) { try digest.remove(old, transaction.key) }
+                if let row { try digest.add(row, transaction.key) }
+                for side in 0...1 {
+                    let old = try state.views[side].row(table, key)
+                    guard let change = try table.table.change(from: old, to: row) else { continue }
+                    changes[side].append(change)
+                }
+            }
+            for side in 0...1 where !changes[side].isEmpty {
+                deltas[side].append(try TableDelta(table: table.table, changes: changes[side]))
+            }
+            if changes.contains(where: { !$0.isEmpty }) { digests[name] = digest }
+        }
+        return Commit(
+            kind: .merge, parents: heads.map(\.id), generation: max(heads[0].generation, heads[1].generation) + 1,
+            author: .none, authorSequence: 0, time: HybridTime(mergeOf: heads[0].time, heads[1].time),
+            schema: tables.schema,
+            digests: try digests.sorted { Self.precedes($0.key, $1.key) }.map { name, digest in
+                guard let entry = TableDigest(table: name, bytes: digest.bytes) else {
+                    throw CommitStore.damaged("A digest has another length.")
+                }
+                return entry
+            },
+            deltas: try deltas.map { try Delta($0).encoded()[...] })
+    }
+}

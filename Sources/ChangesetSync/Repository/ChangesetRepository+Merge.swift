@@ -1,0 +1,222 @@
+import CipherDatabase
+import Foundation
+
+extension ChangesetRepository {
+    /// Merges two commits. The rows stay as they are: ``pull()`` moves them to the merge.
+    ///
+    /// The merge of two commits is the same on every replica that makes it, so replicas that merge at the same time agree.
+    /// Each cell that one side has changed is taken; where both have changed one, the later of the two concurrent writes
+    /// wins. Of a deletion and a concurrent change the change wins. What was chosen is in ``conflicts(limit:)``.
+    /// - Returns: The merge.
+    /// - Throws: ``SyncError`` `.unknownCommit`, `.schemaAhead`, `.foreignWrites`, `.workingStateDiverged`;
+    ///   `DatabaseError`. Nothing is changed then.
+    @discardableResult
+    public func merge(_ one: CommitID, _ other: CommitID) throws -> Changeset {
+        try applying { transaction in
+            let (one, other) = try (transaction.store.requireNode(one), transaction.store.requireNode(other))
+            let graph = CommitGraph(transaction.store)
+            // What one of them has, the other one has too.
+            if try graph.isAncestor(one.n, of: other.n) { return try Self.changeset(other, transaction.db) }
+            if try graph.isAncestor(other.n, of: one.n) { return try Self.changeset(one, transaction.db) }
+            return try Self.changeset(Self.merge(one, other, transaction, graph), transaction.db)
+        }
+    }
+
+    /// Merges two commits.
+    @discardableResult
+    public func merge(_ one: Changeset, _ other: Changeset) throws -> Changeset {
+        guard let one = CommitID(one.uuid), let other = CommitID(other.uuid) else { throw SyncError(.unknownCommit) }
+        return try merge(one, other)
+    }
+
+    /// Merges all leaves of the graph that are not a part of another one, two at a time.
+    ///
+    /// - Returns: The merges; none where there was one leaf only.
+    /// - Throws: As ``merge(_:_:)``.
+    @discardableResult
+    public func mergeAll() throws -> [Changeset] {
+        var merges: [Changeset] = []
+        try takeUpSchema()
+        while try hasSeveralLeaves() {
+            let merge = try applying { transaction in
+                try Self.mergeLeaves(transaction).map { try Self.changeset($0, transaction.db) }
+            }
+            guard let merge else { break }
+            merges.append(merge)
+        }
+        return merges
+    }
+
+    /// Merges two of the leaves; nil where there is one only.
+    private static func mergeLeaves(_ transaction: RepositoryTransaction) throws -> CommitNode? {
+        let graph = CommitGraph(transaction.store)
+        let leaves = try graph.uncovered(transaction.store.leaves())
+        return leaves.count > 1 ? try merge(leaves[0], leaves[1], transaction, graph) : nil
+    }
+
+    /// Merges all leaves and moves the rows to the result. A commit of another process does not come between a merge and
+    /// its pull, which would make another merge necessary each time.
+    ///
+    /// - Returns: The new head; nil where it is the same as before.
+    /// - Throws: As ``mergeAll()`` and ``pull()``, but `.needsMerge`.
+    func mergeAndPull() throws -> Changeset? {
+        var last: Changeset?
+        try takeUpSchema()
+        while try hasSeveralLeaves(orTarget: true) {
+            let step = try applying { transaction -> Changeset? in
+                while try Self.mergeLeaves(transaction) != nil {}
+                return try Self.pullSlice(&transaction)
+            }
+            guard let step else { break }
+            last = step
+        }
+        return last
+    }
+
+    private static func merge(
+        _ one: CommitNode, _ other: CommitNode, _ transaction: RepositoryTransaction, _ graph: CommitGraph
+    ) throws -> CommitNode {
+        let outcome = try Merger(transaction, graph).merge(one, other)
+        let node = try transaction.add(outcome.commit)
+        try ConflictStore(db: transaction.db).insert(outcome.conflicts, of: node.id)
+        return node
+    }
+
+    /// Makes a commit where the tables have another schema than at the last one: what a merge repairs depends on it.
+    private func takeUpSchema() throws {
+        let hasOther = try writer.unsafeReentrantRead { db in
+            try db.isolated {
+                let transaction = try RepositoryTransaction(db)
+                return transaction.hasOtherSchema && transaction.state.head != nil
+            }
+        }
+        if hasOther { try commit { _ in } }
+    }
+
+    /// Looks without the write lock.
+    ///
+    /// - Parameter orTarget: Whether one leaf that is not the head counts as well.
+    private func hasSeveralLeaves(orTarget: Bool = false) throws -> Bool {
+        try writer.unsafeReentrantRead { db in
+            try db.isolated {
+                let transaction = try RepositoryTransaction(db)
+                let graph = CommitGraph(transaction.store)
+                if try graph.uncovered(transaction.store.leaves()).count > 1 { return true }
+                return try orTarget && Pull.target(transaction, graph) != nil
+            }
+        }
+    }
+
+    /// What the merges of this store had to choose between, the latest first. A bounded number is kept.
+    public func conflicts(limit: Int = 100) throws -> [SyncConflict] {
+        try writer.unsafeReentrantRead { db in
+            try db.isolated {
+                _ = try RepositoryState(db)
+                return try ConflictStore(db: db).conflicts(limit: limit)
+            }
+        }
+    }
+
+    /// Forgets the conflicts, when somebody has looked at them.
+    public func removeConflicts() throws {
+        try writer.unsafeReentrantWrite { db in
+            try Self.inTransaction(db) {
+                _ = try RepositoryState(db)
+                try db.execute(sql: "DELETE FROM main.\(SyncTables.conflict)")
+            }
+        }
+    }
+}
+
+/// Where two replicas have changed the same, and what was chosen.
+public struct SyncConflict: Hashable, Sendable {
+    /// What it was about.
+    public enum Reason: String, Sendable {
+        /// Two values of one cell; the later write won.
+        case cell
+        /// One side has deleted a row that the other one has changed; the row stayed.
+        case deletedAndChanged
+        /// Two rows had the same value of a unique key; the older row kept it.
+        case unique
+        /// A row referred to one that was deleted.
+        case reference
+        /// The mixed row did not satisfy the constraints of the table; one side's row was taken as a whole.
+        case constraint
+    }
+
+    /// The merge.
+    public let merge: CommitID
+    public let table: String
+    /// The values of the key, in the order of the table's columns.
+    public let key: [DatabaseValue]
+    /// The column; nil where it is about the whole row.
+    public let column: String?
+    public let reason: Reason
+    /// The values of the cell, or of the whole row: at the base, of the two sides, and as chosen. Empty where there was no
+    /// row.
+    public let base: [DatabaseValue]
+    public let ours: [DatabaseValue]
+    public let theirs: [DatabaseValue]
+    public let chosen: [DatabaseValue]
+}
+
+/// The conflicts of a store. Inside a transaction.
+struct ConflictStore {
+    let db: Database
+
+    func insert(_ conflicts: [MergeConflict], of merge: CommitID) throws {
+        guard !conflicts.isEmpty else { return }
+        let statement = try db.cachedStatement(
+            sql: """
+                INSERT INTO main.\(SyncTables.conflict) (merge, name, key, column, base, ours, theirs, chosen, reason)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """)
+        for conflict in conflicts.suffix(Limits.conflicts) {
+            func blob(_ bytes: [UInt8]?) -> ExactValue { bytes.map { .blob($0[...]) } ?? .null }
+            try statement.execute(exact: [
+                .blob(merge.bytes[...]), .text(Array(conflict.table.utf8)[...]), .blob(conflict.key.cells),
+                conflict.column.map { .text(Array($0.utf8)[...]) } ?? .null, blob(conflict.base), blob(conflict.ours),
+                blob(conflict.theirs), blob(conflict.chosen), .text(Array(conflict.reason.rawValue.utf8)[...]),
+            ])
+        }
+        try db.execute(
+            sql: "DELETE FROM main.\(SyncTables.conflict) WHERE n <= "
+                + "(SELECT max(n) FROM main.\(SyncTables.conflict)) - \(Limits.conflicts)")
+    }
+
+    func conflicts(limit: Int) throws -> [SyncConflict] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT merge, name, key, column, base, ours, theirs, chosen, reason
+                FROM main.\(SyncTables.conflict) ORDER BY n DESC LIMIT ?
+                """,
+            arguments: [max(0, limit)])
+        return try rows.compactMap { row in
+            func values(_ index: Int) throws -> [DatabaseValue] {
+                let bytes = Array(try row.storedOrNil(index, as: Data.self) ?? Data())
+                return DeltaRecord(valid: bytes[...], columnCount: 0).map(\.databaseValue)
+            }
+            guard let merge = CommitID(bytes: try row.stored(0, as: Data.self)),
+                let reason = SyncConflict.Reason(rawValue: try row.stored(8))
+            else { return nil }
+            return SyncConflict(
+                merge: merge, table: try row.stored(1), key: try values(2), column: try row.storedOrNil(3),
+                reason: reason, base: try values(4), ours: try values(5), theirs: try values(6),
+                chosen: try values(7))
+        }
+    }
+}
+
+extension DeltaValue {
+    /// The value as programs have it: bytes of a text that are not UTF-8 become replacement characters.
+    var databaseValue: DatabaseValue {
+        switch self {
+        case .undefined, .null: .null
+        case .integer(let value): value.databaseValue
+        case .real(let value): value.databaseValue
+        case .text(let bytes): String(decoding: bytes, as: UTF8.self).databaseValue
+        case .blob(let bytes): Data(bytes).databaseValue
+        }
+    }
+}

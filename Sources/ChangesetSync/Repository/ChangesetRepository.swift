@@ -1,0 +1,314 @@
+import CipherDatabase
+import Foundation
+import StoreCrypto
+
+/// The repository of a store: commits with the exact changes of their rows, in a history that branches and merges, for
+/// exchange with other devices.
+///
+/// ```swift
+/// let repository = ChangesetRepository(store)
+/// try repository.migrate()
+/// try repository.enable(["player"])
+/// let player = try repository.commit { db in try Player(name: "Ann").inserted(db) }
+/// ```
+///
+/// The rows of the tracked tables are the state of one commit, the head. ``commit(meta:_:)`` makes a new one; ``pull()``
+/// moves the rows to the one that others have built on. Any process that has the store open may do so.
+public final class ChangesetRepository: Sendable {
+    let writer: any DatabaseWriter
+
+    /// - Parameter dbWriter: A shared store, a pool or a queue.
+    public init(_ dbWriter: any DatabaseWriter) { writer = dbWriter }
+
+    /// Reads the rows, and the records ``Changeset`` and ``Head``.
+    public var reader: any DatabaseReader { writer }
+
+    /// The name of the repository, by which remotes keep it. It is no secret.
+    ///
+    /// - Throws: ``SyncError`` `.notEnabled`
+    public var id: RepositoryID {
+        get throws { try writer.unsafeReentrantRead { try RepositoryState($0).repository } }
+    }
+
+    // MARK: Setting up
+
+    /// Makes the tables of the repository, where there are none. They are the library's own: lists and comparisons of
+    /// schemas leave them out.
+    public func migrate() throws {
+        try writer.unsafeReentrantWrite { db in
+            try Self.inTransaction(db) { try SyncTables.create(db) }
+        }
+    }
+
+    /// Tracks tables. Their rows become a commit; later changes are made in commits.
+    ///
+    /// Tables that are tracked already stay so. The change history of the tables is recorded from now on, so that writes
+    /// outside of commits are noticed.
+    /// - Throws: ``SyncError`` `.noPrimaryKey`, `.nullKey`, `.unsuitableTable`, `.applicationTemporaryTrigger`; nothing
+    ///   is changed then.
+    public func enable(_ tables: [String]) throws { try enable(tables, key: nil) }
+
+    /// - Parameter key: The key of the repository to join; nil for a new repository, or the one that the store has.
+    package func enable(_ tables: [String], key: RepositoryKey?) throws {
+        try writer.unsafeReentrantWrite { db in
+            try Self.inTransaction(db) {
+                try SyncTables.create(db)
+                let known = try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.table)")
+                let tracked = try TrackedTables(known.map { try TrackedTable(named: $0, in: db) })
+                let added = try tables.map { try TrackedTable(named: $0, in: db) }
+                    .filter { tracked[$0.name] == nil }
+                for table in added { try table.requireKeys(in: db) }
+                try Self.prepareState(db, key, tracked)
+                let recorded = try db.recordedTables() ?? []
+                let missing = added.map(\.name).filter { !recorded.contains($0.lowercased()) }
+                try db.startHistory(of: missing, notesColumns: false, kept: [:])
+                for table in added {
+                    try db.execute(
+                        sql: "INSERT OR IGNORE INTO main.\(SyncTables.table) (name) VALUES (?)",
+                        arguments: [table.name])
+                }
+                if added.isEmpty { return }
+                try RepositoryState.addTables(added.map(\.name), db)
+                try Self.commitRows(of: added, db)
+            }
+        }
+    }
+
+    private static func prepareState(_ db: Database, _ key: RepositoryKey?, _ tracked: TrackedTables) throws {
+        do {
+            let state = try RepositoryState(db)
+            guard key == nil || key?.repository == state.repository else { throw SyncError(.otherRepository) }
+        } catch let error as SyncError where error.code == .notEnabled {
+            try RepositoryState.create(db, key: try key ?? .random(), schema: tracked.schema)
+        }
+    }
+
+    /// Commits the rows that tables have when their tracking begins.
+    private static func commitRows(of added: [TrackedTable], _ db: Database) throws {
+        var transaction = try RepositoryTransaction(db)
+        try CaptureInstallation.ensure(
+            db, transaction.session, transaction.tables, revision: transaction.state.revision)
+        var deltas: [TableDelta] = []
+        for table in added {
+            var changes: [RowChange] = []
+            let statement = try db.makeStatement(sql: "SELECT \(table.columnList) FROM \(table.qualifiedName)")
+            try statement.forEachRecord { row in
+                changes.append(.insert(row))
+                try transaction.noteChange(of: table, from: nil, to: row)
+            }
+            if !changes.isEmpty { deltas.append(try TableDelta(table: table.table, changes: changes)) }
+        }
+        let delta = try Delta(deltas)
+        if delta.isEmpty { return try transaction.takeUpSchema() }
+        _ = try transaction.record(delta, meta: "{}")
+    }
+
+    // MARK: Commits
+
+    /// Writes in a transaction, and makes the changes of the tracked tables a commit.
+    ///
+    /// Where nothing has changed there is no commit. A commit inside another one is a part of it, with the description of
+    /// the outer one; an error undoes the inner one alone.
+    ///
+    /// - Parameters:
+    ///   - meta: What the program says of the commit, as JSON by convention.
+    ///   - updates: Writes; it must not change the definitions of tracked tables.
+    /// - Throws: The error of `updates`; ``SyncError`` `.foreignWrites`, `.nullKey`, `.schemaChangedInCommit`,
+    ///   `.insideTransaction`; `DatabaseError`. Nothing is changed then.
+    public func commit<T>(meta: String = "{}", _ updates: (Database) throws -> T) throws -> T {
+        try writer.unsafeReentrantWrite { db in
+            if db.syncSession.capture.isActive { return try Self.inSavepoint(db, updates) }
+            return try Self.inTransaction(db) {
+                var transaction = try RepositoryTransaction(db)
+                try transaction.requireOwnWritesOnly()
+                let (session, tables) = (transaction.session, transaction.tables)
+                try CaptureInstallation.ensure(db, session, tables, revision: transaction.state.revision)
+                session.capture.begin(tables)
+                defer { session.capture.end() }
+                let result = try updates(db)
+                try Self.requireSameSchema(db, transaction)
+                let delta = try session.capture.delta(db) { table, old, new in
+                    try transaction.noteChange(of: table, from: old, to: new)
+                }
+                _ = try transaction.record(delta, meta: meta)
+                return result
+            }
+        }
+    }
+
+    private static func requireSameSchema(_ db: Database, _ transaction: RepositoryTransaction) throws {
+        if try CaptureInstallation.isIntact(db, transaction.session) { return }
+        try CaptureInstallation.requireTriggers(db, transaction.tables)
+        let names = transaction.tables.all.map(\.name)
+        let now = try? TrackedTables(names.map { try TrackedTable(named: $0, in: db) })
+        guard let now, now.schema == transaction.tables.schema else { throw SyncError(.schemaChangedInCommit) }
+    }
+
+    /// Makes a commit of what was written to tracked tables outside of commits, as by a migration or a program without
+    /// this library. It compares the written tables with the state of the head, row by row.
+    ///
+    /// - Returns: The commit; nil where nothing differs.
+    /// - Throws: ``SyncError`` `.nullKey`, `.damagedCommit`, `.insideTransaction`; `DatabaseError`.
+    @discardableResult
+    public func commitForeignWrites(meta: String = "{}") throws -> Changeset? {
+        try writer.unsafeReentrantWrite { db in
+            try Self.inTransaction(db) {
+                var transaction = try RepositoryTransaction(db)
+                for table in transaction.tables.all { try table.requireKeys(in: db) }
+                guard let node = try transaction.recordForeignWrites(meta: meta) else { return nil }
+                return try Self.changeset(node, db)
+            }
+        }
+    }
+
+    /// Makes a commit that undoes another one, and changes the rows accordingly.
+    ///
+    /// - Throws: ``SyncError`` `.unknownCommit`; `.workingStateDiverged` where a later commit has changed one of the rows;
+    ///   `.foreignKeyViolation`. Nothing is changed then.
+    @discardableResult
+    public func revert(_ id: CommitID, meta: String = "{}") throws -> Changeset? {
+        try applying { transaction in
+            let node = try transaction.store.requireNode(id)
+            let delta = try transaction.store.delta(node.n).inverted
+            try Pull.applyDelta(delta, in: &transaction)
+            guard let node = try transaction.record(delta, meta: meta) else { return nil }
+            return try Self.changeset(node, transaction.db)
+        }
+    }
+
+    // MARK: Pulling
+
+    /// Moves the rows to the one leaf of the graph that has all work of the head.
+    ///
+    /// It never fetches. A long way is gone in several transactions, each of which ends at a commit, so that other
+    /// writers wait a short time only. Observers are notified as for any other write; the triggers of the database do
+    /// not fire, as what they did is in the commits.
+    ///
+    /// - Returns: The new head; nil where it is the same as before, as where the head is a leaf beside others: only
+    ///   ``mergeAll()`` unites them.
+    /// - Throws: ``SyncError`` `.needsMerge`, `.schemaAhead`, `.workingStateDiverged`, `.digestMismatch`,
+    ///   `.foreignWrites`; `DatabaseError`. The transaction in which it is thrown changes nothing.
+    @discardableResult
+    public func pull() throws -> Changeset? {
+        var last: Changeset?
+        while true {
+            guard try hasTarget() else { return last }
+            let step = try applying { try Self.pullSlice(&$0) }
+            guard let step else { return last }
+            last = step
+        }
+    }
+
+    /// One transaction's part of a pull.
+    static func pullSlice(_ transaction: inout RepositoryTransaction) throws -> Changeset? {
+        let graph = CommitGraph(transaction.store)
+        guard let target = try Pull.target(transaction, graph) else { return nil }
+        let slice = try Pull.slice(transaction, graph, to: target)
+        try Pull.apply(slice, in: &transaction, graph)
+        return try changeset(slice.end, transaction.db)
+    }
+
+    /// Looks without the write lock whether there is anything to pull.
+    private func hasTarget() throws -> Bool {
+        try writer.unsafeReentrantRead { db in
+            try db.isolated { try Pull.target(RepositoryTransaction(db), CommitGraph(CommitStore(db: db))) != nil }
+        }
+    }
+
+    // MARK: Looking
+
+    /// The commits under the head, itself first, each before its ancestors.
+    ///
+    /// - Parameter limit: The most commits.
+    public func log(limit: Int = 100) throws -> [Changeset] {
+        try writer.unsafeReentrantRead { db in
+            try db.isolated {
+                let graph = CommitGraph(CommitStore(db: db))
+                guard let head = try RepositoryState(db).head else { return [] }
+                let nodes = try graph.ancestors(of: head, notBelow: 0).map(graph.node)
+                    .sorted { CommitNode.precedes($1, $0) }
+                return try nodes.prefix(max(0, limit)).map { try Self.changeset($0, db) }
+            }
+        }
+    }
+
+    /// Compares the rows with the digests of the head.
+    ///
+    /// - Returns: The tables that differ; empty where the rows are the state of the head.
+    public func verify() throws -> [String] {
+        try writer.unsafeReentrantRead { db in
+            try db.isolated {
+                let transaction = try RepositoryTransaction(db)
+                return try transaction.tables.all.filter {
+                    try transaction.digestOfRows($0) != transaction.digest(of: $0.name)
+                }.map(\.name)
+            }
+        }
+    }
+
+    static func changeset(_ node: CommitNode, _ db: Database) throws -> Changeset {
+        let changeset = try Changeset.fetchOne(
+            db, sql: "SELECT * FROM main.\(SyncTables.changesetView) WHERE n = ?", arguments: [node.n])
+        guard let changeset else { throw CommitStore.damaged("A commit is missing.") }
+        return changeset
+    }
+
+    // MARK: Starting anew
+
+    /// Removes all commits and the rows of the tracked tables, as if the store had just joined the repository: fetching and
+    /// pulling bring back what the remotes have. **What was not pushed is lost.**
+    public func reset() throws {
+        try applying(takesForeignWrites: true) { transaction in
+            let db = transaction.db
+            for table in transaction.tables.all { try db.execute(sql: "DELETE FROM \(table.qualifiedName)") }
+            for name in [SyncTables.outbox, SyncTables.pending, SyncTables.quarantine, SyncTables.conflict] {
+                try db.execute(sql: "DELETE FROM main.\(name)")
+            }
+            try db.execute(sql: "DELETE FROM main.\(SyncTables.commit)")
+            try db.execute(sql: "UPDATE main.\(SyncTables.state) SET leaves = x''")
+            let names = try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.remote)")
+            try db.execute(sql: "DELETE FROM main.\(SyncTables.remote)")
+            for name in names { try RemoteState.create(name, db) }
+            try transaction.beginAsNewAuthor()
+        }
+    }
+
+    // MARK: Transactions
+
+    /// Runs a block in a transaction in which neither the triggers of the database nor foreign keys act.
+    func applying<T>(
+        takesForeignWrites: Bool = false, _ body: (inout RepositoryTransaction) throws -> T
+    ) throws -> T {
+        try writer.unsafeReentrantWrite { db in
+            if db.isInsideTransaction { throw SyncError(.insideTransaction) }
+            return try db.withForeignKeysAndTriggersSuspended {
+                try Self.inTransaction(db) {
+                    var transaction = try RepositoryTransaction(db)
+                    if !takesForeignWrites { try transaction.requireOwnWritesOnly() }
+                    return try body(&transaction)
+                }
+            }
+        }
+    }
+
+    static func inTransaction<T>(_ db: Database, _ body: () throws -> T) throws -> T {
+        if db.isInsideTransaction { throw SyncError(.insideTransaction) }
+        var result: T?
+        try db.inTransaction(.immediate) {
+            result = try body()
+            return .commit
+        }
+        guard let result else { throw DatabaseError(resultCode: .SQLITE_INTERNAL) }
+        return result
+    }
+
+    private static func inSavepoint<T>(_ db: Database, _ body: (Database) throws -> T) throws -> T {
+        var result: T?
+        try db.inSavepoint {
+            result = try body(db)
+            return .commit
+        }
+        guard let result else { throw DatabaseError(resultCode: .SQLITE_INTERNAL) }
+        return result
+    }
+}

@@ -1,0 +1,165 @@
+import CipherDatabase
+import Foundation
+
+/// A commit as the graph sees it, without its content.
+struct CommitNode: Hashable, Sendable {
+    /// The number of the commit in this store.
+    let n: Int64
+    let id: CommitID
+    /// The numbers of the parents, in the order of the commit's deltas.
+    let parents: [Int64]
+    let generation: UInt64
+    let kind: Commit.Kind
+    /// The number of the author.
+    let author: Int64
+    let time: HybridTime
+
+    /// The order in which walks visit commits: children before parents.
+    static func precedes(_ left: CommitNode, _ right: CommitNode) -> Bool {
+        left.generation == right.generation ? left.id < right.id : left.generation < right.generation
+    }
+}
+
+/// The commits of a store: reading and inserting them. Inside a transaction.
+struct CommitStore {
+    let db: Database
+    private static let nodeColumns = "n, id, parent1, parent2, generation, kind, author, time"
+
+    // MARK: Reading
+
+    func node(_ n: Int64) throws -> CommitNode {
+        let statement = try db.cachedStatement(
+            sql: "SELECT \(Self.nodeColumns) FROM main.\(SyncTables.commit) WHERE n = ?")
+        guard let row = try Row.fetchOne(statement, arguments: [n]) else { throw Self.damaged("A commit is missing.") }
+        return try Self.node(row)
+    }
+
+    func node(_ id: CommitID) throws -> CommitNode? {
+        let statement = try db.cachedStatement(
+            sql: "SELECT \(Self.nodeColumns) FROM main.\(SyncTables.commit) WHERE id = ?")
+        return try Row.fetchOne(statement, arguments: [Data(id.bytes)]).map(Self.node)
+    }
+
+    func requireNode(_ id: CommitID) throws -> CommitNode {
+        guard let node = try node(id) else { throw SyncError(.unknownCommit, commit: id) }
+        return node
+    }
+
+    private static func node(_ row: Row) throws -> CommitNode {
+        guard let id = CommitID(bytes: try row.stored(1, as: Data.self)),
+            let kind = Commit.Kind(rawValue: UInt8(clamping: try row.stored(5, as: Int.self)))
+        else { throw damaged("A commit has no identifier.") }
+        let n: Int64 = try row.stored(0)
+        let parents = try [2, 3].compactMap { try row.storedOrNil($0, as: Int64.self) }
+        let (generation, time): (Int64, Int64) = (try row.stored(4), try row.stored(7))
+        // A parent has a lower number, so no walk is endless.
+        guard generation > 0, time >= 0, parents.allSatisfy({ $0 < n }) else {
+            throw damaged("A commit has no place in the graph.")
+        }
+        return CommitNode(
+            n: n, id: id, parents: parents, generation: UInt64(generation), kind: kind, author: try row.stored(6),
+            time: HybridTime(rawValue: UInt64(time)))
+    }
+
+    /// The content of a commit. Its identifier was verified before it was stored.
+    func commit(_ n: Int64) throws -> Commit {
+        let bytes = try canonical(n)
+        do {
+            return try Commit(encoded: bytes[...])
+        } catch {
+            throw SyncError(.damagedCommit, "\(error)")
+        }
+    }
+
+    func canonical(_ n: Int64) throws -> [UInt8] {
+        let statement = try db.cachedStatement(sql: "SELECT body FROM main.\(SyncTables.commit) WHERE n = ?")
+        guard let body = try Data.fetchOne(statement, arguments: [n]) else {
+            throw Self.damaged("A commit is missing.")
+        }
+        return Array(body)
+    }
+
+    /// The delta of a commit from one of its parents.
+    func delta(_ n: Int64, fromParent index: Int = 0) throws -> Delta {
+        do {
+            return try commit(n).delta(fromParent: index)
+        } catch let error as DeltaError {
+            throw SyncError(.damagedCommit, "\(error)")
+        }
+    }
+
+    func author(_ n: Int64) throws -> AuthorID {
+        let statement = try db.cachedStatement(sql: "SELECT id FROM main.\(SyncTables.author) WHERE n = ?")
+        guard let bytes = try Data.fetchOne(statement, arguments: [n]), let author = AuthorID(bytes: bytes) else {
+            throw Self.damaged("An author is missing.")
+        }
+        return author
+    }
+
+    /// The commits that are no parent, those that come first in the order of walks last.
+    func leaves() throws -> [CommitNode] {
+        try leafNumbers().map(node).sorted(by: CommitNode.precedes)
+    }
+
+    private func leafNumbers() throws -> [Int64] {
+        let statement = try db.cachedStatement(sql: "SELECT leaves FROM main.\(SyncTables.state) WHERE id = 1")
+        guard let bytes = try Data.fetchOne(statement), bytes.count % 8 == 0 else {
+            throw Self.damaged("The leaves of the graph are missing.")
+        }
+        return bytes.withUnsafeBytes { bytes in
+            stride(from: 0, to: bytes.count, by: 8).map {
+                Int64(bigEndian: bytes.loadUnaligned(fromByteOffset: $0, as: Int64.self))
+            }
+        }
+    }
+
+    /// Says that a commit is no parent yet, and that its parents are.
+    private func replaceLeaves(_ parents: [Int64], by n: Int64) throws {
+        var bytes: [UInt8] = []
+        for leaf in try leafNumbers() where !parents.contains(leaf) { bytes.append(bigEndian: leaf) }
+        bytes.append(bigEndian: n)
+        try db.cachedStatement(sql: "UPDATE main.\(SyncTables.state) SET leaves = ? WHERE id = 1")
+            .execute(exact: [.blob(bytes[...])])
+    }
+
+    // MARK: Inserting
+
+    /// The number of an author, who is added where it is new.
+    func number(of author: AuthorID) throws -> Int64 {
+        let bytes = Data(author.bytes)
+        let find = try db.cachedStatement(sql: "SELECT n FROM main.\(SyncTables.author) WHERE id = ?")
+        if let n = try Int64.fetchOne(find, arguments: [bytes]) { return n }
+        try db.execute(sql: "INSERT INTO main.\(SyncTables.author) (id) VALUES (?)", arguments: [bytes])
+        return db.lastInsertedRowID
+    }
+
+    /// Inserts a commit whose parents are there, and whose identifier was computed from these canonical bytes.
+    ///
+    /// - Returns: Its number; nil where it was there.
+    func insert(_ commit: Commit, id: CommitID, canonical: [UInt8]) throws -> CommitNode? {
+        if try node(id) != nil { return nil }
+        let parents = try commit.parents.map { try requireNode($0).n }
+        let author = try number(of: commit.author)
+        let statement = try db.cachedStatement(
+            sql: """
+                INSERT INTO main.\(SyncTables.commit)
+                (id, parent1, parent2, generation, kind, author, sequence, time, meta_bytes, delta_bytes, merge_bytes, body)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                """)
+        try statement.execute(exact: [
+            .blob(id.bytes[...]), parents.first.map { .integer($0) } ?? .null,
+            parents.count > 1 ? .integer(parents[1]) : .null, .integer(Int64(clamping: commit.generation)),
+            .integer(Int64(commit.kind.rawValue)), .integer(author), .integer(Int64(clamping: commit.authorSequence)),
+            .integer(Int64(clamping: commit.time.rawValue)), .integer(Int64(commit.meta.utf8.count)),
+            .integer(Int64(commit.deltas[0].count)),
+            .integer(Int64(commit.deltas.count > 1 ? commit.deltas[1].count : 0)), .blob(canonical[...]),
+        ])
+        let n = db.lastInsertedRowID
+        try replaceLeaves(parents, by: n)
+        return CommitNode(
+            n: n, id: id, parents: parents, generation: commit.generation, kind: commit.kind, author: author,
+            time: commit.time)
+    }
+
+    static func damaged(_ what: String) -> SyncError { SyncError(.damagedRepository, what) }
+}

@@ -1,0 +1,228 @@
+import CipherDatabase
+import Foundation
+
+/// The repository inside one write transaction.
+struct RepositoryTransaction {
+    let db: Database
+    let session: SyncSession
+    let tables: TrackedTables
+    let key: RepositoryKey
+    let store: CommitStore
+    private(set) var state: RepositoryState
+    /// The digests of the tables that have changed in this transaction.
+    private var digests: [String: RowDigest] = [:]
+
+    /// - Throws: ``SyncError`` `.notEnabled`, and where the tables cannot be tracked any more.
+    init(_ db: Database) throws {
+        self.db = db
+        store = CommitStore(db: db)
+        session = db.syncSession
+        state = try RepositoryState(db)
+        tables = try session.tables(state, db)
+        key = try session.key(state, db)
+    }
+
+    /// The commit that the rows are the state of; nil before the first one.
+    func head() throws -> CommitNode? { try state.head.map(store.node) }
+
+    var hasOtherSchema: Bool { state.schema != tables.schema }
+
+    // MARK: Writes outside of commits
+
+    /// Throws when rows of tracked tables were written outside of commits, and takes up a change of the schema.
+    ///
+    /// A table that somebody has written is compared with its digest: what was written and undone is no difference.
+    mutating func requireOwnWritesOnly() throws {
+        let foreign = try foreignTables()
+        guard foreign.isEmpty else {
+            throw SyncError(.foreignWrites, table: foreign[0], foreign.count > 1 ? "So were others." : nil)
+        }
+        if hasOtherSchema {
+            for table in tables.all { digests[table.name] = try digestOfRows(table) }
+        }
+    }
+
+    /// The tracked tables that were written outside of commits.
+    mutating func foreignTables() throws -> [String] {
+        try restartHistory()
+        let found = try db.tablesInHistory(after: state.history)
+        let suspects = tables.all.filter { table in
+            guard let found else { return true }
+            let name = table.name.lowercased()
+            return found.changed.contains(name) || (!hasOtherSchema && found.uncertain.contains(name))
+        }
+        if found?.changed.isEmpty == true && found?.uncertain.isEmpty == true { return [] }
+        let foreign = try suspects.filter { try hasOtherSchema || digestOfRows($0) != digest(of: $0.name) }
+        if foreign.isEmpty {
+            state.history = try db.lastHistoryNumber()
+            try state.save(db)
+        }
+        return foreign.map(\.name)
+    }
+
+    /// The tracked tables that somebody has written outside of commits, whether rows differ or not.
+    func writtenTables() throws -> [String] {
+        guard let found = try db.tablesInHistory(after: state.history) else { return tables.all.map(\.name) }
+        return tables.all.map(\.name).filter { found.changed.contains($0.lowercased()) }
+    }
+
+    /// Records the history of tracked tables again, where the program has ended it.
+    private func restartHistory() throws {
+        let recorded = try db.recordedTables() ?? []
+        let missing = tables.all.map(\.name).filter { !recorded.contains($0.lowercased()) }
+        if !missing.isEmpty { try db.startHistory(of: missing, notesColumns: false, kept: [:]) }
+    }
+
+    // MARK: Digests
+
+    /// The digest of a table at the head, with what has changed since in this transaction.
+    func digest(of name: String) throws -> RowDigest {
+        guard let digest = digests[name] ?? state.digests[name] else {
+            throw CommitStore.damaged("A digest is missing.")
+        }
+        return digest
+    }
+
+    /// The digest of the rows as they are.
+    func digestOfRows(_ table: TrackedTable) throws -> RowDigest {
+        var digest = RowDigest()
+        let statement = try db.makeStatement(sql: "SELECT \(table.columnList) FROM \(table.qualifiedName)")
+        try statement.forEachRecord { try digest.add($0, key) }
+        return digest
+    }
+
+    mutating func noteChange(of table: TrackedTable, from old: DeltaRecord?, to new: DeltaRecord?) throws {
+        var digest = try digest(of: table.name)
+        if let old { try digest.remove(old, key) }
+        if let new { try digest.add(new, key) }
+        digests[table.name] = digest
+    }
+
+    /// Compares the digests of the changed tables with those that are expected.
+    ///
+    /// - Throws: ``SyncError`` `.digestMismatch`
+    func requireDigests(_ expected: [String: RowDigest]) throws {
+        for (name, digest) in digests {
+            guard let wanted = expected[name], wanted != digest else { continue }
+            throw SyncError(.digestMismatch, table: name)
+        }
+    }
+
+    private func tableDigests() throws -> [TableDigest] {
+        try digests.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }.map { name, digest in
+            guard let entry = TableDigest(table: name, bytes: digest.bytes) else {
+                throw CommitStore.damaged("A digest has another length.")
+            }
+            return entry
+        }
+    }
+
+    // MARK: Commits
+
+    /// Makes an ordinary commit of changes that the rows have, and moves the head to it.
+    ///
+    /// - Returns: Nil where nothing has changed.
+    mutating func record(_ delta: Delta, meta: String) throws -> CommitNode? {
+        if delta.isEmpty && !hasOtherSchema {
+            let number = try db.lastHistoryNumber()
+            if number != state.history {
+                state.history = number
+                try state.save(db)
+            }
+            return nil
+        }
+        guard meta.utf8.count <= Limits.commitMetaBytes else {
+            throw SyncError(.payloadTooLarge, "A description may have \(Limits.commitMetaBytes) bytes.")
+        }
+        let body = delta.encoded()
+        guard body.count <= Limits.deltaBytes else {
+            throw SyncError(.payloadTooLarge, "The changes of a commit may take \(Limits.deltaBytes) bytes.")
+        }
+        let parent = try head()
+        let now = try Int64(clamping: db.transactionDate.timeIntervalSince1970 * 1000)
+        let commit = Commit(
+            kind: .ordinary, parents: parent.map { [$0.id] } ?? [], generation: (parent?.generation ?? 0) + 1,
+            author: state.author, authorSequence: state.sequence + 1,
+            time: try HybridTime(wallClock: now, after: parent.map { [$0.time] } ?? []), schema: tables.schema,
+            meta: meta, digests: try tableDigests(), deltas: [body[...]])
+        let node = try add(commit)
+        state.sequence += 1
+        state.schema = tables.schema
+        try moveHead(to: node)
+        return node
+    }
+
+    /// Makes a commit of what was written outside of commits.
+    mutating func recordForeignWrites(meta: String) throws -> CommitNode? {
+        let names = try foreignTables()
+        var deltas: [TableDelta] = []
+        for table in tables.all {
+            digests[table.name] = hasOtherSchema || names.contains(table.name) ? try digestOfRows(table) : nil
+            guard names.contains(table.name) else { continue }
+            let former = try ForeignWrites(self).rowsAtHead(of: table)
+            var changes: [RowChange] = []
+            var unseen = former
+            let statement = try db.makeStatement(sql: "SELECT \(table.columnList) FROM \(table.qualifiedName)")
+            try statement.forEachRecord { row in
+                let old = unseen.removeValue(forKey: table.table.key(of: row))
+                if let change = try table.table.change(from: old, to: row) { changes.append(change) }
+            }
+            for row in unseen.values { changes.append(.delete(row)) }
+            if !changes.isEmpty { deltas.append(try TableDelta(table: table.table, changes: changes)) }
+        }
+        return try record(Delta(deltas), meta: meta)
+    }
+
+    /// Inserts a commit that this store has made, to be pushed to every remote.
+    @discardableResult
+    func add(_ commit: Commit) throws -> CommitNode {
+        let canonical = try commit.encoded()
+        let id = try canonical.withUnsafeBytes { try key.commitID(of: $0) }
+        if let known = try store.node(id) { return known }
+        guard let node = try store.insert(commit, id: id, canonical: canonical) else {
+            throw CommitStore.damaged("A commit was inserted twice.")
+        }
+        try enqueue(node.n)
+        return node
+    }
+
+    /// Says that the tables have the schema that they have, without a commit: no row has been committed with it.
+    mutating func takeUpSchema() throws {
+        state.schema = tables.schema
+        state.history = try db.lastHistoryNumber()
+        try state.save(db)
+    }
+
+    /// Goes back before the first commit. What another author commits cannot be taken for what this one had committed.
+    mutating func beginAsNewAuthor() throws {
+        state = try state.withNewAuthor(db)
+        state.schema = tables.schema
+        digests = state.digests.mapValues { _ in RowDigest() }
+        try moveHead(to: nil)
+    }
+
+    private func enqueue(_ n: Int64) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n)
+                SELECT n, sequence + 1, ? FROM main.\(SyncTables.remote)
+                """,
+            arguments: [n])
+        if db.changesCount > 0 { try db.execute(sql: "UPDATE main.\(SyncTables.remote) SET sequence = sequence + 1") }
+    }
+
+    /// Says that the rows are now the state of a commit.
+    mutating func moveHead(to node: CommitNode?) throws {
+        state.digests.merge(digests) { $1 }
+        state.head = node?.n
+        state.history = try db.lastHistoryNumber()
+        try state.save(db)
+        digests = [:]
+    }
+}
+
+extension Int64 {
+    fileprivate init(clamping number: Double) {
+        self = number.isNaN ? 0 : Int64(exactly: Swift.max(-9e15, Swift.min(9e15, number)).rounded(.down)) ?? 0
+    }
+}

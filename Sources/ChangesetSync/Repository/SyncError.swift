@@ -1,0 +1,123 @@
+/// Why a repository refused something. Nothing was changed then.
+public struct SyncError: Error, Hashable, Sendable {
+    /// The kinds of errors.
+    public enum Code: Hashable, Sendable {
+        /// The repository was not enabled, or its tables were not made.
+        case notEnabled
+        /// A table has no primary key that is declared, so its rows have no identity on other devices.
+        case noPrimaryKey
+        /// A row has NULL in its primary key.
+        case nullKey
+        /// A view, a virtual or shadow table, or an internal one cannot be tracked; or there is no such table.
+        case unsuitableTable
+        /// The program has a temporary trigger on a tracked table.
+        case applicationTemporaryTrigger
+        /// A commit was begun inside a transaction of the program.
+        case insideTransaction
+        /// A block changed the definition of a tracked table.
+        case schemaChangedInCommit
+        /// Rows of tracked tables were written outside of commits.
+        case foreignWrites
+        /// A row of a tracked table is not what the commits say.
+        case workingStateDiverged
+        /// The digest of a table is not the one that a commit names.
+        case digestMismatch
+        /// Rows would refer to rows that do not exist.
+        case foreignKeyViolation
+        /// There are several leaves, or the head's work is in none of them.
+        case needsMerge
+        /// A commit was made with a schema that this store does not have yet.
+        case schemaAhead
+        /// There is no such commit.
+        case unknownCommit
+        /// A commit or its delta cannot be read.
+        case damagedCommit
+        /// A resolver returned what no row of the table can be.
+        case resolverFailed
+        /// A commit or a description is too long.
+        case payloadTooLarge
+        /// The remote has another object under an identifier, or another entry at a place of this replica's log.
+        case collision
+        /// The store belongs to another repository.
+        case otherRepository
+        /// A state of the repository that cannot be.
+        case damagedRepository
+    }
+
+    public let code: Code
+    /// The table, where the error is about one.
+    public let table: String?
+    /// The commit, where the error is about one.
+    public let commit: CommitID?
+    /// What is known beyond the code, as a sentence. It never contains a value of a row.
+    public let detail: String?
+
+    init(_ code: Code, table: String? = nil, commit: CommitID? = nil, _ detail: String? = nil) {
+        self.code = code
+        self.table = table
+        self.commit = commit
+        self.detail = detail
+    }
+}
+
+extension SyncError: CustomStringConvertible {
+    public var description: String {
+        var subject = ""
+        if let table { subject += " of table \"\(table)\"" }
+        if let commit { subject += " (commit \(commit))" }
+        let detail = detail.map { " " + $0 } ?? ""
+        return "\(code)\(subject): \(code.reason)\(detail) \(code.remedy)"
+    }
+}
+
+extension SyncError.Code {
+    package var reason: String {
+        switch self {
+        case .notEnabled: "The repository is not set up in this store."
+        case .noPrimaryKey: "It has no primary key, so a row has no identity on other devices."
+        case .nullKey: "A row has NULL in its primary key, so it has no identity on other devices."
+        case .unsuitableTable: "It is no table with rows of its own."
+        case .applicationTemporaryTrigger: "A temporary trigger of the program is on it; what it writes may be missed."
+        case .insideTransaction: "The connection is inside a transaction of the program."
+        case .schemaChangedInCommit: "The block changed the definition of a tracked table."
+        case .foreignWrites: "Rows were written outside of commits."
+        case .workingStateDiverged: "A row is not what the commits say."
+        case .digestMismatch: "The rows are not those that the commit describes."
+        case .foreignKeyViolation: "A row would refer to one that does not exist."
+        case .needsMerge: "The head's work is not in the one leaf of the graph."
+        case .schemaAhead: "It was made with a schema that this store does not have."
+        case .unknownCommit: "There is no such commit in this store."
+        case .damagedCommit: "It cannot be read."
+        case .resolverFailed: "The resolver returned what no row of the table can be."
+        case .payloadTooLarge: "It is too long."
+        case .collision: "The remote has something else under the same name."
+        case .otherRepository: "The store belongs to another repository."
+        case .damagedRepository: "The tables of the repository contradict each other."
+        }
+    }
+
+    package var remedy: String {
+        switch self {
+        case .notEnabled: "Call migrate() and enable(_:)."
+        case .noPrimaryKey: "Declare one; for new rows choose UUIDs."
+        case .nullKey: "Declare its columns NOT NULL, and give the row a key."
+        case .unsuitableTable: "Name a table that the program created."
+        case .applicationTemporaryTrigger: "Drop the trigger, or make it a trigger of the database."
+        case .insideTransaction: "Call it outside of transactions: it begins its own."
+        case .schemaChangedInCommit: "Nothing was committed. Migrate outside of commits."
+        case .foreignWrites: "Take them into a commit with commitForeignWrites(meta:)."
+        case .workingStateDiverged, .digestMismatch:
+            "Nothing was changed. Call verify() to see which tables differ, and reset() to read all rows again."
+        case .foreignKeyViolation: "Nothing was changed. Let the author of the commit repair the row."
+        case .needsMerge: "Call mergeAll(), then pull()."
+        case .schemaAhead: "Update the program, so that its migrations run; then pull again."
+        case .unknownCommit: "Fetch, and look at log()."
+        case .damagedCommit: "Fetch it again."
+        case .resolverFailed: "Nothing was merged. Correct the resolver."
+        case .payloadTooLarge: "Divide the change into several commits."
+        case .collision: "The store may be a copy of another one, or the remote is not to be trusted. See status()."
+        case .otherRepository: "Join the repository with an empty store."
+        case .damagedRepository: "Restore the store from a backup, or call reset()."
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import CipherDatabase
+
+/// The tables in which a store keeps its repository. Their names begin with the prefix of the library's own objects, which
+/// lists and comparisons of schemas leave out.
+///
+/// Commits are named by their number `n` in this store, which is not the same in others; a parent has a lower number than
+/// its child. `body` is the canonical commit, of which `meta_bytes`, `delta_bytes` and `merge_bytes` are parts.
+enum SyncTables {
+    static let prefix = "cipherstore_sync_"
+    static let commit = prefix + "commit"
+    static let author = prefix + "author"
+    static let state = prefix + "state"
+    static let table = prefix + "table"
+    static let pending = prefix + "pending"
+    static let remote = prefix + "remote"
+    static let address = prefix + "address"
+    static let outbox = prefix + "outbox"
+    static let quarantine = prefix + "quarantine"
+    static let conflict = prefix + "conflict"
+    static let changesetView = prefix + "changeset"
+    static let headView = prefix + "head"
+
+    /// - `state`: one row: the repository and its key, this replica's author, the head, and the number that the history of
+    ///   changes had after the last transaction of the repository; the commits that are no parent, each as 64 bits; the
+    ///   digests of the tables at the head. All that each commit changes is in one row, so that it writes one page.
+    /// - `table`: the tracked tables.
+    /// - `outbox`: what is to be pushed, with its place in the log of this replica; `remote.sequence` is the last place.
+    /// - `address`: where the remotes are, by name, without passwords.
+    /// - `pending`: commits that were fetched before one of their parents.
+    static let creation = """
+        CREATE TABLE main.\(commit) (
+            n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, parent1 INTEGER, parent2 INTEGER,
+            generation INTEGER NOT NULL, kind INTEGER NOT NULL, author INTEGER NOT NULL, sequence INTEGER NOT NULL,
+            time INTEGER NOT NULL, meta_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,
+            merge_bytes INTEGER NOT NULL, body BLOB NOT NULL);
+        CREATE TABLE main.\(author) (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE);
+        CREATE TABLE main.\(state) (
+            id INTEGER PRIMARY KEY CHECK (id = 1), repository BLOB NOT NULL, epoch INTEGER NOT NULL,
+            secret BLOB NOT NULL, author INTEGER NOT NULL, sequence INTEGER NOT NULL, head INTEGER,
+            history INTEGER NOT NULL, revision INTEGER NOT NULL, schema BLOB NOT NULL, leaves BLOB NOT NULL,
+            digests BLOB NOT NULL);
+        CREATE TABLE main.\(table) (name TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID;
+        CREATE TABLE main.\(pending) (
+            id BLOB NOT NULL PRIMARY KEY, missing BLOB NOT NULL, body BLOB NOT NULL);
+        CREATE INDEX main.\(pending)_missing ON \(pending) (missing);
+        CREATE TABLE main.\(remote) (
+            n INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, pusher BLOB NOT NULL, cursor BLOB NOT NULL,
+            sequence INTEGER NOT NULL, stalled INTEGER NOT NULL, error TEXT);
+        CREATE TABLE main.\(address) (name TEXT NOT NULL PRIMARY KEY, address TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE main.\(outbox) (
+            remote INTEGER NOT NULL, sequence INTEGER NOT NULL, n INTEGER NOT NULL,
+            PRIMARY KEY (remote, sequence)) WITHOUT ROWID;
+        CREATE INDEX main.\(outbox)_n ON \(outbox) (n);
+        CREATE TABLE main.\(quarantine) (
+            remote INTEGER NOT NULL, id BLOB NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (remote, id)) WITHOUT ROWID;
+        CREATE TABLE main.\(conflict) (
+            n INTEGER PRIMARY KEY, merge BLOB NOT NULL, name TEXT NOT NULL, key BLOB NOT NULL, column TEXT,
+            base BLOB, ours BLOB, theirs BLOB, chosen BLOB, reason TEXT NOT NULL);
+        CREATE VIEW main.\(changesetView) AS
+            SELECT lower(hex(c.id)) AS uuid, nullif(lower(hex(p.id)), '') AS parent_uuid,
+                substr(c.body, -(c.merge_bytes + 4 + c.delta_bytes), c.delta_bytes) AS parent_changeset,
+                nullif(lower(hex(q.id)), '') AS merge_uuid,
+                CASE WHEN c.merge_bytes > 0 THEN substr(c.body, -c.merge_bytes) END AS merge_changeset,
+                EXISTS (SELECT 1 FROM \(remote))
+                    AND NOT EXISTS (SELECT 1 FROM \(outbox) AS o WHERE o.n = c.n) AS pushed,
+                CAST(substr(c.body, 64 + 32 * ((c.parent1 IS NOT NULL) + (c.parent2 IS NOT NULL)), c.meta_bytes)
+                    AS TEXT) AS meta,
+                c.n AS n
+            FROM \(commit) AS c
+            LEFT JOIN \(commit) AS p ON p.n = c.parent1
+            LEFT JOIN \(commit) AS q ON q.n = c.parent2;
+        CREATE VIEW main.\(headView) AS
+            SELECT lower(hex(c.id)) AS uuid FROM \(state) AS s JOIN \(commit) AS c ON c.n = s.head;
+        """
+
+    /// Makes the tables where there are none. Inside a transaction.
+    static func create(_ db: Database) throws {
+        if try db.tableExists(state, in: "main") { return }
+        try db.execute(sql: creation)
+    }
+}

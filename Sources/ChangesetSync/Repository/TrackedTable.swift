@@ -1,0 +1,215 @@
+import CipherDatabase
+import StoreCrypto
+
+/// A tracked table as the schema defines it now.
+struct TrackedTable: Sendable {
+    struct Column: Hashable, Sendable {
+        let name: String
+        let type: String
+        let isNotNull: Bool
+        /// What a row has there that was inserted before the column was added.
+        let defaultCell: [UInt8]
+    }
+
+    /// A key that allows no two equal rows, other than the primary key.
+    struct UniqueKey: Hashable, Sendable {
+        struct Part: Hashable, Sendable {
+            /// The number of the column; nil for an expression.
+            let column: Int?
+            let collation: String
+        }
+
+        let parts: [Part]
+        let isPartial: Bool
+        /// The statement that created it; nil for a constraint of the table.
+        let sql: String?
+
+        /// The columns, where it is over columns and over all rows.
+        var columns: [Int]? {
+            let columns = parts.compactMap(\.column)
+            return isPartial || columns.count != parts.count ? nil : columns
+        }
+    }
+
+    struct ForeignKey: Hashable, Sendable {
+        let columns: [Int]
+        let parent: String
+        /// The columns of the other table; empty for its primary key.
+        let parentColumns: [String]
+        let onDelete: String
+        let onUpdate: String
+    }
+
+    /// Name, columns and key, without generated columns.
+    let table: DeltaTable
+    let columns: [Column]
+    let uniqueKeys: [UniqueKey]
+    let foreignKeys: [ForeignKey]
+
+    /// The name in quotes, with its schema.
+    let qualifiedName: String
+    /// All columns, in quotes and separated by commas.
+    let columnList: String
+    /// The condition on the key's columns, with a parameter for each.
+    let keyCondition: String
+
+    var name: String { table.name }
+
+    func quoted(_ column: Int) -> String { table.columns[column].quotedDatabaseIdentifier }
+
+    func index(ofColumn name: String) -> Int? { table.columns.firstIndex { DeltaTable.areSame($0, name) } }
+}
+
+extension TrackedTable {
+    /// Reads the definition of a table.
+    ///
+    /// - Throws: ``SyncError`` `.unsuitableTable`, `.noPrimaryKey`; `DatabaseError`.
+    init(named given: String, in db: Database) throws {
+        guard !Database.isStoreInternalObject(given), !Database.isSQLiteInternalTable(given.lowercased()),
+            let entry = try Row.fetchOne(
+                db, sql: "SELECT name, type FROM pragma_table_list(?) WHERE schema = 'main'", arguments: [given])
+        else { throw SyncError(.unsuitableTable, table: given, "No table of the program has this name.") }
+        let (name, kind): (String, String) = (entry[0], entry[1])
+        guard kind == "table" else {
+            throw SyncError(.unsuitableTable, table: name, "It is a \(kind == "view" ? "view" : kind + " table").")
+        }
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT name, type, "notnull", pk, dflt_value FROM pragma_table_xinfo(?, 'main') WHERE hidden = 0 ORDER BY cid
+                """,
+            arguments: [name])
+        columns = try rows.map { row in
+            let type = (row[1] as String).uppercased()
+            return Column(
+                name: row[0], type: type, isNotNull: row[2],
+                defaultCell: try Self.cell(ofDefault: row[4], type: type, in: db))
+        }
+        let ordinals = rows.map { UInt8(clamping: $0[3] as Int) }
+        guard ordinals.contains(where: { $0 > 0 }) else { throw SyncError(.noPrimaryKey, table: name) }
+        do {
+            table = try DeltaTable(name: name, columns: columns.map(\.name), keyOrdinals: ordinals)
+        } catch {
+            throw SyncError(.unsuitableTable, table: name, "\(error)")
+        }
+        qualifiedName = "main." + name.quotedDatabaseIdentifier
+        let quoted = table.columns.map(\.quotedDatabaseIdentifier)
+        columnList = quoted.joined(separator: ", ")
+        keyCondition = table.keyColumns.map { "\(quoted[$0]) = ?" }.joined(separator: " AND ")
+        uniqueKeys = try Self.uniqueKeys(of: name, columns.map(\.name), in: db)
+        foreignKeys = try Self.foreignKeys(of: name, columns.map(\.name), in: db)
+    }
+
+    /// The value of a default, as a column of a type stores it. Defaults of columns that are added later are constants.
+    ///
+    /// - SeeAlso: <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>
+    private static func cell(ofDefault sql: String?, type: String, in db: Database) throws -> [UInt8] {
+        guard let sql else { return [Cell.null] }
+        let isNumber = "typeof(d.v) IN ('integer', 'real')"
+        let converted: String
+        if type.contains("INT") {
+            converted = "CASE WHEN typeof(d.v) = 'text' AND d.v GLOB '*[0-9]*' THEN d.v + 0 ELSE d.v END"
+        } else if ["CHAR", "CLOB", "TEXT"].contains(where: type.contains) {
+            converted = "CASE WHEN \(isNumber) THEN CAST(d.v AS TEXT) ELSE d.v END"
+        } else if ["REAL", "FLOA", "DOUB"].contains(where: type.contains) {
+            converted = "CASE WHEN \(isNumber) THEN CAST(d.v AS REAL) ELSE d.v END"
+        } else {
+            converted = "d.v"
+        }
+        let statement = try db.makeStatement(sql: "SELECT \(converted) FROM (SELECT (\(sql)) AS v) AS d")
+        guard let record = try statement.records().first else { return [Cell.null] }
+        return Array(record.bytes)
+    }
+
+    private static func uniqueKeys(of name: String, _ columns: [String], in db: Database) throws -> [UniqueKey] {
+        try Row.fetchAll(
+            db,
+            sql: """
+                SELECT i.name, i.partial, s.sql FROM pragma_index_list(?, 'main') AS i
+                LEFT JOIN main.sqlite_schema AS s ON s.type = 'index' AND s.name = i.name
+                WHERE i."unique" AND i.origin <> 'pk' ORDER BY i.name
+                """,
+            arguments: [name]
+        ).map { index in
+            let parts = try Row.fetchAll(
+                db, sql: "SELECT name, coll FROM pragma_index_xinfo(?, 'main') WHERE key ORDER BY seqno",
+                arguments: [index[0] as String])
+            return UniqueKey(
+                parts: parts.map { part in
+                    let column = (part[0] as String?).flatMap { name in
+                        columns.firstIndex { DeltaTable.areSame($0, name) }
+                    }
+                    return UniqueKey.Part(column: column, collation: part[1] ?? "BINARY")
+                },
+                isPartial: index[1], sql: index[2])
+        }
+    }
+
+    private static func foreignKeys(of name: String, _ columns: [String], in db: Database) throws -> [ForeignKey] {
+        let rows = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT id, "table", "from", "to", on_delete, on_update
+                FROM pragma_foreign_key_list(?, 'main') ORDER BY id, seq
+                """,
+            arguments: [name])
+        return Dictionary(grouping: rows) { $0[0] as Int }.sorted { $0.key < $1.key }.compactMap { _, rows in
+            let own = rows.compactMap { row in columns.firstIndex { DeltaTable.areSame($0, row[2]) } }
+            guard let first = rows.first, own.count == rows.count else { return nil }
+            let others = rows.compactMap { $0[3] as String? }
+            return ForeignKey(
+                columns: own, parent: first[1], parentColumns: others.count == rows.count ? others : [],
+                onDelete: (first[4] as String).uppercased(), onUpdate: (first[5] as String).uppercased())
+        }
+    }
+
+    /// Throws when a row has no key.
+    func requireKeys(in db: Database) throws {
+        let isNull = table.keyColumns.map { "\(quoted($0)) IS NULL" }.joined(separator: " OR ")
+        let isMissing = try Bool.fetchOne(db, sql: "SELECT EXISTS (SELECT 1 FROM \(qualifiedName) WHERE \(isNull))")
+        if isMissing == true { throw SyncError(.nullKey, table: name) }
+    }
+}
+
+/// The tracked tables of a store, and the identifier of their definitions.
+struct TrackedTables: Sendable {
+    /// In the order of the bytes of their names.
+    let all: [TrackedTable]
+    let schema: SchemaID
+    private let places: [DeltaTable.FoldedName: Int]
+
+    init(_ tables: [TrackedTable]) throws {
+        all = tables.sorted { DeltaTable.precedes($0.table, $1.table) }
+        places = Dictionary(
+            all.enumerated().map { (DeltaTable.FoldedName($1.name), $0) }, uniquingKeysWith: { first, _ in first })
+        schema = try Self.identifier(of: all)
+    }
+
+    subscript(name: String) -> TrackedTable? { places[DeltaTable.FoldedName(name)].map { all[$0] } }
+
+    /// A digest over everything on which rows and merges depend.
+    private static func identifier(of tables: [TrackedTable]) throws -> SchemaID {
+        var text = "cipherstore sync schema v1"
+        func add(_ parts: String...) { for part in parts { text += "\n\(part.utf8.count):\(part)" } }
+        for table in tables {
+            add("table", table.name)
+            for (column, ordinal) in zip(table.columns, table.table.keyOrdinals) {
+                add("column", column.name, column.type, column.isNotNull ? "1" : "0", String(ordinal))
+            }
+            for key in table.uniqueKeys {
+                add("unique", key.sql ?? "", key.isPartial ? "1" : "0")
+                for part in key.parts { add(part.column.map { String($0) } ?? "-", part.collation) }
+            }
+            for key in table.foreignKeys {
+                add("reference", key.parent, key.onDelete, key.onUpdate, key.parentColumns.joined(separator: "\u{1F}"))
+                add(key.columns.map { String($0) }.joined(separator: ","))
+            }
+        }
+        var digest = try ContentDigest()
+        Array(text.utf8).withUnsafeBytes { digest.update($0) }
+        guard let id = SchemaID(bytes: try digest.finish().prefix(SchemaID.byteCount)) else {
+            throw SyncError(.damagedRepository)
+        }
+        return id
+    }
+}

@@ -1,0 +1,191 @@
+import CipherDatabase
+import Foundation
+
+/// Stores what comes from remotes. Nothing of it is believed: a commit is stored when its identifier, its place in the
+/// graph and its time are those of its canonical bytes. Inside a transaction.
+struct Inbox {
+    let db: Database
+    private var store: CommitStore { CommitStore(db: db) }
+
+    init(db: Database) { self.db = db }
+
+    /// What a remote returned under an identifier.
+    enum Found: Sendable {
+        case commit(CommitContent)
+        case refused(String)
+    }
+
+    /// Those that are neither stored nor wait for their parents.
+    func unknown(_ ids: [ObjectID]) throws -> [ObjectID] {
+        var seen: Set<ObjectID> = []
+        return try ids.filter { try seen.insert($0).inserted && !isStored($0) && !isPending($0) }
+    }
+
+    private func isStored(_ id: CommitID) throws -> Bool { try store.node(id) != nil }
+
+    private func isPending(_ id: CommitID) throws -> Bool {
+        let statement = try db.cachedStatement(sql: "SELECT 1 FROM main.\(SyncTables.pending) WHERE id = ?")
+        return try Int.fetchOne(statement, arguments: [Data(id.bytes)]) != nil
+    }
+
+    /// Whether the cursor may pass an entry.
+    func isHandled(_ id: ObjectID, _ remote: RemoteState) throws -> Bool {
+        if try isStored(id) || isPending(id) { return true }
+        let count = try Int.fetchOne(
+            db, sql: "SELECT count(*) FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
+            arguments: [remote.n, Data(id.bytes)])
+        return count == 1
+    }
+
+    /// - Returns: The number of new commits in the graph.
+    func store(_ found: [ObjectID: Found], from remote: RemoteState) throws -> Int {
+        var count = 0
+        for (id, object) in found.sorted(by: { $0.key < $1.key }) {
+            do {
+                switch object {
+                case .refused(let reason): throw Refusal(reason: reason)
+                case .commit(let content): count += try take(content, id, from: remote)
+                }
+                try db.execute(
+                    sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
+                    arguments: [remote.n, Data(id.bytes)])
+            } catch let refusal as Refusal {
+                try db.execute(
+                    sql: "INSERT OR REPLACE INTO main.\(SyncTables.quarantine) (remote, id, reason) VALUES (?, ?, ?)",
+                    arguments: [remote.n, Data(id.bytes), refusal.reason])
+            }
+        }
+        return count
+    }
+
+    /// Why an object is set aside.
+    private struct Refusal: Error {
+        let reason: String
+    }
+
+    private func take(_ content: CommitContent, _ id: CommitID, from remote: RemoteState) throws -> Int {
+        if try isStored(id) || isPending(id) { return 0 }
+        let commit = try read(content)
+        if let missing = try commit.parents.first(where: { try !isStored($0) }) {
+            try wait(id, for: missing, content.canonical)
+            return 0
+        }
+        return try insert(commit, id, content.canonical, from: remote)
+    }
+
+    /// The commit, where the header of its envelope says the same.
+    private func read(_ content: CommitContent) throws -> Commit {
+        let commit: Commit
+        do {
+            commit = try Commit(encoded: content.canonical[...])
+            for index in commit.deltas.indices { _ = try commit.delta(fromParent: index) }
+        } catch {
+            throw Refusal(reason: "\(error)")
+        }
+        let state = try RepositoryState(db)
+        let key = try db.syncSession.key(state, db)
+        let author =
+            commit.author == .none
+            ? AuthorPseudonym.nobody : try commit.author.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) }
+        guard commit.parents == content.parents, commit.generation == content.generation, author == content.author
+        else {
+            throw Refusal(reason: "what is readable of the commit is not what it contains")
+        }
+        return commit
+    }
+
+    private func wait(_ id: CommitID, for missing: CommitID, _ canonical: [UInt8]) throws {
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO main.\(SyncTables.pending) (id, missing, body) VALUES (?, ?, ?)",
+            arguments: [Data(id.bytes), Data(missing.bytes), Data(canonical)])
+    }
+
+    /// Inserts a commit whose parents are there, and those that have waited for it.
+    private func insert(_ commit: Commit, _ id: CommitID, _ canonical: [UInt8], from remote: RemoteState) throws -> Int
+    {
+        var open = [(commit, id, canonical)]
+        var count = 0
+        while let (commit, id, canonical) = open.popLast() {
+            do {
+                try requirePlace(commit)
+            } catch let refusal as Refusal {
+                if count == 0 { throw refusal }
+                // It has waited for a parent. The next fetch asks for it again.
+                try quarantine(id, refusal.reason, remote)
+                try stopWaiting(id)
+                continue
+            }
+            if let node = try store.insert(commit, id: id, canonical: canonical) {
+                count += 1
+                try noteAuthor(of: commit)
+                try enqueue(node.n, except: remote)
+            }
+            try stopWaiting(id)
+            open += try waiting(for: id)
+        }
+        return count
+    }
+
+    private func quarantine(_ id: CommitID, _ reason: String, _ remote: RemoteState) throws {
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO main.\(SyncTables.quarantine) (remote, id, reason) VALUES (?, ?, ?)",
+            arguments: [remote.n, Data(id.bytes), reason])
+    }
+
+    private func stopWaiting(_ id: CommitID) throws {
+        try db.execute(sql: "DELETE FROM main.\(SyncTables.pending) WHERE id = ?", arguments: [Data(id.bytes)])
+    }
+
+    /// The commits that have waited for one, and have all parents now; others wait for their next parent.
+    private func waiting(for id: CommitID) throws -> [(Commit, CommitID, [UInt8])] {
+        let rows = try Row.fetchAll(
+            db, sql: "SELECT id, body FROM main.\(SyncTables.pending) WHERE missing = ? ORDER BY id",
+            arguments: [Data(id.bytes)])
+        return try rows.compactMap { row in
+            let bytes = Array(try row.stored(1, as: Data.self))
+            guard let id = CommitID(bytes: try row.stored(0, as: Data.self)),
+                let commit = try? Commit(encoded: bytes[...])
+            else {
+                throw CommitStore.damaged("A commit that waits for its parents has no valid content.")
+            }
+            if let missing = try commit.parents.first(where: { try !isStored($0) }) {
+                try wait(id, for: missing, bytes)
+                return nil
+            }
+            return (commit, id, bytes)
+        }
+    }
+
+    /// Throws unless generation and time are possible after those of the parents.
+    private func requirePlace(_ commit: Commit) throws {
+        let parents = try commit.parents.map(store.requireNode)
+        guard commit.generation == (parents.map(\.generation).max() ?? 0) + 1 else {
+            throw Refusal(reason: "its generation does not follow those of its parents")
+        }
+        guard commit.time.isPossible(for: commit.kind, after: parents.map(\.time)) else {
+            throw Refusal(reason: "its time does not follow those of its parents")
+        }
+        guard commit.kind != .checkpoint else { throw Refusal(reason: "this version does not read checkpoints") }
+    }
+
+    /// Gives this store another author, where it finds commits of its own that it does not have: it was restored from a
+    /// backup, or copied, and would number others alike. For the same reason its logs at the remotes begin anew.
+    private func noteAuthor(of commit: Commit) throws {
+        let state = try RepositoryState(db)
+        guard commit.author == state.author else { return }
+        try state.withNewAuthor(db).save(db)
+        try RemoteState.beginNewLogs(db)
+    }
+
+    private func enqueue(_ n: Int64, except remote: RemoteState) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n)
+                SELECT n, sequence + 1, ?1 FROM main.\(SyncTables.remote) WHERE n <> ?2
+                """,
+            arguments: [n, remote.n])
+        if db.changesCount == 0 { return }
+        try db.execute(
+            sql: "UPDATE main.\(SyncTables.remote) SET sequence = sequence + 1 WHERE n <> ?", arguments: [remote.n])
+    }
+}

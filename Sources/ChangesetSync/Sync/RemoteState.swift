@@ -1,0 +1,161 @@
+import CipherDatabase
+import Foundation
+import StoreCrypto
+
+/// What a store knows of one remote. Inside a transaction.
+struct RemoteState: Sendable {
+    let n: Int64
+    let name: String
+    /// Under whose name this store pushes there. It is another one after a reset, so that its log has no entry yet.
+    let pusher: AuthorID
+    var cursor: RemoteCursor
+    /// Authors whose logs cannot be read on for now.
+    var stalled: Int
+    /// Why the last call failed; nil where it did not.
+    let error: String?
+
+    init?(named name: String, _ db: Database) throws {
+        guard try db.tableExists(SyncTables.remote, in: "main") else { throw SyncError(.notEnabled) }
+        let row = try Row.fetchOne(
+            db, sql: "SELECT n, pusher, cursor, stalled, error FROM main.\(SyncTables.remote) WHERE name = ?",
+            arguments: [name])
+        guard let row else { return nil }
+        guard let pusher = AuthorID(bytes: try row.stored(1, as: Data.self)),
+            let cursor = RemoteCursor(decoding: Array(try row.stored(2, as: Data.self)))
+        else { throw CommitStore.damaged("What is known of a remote has no valid content.") }
+        (self.n, self.name, self.pusher, self.cursor) = (try row.stored(0), name, pusher, cursor)
+        (stalled, error) = (try row.stored(3), try row.storedOrNil(4))
+    }
+
+    static func require(_ name: String, _ db: Database) throws -> RemoteState {
+        guard let state = try RemoteState(named: name, db) else {
+            throw SyncError(.notEnabled, "setup() was not called for this remote.")
+        }
+        return state
+    }
+
+    /// Adds a remote, to which everything is to be pushed.
+    static func create(_ name: String, _ db: Database) throws {
+        try db.execute(
+            sql: """
+                INSERT INTO main.\(SyncTables.remote) (name, pusher, cursor, sequence, stalled)
+                VALUES (?, ?, ?, (SELECT count(*) FROM main.\(SyncTables.commit)), 0)
+                """,
+            arguments: [name, Data(try AuthorID.random().bytes), Data(RemoteCursor().encoded)])
+        try db.execute(
+            sql: """
+                INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n)
+                SELECT ?, row_number() OVER (ORDER BY n), n FROM main.\(SyncTables.commit)
+                """,
+            arguments: [db.lastInsertedRowID])
+    }
+
+    /// Gives this store another name at every remote, with a log that begins with what is to be pushed.
+    static func beginNewLogs(_ db: Database) throws {
+        for n in try Int64.fetchAll(db, sql: "SELECT n FROM main.\(SyncTables.remote)") {
+            let commits = try Int64.fetchAll(
+                db, sql: "SELECT n FROM main.\(SyncTables.outbox) WHERE remote = ? ORDER BY sequence", arguments: [n])
+            try db.execute(sql: "DELETE FROM main.\(SyncTables.outbox) WHERE remote = ?", arguments: [n])
+            for (index, commit) in commits.enumerated() {
+                try db.execute(
+                    sql: "INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n) VALUES (?, ?, ?)",
+                    arguments: [n, index + 1, commit])
+            }
+            try db.execute(
+                sql: "UPDATE main.\(SyncTables.remote) SET pusher = ?, sequence = ? WHERE n = ?",
+                arguments: [Data(try AuthorID.random().bytes), commits.count, n])
+        }
+    }
+
+    func save(_ db: Database) throws {
+        try db.execute(
+            sql: "UPDATE main.\(SyncTables.remote) SET cursor = ?, stalled = ? WHERE n = ?",
+            arguments: [Data(cursor.encoded), stalled, n])
+    }
+
+    func quarantined(_ db: Database) throws -> [ObjectID] {
+        try Data.fetchAll(
+            db, sql: "SELECT id FROM main.\(SyncTables.quarantine) WHERE remote = ? ORDER BY id LIMIT ?",
+            arguments: [n, Limits.commitsAtOnce]
+        ).compactMap { ObjectID(bytes: $0) }
+    }
+}
+
+/// What is to be pushed to a remote.
+struct Outbox {
+    let db: Database
+    let remote: RemoteState
+
+    /// The first place of a batch.
+    struct Place: Sendable {
+        let remote: Int64
+        let first: Int64
+    }
+
+    /// One commit: its chunks, and last the object that is entered in the log.
+    struct Item: Sendable {
+        let remote: Place
+        let id: CommitID
+        let objects: [RemoteObject]
+    }
+
+    /// The next commits, as many as are put at once.
+    func next() throws -> [Item] {
+        let state = try RepositoryState(db)
+        let key = try db.syncSession.key(state, db)
+        let store = CommitStore(db: db)
+        let pusher = try remote.pusher.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) }
+        let rows = try Row.fetchAll(
+            db, sql: "SELECT sequence, n FROM main.\(SyncTables.outbox) WHERE remote = ? ORDER BY sequence LIMIT ?",
+            arguments: [remote.n, Limits.commitsAtOnce])
+        guard let first = rows.first else { return [] }
+        let place = Place(remote: remote.n, first: try first.stored(0))
+        var (items, byteCount) = ([Item](), 0)
+        for row in rows where byteCount < Limits.bytesAtOnce {
+            let (sequence, n): (Int64, Int64) = (try row.stored(0), try row.stored(1))
+            let node = try store.node(n)
+            let author = try store.author(node.author)
+            let pseudonym =
+                author == .none
+                ? AuthorPseudonym.nobody : try author.bytes.withUnsafeBytes { try key.pseudonym(ofAuthor: $0) }
+            let content = CommitContent(
+                parents: try node.parents.map { try store.node($0).id }, author: pseudonym,
+                generation: node.generation, canonical: try store.canonical(n))
+            let envelopes = try key.seal(content)
+            let objects = envelopes.enumerated().map { index, envelope in
+                RemoteObject(
+                    repository: state.repository, id: envelope.id,
+                    position: index == envelopes.count - 1
+                        ? LogPosition(author: pusher, sequence: UInt64(clamping: sequence)) : nil,
+                    bytes: envelope.bytes)
+            }
+            items.append(Item(remote: place, id: node.id, objects: objects))
+            byteCount += objects.reduce(0) { $0 + $1.bytes.count }
+        }
+        return items
+    }
+
+    /// How many commits of a batch the remote has, from the first one on.
+    static func acknowledged(_ batch: [Item], _ results: [PutResult]) -> Int {
+        var rest = results.prefix { if case .collision = $0 { false } else { true } }
+        var count = 0
+        for item in batch {
+            guard rest.count >= item.objects.count else { break }
+            rest = rest.dropFirst(item.objects.count)
+            count += 1
+        }
+        return count
+    }
+
+    /// The error of a batch in which something else was in the place of an object.
+    static func collision(_ batch: [Item], _ results: [PutResult]) -> SyncError? {
+        for result in results {
+            guard case .collision(let collision) = result else { continue }
+            let done = acknowledged(batch, results)
+            return SyncError(
+                .collision, commit: done < batch.count ? batch[done].id : nil,
+                collision == .position ? "Another store pushes under the name of this one: call reset()." : nil)
+        }
+        return nil
+    }
+}

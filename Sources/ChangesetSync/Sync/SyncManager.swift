@@ -1,0 +1,290 @@
+import CipherDatabase
+import Foundation
+
+/// Exchanges the commits of a repository with a remote.
+///
+/// ```swift
+/// let manager = SyncManager(repository, remote: DirectoryRemote(path: "/mnt/share", repository: try repository.id))
+/// try await manager.setup()
+/// try await manager.sync()
+/// ```
+///
+/// Every call may fail, be cancelled or killed at any place, and be repeated: what a remote has acknowledged is noted after
+/// it has, and what was fetched is stored before the cursor passes it. Where several processes of a store call, they take
+/// turns; any of them may commit meanwhile.
+public final class SyncManager: Sendable {
+    public let repository: ChangesetRepository
+    public let remote: any SyncRemote
+    let watchers = StatusWatchers()
+    let turnLimit: Duration
+
+    public convenience init(_ repository: ChangesetRepository, remote: any SyncRemote) {
+        self.init(repository, remote: remote, turnLimit: Limits.turnWait)
+    }
+
+    /// - Parameter turnLimit: The longest wait for another manager of the store.
+    init(_ repository: ChangesetRepository, remote: any SyncRemote, turnLimit: Duration) {
+        (self.repository, self.remote, self.turnLimit) = (repository, remote, turnLimit)
+    }
+
+    var writer: any DatabaseWriter { repository.writer }
+
+    // MARK: Setting up
+
+    /// Makes the remote one of this store. Everything that the store has is to be pushed to it.
+    ///
+    /// - Throws: ``SyncError`` `.notEnabled`; `.otherRepository` where the remote is for another one.
+    public func setup() async throws {
+        try await inTransaction { db, remote in
+            let transaction = try RepositoryTransaction(db)
+            guard transaction.state.repository == remote.repository else { throw SyncError(.otherRepository) }
+            if try RemoteState(named: remote.name, db) == nil { try RemoteState.create(remote.name, db) }
+        }
+    }
+
+    /// Reads the remote from its beginning again, and pushes everything again, under a new name for the log of this store:
+    /// for a remote that was emptied, restored or exchanged. Rows and commits stay.
+    public func reset() async throws {
+        try await inTransaction { db, remote in
+            let former = try RemoteState.require(remote.name, db)
+            for name in [SyncTables.outbox, SyncTables.quarantine] {
+                try db.execute(sql: "DELETE FROM main.\(name) WHERE remote = ?", arguments: [former.n])
+            }
+            try db.execute(sql: "DELETE FROM main.\(SyncTables.remote) WHERE n = ?", arguments: [former.n])
+            try RemoteState.create(remote.name, db)
+        }
+    }
+
+    // MARK: All at once
+
+    /// Fetches, merges, pulls and pushes. What others of this store commit meanwhile is merged as well, or stays for the
+    /// next call.
+    ///
+    /// Where the rows cannot be moved, as before an update of the program (`.schemaAhead`), what this store has is pushed
+    /// all the same, and the error is thrown after that.
+    /// - Returns: The new head; nil where it is the same as before.
+    /// - Throws: As ``fetch()``, ``ChangesetRepository/mergeAll()``, ``ChangesetRepository/pull()`` and ``push()``.
+    @discardableResult
+    public func sync() async throws -> Changeset? {
+        try await inTurn {
+            _ = try await fetchAll()
+            let repository = repository
+            let head: Result<Changeset?, any Error>
+            do {
+                head = .success(try await outsideTasks { try repository.mergeAndPull() })
+            } catch {
+                head = .failure(error)
+            }
+            _ = try await pushAll()
+            return try head.get()
+        }
+    }
+
+    // MARK: Pushing
+
+    /// Puts what the remote does not have yet, parents before children.
+    ///
+    /// - Returns: The number of commits that the remote has acknowledged.
+    /// - Throws: ``RemoteError``; ``SyncError`` `.collision`, `.notEnabled`; `CancellationError`; `StoreError`
+    ///   `.storeInUse` where another process of the store syncs for longer than a minute.
+    @discardableResult
+    public func push() async throws -> Int { try await inTurn { try await pushAll() } }
+
+    private func pushAll() async throws -> Int {
+        try await reporting {
+            var count = 0
+            while true {
+                try Task.checkCancellation()
+                let batch = try await self.nextBatch()
+                guard let last = batch.last else { return count }
+                let results = try await self.remote.put(batch.flatMap(\.objects))
+                let done = Outbox.acknowledged(batch, results)
+                try await self.remove(through: done, of: last.remote)
+                count += done
+                if let failure = Outbox.collision(batch, results) { throw failure }
+                guard done > 0 else { return count }
+            }
+        }
+    }
+
+    private func nextBatch() async throws -> [Outbox.Item] {
+        let name = remote.name
+        return try await writer.read { db in
+            try Outbox(db: db, remote: RemoteState.require(name, db)).next()
+        }
+    }
+
+    private func remove(through count: Int, of batch: Outbox.Place) async throws {
+        guard count > 0 else { return }
+        try await inTransaction { db, _ in
+            try db.execute(
+                sql: "DELETE FROM main.\(SyncTables.outbox) WHERE remote = ? AND sequence < ?",
+                arguments: [batch.remote, batch.first + Int64(count)])
+        }
+    }
+
+    // MARK: Fetching
+
+    /// Stores what is new at the remote. The rows of the program stay as they are: ``ChangesetRepository/mergeAll()`` and
+    /// ``ChangesetRepository/pull()`` take it up.
+    ///
+    /// An object that is damaged or forged is set aside and asked for again by the next fetch; a commit whose parents have
+    /// not come yet waits for them.
+    /// - Returns: The number of new commits.
+    /// - Throws: ``RemoteError``; ``SyncError`` `.notEnabled`; `CancellationError`; `StoreError` `.storeInUse` as
+    ///   ``push()``. What was stored before stays.
+    @discardableResult
+    public func fetch() async throws -> Int { try await inTurn { try await fetchAll() } }
+
+    private func fetchAll() async throws -> Int {
+        try await reporting {
+            var count = try await self.fetchQuarantined()
+            while true {
+                try Task.checkCancellation()
+                let state = try await self.remoteState()
+                let page = try await self.remote.list(after: state.cursor, limit: Limits.commitsAtOnce)
+                let new = try await self.unknown(page.entries.map(\.id))
+                let found = try await self.open(new)
+                let stored = try await self.store(found, of: page)
+                count += stored.commits
+                // Where the cursor does not move, further pages would be the same.
+                if !page.hasMore || !stored.hasAdvanced { return count }
+            }
+        }
+    }
+
+    private func fetchQuarantined() async throws -> Int {
+        let name = remote.name
+        let ids = try await writer.read { try RemoteState.require(name, $0).quarantined($0) }
+        guard !ids.isEmpty else { return 0 }
+        return try await store(try await open(ids), of: nil).commits
+    }
+
+    private func remoteState() async throws -> RemoteState {
+        let name = remote.name
+        return try await writer.read { try RemoteState.require(name, $0) }
+    }
+
+    private func unknown(_ ids: [ObjectID]) async throws -> [ObjectID] {
+        try await writer.read { db in try Inbox(db: db).unknown(ids) }
+    }
+
+    /// Gets objects and decrypts them; each has what it contains, or why it was refused. What the remote does not return
+    /// has no entry.
+    private func open(_ ids: [ObjectID]) async throws -> [ObjectID: Inbox.Found] {
+        let key = try await writer.read { try RepositoryState.key($0) }
+        var found: [ObjectID: Inbox.Found] = [:]
+        var rest = ids[...]
+        while !rest.isEmpty {
+            try Task.checkCancellation()
+            let wanted = Array(rest.prefix(Limits.objectsAtOnce))
+            rest = rest.dropFirst(wanted.count)
+            for object in try await remote.get(wanted) where wanted.contains(object.id) {
+                found[object.id] = try await open(object, key)
+            }
+        }
+        return found
+    }
+
+    // No call that waits stands where errors are caught: the optimizer of Swift 6.3 makes code of it that frees the memory
+    // of a task in a wrong order, which ends the program.
+
+    private func open(_ object: RemoteObject, _ key: RepositoryKey) async throws -> Inbox.Found {
+        let manifest: CommitAssembly
+        do {
+            switch try key.open(object.bytes, id: object.id) {
+            case .commit(let content): return .commit(content)
+            case .chunk: return .refused("a part of a commit is in the place of a commit")
+            case .manifest(let assembly): manifest = assembly
+            }
+        } catch let error as EnvelopeError {
+            return .refused("\(error)")
+        }
+        return try await assemble(manifest, key)
+    }
+
+    /// Gets the parts of a long commit.
+    private func assemble(_ manifest: CommitAssembly, _ key: RepositoryKey) async throws -> Inbox.Found {
+        var assembly = manifest
+        while let next = assembly.next {
+            try Task.checkCancellation()
+            let objects = try await remote.get([next])
+            let refusal = try Self.refusal {
+                guard let chunk = objects.first(where: { $0.id == next }) else {
+                    throw EnvelopeError.chunkMissing(next, commit: manifest.id)
+                }
+                try assembly.add(chunk.bytes, with: key)
+            }
+            if let refusal { return .refused(refusal) }
+        }
+        var content: CommitContent?
+        let refusal = try Self.refusal { content = try assembly.finish(with: key) }
+        guard let content else { return .refused(refusal ?? "it cannot be put together") }
+        return .commit(content)
+    }
+
+    /// Why what a remote returned is refused; nil where it is not.
+    private static func refusal(_ body: () throws -> Void) throws -> String? {
+        do {
+            try body()
+            return nil
+        } catch let error as EnvelopeError {
+            return "\(error)"
+        }
+    }
+
+    /// Stores commits, and moves the cursor over the entries of a page, in one transaction.
+    private func store(
+        _ found: [ObjectID: Inbox.Found], of page: RemotePage?
+    ) async throws -> (commits: Int, hasAdvanced: Bool) {
+        try await inTransaction { db, remote in
+            var state = try RemoteState.require(remote.name, db)
+            let inbox = Inbox(db: db)
+            let commits = try inbox.store(found, from: state)
+            let former = state.cursor
+            if let page {
+                // No cursor passes an object that the remote did not return.
+                for entry in page.entries where try inbox.isHandled(entry.id, state) {
+                    state.cursor.advance(after: entry.position)
+                }
+                state.stalled = page.stalled.count
+            }
+            try state.save(db)
+            return (commits, state.cursor != former)
+        }
+    }
+
+    // MARK: Transactions
+
+    private func inTransaction<T: Sendable>(
+        _ body: @escaping @Sendable (Database, any SyncRemote) throws -> T
+    ) async throws -> T {
+        let remote = remote
+        return try await writer.writeWithoutTransaction { db in
+            try ChangesetRepository.inTransaction(db) { try body(db, remote) }
+        }
+    }
+
+    /// Notes the error of a call, or that there was none, for ``status()``.
+    private func reporting<T>(_ body: () async throws -> T) async throws -> T {
+        defer { emitStatus() }
+        do {
+            let result = try await body()
+            try await note(nil)
+            return result
+        } catch {
+            if !(error is CancellationError) { try? await note("\(error)") }
+            throw error
+        }
+    }
+
+    private func note(_ error: String?) async throws {
+        let name = remote.name
+        let former = try await writer.read { try RemoteState.require(name, $0).error }
+        guard former != error else { return }
+        try await inTransaction { db, remote in
+            try db.execute(
+                sql: "UPDATE main.\(SyncTables.remote) SET error = ? WHERE name = ?", arguments: [error, remote.name])
+        }
+    }
+}

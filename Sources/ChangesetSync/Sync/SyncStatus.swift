@@ -1,0 +1,133 @@
+import CipherDatabase
+import Foundation
+import Synchronization
+
+/// Where a store stands to a remote.
+public struct SyncStatus: Hashable, Sendable {
+    /// Commits of this store that the remote has not acknowledged.
+    public let ahead: Int
+    /// Commits that were fetched and are not under the head.
+    public let behind: Int
+    /// Commits that were fetched and wait for a parent.
+    public let pending: Int
+    /// Authors whose logs at the remote cannot be read on for now: an entry or an object is still on its way.
+    public let stalled: Int
+    /// Objects of the remote that were refused, and why.
+    public let quarantined: [CommitID: String]
+    /// Conflicts that nobody has looked at.
+    public let conflicts: Int
+    /// Tracked tables that were written outside of commits.
+    public let foreignWrites: [String]
+    /// The error of the last call; nil where it succeeded.
+    public let lastError: String?
+    /// How far the clock of an author was ahead of this one; nil up to 24 hours.
+    public let skew: Duration?
+
+    /// Whether both have the same, as far as the last fetch has seen, and nothing is left to do: not even to look at
+    /// conflicts (``ChangesetRepository/removeConflicts()``), or at a clock.
+    public var isInSync: Bool {
+        ahead == 0 && behind == 0 && pending == 0 && stalled == 0 && quarantined.isEmpty && conflicts == 0
+            && foreignWrites.isEmpty && lastError == nil && skew == nil
+    }
+}
+
+extension SyncManager {
+    /// Where the store stands to the remote, by what the store knows: it does not ask the remote.
+    ///
+    /// - Throws: ``SyncError`` `.notEnabled`; `DatabaseError`.
+    public func status() throws -> SyncStatus {
+        let name = remote.name
+        return try writer.unsafeReentrantRead { db in
+            try db.isolated {
+                let remote = try RemoteState.require(name, db)
+                let transaction = try RepositoryTransaction(db)
+                func count(_ table: String, _ condition: String = "1") throws -> Int {
+                    try Int.fetchOne(db, sql: "SELECT count(*) FROM main.\(table) WHERE \(condition)") ?? 0
+                }
+                let quarantined = try Row.fetchAll(
+                    db, sql: "SELECT id, reason FROM main.\(SyncTables.quarantine) WHERE remote = ?",
+                    arguments: [remote.n])
+                let reasons = try quarantined.compactMap { row -> (CommitID, String)? in
+                    guard let id = CommitID(bytes: try row.stored(0, as: Data.self)) else { return nil }
+                    return (id, try row.stored(1))
+                }
+                return SyncStatus(
+                    ahead: try count(SyncTables.outbox, "remote = \(remote.n)"), behind: try Self.behind(transaction),
+                    pending: try count(SyncTables.pending), stalled: remote.stalled,
+                    quarantined: Dictionary(reasons, uniquingKeysWith: { first, _ in first }),
+                    conflicts: try count(SyncTables.conflict), foreignWrites: try transaction.writtenTables(),
+                    lastError: remote.error, skew: try Self.skew(db))
+            }
+        }
+    }
+
+    /// The ordinary commits of the leaves that are not under the head.
+    private static func behind(_ transaction: RepositoryTransaction) throws -> Int {
+        let graph = CommitGraph(transaction.store)
+        var found: Set<Int64> = []
+        for leaf in try graph.uncovered(transaction.store.leaves()) {
+            guard let head = transaction.state.head else {
+                found.formUnion(try graph.ancestors(of: leaf.n, notBelow: 0))
+                continue
+            }
+            guard try !graph.isAncestor(leaf.n, of: head) else { continue }
+            found.formUnion(try graph.base(of: head, leaf.n).sides[1])
+        }
+        if let head = transaction.state.head, !found.isEmpty {
+            let lowest = try found.map { try graph.node($0).generation }.min() ?? 0
+            found.subtract(try graph.ancestors(of: head, notBelow: lowest))
+        }
+        return try found.filter { try graph.node($0).kind != .merge }.count
+    }
+
+    private static func skew(_ db: Database) throws -> Duration? {
+        let latest = try Int64.fetchOne(db, sql: "SELECT max(time) FROM main.\(SyncTables.commit)") ?? 0
+        let now = try db.transactionDate.timeIntervalSince1970 * 1000
+        guard now.isFinite, abs(now) < 9e15 else { return nil }
+        let lead = HybridTime(rawValue: UInt64(max(0, latest))).lead(overWallClock: Int64(now))
+        return lead > Limits.namedSkew ? lead : nil
+    }
+}
+
+/// Those who follow the status of a manager.
+final class StatusWatchers: Sendable {
+    private struct State {
+        var next = 0
+        var continuations: [Int: AsyncStream<SyncStatus>.Continuation] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    func add(_ continuation: AsyncStream<SyncStatus>.Continuation) {
+        let number = state.withLock { state in
+            state.next += 1
+            state.continuations[state.next] = continuation
+            return state.next
+        }
+        continuation.onTermination = { [weak self] _ in
+            self?.state.withLock { $0.continuations[number] = nil }
+        }
+    }
+
+    var isEmpty: Bool { state.withLock { $0.continuations.isEmpty } }
+
+    func emit(_ status: SyncStatus) {
+        let continuations = state.withLock { Array($0.continuations.values) }
+        for continuation in continuations { continuation.yield(status) }
+    }
+}
+
+extension SyncManager {
+    /// The status now, and after each push and fetch of this manager. A reader that is slow gets the latest one.
+    public func statuses() -> AsyncStream<SyncStatus> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: SyncStatus.self, bufferingPolicy: .bufferingNewest(1))
+        watchers.add(continuation)
+        if let status = try? status() { continuation.yield(status) }
+        return stream
+    }
+
+    func emitStatus() {
+        if !watchers.isEmpty, let status = try? status() { watchers.emit(status) }
+    }
+}

@@ -1,0 +1,115 @@
+import CipherDatabase
+import TestKit
+import Testing
+
+@testable import ChangesetSync
+
+@Suite("Capture")
+struct CaptureTests {
+    /// One random program: a schema, rows, and commits of random statements in random savepoints.
+    private struct Program {
+        let replica: Replica
+        let name: Comment
+        var numbers: RandomNumbers
+        let schema: RandomSchema
+
+        init(_ index: Int) throws {
+            numbers = Simulation.seed.numbers(index)
+            schema = RandomSchema(&numbers)
+            name = "\(Simulation.seed), program \(index): \(schema.sql.joined(separator: "; "))"
+            replica = try Replica(schema.sql.joined(separator: ";"), tracking: schema.names)
+        }
+
+        var hasOrphans: Bool {
+            get throws { try replica.queue.read { try $0.foreignKeyViolations().next() != nil } }
+        }
+
+        /// Runs statements of one commit; those that fail change nothing.
+        mutating func commit() throws -> [String] {
+            var run: [String] = []
+            try replica.repository.commit { db in
+                var depth = 0
+                for _ in 0..<Int.random(in: 1...12, using: &numbers) {
+                    var sql = schema.statement(&numbers)
+                    switch Int.random(in: 0..<8, using: &numbers) {
+                    case 0:
+                        sql = "SAVEPOINT s\(depth)"
+                        depth += 1
+                    case 1 where depth > 0:
+                        depth -= 1
+                        sql = "ROLLBACK TO s\(depth); RELEASE s\(depth)"
+                    case 2 where depth > 0:
+                        depth -= 1
+                        sql = "RELEASE s\(depth)"
+                    default: break
+                    }
+                    run.append(sql)
+                    do { try db.execute(sql: sql) } catch let error as DatabaseError {
+                        run.append("-- \(error.message ?? "")")
+                    }
+                }
+                while depth > 0 {
+                    depth -= 1
+                    try db.execute(sql: "RELEASE s\(depth)")
+                }
+            }
+            return run
+        }
+    }
+
+    @Test("before and delta are after, after and inverse are before, for random schemas and statements")
+    func exactness() throws {
+        var commits = 0
+        for index in 0..<max(60, Simulation.schedules) {
+            var program = try Program(index)
+            for _ in 0..<6 {
+                let before = try program.replica.state()
+                let former = try program.replica.head
+                let run = try program.commit()
+                let after = try program.replica.state()
+                let name: Comment = "\(program.name) -> \(run.joined(separator: "; "))"
+                guard let head = try program.replica.head, head != former else {
+                    #expect(before == after, name)
+                    continue
+                }
+                commits += 1
+                let delta = try program.replica.delta(head)
+                let forward = try? DeltaModel.apply(delta, to: before)
+                let backward = try? DeltaModel.apply(delta.inverted, to: after)
+                #expect(forward == after, name)
+                #expect(backward == before, name)
+                #expect(try program.replica.repository.verify().isEmpty, name)
+                if forward != after || backward != before { return }
+            }
+        }
+        #expect(commits > 100)
+    }
+
+    @Test("a commit is applied to the tables backwards and forwards, for random schemas and statements")
+    func applied() throws {
+        for index in 1_000_000..<(1_000_000 + max(40, Simulation.schedules)) {
+            var program = try Program(index)
+            for _ in 0..<4 {
+                let before = try program.replica.state()
+                let former = try program.replica.head
+                // SQLite lets some statements leave rows that refer to nothing; such a state cannot be gone back to.
+                let hadOrphans = try program.hasOrphans
+                let run = try program.commit()
+                if try hadOrphans || program.hasOrphans { break }
+                let after = try program.replica.state()
+                guard let head = try program.replica.head, head != former else { continue }
+                let name: Comment = "\(program.name) -> \(run.joined(separator: "; "))"
+                do {
+                    let undone = try #require(try program.replica.repository.revert(head), name)
+                    #expect(try program.replica.state() == before, name)
+                    try program.replica.repository.revert(#require(CommitID(undone.uuid)))
+                    #expect(try program.replica.state() == after, name)
+                    #expect(try program.replica.repository.verify().isEmpty, name)
+                } catch {
+                    Issue.record(error, name)
+                    return
+                }
+            }
+        }
+    }
+}

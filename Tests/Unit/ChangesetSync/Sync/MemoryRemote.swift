@@ -1,0 +1,116 @@
+import Synchronization
+
+@testable import ChangesetSync
+
+/// A remote in memory that fails, lies, repeats and loses acknowledgements, as a test tells it.
+final class MemoryRemote: SyncRemote {
+    struct Fault: Error {}
+
+    struct Content {
+        var objects: [ObjectID: [UInt8]] = [:]
+        var logs: [AuthorPseudonym: [ObjectID]] = [:]
+        /// How many further calls fail before they do anything.
+        var failures = 0
+        /// How many further puts are done and fail all the same.
+        var lostAcknowledgements = 0
+        /// Objects that are listed and not returned.
+        var withheld: Set<ObjectID> = []
+        /// The most objects that a put takes; the rest is as if the connection had ended.
+        var mostObjects = Int.max
+        /// Whether logs are listed with the last author first, one entry a page.
+        var isReversed = false
+        var calls = 0
+    }
+
+    let name = "memory"
+    let repository: RepositoryID
+    let content = Mutex(Content())
+
+    init(_ repository: RepositoryID) { self.repository = repository }
+
+    private func call(_ content: inout Content) throws {
+        content.calls += 1
+        guard content.failures > 0 else { return }
+        content.failures -= 1
+        throw Fault()
+    }
+
+    func put(_ objects: [RemoteObject]) async throws -> [PutResult] {
+        try content.withLock { content in
+            try call(&content)
+            var results: [PutResult] = []
+            for object in objects.prefix(content.mostObjects) {
+                if let position = object.position,
+                    position.sequence > UInt64(content.logs[position.author]?.count ?? 0) + 1
+                {
+                    throw RemoteError.remoteRewound(remote: name, missing: position)
+                }
+                if let present = content.objects[object.id] {
+                    if present != object.bytes {
+                        results.append(.collision(.object))
+                        return results
+                    }
+                    results.append(.alreadyPresent)
+                } else {
+                    content.objects[object.id] = object.bytes
+                    results.append(.stored)
+                }
+                guard let position = object.position else { continue }
+                let log = content.logs[position.author] ?? []
+                if position.sequence <= UInt64(log.count) {
+                    if log[Int(position.sequence) - 1] != object.id {
+                        results[results.count - 1] = .collision(.position)
+                        return results
+                    }
+                } else {
+                    content.logs[position.author, default: []].append(object.id)
+                }
+            }
+            if content.lostAcknowledgements > 0 {
+                content.lostAcknowledgements -= 1
+                throw Fault()
+            }
+            return results
+        }
+    }
+
+    func list(after cursor: RemoteCursor, limit: Int) async throws -> RemotePage {
+        try content.withLock { content in
+            try call(&content)
+            for (author, sequence) in cursor.sequences where sequence > UInt64(content.logs[author]?.count ?? 0) {
+                throw RemoteError.remoteRewound(remote: name, missing: LogPosition(author: author, sequence: sequence))
+            }
+            var (entries, next, hasMore) = ([RemoteEntry](), cursor, false)
+            let authors = content.logs.keys.sorted { content.isReversed ? $1 < $0 : $0 < $1 }
+            let most = content.isReversed ? 1 : limit
+            for author in authors {
+                for (index, id) in (content.logs[author] ?? []).enumerated()
+                where index >= Int(cursor.sequence(of: author)) {
+                    guard entries.count < most else {
+                        hasMore = true
+                        break
+                    }
+                    let position = LogPosition(author: author, sequence: UInt64(index + 1))
+                    entries.append(RemoteEntry(id: id, position: position))
+                    next.advance(after: position)
+                }
+            }
+            return RemotePage(entries: entries, next: next, hasMore: hasMore, stalled: [])
+        }
+    }
+
+    func get(_ ids: [ObjectID]) async throws -> [RemoteObject] {
+        try content.withLock { content in
+            try call(&content)
+            return ids.compactMap { id in
+                guard let bytes = content.objects[id], !content.withheld.contains(id) else { return nil }
+                return RemoteObject(repository: repository, id: id, position: nil, bytes: bytes)
+            }
+        }
+    }
+
+    /// Changes what the remote has.
+    func edit<T: Sendable>(_ body: (inout sending Content) throws -> sending T) rethrows -> T {
+        try content.withLock(body)
+    }
+}
