@@ -1,0 +1,41 @@
+#if PostgreSQL
+    /// Every bound of this module; what the objects of all remotes are bounded by is in ChangesetSync's `Limits`.
+    enum PostgreSQLLimits {
+        /// The longest URL of a server.
+        static let urlBytes = 4096
+        /// Objects that are inserted by one statement.
+        static let objectsAtOnce = 500
+        /// The bytes of the objects that are inserted by one statement, unless one object alone is longer.
+        static let insertBytes = 4 * 1024 * 1024
+        /// Objects that are asked for by one statement.
+        static let identifiersAtOnce = 2_000
+        /// The bytes of objects that one answer has.
+        static let answerBytes = 8 * 1024 * 1024
+        /// Other repositories that an error names.
+        static let namedRepositories = 16
+        /// How often the logs of one page are asked for: an author who has little leaves its share to the others.
+        static let roundsOfPage = 4
+
+        /// How much longer the values of an answer may be than those that this library has written.
+        static let answerOverheadBytes = 64 * 1024
+        /// One message of a server, and all that comes between two rows. A row has one object, and a system may have received
+        /// six megabytes before one byte is read.
+        static let messageBytes = 64 * 1024 * 1024
+        /// What a server may send until the connection is ready.
+        static let greetingBytes = 1024 * 1024
+        /// The text of a server that an error repeats.
+        static let messageCharacters = 200
+
+        /// Cancellations that are sent to servers at once. They block a thread each; where there are more, the connection is
+        /// closed without one.
+        static let cancellationsAtOnce = 2
+        /// An idle connection is tried before it is used when it was idle for longer: a firewall may have forgotten it.
+        static let trustedIdleTime = Duration.seconds(15)
+        /// Longest wait for the answer of a connection that is tried.
+        static let checkLimit = Duration.seconds(3)
+        /// An idle connection is closed after this time, so that many replicas that wait use nothing of the server.
+        static let idleLimit = Duration.seconds(30)
+        /// A connection is not used again after this time, so that load moves to servers that were added.
+        static let connectionAge = Duration.seconds(600)
+    }
+#endif
