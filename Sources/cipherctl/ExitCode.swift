@@ -51,7 +51,7 @@ enum ExitCode: Int32, CaseIterable {
             case let error as DatabaseError: ExitCode(error.resultCode)
             case let error as HistoryError: ExitCode(error.code)
             case let error as SystemError: ExitCode(error)
-            default: .failed
+            default: SyncErrorReport(error)?.exitCode ?? .failed
             }
     }
 

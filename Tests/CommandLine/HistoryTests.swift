@@ -145,6 +145,14 @@ struct HistoryTests {
         #expect(foreign.errorJSON["code"] as? String == "expired")
     }
 
+    @Test("a table whose changes are not recorded is named, so that it does not look like one that nobody changes")
+    func unrecorded() throws {
+        try record("--table", "t")
+        let outcome = try history("--table", "T", "--table", "tt")
+        #expect(outcome.status == 0 && changes(outcome).count == 1)
+        #expect(outcome.errors == "cipherctl: note: changes of \"tt\" are not recorded; those of t are\n")
+    }
+
     // MARK: Recording
 
     @Test("recording begins and ends for tables or for all, and what cannot be recorded is refused by name")

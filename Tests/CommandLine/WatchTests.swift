@@ -84,6 +84,14 @@ struct WatchTests {
         #expect(try ids(lines(run.finish().output)) == Array(9001...9004))
     }
 
+    @Test("a table whose changes are not recorded is named at the beginning")
+    func unrecorded() throws {
+        let run = try watch("--table", "t", "--table", "tt")
+        run.send(SIGINT)
+        let errors = run.finish().errors
+        #expect(errors.contains("note: changes of \"tt\" are not recorded; those of t are\n"), "\(errors)")
+    }
+
     @Test("for people there are lines, and the token for the next run on standard error")
     func text() throws {
         let run = try watch()

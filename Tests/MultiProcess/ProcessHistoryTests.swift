@@ -33,17 +33,18 @@ import Testing
         return store
     }
 
+    /// Starts an observation, and waits until it follows others: what they commit before counts as a change.
     private func start(
         _ store: SharedStore, _ sql: String, in region: DatabaseRegion? = nil,
         at location: SourceLocation = #_sourceLocation
     ) -> (Values, AnyDatabaseCancellable) {
-        let values = Values()
+        let (values, regions) = (Values(), Values())
         let fetch: @Sendable (Database) throws -> Int = { try Int.fetchOne($0, sql: sql) ?? -1 }
         let observation = region.map { .tracking(region: $0, fetch: fetch) } ?? ValueObservation.tracking(fetch)
-        let cancellable = observation.start(
+        let cancellable = observation.handleEvents(willTrackRegion: { _ in regions.add(1) }).start(
             in: store, scheduling: .async(onQueue: DispatchQueue(label: "values")),
             onError: { Issue.record($0, sourceLocation: location) }, onChange: { values.add($0) })
-        #expect(waitUntil { values.all.count == 1 }, sourceLocation: location)
+        #expect(waitUntil { values.all.count == 1 && !regions.all.isEmpty }, sourceLocation: location)
         #expect(
             waitUntil { store.writeWithoutTransaction { $0.processMonitorCounts } != nil }, sourceLocation: location)
         return (values, cancellable)

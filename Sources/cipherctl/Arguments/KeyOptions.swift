@@ -19,6 +19,22 @@ enum KeyOptions {
         OptionSyntax("--new-" + option.name.dropFirst(2), value: option.value, "the new key: " + option.help)
     }
 
+    /// The same options for the key of an invitation.
+    static let invitation: [OptionSyntax] = all.map { option in
+        OptionSyntax(
+            "--invitation-" + option.name.dropFirst(2), value: option.value, "the key of the invitation: " + option.help
+        )
+    }
+
+    /// The source of the key of an invitation; without one the command prompts at the terminal, twice for a new one.
+    ///
+    /// - Throws: As ``source(_:isNew:hasTerminal:)``.
+    static func invitationSource(
+        _ arguments: ParsedArguments, isNew: Bool, hasTerminal: Bool = canPrompt
+    ) throws -> KeySource {
+        try source(arguments, invitation, "key of the invitation", isNew: isNew, hasTerminal: hasTerminal)
+    }
+
     /// Further keys, of which there may be several.
     static let also: [OptionSyntax] = all.map { option in
         OptionSyntax(
@@ -70,14 +86,17 @@ enum KeyOptions {
                     "No \(noun) was given, and there is no terminal to ask at.",
                     hint: "Give one of: \(options.map(\.form).joined(separator: ", ")).")
             }
+            let start = options == invitation ? "Passphrase of the invitation: " : nil
             return isNew
-                ? .prompt("New passphrase: ", confirmation: "The same again: ") : .prompt("Passphrase: ")
+                ? .prompt(start ?? "New passphrase: ", confirmation: "The same again: ")
+                : .prompt(start ?? "Passphrase: ")
         }
         return try source(name, value)
     }
 
     private static func source(_ name: String, _ value: String) throws -> KeySource {
-        switch name.replacing("--new-", with: "--").replacing("--also-", with: "--") {
+        let prefixes = ["--new-", "--also-", "--invitation-"]
+        switch prefixes.reduce(name, { $0.replacing($1, with: "--") }) {
         case "--key-file": return .keyFile(path: value)
         case "--raw-key-file": return .rawKeyFile(path: value)
         case "--key-command": return try .command(line: value, timeout: commandTimeout())

@@ -27,7 +27,10 @@ enum Catalogue {
         [
             CreateCommand.self, ImportCommand.self, AdoptCommand.self, SQLCommand.self, WatchCommand.self,
             HistoryCommand.self, HistoryRecordCommand.self, HistoryStopCommand.self, HistoryReadersCommand.self,
-            StatusCommand.self,
+            SyncInitCommand.self, SyncInviteCommand.self, SyncJoinCommand.self, SyncStatusCommand.self,
+            SyncPushCommand.self, SyncFetchCommand.self, SyncMergeCommand.self, SyncPullCommand.self,
+            SyncRunCommand.self, SyncResetCommand.self, SyncCommitCommand.self, SyncLogCommand.self,
+            SyncDiffCommand.self, SyncRevertCommand.self, SyncConflictsCommand.self, StatusCommand.self,
             DoctorCommand.self, VerifyCommand.self, HashCommand.self, KeyListCommand.self, KeyAddCommand.self,
             KeyChangeCommand.self, KeyLabelCommand.self, KeyRemoveCommand.self, KeyTestCommand.self,
             KeyRecoveryCommand.self, KeyRevealCommand.self, KeyConvertCommand.self, KeyAcceptCommand.self,

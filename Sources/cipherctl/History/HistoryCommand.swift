@@ -47,6 +47,7 @@ struct HistoryCommand: Command {
         defer { try? store.close() }
         // One snapshot: what is written meanwhile comes after the token.
         let list = try store.read { db -> Listing in
+            try HistoryArguments.noteUnrecorded(arguments, db, console)
             if let since { return try first(db, after: since) }
             return try last(db)
         }

@@ -90,4 +90,15 @@ enum HistoryArguments {
     static func tables(_ arguments: ParsedArguments) -> Set<String> {
         Set(arguments.values("--table").map { $0.lowercased() })
     }
+
+    /// Names the tables whose changes are not recorded: a misspelled name would look like a table that nobody changes.
+    static func noteUnrecorded(_ arguments: ParsedArguments, _ db: Database, _ console: Console) throws {
+        let names = arguments.values("--table")
+        guard !names.isEmpty, let recorded = try db.historyStatus()?.tableNames else { return }
+        let known = Set(recorded.map { $0.lowercased() })
+        for name in names where !known.contains(name.lowercased()) {
+            let list = recorded.isEmpty ? "none are" : "those of \(recorded.joined(separator: ", ")) are"
+            console.note("changes of \"\(name)\" are not recorded; \(list)")
+        }
+    }
 }

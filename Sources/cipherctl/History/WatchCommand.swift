@@ -50,6 +50,7 @@ struct WatchCommand: Command {
         defer { observation.cancel() }
         // Read after the observation has begun: no commit is missed.
         var token = try since ?? store.read { try $0.historyToken() }
+        try store.read { try HistoryArguments.noteUnrecorded(arguments, $0, console) }
         console.note("watching \"\(path)\" from token \(token); Ctrl-C ends it")
         repeat {
             try WatchEvents.survivingStops(of: store) { try printChanges(of: store, since: &token, console, events) }

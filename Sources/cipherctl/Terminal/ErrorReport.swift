@@ -40,7 +40,8 @@ struct ErrorReport {
         case is CancellationError:
             (name, message, hint) = ("interrupted", "The command was interrupted.", nil)
         default:
-            (name, message, hint) = ("failed", "\(error)", nil)
+            let report = SyncErrorReport(error)
+            (name, message, hint) = (report?.name ?? "failed", report?.message ?? "\(error)", report?.hint)
         }
     }
 

@@ -112,6 +112,7 @@ final class Actor {
         rotationCommands,
         observationCommands,
         wakeUpCommands,
+        syncCommands,
     ].reduce(into: [:]) { all, theme in all.merge(theme) { first, _ in first } }
 
     /// Runs a command of any theme.

@@ -1,0 +1,104 @@
+import ChangesetSync
+import CipherStore
+
+/// The errors of synchronization, as commands report them.
+struct SyncErrorReport {
+    /// A stable name for programs.
+    let name: String
+    /// What happened and why.
+    let message: String
+    let hint: String?
+    let exitCode: ExitCode
+
+    /// - Returns: nil for an error of something else.
+    init?(_ error: any Error) {
+        switch error {
+        case let error as SyncError:
+            self.init(
+                name: "\(error.code)", message: Self.message(of: error), hint: Self.hint(error.code),
+                exitCode: Self.exitCode(error.code))
+        case let error as InvitationError:
+            self.init(
+                name: error.code == .wrongKey ? "invitationKey" : error.code.rawValue, message: error.reason,
+                hint: error.remedy, exitCode: Self.exitCode(error.code))
+        case let error as RemoteAddressError:
+            self.init(name: "usage", message: error.reason, hint: error.remedy, exitCode: .usage)
+        case let error as RemoteError:
+            let text = "\(error)"
+            self.init(
+                name: String(text.prefix { $0 != ":" }), text: text, hint: Self.hint(error),
+                exitCode: Self.exitCode(error))
+        default:
+            guard let report = ServerRemote.report(error) else { return nil }
+            self = report
+        }
+    }
+
+    /// An error whose text begins with its name and ends with what to do.
+    init(name: String, text: String, hint: String? = nil, exitCode: ExitCode) {
+        let message = text.hasPrefix(name + ": ") ? String(text.dropFirst(name.count + 2)) : text
+        self.init(name: name, message: message, hint: hint, exitCode: exitCode)
+    }
+
+    private init(name: String, message: String, hint: String?, exitCode: ExitCode) {
+        (self.name, self.message, self.hint, self.exitCode) = (name, message, hint, exitCode)
+    }
+
+    private static func message(of error: SyncError) -> String {
+        let table = error.table.map { "Table \"\($0)\": " } ?? ""
+        let commit = error.commit.map { " The commit is \($0)." } ?? ""
+        // Without the call in Swift that it may name.
+        let detail = error.detail.map { " " + $0.replacing(": call reset()", with: "") } ?? ""
+        return table + error.code.reason + detail + commit
+    }
+
+    private static func hint(_ error: RemoteError) -> String? {
+        guard case .remoteRewound = error else { return nil }
+        return "If it is the right remote, let each device push again what it lacks: cipherctl sync reset"
+    }
+
+    /// What to do at the command line.
+    private static func hint(_ code: SyncError.Code) -> String {
+        switch code {
+        case .notEnabled: "Set it up with `cipherctl sync init`, or with `cipherctl sync join` and an invitation."
+        case .foreignWrites: "Take them into a commit with: cipherctl sync commit"
+        case .needsMerge: "Merge, and pull again: cipherctl sync merge"
+        case .unknownCommit: "The commits are listed by: cipherctl sync log"
+        case .unsuitableTable: "Name a table that the program created. Tables are listed by `cipherctl sql`."
+        case .workingStateDiverged, .digestMismatch:
+            "Nothing was changed. Somebody may have written rows outside of commits: cipherctl sync commit"
+        case .damagedRepository: "Restore the store from a backup, or join the repository with a new store."
+        case .collision: "Where the store was restored from a backup, or copied: cipherctl sync reset"
+        default: code.remedy
+        }
+    }
+
+    private static func exitCode(_ code: SyncError.Code) -> ExitCode {
+        switch code {
+        case .foreignWrites, .needsMerge, .schemaAhead: .needsAttention
+        case .noPrimaryKey, .nullKey, .unsuitableTable, .applicationTemporaryTrigger, .unknownCommit, .otherRepository:
+            .usage
+        case .workingStateDiverged, .digestMismatch, .damagedCommit, .damagedRepository, .collision: .damagedData
+        default: .failed
+        }
+    }
+
+    private static func exitCode(_ code: InvitationError.Code) -> ExitCode {
+        switch code {
+        case .notAnInvitation, .truncated, .damaged: .damagedData
+        case .newerVersion: .unsupported
+        case .wrongKey: .notPermitted
+        case .alreadyExists, .otherEpoch: .usage
+        }
+    }
+
+    private static func exitCode(_ error: RemoteError) -> ExitCode {
+        switch error {
+        case .remoteRewound, .foreignEntry: .damagedData
+        case .otherRepository: .usage
+        case .unknownVersion, .unsupportedFilesystem: .unsupported
+        case .unavailable(_, let error): ExitCode(error)
+        case .payloadTooLarge, .invalidPosition: .failed
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import ChangesetSync
+import CipherStore
+import StoreTools
+
+/// `sync status STORE`: where a store stands to its remotes.
+struct SyncStatusCommand: Command {
+    static let syntax = CommandSyntax(
+        name: "sync status",
+        summary: "show where a store stands to its remotes; exit code 2 when something needs attention",
+        operands: [OperandSyntax("STORE", "the store, or the folder of a backup; it may be in use")],
+        options: SyncAccess.options,
+        examples: [
+            "cipherctl sync status app.db --key-file app.key", "cipherctl sync status app.db --json --key-file app.key",
+        ],
+        notes: [
+            "It asks no remote: it shows what the store knows since its last push and fetch. Attention is needed for "
+                + "conflicts, refused objects, rows that were written outside of commits, commits of a newer schema, "
+                + "something to merge, an error of the last exchange, and a clock that is more than a day ahead."
+        ])
+
+    private let arguments: ParsedArguments
+
+    init(_ arguments: ParsedArguments) throws { self.arguments = arguments }
+
+    func run(_ console: Console) throws -> ExitCode {
+        let access = try SyncAccess.readOnly(arguments, console)
+        defer { access.close() }
+        let report = try SyncReport(access.repository)
+        try console.report(json: report.json(of: access.path), lines: report.lines(of: access.path))
+        return report.attention.isEmpty ? .ok : .needsAttention
+    }
+}
+
+/// The state of a repository and its remotes.
+struct SyncReport {
+    let summary: RepositorySummary
+    private let remotes: [(known: KnownRemote, status: SyncStatus)]
+
+    init(_ repository: ChangesetRepository) throws {
+        summary = try repository.summary()
+        let id = summary.repository
+        remotes = try repository.knownRemotes().map { known in
+            (known, try SyncManager(repository, remote: NamedRemote(name: known.name, repository: id)).status())
+        }
+    }
+
+    var isInSync: Bool { !remotes.isEmpty && remotes.allSatisfy { $0.status.isInSync } }
+
+    /// What a person should look at, as sentences.
+    var attention: [String] {
+        var found: [String] = []
+        if !summary.foreignWrites.isEmpty {
+            let tables = summary.foreignWrites.joined(separator: ", ")
+            found.append("Rows of \(tables) were written outside of commits: cipherctl sync commit")
+        }
+        if let obstacle = summary.schemaObstacle {
+            found.append("A commit has a schema that this store does not have. \(obstacle) Update the program.")
+        } else if summary.leafCount > 1 {
+            found.append("Several devices have made commits: cipherctl sync merge")
+        }
+        if summary.conflicts > 0 {
+            let what = summary.conflicts == 1 ? "1 conflict was" : "\(summary.conflicts) conflicts were"
+            found.append("\(what) decided by rule: cipherctl sync conflicts")
+        }
+        for (known, status) in remotes {
+            if !status.quarantined.isEmpty {
+                found.append("\(status.quarantined.count) objects of \(known.name) were refused.")
+            }
+            if let error = status.lastError { found.append("The last exchange with \(known.name) failed: \(error)") }
+        }
+        if let skew = remotes.compactMap(\.status.skew).max() {
+            found.append("A clock is \(AgeText.text(UInt64(max(0, skew.components.seconds)))) ahead.")
+        }
+        return found
+    }
+
+    func json(of path: String) -> JSON {
+        .object([
+            "store": .string(path), "repository": .string("\(summary.repository)"), "epoch": .int(summary.epoch),
+            "author": .string("\(summary.author)"), "head": .optional(summary.head) { .string("\($0)") },
+            "commits": .int(summary.commitCount), "tables": .array(summary.tables.map(JSON.string)),
+            "leaves": .int(summary.leafCount), "behind": .int(summary.behind), "conflicts": .int(summary.conflicts),
+            "foreign_writes": .array(summary.foreignWrites.map(JSON.string)),
+            "schema_obstacle": .optional(summary.schemaObstacle, JSON.string), "in_sync": .bool(isInSync),
+            "remotes": .array(remotes.map { Self.json($0.known, $0.status) }),
+            "attention": .array(attention.map(JSON.string)),
+        ])
+    }
+
+    private static func json(_ known: KnownRemote, _ status: SyncStatus) -> JSON {
+        .object([
+            "name": .string(known.name), "address": .optional(known.address) { .string("\($0)") },
+            "ahead": .int(status.ahead), "behind": .int(status.behind), "pending": .int(status.pending),
+            "stalled": .int(status.stalled), "quarantined": quarantined(status),
+            "last_error": .optional(status.lastError, JSON.string),
+            "skew_seconds": .optional(status.skew) { .int($0.components.seconds) }, "in_sync": .bool(status.isInSync),
+        ])
+    }
+
+    static func quarantined(_ status: SyncStatus) -> JSON {
+        .array(
+            status.quarantined.sorted { $0.key < $1.key }.map {
+                .object(["id": .string("\($0.key)"), "reason": .string($0.value)])
+            })
+    }
+
+    func lines(of path: String) -> [String] {
+        var lines = [
+            "repository   \(summary.repository), \(summary.commitCount) commits",
+            "tables       \(summary.tables.joined(separator: ", "))",
+            "head         \(summary.head.map { "\($0)" } ?? "none"), \(summary.behind) commits behind",
+        ]
+        if remotes.isEmpty { lines.append("remote       none yet") }
+        for (known, status) in remotes {
+            let rest = [
+                (status.pending, "wait for a parent"), (status.stalled, "authors cannot be read on"),
+                (status.quarantined.count, "refused"),
+            ].filter { $0.0 > 0 }.map { ", \($0.0) \($0.1)" }.joined()
+            let state = status.isInSync ? "in sync" : "\(status.ahead) to push, \(status.behind) to pull" + rest
+            lines.append("remote       \(known.address.map { "\($0)" } ?? known.name): \(state)")
+        }
+        return lines + attention.map { "attention    \($0)" }
+    }
+}
