@@ -13,7 +13,7 @@ enum AsyncWork {
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count,
             library: {
-                try waitForTask {
+                try TaskWait.run {
                     for index in 0..<count { _ = try await pool.read { try readOne($0, index) } }
                 }
             },
@@ -27,7 +27,7 @@ enum AsyncWork {
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count,
             library: {
-                try waitForTask {
+                try TaskWait.run {
                     for _ in 0..<count {
                         await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
                     }
@@ -43,7 +43,7 @@ enum AsyncWork {
         return try comparison.measure(
             work.name, goal: work.goal, repetitions: count, prepare: stores.empty,
             library: {
-                try waitForTask {
+                try TaskWait.run {
                     for row in 0..<count { try await writer.write { try WritingWork.insertOne($0, row) } }
                 }
             },
@@ -53,22 +53,5 @@ enum AsyncWork {
     @Sendable
     private static func readOne(_ db: Database, _ index: Int) throws -> Int64 {
         try Int64.fetchOne(db.cachedStatement(sql: select), arguments: [1 + index * 7 % count]) ?? 0
-    }
-
-    /// Runs a task on this thread's behalf, which waits for it once.
-    private static func waitForTask(_ body: @escaping @Sendable () async throws -> Void) throws {
-        let end = DispatchSemaphore(value: 0)
-        let outcome = Mutex<Result<Void, any Error>?>(nil)
-        Task {
-            do {
-                try await body()
-                outcome.withLock { $0 = .success(()) }
-            } catch {
-                outcome.withLock { $0 = .failure(error) }
-            }
-            end.signal()
-        }
-        end.wait()
-        try outcome.withLock { try $0?.get() }
     }
 }

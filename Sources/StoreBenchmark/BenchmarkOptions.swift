@@ -36,3 +36,41 @@ struct BenchmarkOptions {
         }
     }
 }
+
+/// What the command line asks of one mode of the program, as `--observation`: options with values, and flags.
+struct ModeOptions {
+    private var values: [String: String] = [:]
+    private var flags: Set<String> = []
+
+    /// - Parameters:
+    ///   - mode: The flag that chooses the mode.
+    ///   - names: The options that have a value.
+    /// - Throws: ``BenchmarkError`` for what is unknown, and where a value is missing.
+    init(_ arguments: [String], mode: String, names: [String], flags known: [String] = []) throws {
+        var rest = arguments.dropFirst().makeIterator()
+        while let option = rest.next() {
+            if option == mode { continue }
+            if known.contains(option) {
+                flags.insert(option)
+                continue
+            }
+            guard names.contains(option) else { throw BenchmarkError(description: "unknown option: \(option)") }
+            guard let value = rest.next(), !value.hasPrefix("--") else {
+                throw BenchmarkError(description: "\(option) needs a value")
+            }
+            values[option] = value
+        }
+    }
+
+    subscript(name: String) -> String? { values[name] }
+
+    func has(_ flag: String) -> Bool { flags.contains(flag) }
+
+    /// The parts that `--parts` names, in their own order; all of them without it.
+    func parts<Part: CaseIterable & RawRepresentable<String>>() throws -> [Part] {
+        let names = values["--parts"]?.split(separator: ",").map(String.init)
+        let unknown = Set(names ?? []).subtracting(Part.allCases.map(\.rawValue)).sorted()
+        try BenchmarkError.require(unknown.isEmpty, "unknown parts: \(unknown.joined(separator: ", "))")
+        return Part.allCases.filter { names?.contains($0.rawValue) ?? true }
+    }
+}

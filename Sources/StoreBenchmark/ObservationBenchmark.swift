@@ -26,37 +26,20 @@ struct ObservationBenchmark {
 
     /// - Throws: ``BenchmarkError`` for what it does not know, and where a value is missing.
     init(_ arguments: [String]) throws {
-        var values: [String: String] = [:]
-        var takesProcessorTime = false
-        var rest = arguments.dropFirst().makeIterator()
-        while let option = rest.next() {
-            if option == "--observation" { continue }
-            if option == "--cpu" {
-                takesProcessorTime = true
-                continue
-            }
-            guard ["--parts", "--runs", "--observers", "--seconds", "--report"].contains(option) else {
-                throw BenchmarkError(description: "unknown option: \(option)")
-            }
-            guard let value = rest.next(), !value.hasPrefix("--") else {
-                throw BenchmarkError(description: "\(option) needs a value")
-            }
-            values[option] = value
-        }
-        let names = values["--parts"]?.split(separator: ",").map(String.init)
-        parts = Part.allCases.filter { names?.contains($0.rawValue) ?? true }
-        let unknown = Set(names ?? []).subtracting(Part.allCases.map(\.rawValue)).sorted()
-        try BenchmarkError.require(unknown.isEmpty, "unknown parts: \(unknown.joined(separator: ", "))")
+        let options = try ModeOptions(
+            arguments, mode: "--observation", names: ["--parts", "--runs", "--observers", "--seconds", "--report"],
+            flags: ["--cpu"])
+        parts = try options.parts()
         comparison = Comparison(
-            runs: values["--runs"].flatMap { Int($0) } ?? 15, takesProcessorTime: takesProcessorTime)
+            runs: options["--runs"].flatMap { Int($0) } ?? 15, takesProcessorTime: options.has("--cpu"))
         observerCounts =
-            values["--observers"].map { $0.split(separator: ",").compactMap { Int($0) } } ?? [1, 20, 100]
-        idleSeconds = values["--seconds"].flatMap { Double($0) } ?? 60
-        reportFolder = values["--report"]
+            options["--observers"].map { $0.split(separator: ",").compactMap { Int($0) } } ?? [1, 20, 100]
+        idleSeconds = options["--seconds"].flatMap { Double($0) } ?? 60
+        reportFolder = options["--report"]
     }
 
     func run() throws {
-        var report = ObservationReport()
+        var report = FigureReport(target: "bench-observation")
         for part in parts {
             switch part {
             case .tracking: report.ratios += try ratios(of: Work.observation)
@@ -142,7 +125,7 @@ private final class ObservingCrowd {
     }
 
     /// Commits with pauses in which all observers go to sleep again.
-    func latencies(_ role: ObservingRole) throws -> [ObservationFigure] {
+    func latencies(_ role: ObservingRole) throws -> [Figure] {
         let (commits, pause) = Self.pace(observers.count)
         try begin()
         var last: Int64 = 0
@@ -157,21 +140,21 @@ private final class ObservingCrowd {
         let name =
             "commit to \(role == .region ? "callback of a region observation" : "value"), "
             + (count == 1 ? "1 process" : "\(count) processes")
-        func figure(_ percent: Int, _ goal: Double?) -> ObservationFigure {
+        func figure(_ percent: Int, _ goal: Double?) -> Figure {
             let value = Double(sorted[min(sorted.count - 1, sorted.count * percent / 100)]) / 1e6
-            return ObservationFigure("\(name): p\(percent)", value, "ms", goal: goal)
+            return Figure("\(name): p\(percent)", value, "ms", goal: goal)
         }
         let work = reports.map(\.processorSeconds).reduce(0, +) / Double(count * commits) * 1e6
         return [
             figure(50, count <= 20 ? 0.2 : nil), figure(99, count <= 20 ? 1 : 20),
-            ObservationFigure("\(name): processor time of each for a commit", work, "us", goal: nil),
+            Figure("\(name): processor time of each for a commit", work, "us", goal: nil),
         ]
     }
 }
 
 /// Processes that sleep and are woken, and do nothing else: what the latencies of observations cannot undercut.
 private enum BareWake {
-    static func latencies(count: Int) throws -> [ObservationFigure] {
+    static func latencies(count: Int) throws -> [Figure] {
         let (wakes, pause) = ObservingCrowd.pace(count)
         var nanoseconds = [Int64](repeating: 0, count: count * wakes)
         let code = baseline_wakes(Int32(count), Int32(wakes), Int64(pause * 1e9), &nanoseconds)
@@ -180,7 +163,7 @@ private enum BareWake {
         let name = "bare wake of \(count == 1 ? "1 process" : "\(count) processes") in C"
         return [50, 99].map { percent in
             let value = Double(sorted[min(sorted.count - 1, sorted.count * percent / 100)]) / 1e6
-            return ObservationFigure("\(name): p\(percent)", value, "ms", goal: nil)
+            return Figure("\(name): p\(percent)", value, "ms", goal: nil)
         }
     }
 }
@@ -189,12 +172,12 @@ private enum BareWake {
 private enum Quiet {
     private static func figures(
         _ name: String, _ report: ObservingReport, _ control: ObservingReport, goal: Double?, wakeGoal: Double?
-    ) -> [ObservationFigure] {
+    ) -> [Figure] {
         [
-            ObservationFigure(
+            Figure(
                 "\(name): processor time", max(0, report.processorSeconds - control.processorSeconds) * 1e3, "ms",
                 goal: goal),
-            ObservationFigure("\(name): wake-ups", Double(max(0, report.sleeps - control.sleeps)), "", goal: wakeGoal),
+            Figure("\(name): wake-ups", Double(max(0, report.sleeps - control.sleeps)), "", goal: wakeGoal),
         ]
     }
 
@@ -215,12 +198,12 @@ private enum Quiet {
         return figures
     }
 
-    static func idle(seconds: Double) throws -> [ObservationFigure] {
+    static func idle(seconds: Double) throws -> [Figure] {
         let (observer, control) = try measure(table: "stamped") { _ in Thread.sleep(forTimeInterval: seconds) }
         return figures("idle for \(Int(seconds)) s", observer, control, goal: 1, wakeGoal: nil)
     }
 
-    static func whileOthersOpen(times: Int) throws -> [ObservationFigure] {
+    static func whileOthersOpen(times: Int) throws -> [Figure] {
         let (observer, control) = try measure(table: "stamped") { crowd in
             let opener = try BenchmarkWorker("--observation-child", "opener,stamped,\(crowd.path)")
             try BenchmarkError.require(opener.line() == "ready", "a worker did not start")
@@ -231,7 +214,7 @@ private enum Quiet {
             "another process opens, reads and closes \(times) times", observer, control, goal: nil, wakeGoal: 0)
     }
 
-    static func whileOtherTablesChange(commits: Int) throws -> [ObservationFigure] {
+    static func whileOtherTablesChange(commits: Int) throws -> [Figure] {
         let (observer, control) = try measure(table: "untouched") { crowd in
             for _ in 0..<commits {
                 Thread.sleep(forTimeInterval: 0.002)
@@ -240,14 +223,14 @@ private enum Quiet {
             Thread.sleep(forTimeInterval: 0.5)
         }
         let name = "\(commits) commits to another table"
-        return [ObservationFigure("\(name): fetches", Double(observer.fetches + observer.callbacks), "", goal: 0)]
+        return [Figure("\(name): fetches", Double(observer.fetches + observer.callbacks), "", goal: 0)]
             + figures(name, observer, control, goal: nil, wakeGoal: nil)
     }
 }
 
 /// Commits that come faster than an observer can take them.
 private enum Burst {
-    static func run(commits: Int) throws -> [ObservationFigure] {
+    static func run(commits: Int) throws -> [Figure] {
         let crowd = try ObservingCrowd(.value)
         try crowd.begin()
         let start = ObservationWorker.now
@@ -259,8 +242,8 @@ private enum Burst {
         let name = "\(commits) commits in \(String(format: "%.2f", Double(end - start) / 1e9)) s"
         let delay = Double(report.lastTime - min(report.lastTime, end)) / 1e6
         return [
-            ObservationFigure("\(name): fetches", Double(report.fetches), "", goal: nil),
-            ObservationFigure("\(name): the last state after the last commit", delay, "ms", goal: nil),
+            Figure("\(name): fetches", Double(report.fetches), "", goal: nil),
+            Figure("\(name): the last state after the last commit", delay, "ms", goal: nil),
         ]
     }
 }

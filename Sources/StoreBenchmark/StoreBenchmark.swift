@@ -4,7 +4,8 @@ import Foundation
 @main
 enum StoreBenchmark {
     /// `StoreBenchmark [--runs N] [--cpu] [--only TEXT] [--json FILE] [--report FOLDER] [--allocations]`, or
-    /// `StoreBenchmark --sharing [--runs N] [--seconds N] [--processes N,N]`, `StoreBenchmark --rotation [--megabytes N,N]`
+    /// `StoreBenchmark --sharing [--runs N] [--seconds N] [--processes N,N]`, `StoreBenchmark --rotation [--megabytes N,N]`,
+    /// `StoreBenchmark --observation ...`, `StoreBenchmark --sync ...`: the types named after them have the options.
     static func main() {
         do {
             try run()
@@ -31,6 +32,7 @@ enum StoreBenchmark {
         if CommandLine.arguments.contains("--observation") {
             return try ObservationBenchmark(CommandLine.arguments).run()
         }
+        if CommandLine.arguments.contains("--sync") { return try SyncBenchmark(CommandLine.arguments).run() }
         let options = try BenchmarkOptions(CommandLine.arguments.dropFirst())
         let fixture = try Fixture()
         if options.countsAllocations {

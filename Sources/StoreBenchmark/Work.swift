@@ -58,6 +58,14 @@ struct Work {
         ]
     }
 
+    /// What commits add to writes, for `make bench-sync`.
+    static var capture: [Work] {
+        [
+            Work(name: "insert 100k x 10 ints in one commit / one transaction", goal: 2.5, body: CaptureWork.inserting),
+            Work(name: "1k commits of one row / transactions of one row", goal: 3, body: CaptureWork.singleRows),
+        ]
+    }
+
     private static var reading: [Work] {
         [
             Work(name: "fetch 200k x 10 ints by position", goal: 1.10) {

@@ -1,7 +1,7 @@
 import Foundation
 
 /// One figure that is no ratio.
-struct ObservationFigure {
+struct Figure {
     let name: String
     let value: Double
     /// Empty for a count.
@@ -28,17 +28,21 @@ struct ObservationFigure {
     }
 }
 
-/// The figures of `make bench-observation`, for the document.
-struct ObservationReport {
+/// The figures of one `make bench-...`, for the document.
+struct FigureReport {
+    /// The target of the Makefile that measures them.
+    let target: String
     var machine: Machine?
     var ratios: [Measurement] = []
-    private var figures: [ObservationFigure] = []
+    private var figures: [Figure] = []
+
+    init(target: String) { self.target = target }
 
     /// What stands after this line of the document is made here.
-    private static let beginning = "<!-- figures: written by make bench-observation REPORT=1 -->"
+    private var beginning: String { "<!-- figures: written by make \(target) REPORT=1 -->" }
 
     /// Adds figures, and prints them at once.
-    mutating func add(_ new: [ObservationFigure]) {
+    mutating func add(_ new: [Figure]) {
         for figure in new { print(figure.row) }
         fflush(nil)
         figures += new
@@ -48,7 +52,7 @@ struct ObservationReport {
     func write(to folder: URL) throws {
         let document = folder.appendingPathComponent(PerformanceReport.documentName)
         let old = try String(contentsOf: document, encoding: .utf8)
-        try PerformanceReport.replacingFigures(in: old, after: Self.beginning, by: text)
+        try PerformanceReport.replacingFigures(in: old, after: beginning, by: text)
             .write(to: document, atomically: true, encoding: .utf8)
     }
 

@@ -1,0 +1,47 @@
+import ChangesetSync
+import CipherStore
+
+/// What a commit adds to the writes in it: the same writes in a store without a repository.
+enum CaptureWork {
+    /// One commit of many rows.
+    static func inserting(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
+        try measure(work, comparison, rows: 100_000, commits: 1)
+    }
+
+    /// Commits of one row.
+    static func singleRows(_ work: Work, _ comparison: Comparison, _ fixture: Fixture) throws -> Measurement {
+        try measure(work, comparison, rows: 1, commits: 1_000)
+    }
+
+    private static func measure(
+        _ work: Work, _ comparison: Comparison, rows: Int, commits: Int
+    ) throws -> Measurement {
+        let folder = try BenchmarkFolder()
+        let tracked = try SyncedStore(folder, key: .random())
+        let plain = try SyncedStore(folder, key: nil)
+        // Each run adds rows of its own, so that both tables grow alike.
+        var next = (tracked: 0, plain: 0)
+        return try comparison.measure(
+            work.name, goal: work.goal, repetitions: rows * commits,
+            prepare: {
+                try tracked.store.checkpoint()
+                try plain.store.checkpoint()
+            },
+            library: {
+                for _ in 0..<commits {
+                    try tracked.commit { db in
+                        for row in 0..<rows { try SyncedStore.insert(db, next.tracked + row) }
+                    }
+                    next.tracked += rows
+                }
+            },
+            baseline: {
+                for _ in 0..<commits {
+                    try plain.store.write { db in
+                        for row in 0..<rows { try SyncedStore.insert(db, next.plain + row) }
+                    }
+                    next.plain += rows
+                }
+            })
+    }
+}
