@@ -4,44 +4,52 @@ SWIFT ?= swift
 # One set of flags for every debug build, so that build, test and lint share one build. Empty it (make test WARNINGS=)
 # to try a compiler that warns about more than this code was written for.
 WARNINGS ?= -Xswiftc -warnings-as-errors -Xcc -Wall -Xcc -Wextra -Xcc -Werror
+# libpq, for the PostgreSQL remote and its tests; a program that uses this package decides for itself.
+TRAITS ?= --traits PostgreSQL
+BUILD = $(TRAITS) $(WARNINGS)
 # The demo's data: the EPSG registry, from Debian's proj-data.
 DEMO_DATABASE ?= /usr/share/proj/proj.db
-# How long `make soak` lets the bank work, how often it kills a process elsewhere, and the commits that are observed.
+# How long `make soak` lets the bank work, how often it kills a process elsewhere, the commits that are observed,
+# and the random stores that exchange commits.
 MINUTES ?= 30
 KILLS ?= 10000
 COMMITS ?= 1000000
+SCHEDULES ?= 10000
 # What `make lint` checks beside Swift.
-SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs
+SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync
 # Where `make install` puts things.
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build check test soak lint demo examples bench bench-sharing bench-rotation bench-observation tsan asan docs install clean help
+.PHONY: setup build check test soak lint demo demo-sync examples bench bench-sharing bench-rotation bench-observation bench-sync tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
 
 build: setup  ## build the library, cipherctl and the tests
-	$(SWIFT) build --build-tests $(WARNINGS)
+	$(SWIFT) build --build-tests $(BUILD)
 
 check: setup  ## build, and run the fences and the quick unit tests: what to run after each change
-	.ci/check "$(SWIFT)" $(WARNINGS)
+	.ci/check "$(SWIFT)" $(BUILD)
 
 test: setup  ## run every test (ONLY=NAME for some of them, with the same build)
-	ONLY="$(ONLY)" .ci/test "$(SWIFT)" $(WARNINGS)
+	ONLY="$(ONLY)" .ci/test "$(SWIFT)" $(BUILD)
 
-soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 observed, faulty calls, crowds (SEED= replays)
-	@case "$(MINUTES)$(KILLS)$(COMMITS)" in *[!0-9]*) echo "MINUTES, KILLS and COMMITS are whole numbers" >&2; exit 1;; esac
+soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 observed, SCHEDULES=10000 syncs, faulty calls, crowds (SEED= replays)
+	@case "$(MINUTES)$(KILLS)$(COMMITS)$(SCHEDULES)" in \
+	*[!0-9]*) echo "MINUTES, KILLS, COMMITS and SCHEDULES are whole numbers" >&2; exit 1;; esac
 	CIPHERSTORE_BANK_SECONDS=$$(( $(MINUTES) * 60 )) CIPHERSTORE_KILLS=$(KILLS) CIPHERSTORE_WAITERS=1000 \
-	CIPHERSTORE_CROWD=200 CIPHERSTORE_FAULTS=all CIPHERSTORE_COMMITS=$(COMMITS) $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
-	$(SWIFT) test --disable-xctest --no-parallel $(WARNINGS) \
+	CIPHERSTORE_CROWD=200 CIPHERSTORE_FAULTS=all CIPHERSTORE_COMMITS=$(COMMITS) \
+	CIPHERSTORE_SCHEDULES=$(SCHEDULES) CIPHERSTORE_OBJECTS=50000 $(if $(SEED),CIPHERSTORE_SEED=$(SEED)) \
+	$(SWIFT) test --disable-xctest --no-parallel $(BUILD) \
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests' \
+	--filter 'ChangesetSyncTests|ServerAccessTests|SyncProcessTests' \
 	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|WakeUpTests|CrashTests.RotationTests'
 
 lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing warns
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift
-	$(SWIFT) build --build-tests $(WARNINGS)
-	$(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(WARNINGS)
+	$(SWIFT) build --build-tests $(BUILD)
+	$(SWIFT) test --skip-build --disable-xctest --filter TidyTests $(BUILD)
 	@for script in $(SCRIPTS); do bash -n $$script || exit 1; done
 	@! command -v shellcheck >/dev/null || shellcheck $(SCRIPTS)
 
@@ -50,9 +58,13 @@ demo: setup  ## encrypt a real database, share it between four processes, verify
 	$(SWIFT) build -c release --product StoreDemo
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreDemo" $(DEMO_DATABASE)
 
+demo-sync: setup  ## two devices, offline and online, and one that joins: a remote that reads nothing, equal digests at the end
+	$(SWIFT) build --product cipherctl $(BUILD)
+	.ci/demo-sync "$$($(SWIFT) build --show-bin-path $(BUILD))/cipherctl"
+
 examples: setup  ## run the programs of Sources/Examples, each with a second process
 	@for name in PlayersAndTeams Bookshelf Inbox LiveTable; do \
-		$(SWIFT) build --product $$name $(WARNINGS) && "$$($(SWIFT) build --show-bin-path $(WARNINGS))/$$name" || exit 1; \
+		$(SWIFT) build --product $$name $(BUILD) && "$$($(SWIFT) build --show-bin-path $(BUILD))/$$name" || exit 1; \
 	done
 
 bench: setup  ## measure the library beside plain C (JSON=FILE writes figures, REPORT=1 Docs/Performance.md, ONLY=TEXT)
@@ -72,12 +84,12 @@ asan: setup  ## run the tests under AddressSanitizer (ONLY=NAME for some of them
 	LSAN_OPTIONS="suppressions=$(CURDIR)/Tests/Support/lsan.supp print_suppressions=0 $(LSAN_OPTIONS)" \
 		.ci/sanitized ASAN_OPTIONS $(SWIFT) test --sanitize=address $(SANITIZED)
 
-tsan asan: SANITIZED = --scratch-path .build/$@ --disable-xctest --no-parallel $(WARNINGS) \
+tsan asan: SANITIZED = --scratch-path .build/$@ --disable-xctest --no-parallel $(BUILD) \
 	$(if $(ONLY),--filter "$(ONLY)")
 
 docs: setup  ## build the API reference with the toolchain's docc, without network: .build/docs/CipherStore.doccarchive
-	$(SWIFT) build $(WARNINGS)
-	.ci/docs "$$($(SWIFT) build --show-bin-path $(WARNINGS))"
+	$(SWIFT) build $(BUILD)
+	.ci/docs "$$($(SWIFT) build --show-bin-path $(BUILD))"
 
 bench-sharing: setup  ## processes that write to one store, beside SQLite's own way (PROCESSES=1,8,32,64,200)
 	$(SWIFT) build -c release --product StoreBenchmark
@@ -92,6 +104,11 @@ bench-observation: setup  ## observing: cost, latency between processes, idle, b
 	$(SWIFT) build -c release --product StoreBenchmark
 	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --observation \
 		$(if $(OBSERVERS),--observers $(OBSERVERS)) $(if $(PARTS),--parts $(PARTS)) $(if $(REPORT),--report Docs)
+
+bench-sync: setup  ## commits and replicas: cost, sizes, merges, long and short commits, 100 replicas (PARTS=capture, ROWS=1000000)
+	$(SWIFT) build -c release --product StoreBenchmark
+	"$$($(SWIFT) build -c release --show-bin-path)/StoreBenchmark" --sync \
+		$(if $(PARTS),--parts $(PARTS)) $(if $(ROWS),--rows $(ROWS)) $(if $(REPORT),--report Docs)
 
 install: setup  ## install cipherctl, its manual page and completions (PREFIX=/usr/local, DESTDIR= for packages)
 	$(SWIFT) build -c release --product cipherctl

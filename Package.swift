@@ -9,9 +9,17 @@ let package = Package(
         .library(name: "CipherStore", targets: ["CipherStore"]),
         .library(name: "KeyRotation", targets: ["KeyRotation"]),
         .library(name: "StoreTools", targets: ["StoreTools"]),
+        .library(name: "ChangesetSync", targets: ["ChangesetSync"]),
+        // Empty without the trait of its name.
+        .library(name: "PostgreSQLRemote", targets: ["PostgreSQLRemote"]),
         .executable(name: "cipherctl", targets: ["cipherctl"]),
         // Preloaded by tests into programs that are not linked with it (Docs/Testing.md).
         .library(name: "FaultShimPreload", type: .dynamic, targets: ["FaultShim"]),
+    ],
+    traits: [
+        .trait(
+            name: "PostgreSQL",
+            description: "A PostgreSQL server as a remote (PostgreSQLRemote). It needs libpq; nothing else here does.")
     ],
     targets: [
         .systemLibrary(
@@ -23,6 +31,12 @@ let package = Package(
             name: "COpenSSL",
             pkgConfig: "libcrypto",
             providers: [.apt(["libssl-dev"]), .brew(["openssl@3"])]
+        ),
+        // Only with the trait.
+        .systemLibrary(
+            name: "CPostgreSQL",
+            pkgConfig: "libpq",
+            providers: [.apt(["libpq-dev"]), .brew(["libpq"])]
         ),
         .target(name: "CPlatform"),
         .target(name: "StorePlatform", dependencies: ["CPlatform"]),
@@ -67,12 +81,22 @@ let package = Package(
                 "StorePlatform", "StoreSharing",
             ]
         ),
+        .target(
+            name: "ChangesetSync",
+            dependencies: [
+                "CipherDatabase", "CipherRecords", "KeyCustody", "StoreCrypto", "StorePlatform", "StoreSharing",
+            ]),
+        .target(
+            name: "PostgreSQLRemote",
+            dependencies: [
+                "ChangesetSync", .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
+            ]
+        ),
         .executableTarget(
             name: "cipherctl",
             dependencies: [
-                "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "RotationCore", "StoreCrypto",
-                "StorePlatform",
-                "StoreSharing", "StoreTools",
+                "ChangesetSync", "CipherStore", "KeyCustody", "KeyRotation", "PageFormat", "PostgreSQLRemote",
+                "RotationCore", "StoreCrypto", "StorePlatform", "StoreSharing", "StoreTools",
             ]
         ),
         .executableTarget(name: "StoreDemo", dependencies: ["CipherStore"]),
@@ -90,7 +114,9 @@ let package = Package(
             exclude: ["README.md", "screenshot.py"]),
         .executableTarget(
             name: "StoreBenchmark",
-            dependencies: ["CBaseline", "CipherStore", "KeyRotation", "PageFormat", "StoreCrypto"]),
+            dependencies: [
+                "CBaseline", "ChangesetSync", "CipherStore", "KeyRotation", "PageFormat", "StoreCrypto",
+            ]),
         .target(name: "CBaseline", dependencies: ["COpenSSL", "CSQLCipher"]),
 
         // Tests: one folder for each kind (Docs/Testing.md).
@@ -105,8 +131,8 @@ let package = Package(
         .executableTarget(
             name: "StoreActor",
             dependencies: [
-                "CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "KeyCustody", "KeyRotation", "StoreCrypto",
-                "StorePlatform", "StoreSharing", "TestKit",
+                "ChangesetSync", "CipherStore", "CSQLCipher", "CTestKit", "FaultShim", "KeyCustody", "KeyRotation",
+                "StoreCrypto", "StorePlatform", "StoreSharing", "TestKit",
             ],
             path: "Tests/Support/StoreActor"
         ),
@@ -183,6 +209,22 @@ let package = Package(
             path: "Tests/Unit/StoreTools"
         ),
         .testTarget(
+            name: "ChangesetSyncTests",
+            dependencies: [
+                "ChangesetSync", "CipherDatabase", "CipherRecords", "KeyCustody", "StoreCrypto", "StorePlatform",
+                "StoreSharing", "TestKit",
+            ],
+            path: "Tests/Unit/ChangesetSync"
+        ),
+        .testTarget(
+            name: "PostgreSQLRemoteTests",
+            dependencies: [
+                "ChangesetSync", "PostgreSQLRemote",
+                .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
+            ],
+            path: "Tests/Unit/PostgreSQLRemote"
+        ),
+        .testTarget(
             name: "MultiProcessTests",
             dependencies: ["CipherStore", "StorePlatform", "StoreSharing", "TestKit", "StoreActor"],
             path: "Tests/MultiProcess"
@@ -199,7 +241,9 @@ let package = Package(
         ),
         .testTarget(
             name: "CommandLineTests",
-            dependencies: ["CipherStore", "KeyCustody", "KeyRotation", "StoreTools", "TestKit", "cipherctl"],
+            dependencies: [
+                "ChangesetSync", "CipherStore", "KeyCustody", "KeyRotation", "StoreTools", "TestKit", "cipherctl",
+            ],
             path: "Tests/CommandLine"
         ),
         .testTarget(

@@ -157,6 +157,21 @@ struct FenceTests {
         )
     }
 
+    @Test("a function as the value of a Mutex is found, a type that has one is not")
+    func functionsInLocks() throws {
+        let text = """
+            let a = Mutex<() -> Void>({})
+            let b: Mutex<(@Sendable (Int) async throws -> Void)?>
+            let c: Mutex<Functions>
+            let d = Mutex<Int>(0), e: () -> Void = {}
+            """
+        let files = ["Sources/A/A.swift": text, "Tests/A/A.swift": text]
+        #expect(
+            try PlantedTree.places(files, WordFence.functionsInLocks) == [
+                "Sources/A/A.swift:1", "Sources/A/A.swift:2", "Tests/A/A.swift:1", "Tests/A/A.swift:2",
+            ])
+    }
+
     @Test("a path of one machine is found in sources, documents and scripts")
     func machinePaths() throws {
         let path = "/hom" + "e/someone/store"

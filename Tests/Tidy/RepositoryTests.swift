@@ -50,6 +50,9 @@ struct RepositoryTests {
     @Test("every @unchecked and nonisolated(unsafe) says why it is safe")
     func promises() throws { try expectNone(WordFence.unexplainedPromises) }
 
+    @Test("no function is itself the value of a Mutex")
+    func functionsInLocks() throws { try expectNone(WordFence.functionsInLocks) }
+
     @Test("no file names a path of one machine")
     func machinePaths() throws { try expectNone(WordFence.machinePaths) }
 

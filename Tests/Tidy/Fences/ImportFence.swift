@@ -2,7 +2,7 @@
 enum ImportFence {
     /// The layers of Docs/Architecture.md, lowest first. A target imports targets of lower layers only.
     static let layers: [Set<String>] = [
-        ["CSQLCipher", "COpenSSL", "CPlatform"],
+        ["CSQLCipher", "COpenSSL", "CPostgreSQL", "CPlatform"],
         ["StorePlatform"],
         ["StoreSharing", "StoreCrypto"],
         ["KeyCustody", "PageFormat"],
@@ -11,6 +11,7 @@ enum ImportFence {
         ["CipherObservation"],
         ["CipherStore"],
         ["KeyRotation", "StoreTools", "EncryptionConformance", "ChangesetSync"],
+        ["PostgreSQLRemote"],
         ["cipherctl", "StoreDemo", "Examples", "StoreBenchmark"],
     ]
 
@@ -24,6 +25,7 @@ enum ImportFence {
             ]
         ),
         (["COpenSSL"], ["Sources/StoreCrypto/", "Tests/"]),
+        (["CPostgreSQL"], ["Sources/PostgreSQLRemote/Server/"]),
         (["CPlatform", "Glibc", "Musl", "Darwin", "Bionic"], ["Sources/StorePlatform/", "Tests/"]),
     ]
 

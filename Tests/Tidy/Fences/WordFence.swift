@@ -41,6 +41,15 @@ enum WordFence {
         }
     }
 
+    /// A function that is itself the value of a Mutex is wrapped once more by each access: the calls go through all of
+    /// the wrappers, until the stack is full. It belongs in a type of its own.
+    static func functionsInLocks(in tree: SourceTree) -> [Finding] {
+        findings(in: tree.swiftFiles(in: "Sources", "Tests"), of: \.codeLines) { line in
+            line.contains(#/\bMutex<[^<>=]*->/#)
+                ? "a function as the value of a Mutex: put it in a struct, so that no access wraps it" : nil
+        }
+    }
+
     /// Paths that exist on one machine only.
     static func machinePaths(in tree: SourceTree) -> [Finding] {
         // Written apart, so that this file does not find itself.
