@@ -36,8 +36,9 @@ import Testing
     private static let count = ValueObservation.tracking { try Table("t").fetchCount($0) }
     private static let constantCount = ValueObservation.trackingConstantRegion { try Table("t").fetchCount($0) }
 
-    private func open() throws -> SharedStore {
-        let store = try SharedStore.open(at: path, unlockedBy: TestKeys.source("raw"))
+    private func open(_ configuration: Configuration = Configuration()) throws -> SharedStore {
+        let store = try SharedStore.open(
+            at: path, unlockedBy: TestKeys.source("raw"), configuration: configuration)
         try store.write { try $0.execute(sql: "CREATE TABLE IF NOT EXISTS t (a)") }
         return store
     }
@@ -104,22 +105,29 @@ import Testing
 
     @Test("a fetch that a suspension interrupts is made again when the store is resumed")
     func interruptedFetch() async throws {
-        let store = try open()
         let isSlow = Mutex(false)
         let hasBegun = DispatchSemaphore(value: 0)
+        // It is the statement itself that says it has begun: one that begins after the suspension is not interrupted.
+        var configuration = Configuration()
+        configuration.prepareDatabase { db in
+            db.add(
+                function: DatabaseFunction("begun", argumentCount: 0) { _ in
+                    hasBegun.signal()
+                    return 1
+                })
+        }
         let slow = """
-            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000000) SELECT COUNT(*) FROM n
+            WITH RECURSIVE n(i) AS (SELECT begun() UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000)
+            SELECT COUNT(*) FROM n
             """
+        let store = try open(configuration)
         let observed = start(
             ValueObservation.tracking { db in
                 let mustWait = isSlow.withLock { value in
                     defer { value = false }
                     return value
                 }
-                if mustWait {
-                    hasBegun.signal()
-                    _ = try Int.fetchOne(db, sql: slow)
-                }
+                if mustWait { _ = try Int.fetchOne(db, sql: slow) }
                 return try Table("t").fetchCount(db)
             }, store)
         expect(observed, 0)
