@@ -43,7 +43,7 @@ private struct TableApplier {
         columnNames = Dictionary(
             table.table.columns.enumerated().map { ($1.lowercased(), $0) }, uniquingKeysWith: { first, _ in first })
         lookup = try RowLookup(table, in: db)
-        deletion = try db.cachedStatement(sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition)")
+        deletion = try db.cachedStatement(sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
         let values = table.table.columns.map { _ in "?" }.joined(separator: ", ")
         insertion = try db.cachedStatement(
             sql: "INSERT OR ABORT INTO \(table.qualifiedName) (\(table.columnList)) VALUES (\(values))")
@@ -114,7 +114,8 @@ private struct TableApplier {
     private mutating func makeUpdate(_ columns: [Int]) throws -> Statement {
         let settings = columns.map { "\(table.quoted($0)) = ?" }.joined(separator: ", ")
         let statement = try db.cachedStatement(
-            sql: "UPDATE OR ABORT \(table.qualifiedName) SET \(settings) WHERE \(table.keyCondition)")
+            sql: "UPDATE OR ABORT \(table.qualifiedName) SET \(settings) "
+                + "WHERE \(table.keyCondition(after: columns.count))")
         updates[columns] = statement
         return statement
     }

@@ -31,11 +31,14 @@ struct CaptureTriggers {
 
     private var beforeUpdate: String {
         // An action of a self-referencing foreign key runs before triggers that fire after the update. Where no row has
-        // the new key now, the row that has it later is one of this transaction.
+        // the new key now, the row that has it later is one of this transaction. A row whose key is equal to the new one
+        // but has other bytes may stay, where the update is refused: it is reported as it is.
         let alias = "taken"
-        let taken = "SELECT 1 FROM \(table.qualifiedName) AS \(alias) WHERE \(keyMatches(alias, "NEW"))"
-        let moved = "\(newKey) WHERE NOT (\(keyIsSame("NEW", "OLD"))) AND NOT EXISTS (\(taken));"
-        return "\(row("OLD")); \(lookups) \(moved)"
+        let equal = "\(table.qualifiedName) AS \(alias) WHERE \(table.keyEquals(alias, "NEW"))"
+        let (isMoved, isExact) = ("NOT (\(keyIsSame("NEW", "OLD")))", keyIsSame(alias, "NEW"))
+        let moved = "\(newKey) WHERE \(isMoved) AND NOT EXISTS (SELECT 1 FROM \(equal) AND \(isExact));"
+        let neighbour = "\(row(alias, from: "\(equal) AND \(isMoved) AND NOT (\(isExact))"));"
+        return "\(row("OLD")); \(lookups) \(neighbour) \(moved)"
     }
 
     /// The rows that a `REPLACE` would remove.
@@ -67,12 +70,6 @@ struct CaptureTriggers {
             let (left, right) = ("\(left).\(table.quoted(column))", "\(right).\(table.quoted(column))")
             return "\(left) COLLATE BINARY IS \(right) COLLATE BINARY AND typeof(\(left)) = typeof(\(right))"
         }.joined(separator: " AND ")
-    }
-
-    /// The same for a search in the table, whose index has the collation of the column.
-    private func keyMatches(_ left: String, _ right: String) -> String {
-        key.map { "\(left).\(table.quoted($0)) = \(right).\(table.quoted($0))" }.joined(separator: " AND ")
-            + " AND \(keyIsSame(left, right))"
     }
 }
 

@@ -169,7 +169,7 @@ extension MergeState {
         var others = merged.overlay[table.name] ?? [:]
         for key in keys { others[key] = nil }
         let deletion = try db.cachedStatement(
-            sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition)")
+            sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
         let values = table.table.columns.map { _ in "?" }.joined(separator: ", ")
         let insertion = try db.cachedStatement(
             sql: "INSERT OR ABORT INTO \(table.qualifiedName) (\(table.columnList)) VALUES (\(values))")

@@ -101,7 +101,7 @@ struct MergeState {
         var isAdmitted = true
         try db.inSavepoint {
             let deletion = try db.cachedStatement(
-                sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition)")
+                sql: "DELETE FROM \(table.qualifiedName) WHERE \(table.keyCondition())")
             try deletion.execute(exact: key.exactValues)
             let insertion = try db.cachedStatement(
                 sql: "INSERT OR ABORT INTO \(table.qualifiedName) (\(table.columnList)) "

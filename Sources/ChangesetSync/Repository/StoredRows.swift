@@ -58,7 +58,7 @@ struct RowLookup {
     init(_ tracked: TrackedTable, in db: Database) throws {
         table = tracked.table
         statement = try db.cachedStatement(
-            sql: "SELECT \(tracked.columnList) FROM \(tracked.qualifiedName) WHERE \(tracked.keyCondition) LIMIT 2")
+            sql: "SELECT \(tracked.columnList) FROM \(tracked.qualifiedName) WHERE \(tracked.keyCondition()) LIMIT 2")
     }
 
     /// The row with exactly this key.

@@ -31,6 +31,12 @@ struct TrackedTable: Sendable {
         }
     }
 
+    /// A part of the primary key's index. A column may be in several, and has its own collation there.
+    fileprivate struct KeyPart: Sendable {
+        let column: Int
+        let collation: String
+    }
+
     struct ForeignKey: Hashable, Sendable {
         let columns: [Int]
         let parent: String
@@ -50,12 +56,32 @@ struct TrackedTable: Sendable {
     let qualifiedName: String
     /// All columns, in quotes and separated by commas.
     let columnList: String
-    /// The condition on the key's columns, with a parameter for each.
-    let keyCondition: String
+    fileprivate let keyParts: [KeyPart]
 
     var name: String { table.name }
 
     func quoted(_ column: Int) -> String { table.columns[column].quotedDatabaseIdentifier }
+
+    /// The condition on the key's columns, with a parameter for each in the order of the columns.
+    ///
+    /// It compares as the primary key does, which admits one such row; by the collation of a column there may be more.
+    ///
+    /// - Parameter count: How many parameters come before.
+    func keyCondition(after count: Int = 0) -> String {
+        keyCondition("") { column in table.keyColumns.firstIndex(of: column).map { "?\(count + $0 + 1)" } ?? "NULL" }
+    }
+
+    /// Whether the primary key holds two rows equal, whose keys may differ in bytes.
+    func keyEquals(_ left: String, _ right: String) -> String {
+        keyCondition("\(left).") { "\(right).\(quoted($0))" }
+    }
+
+    private func keyCondition(_ row: String, _ value: (Int) -> String) -> String {
+        keyParts.map { part in
+            let collation = part.collation.quotedDatabaseIdentifier
+            return "\(row)\(quoted(part.column)) COLLATE \(collation) = \(value(part.column))"
+        }.joined(separator: " AND ")
+    }
 
     func index(ofColumn name: String) -> Int? { table.columns.firstIndex { DeltaTable.areSame($0, name) } }
 }
@@ -95,7 +121,7 @@ extension TrackedTable {
         qualifiedName = "main." + name.quotedDatabaseIdentifier
         let quoted = table.columns.map(\.quotedDatabaseIdentifier)
         columnList = quoted.joined(separator: ", ")
-        keyCondition = table.keyColumns.map { "\(quoted[$0]) = ?" }.joined(separator: " AND ")
+        keyParts = try Self.keyParts(of: table, in: db)
         uniqueKeys = try Self.uniqueKeys(of: name, columns.map(\.name), in: db)
         foreignKeys = try Self.foreignKeys(of: name, columns.map(\.name), in: db)
     }
@@ -119,6 +145,21 @@ extension TrackedTable {
         let statement = try db.makeStatement(sql: "SELECT \(converted) FROM (SELECT (\(sql)) AS v) AS d")
         guard let record = try statement.records().first else { return [Cell.null] }
         return Array(record.bytes)
+    }
+
+    /// An integer primary key has no index: its values are equal where their bytes are.
+    private static func keyParts(of table: DeltaTable, in db: Database) throws -> [KeyPart] {
+        let parts = try Row.fetchAll(
+            db,
+            sql: """
+                SELECT x.name, x.coll FROM pragma_index_list(?1, 'main') AS i, pragma_index_xinfo(i.name, 'main') AS x
+                WHERE i.origin = 'pk' AND x.key ORDER BY x.seqno
+                """,
+            arguments: [table.name]
+        ).compactMap { row in
+            table.columns.firstIndex { DeltaTable.areSame($0, row[0]) }.map { KeyPart(column: $0, collation: row[1]) }
+        }
+        return parts.isEmpty ? table.keyColumns.map { KeyPart(column: $0, collation: "BINARY") } : parts
     }
 
     private static func uniqueKeys(of name: String, _ columns: [String], in db: Database) throws -> [UniqueKey] {
@@ -195,6 +236,9 @@ struct TrackedTables: Sendable {
             add("table", table.name)
             for (column, ordinal) in zip(table.columns, table.table.keyOrdinals) {
                 add("column", column.name, column.type, column.isNotNull ? "1" : "0", String(ordinal))
+            }
+            for part in table.keyParts where part.collation.uppercased() != "BINARY" {
+                add("key", String(part.column), part.collation.uppercased())
             }
             for key in table.uniqueKeys {
                 add("unique", key.sql ?? "", key.isPartial ? "1" : "0")

@@ -112,4 +112,47 @@ struct CaptureTests {
             }
         }
     }
+
+    /// A row whose key SQLite holds equal to the one that a refused statement asked for was recorded as inserted.
+    @Test(
+        "a refused change of a key to one that equals another row's is none of that row",
+        arguments: [
+            ("(k TEXT COLLATE NOCASE PRIMARY KEY, v)", "'a'", "'A'"),
+            ("(k TEXT, v, PRIMARY KEY (k COLLATE NOCASE))", "'a'", "'A'"),
+            ("(k TEXT COLLATE NOCASE, v, PRIMARY KEY (k COLLATE BINARY, v))", "'a'", "'A'"),
+            ("(k TEXT COLLATE RTRIM, v, PRIMARY KEY (v, k COLLATE NOCASE))", "'a'", "'A'"),
+            ("(k PRIMARY KEY, v)", "1", "1.0"),
+            ("(k COLLATE NOCASE PRIMARY KEY, v) WITHOUT ROWID", "'a'", "'A'"),
+        ])
+    func refusedKeys(table: String, first: String, equal: String) throws {
+        let replica = try Replica("CREATE TABLE t \(table)", tracking: ["t"])
+        try replica.run("INSERT INTO t VALUES (\(first), 0), ('b', 1), ('c', 2)")
+        let before = try replica.state()
+        try replica.repository.commit { db in
+            try? db.execute(sql: "UPDATE t SET k = \(equal), v = 0 WHERE k = 'b'")
+            try db.execute(sql: "UPDATE OR IGNORE t SET k = \(equal), v = 0 WHERE k = 'b'")
+            try db.execute(sql: "UPDATE t SET v = 3 WHERE k = 'c'")
+        }
+        let delta = try replica.delta(#require(try replica.head))
+        #expect(try DeltaModel.apply(delta, to: before) == replica.state())
+        #expect(try DeltaModel.apply(delta.inverted, to: replica.state()) == before)
+        #expect(try replica.repository.verify().isEmpty)
+    }
+
+    @Test("a key is looked for as its index compares, not as its column does")
+    func keysOfIndex() throws {
+        for (column, key) in [("TEXT COLLATE NOCASE", "k COLLATE BINARY"), ("TEXT", "k, k COLLATE NOCASE")] {
+            let replica = try Replica("CREATE TABLE t (k \(column), v, PRIMARY KEY (\(key)))", tracking: ["t"])
+            try replica.run("INSERT INTO t VALUES ('ab', 1), ('aB', 2), ('Ab', 3), ('AB', 4)")
+            for name in ["ab", "aB", "Ab", "AB"] {
+                let before = try replica.state()
+                try replica.run("UPDATE t SET v = v + 10 WHERE k = '\(name)' COLLATE BINARY")
+                let delta = try replica.delta(#require(try replica.head))
+                #expect(try DeltaModel.apply(delta, to: before) == replica.state(), "\(key), \(name)")
+                try replica.repository.revert(#require(try replica.head))
+                #expect(try replica.state() == before, "\(key), \(name)")
+            }
+            #expect(try replica.repository.verify().isEmpty)
+        }
+    }
 }
