@@ -103,6 +103,21 @@ struct SyncAccess {
         }
     }
 
+    /// Opens the store and runs an exchange with its remote. The progress has ended, and the store is closed, afterwards.
+    ///
+    /// - Parameter given: What `--remote` says.
+    static func exchange<Value: Sendable>(
+        _ arguments: ParsedArguments, with given: RemoteAddress?, _ console: Console,
+        _ work: @escaping @Sendable (SyncManager, SyncProgress) async throws -> Value
+    ) throws -> Value {
+        warnOfPassword(given, console)
+        let access = try writable(arguments, console)
+        defer { access.close() }
+        let progress = SyncProgress(console)
+        defer { progress.end() }
+        return try AsyncWork.wait { try await work(access.manager(given, progress), progress) }
+    }
+
     static func warnOfPassword(_ address: RemoteAddress?, _ console: Console) {
         guard let address, address.hasPassword else { return }
         console.warn(

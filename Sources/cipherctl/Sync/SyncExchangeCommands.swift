@@ -25,20 +25,12 @@ struct SyncPushCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        SyncAccess.warnOfPassword(remote, console)
-        let access = try SyncAccess.writable(arguments, console)
-        defer { access.close() }
-        let progress = SyncProgress(console)
-        defer { progress.end() }
-        let remote = remote
-        let (name, count) = try AsyncWork.wait {
-            let manager = try await access.manager(remote, progress)
+        let (name, count) = try SyncAccess.exchange(arguments, with: remote, console) { manager, progress in
             progress.begin("pushing", total: try manager.status().ahead)
             return (manager.remote.name, try await manager.push())
         }
-        progress.end()
         try console.report(
-            json: .object(["store": .string(access.path), "remote": .string(name), "pushed": .int(count)]),
+            json: .object(["store": .string(arguments.operands[0]), "remote": .string(name), "pushed": .int(count)]),
             lines: ["pushed \(count) commits to \(name)"])
         return .ok
     }
@@ -67,23 +59,15 @@ struct SyncFetchCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        SyncAccess.warnOfPassword(remote, console)
-        let access = try SyncAccess.writable(arguments, console)
-        defer { access.close() }
-        let progress = SyncProgress(console)
-        defer { progress.end() }
-        let remote = remote
-        let (name, count, status) = try AsyncWork.wait {
-            let manager = try await access.manager(remote, progress)
+        let (name, count, status) = try SyncAccess.exchange(arguments, with: remote, console) { manager, progress in
             progress.begin("fetching")
             let count = try await manager.fetch()
             return (manager.remote.name, count, try manager.status())
         }
-        progress.end()
         let refused = status.quarantined.sorted { $0.key < $1.key }
         try console.report(
             json: .object([
-                "store": .string(access.path), "remote": .string(name), "fetched": .int(count),
+                "store": .string(arguments.operands[0]), "remote": .string(name), "fetched": .int(count),
                 "behind": .int(status.behind), "pending": .int(status.pending),
                 "quarantined": SyncReport.quarantined(status),
             ]),
@@ -230,17 +214,12 @@ struct SyncResetCommand: Command {
     }
 
     func run(_ console: Console) throws -> ExitCode {
-        SyncAccess.warnOfPassword(remote, console)
-        let access = try SyncAccess.writable(arguments, console)
-        defer { access.close() }
-        let (remote, progress) = (remote, SyncProgress(console))
-        let (name, ahead) = try AsyncWork.wait {
-            let manager = try await access.manager(remote, progress)
+        let (name, ahead) = try SyncAccess.exchange(arguments, with: remote, console) { manager, _ in
             try await manager.reset()
             return (manager.remote.name, try manager.status().ahead)
         }
         try console.report(
-            json: .object(["store": .string(access.path), "remote": .string(name), "ahead": .int(ahead)]),
+            json: .object(["store": .string(arguments.operands[0]), "remote": .string(name), "ahead": .int(ahead)]),
             lines: ["\(name) is read from its beginning again; \(ahead) commits are to be pushed"])
         return .ok
     }
