@@ -37,10 +37,14 @@ import Testing
         values.wait { $0.last == 1 }
         regions.wait { $0.last == 1 }
         try pool.write { try $0.execute(sql: "INSERT INTO t VALUES (2, 2)") }
+        // Commits that follow each other at once may be one value.
+        values.wait { $0.last == 2 }
+        regions.wait { $0.last == 2 }
         #expect(stock.execute("BEGIN; INSERT INTO t VALUES (3, 3); UPDATE t SET a = 4; COMMIT") == 0)
         values.wait { $0.last == 3 }
         regions.wait { $0.last == 3 }
-        #expect(values.all == [0, 1, 2, 3] && regions.all == [1, 2, 3])
+        #expect(values.all == [0, 1, 2, 3])
+        #expect(regions.all == [1, 2, 3])
         withExtendedLifetime([first, second]) {}
         try pool.close()
     }
