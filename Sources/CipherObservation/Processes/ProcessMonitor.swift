@@ -123,8 +123,7 @@ final class ProcessMonitor: Sendable {
             counted.withLock { if isNoticed { $0.notices += 1 } else { $0.polls += 1 } }
             // The database may have a new file by now.
             if !isNoticed { armFiles() }
-            let isFound = look()
-            if isFound && !isNoticed { counted.withLock { $0.pollFinds += 1 } }
+            look(isPoll: !isNoticed)
         }
     }
 
@@ -203,9 +202,10 @@ final class ProcessMonitor: Sendable {
 
     /// Tells the observers of commits of others, where there are any.
     ///
+    /// - Parameter isPoll: Whether nothing but the time was a reason to look.
     /// - Returns: Whether there were.
     @discardableResult
-    private func look() -> Bool {
+    private func look(isPoll: Bool = false) -> Bool {
         let look = ForeignLook()
         let access = link.access { [slot] db in
             // Before the look: what it does not see is noticed again.
@@ -215,6 +215,7 @@ final class ProcessMonitor: Sendable {
         counted.withLock { counts in
             counts.looks += 1
             if look.isFound { counts.finds += 1 }
+            if look.isFound && isPoll { counts.pollFinds += 1 }
         }
         for action in look.actions { action() }
         switch access {
