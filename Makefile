@@ -16,12 +16,12 @@ KILLS ?= 10000
 COMMITS ?= 1000000
 SCHEDULES ?= 10000
 # What `make lint` checks beside Swift.
-SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync
+SCRIPTS = .ci/setup .ci/run .ci/check .ci/test .ci/sanitized .ci/readme .ci/bare-root .ci/install .ci/docs .ci/demo-sync .ci/fuzz
 # Where `make install` puts things.
 PREFIX ?= /usr/local
 
 .DEFAULT_GOAL := help
-.PHONY: setup build check test soak lint demo demo-sync examples bench bench-sharing bench-rotation bench-observation bench-sync tsan asan docs install clean help
+.PHONY: setup build check test soak fuzz lint demo demo-sync examples bench bench-sharing bench-rotation bench-observation bench-sync tsan asan docs install clean help
 
 setup:  ## bring this machine what the package needs (SQLCipher 4, OpenSSL, a linker); quick when it is all there
 	@.ci/setup
@@ -45,6 +45,9 @@ soak: setup  ## the bank for MINUTES=30, KILLS=10000 kills, COMMITS=1000000 obse
 	--filter 'BankTests|KillTests|FaultTests|RotationFaultTests|KeyFaultTests|StoreFaultTests' \
 	--filter 'ChangesetSyncTests|ServerAccessTests|SyncProcessTests' \
 	--filter 'PowerCutTests|LogResetTests|MishapTests|CrowdTests|WakeUpTests|CrashTests.RotationTests'
+
+fuzz: setup  ## give the readers of files inputs that libFuzzer finds, each for SECONDS=4 (ONLY=TARGET for one)
+	.ci/fuzz $(or $(SECONDS),4) $(ONLY)
 
 lint: setup  ## check the formatting, the fences (Tests/Tidy) and that nothing warns
 	$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift

@@ -137,6 +137,15 @@ let package = Package(
             path: "Tests/Support/StoreActor"
         ),
         .target(name: "CTestKit", path: "Tests/Support/CTestKit"),
+        .target(
+            name: "FuzzTargets",
+            dependencies: [
+                "ChangesetSync", "CipherDatabase", "CipherStore", "CSQLCipher", "KeyCustody", "PageFormat",
+                "StoreCrypto",
+            ],
+            path: "Tests/Fuzz/FuzzTargets"
+        ),
+        .testTarget(name: "FuzzTests", dependencies: ["FuzzTargets"], path: "Tests/Fuzz/FuzzTests"),
         // Runs the tests of all targets, on threads that they may block (Docs/Testing.md).
         .target(name: "TestHarness", dependencies: ["CallWatch"], path: "Tests/Support/TestHarness"),
         .target(name: "CallWatch", path: "Tests/Support/CallWatch"),
@@ -255,3 +264,9 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// libFuzzer has the main function of this program, so nothing else can link it: `make fuzz` sets the variable.
+if Context.environment["CIPHERSTORE_FUZZ"] != nil {
+    package.targets.append(
+        .executableTarget(name: "StoreFuzzer", dependencies: ["FuzzTargets"], path: "Tests/Fuzz/StoreFuzzer"))
+}

@@ -157,7 +157,7 @@ extension Commit {
             schema: try fields.read(SchemaID.byteCount, .schema, SchemaID.init(bytes:)),
             meta: try fields.text(.meta),
             digests: try fields.digests(),
-            deltas: [try fields.content(.deltas), try fields.content(.deltas)].filter { !$0.isEmpty })
+            deltas: try fields.deltas())
         guard fields.isAtEnd else { throw CommitError(.trailingBytes, at: fields.offset) }
         try check()
     }
@@ -199,6 +199,15 @@ private struct CommitReader {
             throw CommitError(.truncated(field), at: start)
         }
         return bytes
+    }
+
+    /// One or two deltas; an empty one stands for none, and only in the second place.
+    mutating func deltas() throws(CommitError) -> [ArraySlice<UInt8>] {
+        let start = reader.offset
+        let first = try content(.deltas)
+        guard !first.isEmpty else { throw CommitError(.impossible(.deltas), at: start) }
+        let second = try content(.deltas)
+        return second.isEmpty ? [first] : [first, second]
     }
 
     mutating func text(_ field: CommitError.Field) throws(CommitError) -> String {

@@ -100,7 +100,7 @@ public struct Invitation: Hashable, Sendable {
         salt = try Salt(bytes: Array(bytes[Offset.salt..<Offset.sealedBytes]))
     }
 
-    private static func checksum(_ bytes: some Collection<UInt8>) throws(CryptoError) -> [UInt8] {
+    package static func checksum(_ bytes: some Collection<UInt8>) throws(CryptoError) -> [UInt8] {
         var digest = try ContentDigest()
         Array(bytes).withUnsafeBytes { digest.update($0) }
         return try digest.finish()

@@ -4,7 +4,7 @@ import StorePlatform
 
 extension BackupManifest {
     /// A violation of the format.
-    struct SyntaxError: Error, Hashable {
+    package struct SyntaxError: Error, Hashable {
         let line: Int
         let expected: String
         var isAhead = false
@@ -12,7 +12,7 @@ extension BackupManifest {
 
     /// Parses the bytes of a manifest: exactly what ``encoded(_:)`` writes, with one order of fields and no other
     /// blanks.
-    static func parse(_ bytes: [UInt8]) throws(SyntaxError) -> ReadManifest {
+    package static func parse(_ bytes: [UInt8]) throws(SyntaxError) -> ReadManifest {
         var scanner = ManifestScanner(bytes)
         try scanner.literal("{\n  \"format\": \"\(formatName)\",\n  \"version\": ")
         let version = try scanner.number("version")

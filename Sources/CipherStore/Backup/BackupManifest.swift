@@ -54,7 +54,7 @@ package struct BackupManifest: Hashable, Sendable {
     }
 
     /// Every line before the authentication code.
-    private var body: [UInt8] {
+    fileprivate var body: [UInt8] {
         let lines = [
             "{",
             "  \"format\": \"\(Self.formatName)\",",
@@ -92,4 +92,7 @@ extension BackupManifest.File {
 package struct ReadManifest: Hashable, Sendable {
     package let manifest: BackupManifest
     let mac: [UInt8]
+
+    /// The bytes of the file.
+    package var bytes: [UInt8] { manifest.body + BackupManifest.lastLines(mac) }
 }

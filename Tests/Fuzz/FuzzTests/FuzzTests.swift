@@ -1,0 +1,38 @@
+import Foundation
+import FuzzTargets
+import Testing
+
+@Suite("Fuzzing") struct FuzzTests {
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+
+    private static func files(_ folder: URL) throws -> [URL] {
+        try FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil).sorted {
+            $0.path < $1.path
+        }
+    }
+
+    /// What libFuzzer has found, each in the folder of its target, under a name that says what it is.
+    @Test("what fuzzing has found stays repaired")
+    func findings() throws {
+        let folders = try Self.files(Self.folder.appending(path: "Findings"))
+        #expect(!folders.isEmpty)
+        for folder in folders {
+            let target = try #require(FuzzTarget.all.first { $0.name == folder.lastPathComponent }, "\(folder.path)")
+            for file in try Self.files(folder) {
+                let violation = target.violation(of: Array(try Data(contentsOf: file)))
+                #expect(violation == nil, "\(folder.lastPathComponent)/\(file.lastPathComponent)")
+            }
+        }
+    }
+
+    /// Every target reads the beginnings of a sound input, and some that are changed; `make fuzz` reads millions.
+    @Test("every target holds for short and changed inputs", arguments: FuzzTarget.all.map(\.name))
+    func targets(name: String) throws {
+        let target = try #require(FuzzTarget.all.first { $0.name == name })
+        var numbers = SystemRandomNumberGenerator()
+        for length in 0..<200 {
+            let input = (0..<length).map { _ in UInt8.random(in: 0...255, using: &numbers) }
+            #expect(target.violation(of: input) == nil, "\(input)")
+        }
+    }
+}
