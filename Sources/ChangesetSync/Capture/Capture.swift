@@ -21,21 +21,12 @@ final class Capture {
     /// One table of the commit under way.
     private struct Touched {
         let table: TrackedTable
-        /// The rows before the commit; nil for keys that no row had.
-        var former: [RowKey: DeltaRecord?] = [:]
+        var former = FormerRows()
         /// A row of which not all columns have come yet.
         var partial = RecordWriter()
         var partialCount = 0
+        /// A row without a key has no identity; it cannot have been committed.
         var hasNullKey = false
-
-        /// Keeps the row as it was, unless the key was reported before.
-        mutating func note(_ key: RowKey, _ row: DeltaRecord?) {
-            if key.hasNull {
-                hasNullKey = true
-            } else if let first = former.updateValue(row, forKey: key) {
-                former[key] = .some(first)
-            }
-        }
     }
 
     private(set) var isActive = false
@@ -77,61 +68,101 @@ final class Capture {
         guard touched[index].partialCount == table.columns.count else { return }
         let record = touched[index].partial.finish()
         touched[index].partialCount = 0
-        // A row without a key has no identity; it cannot have been committed.
-        touched[index].note(table.key(of: record), record)
+        let key = table.key(of: record)
+        if key.hasNull {
+            touched[index].hasNullKey = true
+        } else {
+            touched[index].former.note(record) { $0.append(contentsOf: key.cells) }
+        }
     }
 
     private func takeKey(_ index: Int, _ arguments: LentArguments) {
-        var writer = RecordWriter()
-        for place in 3..<arguments.count { writer.append(arguments[place]) }
-        touched[index].note(RowKey(cells: writer.finish().bytes), nil)
+        for place in 3..<arguments.count {
+            if case .null = arguments[place] {
+                touched[index].hasNullKey = true
+                return
+            }
+        }
+        touched[index].former.note(nil) { cells in
+            for place in 3..<arguments.count { Cell.append(arguments[place], to: &cells) }
+        }
     }
 
     // MARK: The result
 
     /// The rows that differ from what they were before, as a delta. Inside the transaction of the commit.
     ///
-    /// - Parameter visit: Called with each changed row, before and after.
+    /// - Parameter note: Called for each changed table, with what its digest grows by.
     /// - Throws: ``SyncError`` `.nullKey`
     func delta(
-        _ db: Database, visit: (TrackedTable, _ old: DeltaRecord?, _ new: DeltaRecord?) throws -> Void
+        _ db: Database, _ key: RepositoryKey, note: (TrackedTable, RowDigest) throws -> Void
     ) throws -> Delta {
         var deltas: [TableDelta] = []
         for entry in touched {
             if entry.hasNullKey { try entry.table.requireKeys(in: db) }
-            let delta = try delta(of: entry, db) { try visit(entry.table, $0, $1) }
-            if !delta.changes.isEmpty { deltas.append(delta) }
+            let (delta, digest) = try delta(of: entry, db, key)
+            guard !delta.changes.isEmpty else { continue }
+            deltas.append(delta)
+            try note(entry.table, digest)
         }
         return try Delta(deltas)
     }
 
     /// The rows are visited in the order of their keys, which is that of a delta.
     private func delta(
-        of entry: Touched, _ db: Database, _ visit: (_ old: DeltaRecord?, _ new: DeltaRecord?) throws -> Void
-    ) throws -> TableDelta {
+        of entry: Touched, _ db: Database, _ key: RepositoryKey
+    ) throws -> (TableDelta, RowDigest) {
         let table = entry.table.table
-        let lookup = try RowLookup(entry.table, in: db)
-        // One list for each kind, in the order of the kinds.
-        var changes: [[RowChange]] = [[], [], []]
+        let (keys, rows) = entry.former.inOrder()
+        var (changes, digest) = (Changes(), RowDigest())
         func note(_ old: DeltaRecord?, _ new: DeltaRecord?) throws {
-            guard let change = try table.change(from: old, to: new) else { return }
-            changes[change.operation.rank].append(change)
-            try visit(old, new)
+            guard try changes.append(old, new, of: table) else { return }
+            if let old { try digest.remove(old, key) }
+            if let new { try digest.add(new, key) }
         }
         var unexpected: Set<RowKey> = []
-        for (key, former) in entry.former.sorted(by: { $0.key < $1.key }) {
-            let present = try lookup.row(like: key)
+        try PresentRows(entry.table, in: db).forEach(keys) { place, present in
             let presentKey = present.map(table.key)
-            try note(former, presentKey == key ? present : nil)
+            let isSame = presentKey == keys[place]
+            try note(rows[place], isSame ? present : nil)
             // SQLite has converted the key when it stored the row.
-            if let presentKey, presentKey != key, former == nil, entry.former[presentKey] == nil,
+            if let presentKey, !isSame, rows[place] == nil, !entry.former.contains(presentKey),
                 unexpected.insert(presentKey).inserted
             {
                 try note(nil, present)
             }
         }
-        let all = Array(changes.joined())
-        return unexpected.isEmpty ? TableDelta(canonical: all, of: table) : try TableDelta(table: table, changes: all)
+        let all = changes.inOrder
+        let delta = unexpected.isEmpty ? TableDelta(canonical: all, of: table) : try TableDelta(table: table, changes: all)
+        return (delta, digest)
+    }
+
+    /// The changes of a table, each kind in the order of its keys.
+    private struct Changes {
+        private var deletions: [RowChange] = []
+        private var updates: [RowChange] = []
+        private var insertions: [RowChange] = []
+
+        /// Adds the change of a row from one state to another, which are whole and have a key.
+        ///
+        /// - Returns: Whether there is one.
+        mutating func append(_ old: DeltaRecord?, _ new: DeltaRecord?, of table: DeltaTable) throws -> Bool {
+            switch (old, new) {
+            case (nil, nil): return false
+            case (let old?, nil): deletions.append(.delete(old))
+            case (nil, let new?): insertions.append(.insert(new))
+            case (_?, _?):
+                guard let change = try table.change(from: old, to: new) else { return false }
+                updates.append(change)
+            }
+            return true
+        }
+
+        /// In the order of the kinds.
+        var inOrder: [RowChange] {
+            if deletions.isEmpty && updates.isEmpty { return insertions }
+            return deletions + updates + insertions
+        }
     }
 }
 

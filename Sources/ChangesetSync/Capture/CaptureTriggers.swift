@@ -8,6 +8,8 @@ struct CaptureTriggers {
     /// What a `REPLACE` may remove, as conditions; empty where SQLite fires delete triggers for it.
     let replacements: [String]
 
+    /// For triggers that look for rows. The others need no condition: the function returns at once outside of a commit, and
+    /// one call takes less than two.
     private var when: String { "WHEN \(Capture.function)()" }
     private var key: [Int] { table.table.keyColumns }
 
@@ -15,8 +17,8 @@ struct CaptureTriggers {
     var all: [(name: String, sql: String)] {
         var triggers = [
             ("update", "BEFORE UPDATE ON \(table.qualifiedName) \(when) BEGIN \(beforeUpdate) END"),
-            ("delete", "BEFORE DELETE ON \(table.qualifiedName) \(when) BEGIN \(row("OLD")); END"),
-            ("insert", "AFTER INSERT ON \(table.qualifiedName) \(when) BEGIN \(newKey); END"),
+            ("delete", "BEFORE DELETE ON \(table.qualifiedName) BEGIN \(row("OLD")); END"),
+            ("insert", "AFTER INSERT ON \(table.qualifiedName) BEGIN \(newKey); END"),
         ]
         if !replacements.isEmpty {
             triggers.append(("replace", "BEFORE INSERT ON \(table.qualifiedName) \(when) BEGIN \(lookups) END"))

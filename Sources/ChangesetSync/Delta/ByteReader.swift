@@ -108,7 +108,7 @@ enum ByteOrder {
         left.withUnsafeBytes { left in right.withUnsafeBytes { right in compare(left, right) } }
     }
 
-    private static func compare(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Int {
+    static func compare(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Int {
         let common = min(left.count, right.count)
         var index = 0
         while index + 8 <= common {

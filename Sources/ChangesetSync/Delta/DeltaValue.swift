@@ -69,6 +69,34 @@ enum Cell {
         return end
     }
 
+    static func append(integer value: Int64, to bytes: inout [UInt8]) {
+        bytes.append(integer)
+        bytes.append(bigEndian: value)
+    }
+
+    /// Appends a real; a NaN becomes NULL, as it does in SQLite.
+    static func append(real value: Double, to bytes: inout [UInt8]) {
+        guard !value.isNaN else { return bytes.append(null) }
+        bytes.append(real)
+        bytes.append(bigEndian: value.bitPattern)
+    }
+
+    static func append(text content: UnsafeRawBufferPointer, to bytes: inout [UInt8]) {
+        append(text, content, to: &bytes)
+    }
+
+    static func append(blob content: UnsafeRawBufferPointer, to bytes: inout [UInt8]) {
+        append(blob, content, to: &bytes)
+    }
+
+    private static func append(
+        _ storageClass: UInt8, _ content: UnsafeRawBufferPointer, to bytes: inout [UInt8]
+    ) {
+        bytes.append(storageClass)
+        Varint.append(content.count, to: &bytes)
+        bytes.append(contentsOf: content)
+    }
+
     /// The value of one whole cell.
     static func value(of cell: ArraySlice<UInt8>) -> DeltaValue {
         switch cell[cell.startIndex] {
@@ -107,8 +135,8 @@ package struct RecordWriter: Sendable {
     /// Appends a value. A NaN becomes NULL, as it does in SQLite.
     package mutating func append(_ value: DeltaValue) {
         switch value {
-        case .undefined: appendCell(Cell.undefined)
-        case .null: appendCell(Cell.null)
+        case .undefined: appendCell { $0.append(Cell.undefined) }
+        case .null: appendCell { $0.append(Cell.null) }
         case .integer(let value): append(integer: value)
         case .real(let value): append(real: value)
         case .text(let content): content.withUnsafeBytes { append(text: $0) }
@@ -116,21 +144,18 @@ package struct RecordWriter: Sendable {
         }
     }
 
-    package mutating func append(integer value: Int64) {
-        appendCell(Cell.integer)
-        bytes.append(bigEndian: value)
-    }
+    package mutating func append(integer value: Int64) { appendCell { Cell.append(integer: value, to: &$0) } }
 
     /// Appends a real; a NaN becomes NULL, as it does in SQLite.
-    package mutating func append(real value: Double) {
-        guard !value.isNaN else { return appendCell(Cell.null) }
-        appendCell(Cell.real)
-        bytes.append(bigEndian: value.bitPattern)
+    package mutating func append(real value: Double) { appendCell { Cell.append(real: value, to: &$0) } }
+
+    package mutating func append(text content: UnsafeRawBufferPointer) {
+        appendCell { Cell.append(text: content, to: &$0) }
     }
 
-    package mutating func append(text content: UnsafeRawBufferPointer) { append(Cell.text, content) }
-
-    package mutating func append(blob content: UnsafeRawBufferPointer) { append(Cell.blob, content) }
+    package mutating func append(blob content: UnsafeRawBufferPointer) {
+        appendCell { Cell.append(blob: content, to: &$0) }
+    }
 
     /// The record of everything appended; the writer begins another one, for which it reserves as much memory.
     package mutating func finish() -> DeltaRecord {
@@ -142,14 +167,10 @@ package struct RecordWriter: Sendable {
         return record
     }
 
-    private mutating func append(_ storageClass: UInt8, _ content: UnsafeRawBufferPointer) {
-        appendCell(storageClass)
-        Varint.append(content.count, to: &bytes)
-        bytes.append(contentsOf: content)
-    }
-
-    private mutating func appendCell(_ storageClass: UInt8) {
-        bytes.append(storageClass)
+    /// Appends one cell.
+    @inline(__always)
+    mutating func appendCell(_ append: (inout [UInt8]) -> Void) {
+        append(&bytes)
         columnCount += 1
     }
 }

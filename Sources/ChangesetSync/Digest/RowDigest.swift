@@ -24,6 +24,9 @@ struct RowDigest: Hashable, Sendable {
         sum &+= try key.summand(ofRow: row.bytes)
     }
 
+    /// Adds other rows by their digest.
+    mutating func add(_ other: RowDigest) { sum &+= other.sum }
+
     mutating func remove(_ row: DeltaRecord, _ key: RepositoryKey) throws(CryptoError) {
         sum &-= try key.summand(ofRow: row.bytes)
     }

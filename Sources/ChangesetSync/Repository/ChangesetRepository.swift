@@ -127,9 +127,7 @@ public final class ChangesetRepository: Sendable {
                 defer { session.capture.end() }
                 let result = try updates(db)
                 try Self.requireSameSchema(db, transaction)
-                let delta = try session.capture.delta(db) { table, old, new in
-                    try transaction.noteChange(of: table, from: old, to: new)
-                }
+                let delta = try session.capture.delta(db, transaction.key) { try transaction.noteChange(of: $0, by: $1) }
                 _ = try transaction.record(delta, meta: meta)
                 return result
             }

@@ -98,6 +98,13 @@ struct RepositoryTransaction {
         digests[table.name] = digest
     }
 
+    /// - Parameter growth: The digest of the rows that are new, less that of the rows that are gone.
+    mutating func noteChange(of table: TrackedTable, by growth: RowDigest) throws {
+        var digest = try digest(of: table.name)
+        digest.add(growth)
+        digests[table.name] = digest
+    }
+
     /// Compares the digests of the changed tables with those that are expected.
     ///
     /// - Throws: ``SyncError`` `.digestMismatch`

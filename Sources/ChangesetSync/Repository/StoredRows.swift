@@ -14,20 +14,31 @@ extension DeltaValue {
     }
 }
 
-extension RecordWriter {
+extension Cell {
     /// Appends a value that is still in SQLite's memory.
-    mutating func append(_ value: LentValue) {
+    static func append(_ value: LentValue, to bytes: inout [UInt8]) {
         switch value {
-        case .null: append(DeltaValue.null)
-        case .integer(let value): append(integer: value)
-        case .real(let value): append(real: value)
-        case .text(let bytes): append(text: bytes)
-        case .blob(let bytes): append(blob: bytes)
+        case .null: bytes.append(null)
+        case .integer(let value): append(integer: value, to: &bytes)
+        case .real(let value): append(real: value, to: &bytes)
+        case .text(let content): append(text: content, to: &bytes)
+        case .blob(let content): append(blob: content, to: &bytes)
         }
     }
 }
 
+extension RecordWriter {
+    /// Appends a value that is still in SQLite's memory.
+    mutating func append(_ value: LentValue) { appendCell { Cell.append(value, to: &$0) } }
+}
+
 extension RowKey {
+    /// The value of a key of one column, where it is an integer.
+    var integer: Int64? {
+        guard cells.count == Cell.numberBytes, cells.first == Cell.integer else { return nil }
+        return cells.withUnsafeBytes { Int64(bigEndian: $0.loadUnaligned(fromByteOffset: 1, as: Int64.self)) }
+    }
+
     /// The values for a statement, in the order of the table's columns.
     var exactValues: [ExactValue] { values.compactMap(\.exact) }
 }
@@ -79,6 +90,106 @@ struct RowLookup {
             if isExact || found == nil { found = record }
         }
         return found
+    }
+}
+
+/// Reads the rows of keys in their order, as they are now. Inside a transaction.
+///
+/// Where the key is an integer that has no index, rows with consecutive keys are read by one statement: finding each of
+/// them takes longer than reading it.
+struct PresentRows {
+    private let lookup: RowLookup
+    private let columnCount: Int
+    private let keyColumn: Int
+    private let range: Statement?
+
+    init(_ tracked: TrackedTable, in db: Database) throws {
+        lookup = try RowLookup(tracked, in: db)
+        (columnCount, keyColumn) = (tracked.table.columns.count, tracked.table.keyColumns[0])
+        let key = tracked.quoted(keyColumn)
+        range =
+            tracked.hasIntegerKey
+            ? try db.cachedStatement(
+                sql: """
+                    SELECT \(tracked.columnList) FROM \(tracked.qualifiedName)
+                    WHERE \(key) BETWEEN ? AND ? ORDER BY \(key)
+                    """) : nil
+    }
+
+    /// - Parameter body: Called for each key in turn, with its place and the row as it is stored; nil where there is none.
+    ///   The key of the row may differ from the one asked for: see ``RowLookup/row(like:)``.
+    func forEach(_ keys: [RowKey], _ body: (Int, DeltaRecord?) throws -> Void) throws {
+        var start = 0
+        while start < keys.count {
+            var end = start + 1
+            if let range, let first = keys[start].integer {
+                while end < keys.count, let next = keys[end].integer, next &- first == Int64(end - start), next > first {
+                    end += 1
+                }
+                try read(start..<end, from: first, range, body)
+            } else {
+                try body(start, lookup.row(like: keys[start]))
+            }
+            start = end
+        }
+    }
+
+    /// Reads the rows with the keys from `first` on, one for each place.
+    private func read(
+        _ places: Range<Int>, from first: Int64, _ statement: Statement, _ body: (Int, DeltaRecord?) throws -> Void
+    ) throws {
+        var next = places.lowerBound
+        var batch = RecordBatch(columnCount: columnCount)
+        func pass(_ place: Int, _ record: DeltaRecord) throws {
+            while next < place {
+                try body(next, nil)
+                next += 1
+            }
+            try body(place, record)
+            next = place + 1
+        }
+        try statement.setExactArguments([.integer(first), .integer(first + Int64(places.count - 1))])
+        try statement.forEachLentRow { row in
+            guard case .integer(let key) = row[keyColumn] else { return }
+            batch.append(row, at: places.lowerBound + Int(key - first))
+            if batch.isFull { try batch.empty(pass) }
+        }
+        try batch.empty(pass)
+        while next < places.upperBound {
+            try body(next, nil)
+            next += 1
+        }
+    }
+}
+
+/// Rows whose records share their memory: an allocation for each takes longer than the row.
+private struct RecordBatch {
+    private static let fullBytes = 64 << 10
+
+    let columnCount: Int
+    private var bytes: [UInt8] = []
+    private var rows: [(place: Int, end: Int)] = []
+
+    init(columnCount: Int) { self.columnCount = columnCount }
+
+    var isFull: Bool { bytes.count >= Self.fullBytes }
+
+    mutating func append(_ row: LentRow, at place: Int) {
+        for column in 0..<columnCount { Cell.append(row[column], to: &bytes) }
+        rows.append((place, bytes.count))
+    }
+
+    /// Passes the records in their order, and begins another batch.
+    mutating func empty(_ pass: (_ place: Int, DeltaRecord) throws -> Void) throws {
+        var start = 0
+        for (place, end) in rows {
+            try pass(place, DeltaRecord(valid: bytes[start..<end], columnCount: columnCount))
+            start = end
+        }
+        let byteCount = bytes.count
+        bytes = []
+        if byteCount >= Self.fullBytes { bytes.reserveCapacity(byteCount + byteCount / 8) }
+        rows.removeAll(keepingCapacity: true)
     }
 }
 

@@ -56,6 +56,8 @@ struct TrackedTable: Sendable {
     let qualifiedName: String
     /// All columns, in quotes and separated by commas.
     let columnList: String
+    /// Whether the key is one integer that is the rowid: SQLite converts it before a trigger sees it stored.
+    let hasIntegerKey: Bool
     fileprivate let keyParts: [KeyPart]
 
     var name: String { table.name }
@@ -121,7 +123,9 @@ extension TrackedTable {
         qualifiedName = "main." + name.quotedDatabaseIdentifier
         let quoted = table.columns.map(\.quotedDatabaseIdentifier)
         columnList = quoted.joined(separator: ", ")
-        keyParts = try Self.keyParts(of: table, in: db)
+        let indexed = try Self.keyParts(of: table, in: db)
+        hasIntegerKey = indexed.isEmpty && table.keyColumns.count == 1
+        keyParts = indexed.isEmpty ? table.keyColumns.map { KeyPart(column: $0, collation: "BINARY") } : indexed
         uniqueKeys = try Self.uniqueKeys(of: name, columns.map(\.name), in: db)
         foreignKeys = try Self.foreignKeys(of: name, columns.map(\.name), in: db)
     }
@@ -147,9 +151,9 @@ extension TrackedTable {
         return Array(record.bytes)
     }
 
-    /// An integer primary key has no index: its values are equal where their bytes are.
+    /// The parts of the primary key's index. An integer primary key has none: its values are equal where their bytes are.
     private static func keyParts(of table: DeltaTable, in db: Database) throws -> [KeyPart] {
-        let parts = try Row.fetchAll(
+        try Row.fetchAll(
             db,
             sql: """
                 SELECT x.name, x.coll FROM pragma_index_list(?1, 'main') AS i, pragma_index_xinfo(i.name, 'main') AS x
@@ -159,7 +163,6 @@ extension TrackedTable {
         ).compactMap { row in
             table.columns.firstIndex { DeltaTable.areSame($0, row[0]) }.map { KeyPart(column: $0, collation: row[1]) }
         }
-        return parts.isEmpty ? table.keyColumns.map { KeyPart(column: $0, collation: "BINARY") } : parts
     }
 
     private static func uniqueKeys(of name: String, _ columns: [String], in db: Database) throws -> [UniqueKey] {
