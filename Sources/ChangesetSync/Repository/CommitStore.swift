@@ -23,20 +23,27 @@ struct CommitNode: Hashable, Sendable {
 /// The commits of a store: reading and inserting them. Inside a transaction.
 struct CommitStore {
     let db: Database
-    private static let nodeColumns = "n, id, parent1, parent2, generation, kind, author, time"
+    private static let nodes = """
+        SELECT n, id, parent1, parent2, generation, kind, author, time FROM main.\(SyncTables.commit)
+        """
+    private static let nodeByNumber = nodes + " WHERE n = ?"
+    private static let nodeByID = nodes + " WHERE id = ?"
+    private static let insertion = """
+        INSERT INTO main.\(SyncTables.commit)
+        (id, parent1, parent2, generation, kind, author, sequence, time, meta_bytes, delta_bytes, merge_bytes, body)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """
 
     // MARK: Reading
 
     func node(_ n: Int64) throws -> CommitNode {
-        let statement = try db.cachedStatement(
-            sql: "SELECT \(Self.nodeColumns) FROM main.\(SyncTables.commit) WHERE n = ?")
+        let statement = try db.cachedStatement(sql: Self.nodeByNumber)
         guard let row = try Row.fetchOne(statement, arguments: [n]) else { throw Self.damaged("A commit is missing.") }
         return try Self.node(row)
     }
 
     func node(_ id: CommitID) throws -> CommitNode? {
-        let statement = try db.cachedStatement(
-            sql: "SELECT \(Self.nodeColumns) FROM main.\(SyncTables.commit) WHERE id = ?")
+        let statement = try db.cachedStatement(sql: Self.nodeByID)
         return try Row.fetchOne(statement, arguments: [Data(id.bytes)]).map(Self.node)
     }
 
@@ -98,28 +105,15 @@ struct CommitStore {
 
     /// The commits that are no parent, those that come first in the order of walks last.
     func leaves() throws -> [CommitNode] {
-        try leafNumbers().map(node).sorted(by: CommitNode.precedes)
+        try graphLeaves().numbers.map(node).sorted(by: CommitNode.precedes)
     }
 
-    private func leafNumbers() throws -> [Int64] {
+    private func graphLeaves() throws -> GraphLeaves {
         let statement = try db.cachedStatement(sql: "SELECT leaves FROM main.\(SyncTables.state) WHERE id = 1")
-        guard let bytes = try Data.fetchOne(statement), bytes.count % 8 == 0 else {
+        guard let bytes = try Data.fetchOne(statement), let leaves = GraphLeaves(encoded: Array(bytes)) else {
             throw Self.damaged("The leaves of the graph are missing.")
         }
-        return bytes.withUnsafeBytes { bytes in
-            stride(from: 0, to: bytes.count, by: 8).map {
-                Int64(bigEndian: bytes.loadUnaligned(fromByteOffset: $0, as: Int64.self))
-            }
-        }
-    }
-
-    /// Says that a commit is no parent yet, and that its parents are.
-    private func replaceLeaves(_ parents: [Int64], by n: Int64) throws {
-        var bytes: [UInt8] = []
-        for leaf in try leafNumbers() where !parents.contains(leaf) { bytes.append(bigEndian: leaf) }
-        bytes.append(bigEndian: n)
-        try db.cachedStatement(sql: "UPDATE main.\(SyncTables.state) SET leaves = ? WHERE id = 1")
-            .execute(exact: [.blob(bytes[...])])
+        return leaves
     }
 
     // MARK: Inserting
@@ -138,15 +132,25 @@ struct CommitStore {
     /// - Returns: Its number; nil where it was there.
     func insert(_ commit: Commit, id: CommitID, canonical: [UInt8]) throws -> CommitNode? {
         if try node(id) != nil { return nil }
-        let parents = try commit.parents.map { try requireNode($0).n }
-        let author = try number(of: commit.author)
-        let statement = try db.cachedStatement(
-            sql: """
-                INSERT INTO main.\(SyncTables.commit)
-                (id, parent1, parent2, generation, kind, author, sequence, time, meta_bytes, delta_bytes, merge_bytes, body)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-                """)
-        try statement.execute(exact: [
+        let node = try insertNew(
+            commit, id: id, canonical: canonical, parents: commit.parents.map { try requireNode($0).n },
+            author: number(of: commit.author))
+        var leaves = try graphLeaves()
+        leaves.replace(node.parents, by: node.n)
+        try db.cachedStatement(sql: "UPDATE main.\(SyncTables.state) SET leaves = ? WHERE id = 1")
+            .execute(exact: [.blob(leaves.encoded[...])])
+        return node
+    }
+
+    /// Inserts a commit that is not there. The leaves of the graph stay as they are.
+    ///
+    /// - Parameters:
+    ///   - parents: The numbers of its parents.
+    ///   - author: The number of its author.
+    func insertNew(
+        _ commit: Commit, id: CommitID, canonical: [UInt8], parents: [Int64], author: Int64
+    ) throws -> CommitNode {
+        try db.cachedStatement(sql: Self.insertion).execute(exact: [
             .blob(id.bytes[...]), parents.first.map { .integer($0) } ?? .null,
             parents.count > 1 ? .integer(parents[1]) : .null, .integer(Int64(clamping: commit.generation)),
             .integer(Int64(commit.kind.rawValue)), .integer(author), .integer(Int64(clamping: commit.authorSequence)),
@@ -154,12 +158,37 @@ struct CommitStore {
             .integer(Int64(commit.deltas[0].count)),
             .integer(Int64(commit.deltas.count > 1 ? commit.deltas[1].count : 0)), .blob(canonical[...]),
         ])
-        let n = db.lastInsertedRowID
-        try replaceLeaves(parents, by: n)
         return CommitNode(
-            n: n, id: id, parents: parents, generation: commit.generation, kind: commit.kind, author: author,
-            time: commit.time)
+            n: db.lastInsertedRowID, id: id, parents: parents, generation: commit.generation, kind: commit.kind,
+            author: author, time: commit.time)
     }
 
     static func damaged(_ what: String) -> SyncError { SyncError(.damagedRepository, what) }
+}
+
+/// The numbers of the commits that are no parent, as a store keeps them: each as 64 bits.
+struct GraphLeaves: Hashable, Sendable {
+    private(set) var numbers: [Int64]
+
+    /// - Returns: nil where these are no numbers.
+    init?(encoded bytes: [UInt8]) {
+        guard bytes.count % 8 == 0 else { return nil }
+        numbers = bytes.withUnsafeBytes { bytes in
+            stride(from: 0, to: bytes.count, by: 8).map {
+                Int64(bigEndian: bytes.loadUnaligned(fromByteOffset: $0, as: Int64.self))
+            }
+        }
+    }
+
+    var encoded: [UInt8] {
+        var bytes: [UInt8] = []
+        for number in numbers { bytes.append(bigEndian: number) }
+        return bytes
+    }
+
+    /// Notes that a commit is no parent yet, and that its parents are.
+    mutating func replace(_ parents: [Int64], by n: Int64) {
+        numbers.removeAll(where: parents.contains)
+        numbers.append(n)
+    }
 }

@@ -22,9 +22,12 @@ struct RepositoryState: Sendable {
     var schema: SchemaID
     /// The digests of the tracked tables at the head.
     var digests: [String: RowDigest]
+    /// The commits that are no parent, as they were read. ``save(_:)`` leaves them as they are in the store.
+    var leaves: GraphLeaves
 
     private static let selection = """
-        SELECT s.repository, s.epoch, s.author, a.id, s.sequence, s.head, s.history, s.revision, s.schema, s.digests
+        SELECT s.repository, s.epoch, s.author, a.id, s.sequence, s.head, s.history, s.revision, s.schema, s.digests,
+            s.leaves
         FROM main.\(SyncTables.state) AS s JOIN main.\(SyncTables.author) AS a ON a.n = s.author WHERE s.id = 1
         """
 
@@ -38,24 +41,34 @@ struct RepositoryState: Sendable {
             let author = AuthorID(bytes: try row.stored(3, as: Data.self)),
             let sequence = UInt64(exactly: try row.stored(4, as: Int64.self)),
             let schema = SchemaID(bytes: try row.stored(8, as: Data.self)),
-            let digests = [String: RowDigest](encoded: Array(try row.stored(9, as: Data.self)))
+            let digests = [String: RowDigest](encoded: Array(try row.stored(9, as: Data.self))),
+            let leaves = GraphLeaves(encoded: Array(try row.stored(10, as: Data.self)))
         else { throw CommitStore.damaged("The state of the repository has no valid content.") }
-        self.digests = digests
+        (self.digests, self.leaves) = (digests, leaves)
         (self.repository, self.epoch, self.author, self.sequence) = (repository, epoch, author, sequence)
         (authorNumber, head, self.schema) = (try row.stored(2), try row.storedOrNil(5), schema)
         (history, revision) = (try row.stored(6), try row.stored(7))
     }
 
-    func save(_ db: Database) throws {
-        let statement = try db.cachedStatement(
-            sql: """
-                UPDATE main.\(SyncTables.state)
-                SET author = ?, sequence = ?, head = ?, history = ?, revision = ?, schema = ?, digests = ? WHERE id = 1
-                """)
-        try statement.execute(exact: [
+    private static let assignments = """
+        UPDATE main.\(SyncTables.state)
+        SET author = ?, sequence = ?, head = ?, history = ?, revision = ?, schema = ?, digests = ?
+        """
+    private static let update = assignments + " WHERE id = 1"
+    private static let updateWithLeaves = assignments + ", leaves = ? WHERE id = 1"
+
+    private var values: [ExactValue] {
+        [
             .integer(authorNumber), .integer(Int64(clamping: sequence)), head.map { .integer($0) } ?? .null,
             .integer(history), .integer(revision), .blob(schema.bytes[...]), .blob(digests.encoded[...]),
-        ])
+        ]
+    }
+
+    func save(_ db: Database) throws { try db.cachedStatement(sql: Self.update).execute(exact: values) }
+
+    /// The same with the leaves, which must be those of the store where they were not changed here.
+    func saveWithLeaves(_ db: Database) throws {
+        try db.cachedStatement(sql: Self.updateWithLeaves).execute(exact: values + [.blob(leaves.encoded[...])])
     }
 
     /// The same replica under another name, with no commits of its own yet.
@@ -121,7 +134,7 @@ final class SyncSession {
     }
 
     func tables(_ state: RepositoryState, _ db: Database) throws -> TrackedTables {
-        let version = try db.schemaVersion()
+        let version = try db.comparedSchemaVersion()
         if let tracked, tracked.schemaVersion == version, tracked.revision == state.revision { return tracked.tables }
         let names = try String.fetchAll(db, sql: "SELECT name FROM main.\(SyncTables.table) ORDER BY name")
         let tables = try TrackedTables(names.map { try TrackedTable(named: $0, in: db) })

@@ -45,6 +45,8 @@ struct RepositoryTransaction {
     /// The tracked tables that were written outside of commits.
     mutating func foreignTables() throws -> [String] {
         try restartHistory()
+        // The last change of the history is the one up to which the repository is in step.
+        if try state.history > 0 && db.lastHistoryNumber() == state.history { return [] }
         let found = try db.tablesInHistory(after: state.history)
         let suspects = tables.all.filter { table in
             guard let found else { return true }
@@ -145,17 +147,23 @@ struct RepositoryTransaction {
         guard body.count <= Limits.deltaBytes else {
             throw SyncError(.payloadTooLarge, "The changes of a commit may take \(Limits.deltaBytes) bytes.")
         }
-        let parent = try head()
+        let parents = try head().map { [$0] } ?? []
         let now = try Int64(clamping: db.transactionDate.timeIntervalSince1970 * 1000)
         let commit = Commit(
-            kind: .ordinary, parents: parent.map { [$0.id] } ?? [], generation: (parent?.generation ?? 0) + 1,
+            kind: .ordinary, parents: parents.map(\.id), generation: (parents.first?.generation ?? 0) + 1,
             author: state.author, authorSequence: state.sequence + 1,
-            time: try HybridTime(wallClock: now, after: parent.map { [$0.time] } ?? []), schema: tables.schema,
+            time: try HybridTime(wallClock: now, after: parents.map(\.time)), schema: tables.schema,
             meta: meta, digests: try tableDigests(), deltas: [body[...]])
-        let node = try add(commit)
+        let canonical = try commit.encoded()
+        // No other commit has this author and this number: nothing is looked for.
+        let node = try store.insertNew(
+            commit, id: canonical.withUnsafeBytes { try key.commitID(of: $0) }, canonical: canonical,
+            parents: parents.map(\.n), author: state.authorNumber)
+        try enqueue(node.n)
         state.sequence += 1
         state.schema = tables.schema
-        try moveHead(to: node)
+        state.leaves.replace(node.parents, by: node.n)
+        try moveHead(to: node, savingLeaves: true)
         return node
     }
 
@@ -208,22 +216,24 @@ struct RepositoryTransaction {
         try moveHead(to: nil)
     }
 
+    private static let insertionIntoOutbox = """
+        INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n)
+        SELECT n, sequence + 1, ? FROM main.\(SyncTables.remote)
+        """
+
     private func enqueue(_ n: Int64) throws {
-        try db.execute(
-            sql: """
-                INSERT INTO main.\(SyncTables.outbox) (remote, sequence, n)
-                SELECT n, sequence + 1, ? FROM main.\(SyncTables.remote)
-                """,
-            arguments: [n])
+        try db.cachedStatement(sql: Self.insertionIntoOutbox).execute(arguments: [n])
         if db.changesCount > 0 { try db.execute(sql: "UPDATE main.\(SyncTables.remote) SET sequence = sequence + 1") }
     }
 
     /// Says that the rows are now the state of a commit.
-    mutating func moveHead(to node: CommitNode?) throws {
+    ///
+    /// - Parameter savingLeaves: Whether the leaves of the state have changed; nobody else has changed them since.
+    mutating func moveHead(to node: CommitNode?, savingLeaves: Bool = false) throws {
         state.digests.merge(digests) { $1 }
         state.head = node?.n
         state.history = try db.lastHistoryNumber()
-        try state.save(db)
+        try savingLeaves ? state.saveWithLeaves(db) : state.save(db)
         digests = [:]
     }
 }

@@ -98,28 +98,20 @@ struct RowLookup {
 /// Where the key is an integer that has no index, rows with consecutive keys are read by one statement: finding each of
 /// them takes longer than reading it.
 struct PresentRows {
-    private let lookup: RowLookup
-    private let columnCount: Int
-    private let keyColumn: Int
+    private let tracked: TrackedTable
+    private let db: Database
     private let range: Statement?
 
     init(_ tracked: TrackedTable, in db: Database) throws {
-        lookup = try RowLookup(tracked, in: db)
-        (columnCount, keyColumn) = (tracked.table.columns.count, tracked.table.keyColumns[0])
-        let key = tracked.quoted(keyColumn)
-        range =
-            tracked.hasIntegerKey
-            ? try db.cachedStatement(
-                sql: """
-                    SELECT \(tracked.columnList) FROM \(tracked.qualifiedName)
-                    WHERE \(key) BETWEEN ? AND ? ORDER BY \(key)
-                    """) : nil
+        (self.tracked, self.db) = (tracked, db)
+        range = try tracked.rowsOfKeys.map(db.cachedStatement)
     }
 
     /// - Parameter body: Called for each key in turn, with its place and the row as it is stored; nil where there is none.
     ///   The key of the row may differ from the one asked for: see ``RowLookup/row(like:)``.
     func forEach(_ keys: [RowKey], _ body: (Int, DeltaRecord?) throws -> Void) throws {
         var start = 0
+        var lookup: RowLookup?
         while start < keys.count {
             var end = start + 1
             if let range, let first = keys[start].integer {
@@ -128,7 +120,9 @@ struct PresentRows {
                 }
                 try read(start..<end, from: first, range, body)
             } else {
-                try body(start, lookup.row(like: keys[start]))
+                let known = try lookup ?? RowLookup(tracked, in: db)
+                lookup = known
+                try body(start, known.row(like: keys[start]))
             }
             start = end
         }
@@ -138,8 +132,9 @@ struct PresentRows {
     private func read(
         _ places: Range<Int>, from first: Int64, _ statement: Statement, _ body: (Int, DeltaRecord?) throws -> Void
     ) throws {
+        let keyColumn = tracked.table.keyColumns[0]
         var next = places.lowerBound
-        var batch = RecordBatch(columnCount: columnCount)
+        var batch = RecordBatch(columnCount: tracked.table.columns.count)
         func pass(_ place: Int, _ record: DeltaRecord) throws {
             while next < place {
                 try body(next, nil)

@@ -56,8 +56,8 @@ struct TrackedTable: Sendable {
     let qualifiedName: String
     /// All columns, in quotes and separated by commas.
     let columnList: String
-    /// Whether the key is one integer that is the rowid: SQLite converts it before a trigger sees it stored.
-    let hasIntegerKey: Bool
+    /// Selects the rows from one key to another, where the key is an integer that is the rowid.
+    let rowsOfKeys: String?
     fileprivate let keyParts: [KeyPart]
 
     var name: String { table.name }
@@ -124,7 +124,9 @@ extension TrackedTable {
         let quoted = table.columns.map(\.quotedDatabaseIdentifier)
         columnList = quoted.joined(separator: ", ")
         let indexed = try Self.keyParts(of: table, in: db)
-        hasIntegerKey = indexed.isEmpty && table.keyColumns.count == 1
+        rowsOfKeys =
+            indexed.isEmpty && table.keyColumns.count == 1
+            ? Self.rowsOfKeys(columnList, of: qualifiedName, quoted[table.keyColumns[0]]) : nil
         keyParts = indexed.isEmpty ? table.keyColumns.map { KeyPart(column: $0, collation: "BINARY") } : indexed
         uniqueKeys = try Self.uniqueKeys(of: name, columns.map(\.name), in: db)
         foreignKeys = try Self.foreignKeys(of: name, columns.map(\.name), in: db)
@@ -149,6 +151,10 @@ extension TrackedTable {
         let statement = try db.makeStatement(sql: "SELECT \(converted) FROM (SELECT (\(sql)) AS v) AS d")
         guard let record = try statement.records().first else { return [Cell.null] }
         return Array(record.bytes)
+    }
+
+    private static func rowsOfKeys(_ columns: String, of table: String, _ key: String) -> String {
+        "SELECT \(columns) FROM \(table) WHERE \(key) BETWEEN ? AND ? ORDER BY \(key)"
     }
 
     /// The parts of the primary key's index. An integer primary key has none: its values are equal where their bytes are.

@@ -113,6 +113,40 @@ struct CaptureTests {
         }
     }
 
+    @Test(
+        "rows with consecutive keys are exact, where some are gone, moved or rolled back, and at the ends of the numbers",
+        arguments: ["INTEGER PRIMARY KEY", "INT PRIMARY KEY NOT NULL", "TEXT PRIMARY KEY NOT NULL"])
+    func consecutiveKeys(key: String) throws {
+        let replica = try Replica("CREATE TABLE t (id \(key), v)", tracking: ["t"])
+        func rows(_ first: Int, _ last: Int, by step: Int = 1) -> String {
+            let condition = step > 0 ? "i < \(last)" : "i > \(last)"
+            return """
+                WITH RECURSIVE n(i) AS (VALUES (\(first)) UNION ALL SELECT i + \(step) FROM n WHERE \(condition))
+                INSERT INTO t SELECT i, hex(zeroblob(50)) || i FROM n
+                """
+        }
+        // A text compares with a number where it is converted first.
+        let id = "CAST(id AS INTEGER)"
+        let commits = [
+            rows(-20, 2_000),
+            "UPDATE t SET v = v || 'x' WHERE \(id) % 7 <> 0; DELETE FROM t WHERE \(id) % 11 = 0",
+            "SAVEPOINT s; \(rows(3_000, 4_000)); ROLLBACK TO s; RELEASE s; INSERT INTO t VALUES (3500, 1), (3501, 2)",
+            "\(rows(6_000, 5_000, by: -1)); DELETE FROM t WHERE \(id) BETWEEN 5100 AND 5200; \(rows(5_150, 5_160))",
+            "UPDATE t SET id = \(id) + 10000 WHERE \(id) BETWEEN 1 AND 50; \(rows(7_000, 8_500))",
+            "INSERT INTO t VALUES (\(Int64.max), 1), (\(Int64.max - 1), 2), (\(Int64.min), 3), (\(Int64.min + 1), 4)",
+            "UPDATE t SET v = 5 WHERE abs(\(id) / 2) > 1000000000000; DELETE FROM t WHERE \(id) = \(Int64.max)",
+        ]
+        for sql in commits {
+            let before = try replica.state()
+            let delta = try replica.delta(#require(try replica.run(sql)))
+            let after = try replica.state()
+            #expect(before != after, "\(sql)")
+            #expect(try DeltaModel.apply(delta, to: before) == after, "\(sql)")
+            #expect(try DeltaModel.apply(delta.inverted, to: after) == before, "\(sql)")
+            #expect(try replica.repository.verify().isEmpty, "\(sql)")
+        }
+    }
+
     /// A row whose key SQLite holds equal to the one that a refused statement asked for was recorded as inserted.
     @Test(
         "a refused change of a key to one that equals another row's is none of that row",
