@@ -8,6 +8,10 @@ package enum Limits {
     package static let deltaBytes = 512 * 1024 * 1024
     /// The description of a commit, in bytes.
     package static let commitMetaBytes = 1024 * 1024
+    /// The leaves and the digests that the row of a commit keeps for the state of the store. With more of them the state
+    /// is saved, which takes one page more.
+    static let leavesOfCommit = 16
+    static let digestsOfCommit = 8
 
     /// The longest plaintext of one object. A longer commit is divided into chunks of this length.
     package static let objectPlaintextBytes = 512 * 1024

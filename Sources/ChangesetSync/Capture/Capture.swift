@@ -133,8 +133,8 @@ final class Capture {
             }
         }
         let all = changes.inOrder
-        let delta = unexpected.isEmpty ? TableDelta(canonical: all, of: table) : try TableDelta(table: table, changes: all)
-        return (delta, digest)
+        if !unexpected.isEmpty { return (try TableDelta(table: table, changes: all), digest) }
+        return (TableDelta(canonical: all, of: table), digest)
     }
 
     /// The changes of a table, each kind in the order of its keys.

@@ -127,7 +127,9 @@ public final class ChangesetRepository: Sendable {
                 defer { session.capture.end() }
                 let result = try updates(db)
                 try Self.requireSameSchema(db, transaction)
-                let delta = try session.capture.delta(db, transaction.key) { try transaction.noteChange(of: $0, by: $1) }
+                let delta = try session.capture.delta(db, transaction.key) { table, growth in
+                    try transaction.noteChange(of: table, by: growth)
+                }
                 _ = try transaction.record(delta, meta: meta)
                 return result
             }

@@ -30,8 +30,9 @@ struct CommitStore {
     private static let nodeByID = nodes + " WHERE id = ?"
     private static let insertion = """
         INSERT INTO main.\(SyncTables.commit)
-        (id, parent1, parent2, generation, kind, author, sequence, time, meta_bytes, delta_bytes, merge_bytes, body)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        (id, parent1, parent2, generation, kind, author, sequence, time, meta_bytes, delta_bytes, merge_bytes, state,
+            body)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """
 
     // MARK: Reading
@@ -108,13 +109,7 @@ struct CommitStore {
         try graphLeaves().numbers.map(node).sorted(by: CommitNode.precedes)
     }
 
-    private func graphLeaves() throws -> GraphLeaves {
-        let statement = try db.cachedStatement(sql: "SELECT leaves FROM main.\(SyncTables.state) WHERE id = 1")
-        guard let bytes = try Data.fetchOne(statement), let leaves = GraphLeaves(encoded: Array(bytes)) else {
-            throw Self.damaged("The leaves of the graph are missing.")
-        }
-        return leaves
-    }
+    func graphLeaves() throws -> GraphLeaves { try RepositoryState(db).leaves }
 
     // MARK: Inserting
 
@@ -132,23 +127,24 @@ struct CommitStore {
     /// - Returns: Its number; nil where it was there.
     func insert(_ commit: Commit, id: CommitID, canonical: [UInt8]) throws -> CommitNode? {
         if try node(id) != nil { return nil }
+        var state = try RepositoryState(db)
         let node = try insertNew(
             commit, id: id, canonical: canonical, parents: commit.parents.map { try requireNode($0).n },
-            author: number(of: commit.author))
-        var leaves = try graphLeaves()
-        leaves.replace(node.parents, by: node.n)
-        try db.cachedStatement(sql: "UPDATE main.\(SyncTables.state) SET leaves = ? WHERE id = 1")
-            .execute(exact: [.blob(leaves.encoded[...])])
+            author: number(of: commit.author), nil)
+        state.leaves.replace(node.parents, by: node.n)
+        try state.save(db, leaves: state.leaves)
         return node
     }
 
-    /// Inserts a commit that is not there. The leaves of the graph stay as they are.
+    /// Inserts a commit that is not there.
     ///
     /// - Parameters:
     ///   - parents: The numbers of its parents.
     ///   - author: The number of its author.
+    ///   - growth: The state after it; nil where that is saved.
     func insertNew(
-        _ commit: Commit, id: CommitID, canonical: [UInt8], parents: [Int64], author: Int64
+        _ commit: Commit, id: CommitID, canonical: [UInt8], parents: [Int64], author: Int64,
+        _ growth: RepositoryState.Growth?
     ) throws -> CommitNode {
         try db.cachedStatement(sql: Self.insertion).execute(exact: [
             .blob(id.bytes[...]), parents.first.map { .integer($0) } ?? .null,
@@ -156,7 +152,8 @@ struct CommitStore {
             .integer(Int64(commit.kind.rawValue)), .integer(author), .integer(Int64(clamping: commit.authorSequence)),
             .integer(Int64(clamping: commit.time.rawValue)), .integer(Int64(commit.meta.utf8.count)),
             .integer(Int64(commit.deltas[0].count)),
-            .integer(Int64(commit.deltas.count > 1 ? commit.deltas[1].count : 0)), .blob(canonical[...]),
+            .integer(Int64(commit.deltas.count > 1 ? commit.deltas[1].count : 0)),
+            growth.map { .blob($0.encoded[...]) } ?? .null, .blob(canonical[...]),
         ])
         return CommitNode(
             n: db.lastInsertedRowID, id: id, parents: parents, generation: commit.generation, kind: commit.kind,
@@ -186,9 +183,12 @@ struct GraphLeaves: Hashable, Sendable {
         return bytes
     }
 
+    /// Notes that commits are parents.
+    mutating func remove(_ parents: [Int64]) { numbers.removeAll(where: parents.contains) }
+
     /// Notes that a commit is no parent yet, and that its parents are.
     mutating func replace(_ parents: [Int64], by n: Int64) {
-        numbers.removeAll(where: parents.contains)
+        remove(parents)
         numbers.append(n)
     }
 }

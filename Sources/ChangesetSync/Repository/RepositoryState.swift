@@ -2,7 +2,8 @@ import CipherDatabase
 import Foundation
 import StoreCrypto
 
-/// What a store knows of its repository, beside the commits: the one row of `cipherstore_sync_state`.
+/// What a store knows of its repository, beside the commits: the one row of `cipherstore_sync_state`, and what own commits
+/// have changed since it was saved.
 struct RepositoryState: Sendable {
     let repository: RepositoryID
     let epoch: UInt32
@@ -24,11 +25,14 @@ struct RepositoryState: Sendable {
     var digests: [String: RowDigest]
     /// The commits that are no parent, as they were read. ``save(_:)`` leaves them as they are in the store.
     var leaves: GraphLeaves
+    /// The tables whose digests are others than in the saved row.
+    private var grown: Set<String> = []
 
     private static let selection = """
         SELECT s.repository, s.epoch, s.author, a.id, s.sequence, s.head, s.history, s.revision, s.schema, s.digests,
-            s.leaves
-        FROM main.\(SyncTables.state) AS s JOIN main.\(SyncTables.author) AS a ON a.n = s.author WHERE s.id = 1
+            s.leaves, l.n, l.sequence, l.state
+        FROM main.\(SyncTables.state) AS s JOIN main.\(SyncTables.author) AS a ON a.n = s.author
+        \(SyncTables.lastOwn()) WHERE s.id = 1
         """
 
     /// - Throws: ``SyncError`` `.notEnabled` where there is no repository.
@@ -48,27 +52,88 @@ struct RepositoryState: Sendable {
         (self.repository, self.epoch, self.author, self.sequence) = (repository, epoch, author, sequence)
         (authorNumber, head, self.schema) = (try row.stored(2), try row.storedOrNil(5), schema)
         (history, revision) = (try row.stored(6), try row.stored(7))
+        if let last = try row.storedOrNil(11, as: Int64.self) {
+            try grow(to: last, sequence: row.stored(12), Growth(encoded: Array(row.stored(13, as: Data.self))))
+        }
     }
 
-    private static let assignments = """
-        UPDATE main.\(SyncTables.state)
-        SET author = ?, sequence = ?, head = ?, history = ?, revision = ?, schema = ?, digests = ?
-        """
-    private static let update = assignments + " WHERE id = 1"
-    private static let updateWithLeaves = assignments + ", leaves = ? WHERE id = 1"
+    // MARK: Own commits
 
-    private var values: [ExactValue] {
-        [
+    /// What an own commit leaves of the state, in its row.
+    struct Growth: Equatable {
+        let history: Int64
+        /// The commits that are no parent, beside the commit itself.
+        let leaves: GraphLeaves
+        /// The digests that are others than in the saved row.
+        let digests: [String: RowDigest]
+
+        init(history: Int64, leaves: GraphLeaves, digests: [String: RowDigest]) {
+            (self.history, self.leaves, self.digests) = (history, leaves, digests)
+        }
+
+        /// The history's number as 64 bits, the number of leaves as 32 bits, the leaves, the digests.
+        var encoded: [UInt8] {
+            var bytes: [UInt8] = []
+            bytes.append(bigEndian: history)
+            bytes.append(bigEndian: UInt32(clamping: leaves.numbers.count))
+            return bytes + leaves.encoded + digests.encoded
+        }
+
+        /// - Throws: ``SyncError`` `.damagedRepository`
+        init(encoded bytes: [UInt8]) throws {
+            var reader = ByteReader(bytes[...])
+            guard let history = reader.integer(as: Int64.self), let count = reader.integer(as: UInt32.self),
+                let leaves = reader.take(8 * Int(count)).flatMap({ GraphLeaves(encoded: Array($0)) }),
+                let digests = [String: RowDigest](encoded: Array(reader.bytes[reader.index...]))
+            else { throw CommitStore.damaged("The state after a commit has no valid content.") }
+            self.init(history: history, leaves: leaves, digests: digests)
+        }
+    }
+
+    private mutating func grow(to last: Int64, sequence: Int64, _ growth: Growth) throws {
+        guard let sequence = UInt64(exactly: sequence) else {
+            throw CommitStore.damaged("The number of a commit is not valid.")
+        }
+        (self.sequence, head, history, leaves) = (sequence, last, growth.history, growth.leaves)
+        leaves.replace([], by: last)
+        digests.merge(growth.digests) { $1 }
+        grown = Set(growth.digests.keys)
+    }
+
+    /// Notes an own commit that is about to be inserted.
+    ///
+    /// - Returns: What its row keeps; nil where that would be long, so that the state must be saved.
+    mutating func advance(
+        parents: [Int64], history: Int64, digests changed: [String: RowDigest]
+    ) -> Growth? {
+        sequence += 1
+        self.history = history
+        leaves.remove(parents)
+        digests.merge(changed) { $1 }
+        grown.formUnion(changed.keys)
+        guard leaves.numbers.count <= Limits.leavesOfCommit, grown.count <= Limits.digestsOfCommit else { return nil }
+        return Growth(history: history, leaves: leaves, digests: digests.filter { grown.contains($0.key) })
+    }
+
+    // MARK: Saving
+
+    private static let update = """
+        UPDATE main.\(SyncTables.state)
+        SET author = ?, sequence = ?, head = ?, history = ?, revision = ?, schema = ?, digests = ?, leaves = ?,
+            upto = (SELECT ifnull(max(n), 0) FROM main.\(SyncTables.commit))
+        WHERE id = 1
+        """
+
+    /// Saves all but the leaves, which stay as they are in the store.
+    func save(_ db: Database) throws { try save(db, leaves: CommitStore(db: db).graphLeaves()) }
+
+    /// - Parameter leaves: The commits that are no parent.
+    func save(_ db: Database, leaves: GraphLeaves) throws {
+        try db.cachedStatement(sql: Self.update).execute(exact: [
             .integer(authorNumber), .integer(Int64(clamping: sequence)), head.map { .integer($0) } ?? .null,
             .integer(history), .integer(revision), .blob(schema.bytes[...]), .blob(digests.encoded[...]),
-        ]
-    }
-
-    func save(_ db: Database) throws { try db.cachedStatement(sql: Self.update).execute(exact: values) }
-
-    /// The same with the leaves, which must be those of the store where they were not changed here.
-    func saveWithLeaves(_ db: Database) throws {
-        try db.cachedStatement(sql: Self.updateWithLeaves).execute(exact: values + [.blob(leaves.encoded[...])])
+            .blob(leaves.encoded[...]),
+        ])
     }
 
     /// The same replica under another name, with no commits of its own yet.
@@ -87,8 +152,8 @@ struct RepositoryState: Sendable {
         try db.execute(
             sql: """
                 INSERT INTO main.\(SyncTables.state)
-                (id, repository, epoch, secret, author, sequence, head, history, revision, schema, leaves, digests)
-                VALUES (1, ?, ?, ?, ?, 0, NULL, 0, 0, ?, x'', x'')
+                (id, repository, epoch, secret, author, sequence, head, history, revision, schema, leaves, digests, upto)
+                VALUES (1, ?, ?, ?, ?, 0, NULL, 0, 0, ?, x'', x'', 0)
                 """,
             arguments: [Data(key.repository.bytes), Int64(key.epoch), secret, author, Data(schema.bytes)])
     }

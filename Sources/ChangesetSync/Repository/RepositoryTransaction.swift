@@ -154,16 +154,25 @@ struct RepositoryTransaction {
             author: state.author, authorSequence: state.sequence + 1,
             time: try HybridTime(wallClock: now, after: parents.map(\.time)), schema: tables.schema,
             meta: meta, digests: try tableDigests(), deltas: [body[...]])
+        let node = try insertOwn(commit, parents: parents.map(\.n))
+        digests = [:]
+        return node
+    }
+
+    /// Inserts an ordinary commit of the rows as they are, and moves the head to it.
+    private mutating func insertOwn(_ commit: Commit, parents: [Int64]) throws -> CommitNode {
         let canonical = try commit.encoded()
+        var growth = state.advance(parents: parents, history: try db.lastHistoryNumber(), digests: digests)
+        if hasOtherSchema { growth = nil }
+        state.schema = tables.schema
         // No other commit has this author and this number: nothing is looked for.
         let node = try store.insertNew(
-            commit, id: canonical.withUnsafeBytes { try key.commitID(of: $0) }, canonical: canonical,
-            parents: parents.map(\.n), author: state.authorNumber)
+            commit, id: canonical.withUnsafeBytes { try key.commitID(of: $0) }, canonical: canonical, parents: parents,
+            author: state.authorNumber, growth)
         try enqueue(node.n)
-        state.sequence += 1
-        state.schema = tables.schema
-        state.leaves.replace(node.parents, by: node.n)
-        try moveHead(to: node, savingLeaves: true)
+        state.head = node.n
+        state.leaves.replace([], by: node.n)
+        if growth == nil { try state.save(db, leaves: state.leaves) }
         return node
     }
 
@@ -227,13 +236,11 @@ struct RepositoryTransaction {
     }
 
     /// Says that the rows are now the state of a commit.
-    ///
-    /// - Parameter savingLeaves: Whether the leaves of the state have changed; nobody else has changed them since.
-    mutating func moveHead(to node: CommitNode?, savingLeaves: Bool = false) throws {
+    mutating func moveHead(to node: CommitNode?) throws {
         state.digests.merge(digests) { $1 }
         state.head = node?.n
         state.history = try db.lastHistoryNumber()
-        try savingLeaves ? state.saveWithLeaves(db) : state.save(db)
+        try state.save(db)
         digests = [:]
     }
 }

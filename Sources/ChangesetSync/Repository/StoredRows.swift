@@ -115,7 +115,10 @@ struct PresentRows {
         while start < keys.count {
             var end = start + 1
             if let range, let first = keys[start].integer {
-                while end < keys.count, let next = keys[end].integer, next &- first == Int64(end - start), next > first {
+                // The sum overflows only after the greatest key, which the least one follows in their order.
+                while end < keys.count, keys[end].integer == first &+ Int64(end - start),
+                    first &+ Int64(end - start) > first
+                {
                     end += 1
                 }
                 try read(start..<end, from: first, range, body)

@@ -4,7 +4,8 @@ import CipherDatabase
 /// lists and comparisons of schemas leave out.
 ///
 /// Commits are named by their number `n` in this store, which is not the same in others; a parent has a lower number than
-/// its child. `body` is the canonical commit, of which `meta_bytes`, `delta_bytes` and `merge_bytes` are parts.
+/// its child. `body` is the canonical commit, of which `meta_bytes`, `delta_bytes` and `merge_bytes` are parts. `state` is
+/// the ``RepositoryState/Growth`` of a commit that this store has made and has moved its head to.
 enum SyncTables {
     static let prefix = "cipherstore_sync_"
     static let commit = prefix + "commit"
@@ -22,7 +23,8 @@ enum SyncTables {
 
     /// - `state`: one row: the repository and its key, this replica's author, the head, and the number that the history of
     ///   changes had after the last transaction of the repository; the commits that are no parent, each as 64 bits; the
-    ///   digests of the tables at the head. All that each commit changes is in one row, so that it writes one page.
+    ///   digests of the tables at the head. They are those after the commit `upto`: what own commits after it have
+    ///   changed is in the row of the last one, so that a commit writes one page less.
     /// - `table`: the tracked tables.
     /// - `outbox`: what is to be pushed, with its place in the log of this replica; `remote.sequence` is the last place.
     /// - `address`: where the remotes are, by name, without passwords.
@@ -32,13 +34,13 @@ enum SyncTables {
             n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, parent1 INTEGER, parent2 INTEGER,
             generation INTEGER NOT NULL, kind INTEGER NOT NULL, author INTEGER NOT NULL, sequence INTEGER NOT NULL,
             time INTEGER NOT NULL, meta_bytes INTEGER NOT NULL, delta_bytes INTEGER NOT NULL,
-            merge_bytes INTEGER NOT NULL, body BLOB NOT NULL);
+            merge_bytes INTEGER NOT NULL, state BLOB, body BLOB NOT NULL);
         CREATE TABLE main.\(author) (n INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE);
         CREATE TABLE main.\(state) (
             id INTEGER PRIMARY KEY CHECK (id = 1), repository BLOB NOT NULL, epoch INTEGER NOT NULL,
             secret BLOB NOT NULL, author INTEGER NOT NULL, sequence INTEGER NOT NULL, head INTEGER,
             history INTEGER NOT NULL, revision INTEGER NOT NULL, schema BLOB NOT NULL, leaves BLOB NOT NULL,
-            digests BLOB NOT NULL);
+            digests BLOB NOT NULL, upto INTEGER NOT NULL);
         CREATE TABLE main.\(table) (name TEXT NOT NULL PRIMARY KEY) WITHOUT ROWID;
         CREATE TABLE main.\(pending) (
             id BLOB NOT NULL PRIMARY KEY, missing BLOB NOT NULL, body BLOB NOT NULL);
@@ -70,8 +72,14 @@ enum SyncTables {
             LEFT JOIN \(commit) AS p ON p.n = c.parent1
             LEFT JOIN \(commit) AS q ON q.n = c.parent2;
         CREATE VIEW main.\(headView) AS
-            SELECT lower(hex(c.id)) AS uuid FROM \(state) AS s JOIN \(commit) AS c ON c.n = s.head;
+            SELECT lower(hex(c.id)) AS uuid FROM \(state) AS s \(lastOwn("")) JOIN \(commit) AS c
+                ON c.n = coalesce(l.n, s.head);
         """
+
+    /// Joins the row `s` of the state with the last commit `l` that this store has made after the state was saved.
+    static func lastOwn(_ schema: String = "main.") -> String {
+        "LEFT JOIN \(schema)\(commit) AS l ON l.n > s.upto AND l.n = (SELECT max(n) FROM \(schema)\(commit))"
+    }
 
     /// Makes the tables where there are none. Inside a transaction.
     static func create(_ db: Database) throws {

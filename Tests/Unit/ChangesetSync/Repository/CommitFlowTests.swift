@@ -226,6 +226,36 @@ struct CommitFlowTests {
         #expect(try replica.repository.diff(from: last, to: last).isEmpty)
     }
 
+    @Test("the state is that after the last commit, whether the row of the commit keeps it or it was saved")
+    func stateOfCommits() throws {
+        let tables = (0..<Limits.digestsOfCommit + 4).map { "t\($0)" }
+        let schema = tables.map { "CREATE TABLE \($0) (id INTEGER PRIMARY KEY, v)" }.joined(separator: ";")
+        let one = try Replica(schema, tracking: tables)
+        let two = try Replica(schema, tracking: tables, key: one.key())
+        func state() throws -> RepositoryState { try one.queue.read { try RepositoryState($0) } }
+        for step in 1...40 {
+            let commit = try one.run("INSERT INTO t\(step % tables.count) VALUES (\(step), 1)")
+            #expect(try state().sequence == UInt64(step))
+            #expect(try state().leaves.numbers == [state().head])
+            let numbered = try #require(try state().head)
+            #expect(try one.queue.read { try CommitStore(db: $0).node(numbered).id } == commit)
+            #expect(try one.repository.verify().isEmpty)
+            guard step % 15 == 0 else { continue }
+            // Commits of others, which come and are merged while rows of commits keep the state.
+            try two.run("INSERT INTO t0 VALUES (\(step + 1_000), 1); INSERT INTO t1 VALUES (\(step), 2)")
+            try one.fetch(two)
+            #expect(try state().leaves.numbers.count == 2 && state().sequence == UInt64(step))
+            try one.repository.mergeAll()
+            try one.repository.pull()
+            #expect(try one.repository.verify().isEmpty)
+            try two.fetch(one)
+            try two.repository.pull()
+            #expect(try two.state() == one.state() && two.head == one.head)
+        }
+        let kept = try one.strings("SELECT count(state) > 20, count(state) < 40 FROM cipherstore_sync_commit")
+        #expect(kept == ["1,1"])
+    }
+
     @Test("a store whose own tables have any content is an error, and no trap")
     func damagedTables() throws {
         let damages = [
@@ -239,6 +269,8 @@ struct CommitFlowTests {
             "UPDATE cipherstore_sync_state SET sequence = -5", "UPDATE cipherstore_sync_state SET digests = x'01'",
             "UPDATE cipherstore_sync_author SET id = x'01'", "UPDATE cipherstore_sync_state SET leaves = x'00'",
             "DELETE FROM cipherstore_sync_table", "DELETE FROM cipherstore_sync_state",
+            "UPDATE cipherstore_sync_commit SET state = x'00'", "UPDATE cipherstore_sync_commit SET state = NULL",
+            "UPDATE cipherstore_sync_commit SET sequence = -5", "UPDATE cipherstore_sync_state SET upto = 'x'",
             "UPDATE cipherstore_sync_table SET name = 'absent'", "DROP TABLE cipherstore_sync_commit",
         ]
         for damage in damages {
