@@ -104,8 +104,7 @@ extension MergeState {
             .map { table.table.key(of: $0) }
         guard equal.count > 1 else { return }
         for loser in byAge(table, equal).dropFirst() {
-            let former = restoring ? try merged.row(table, loser) : nil
-            let row = try former.flatMap { try withFormerValues($0, table, columns, collations, loser) }
+            let row = try separated(table, columns, collations, loser, restoring: restoring)
             merged.set(table, loser, row)
             noteTouched(table, loser)
             let rows = try views.map { try $0.row(table, loser) }
@@ -113,22 +112,35 @@ extension MergeState {
         }
     }
 
-    private func withFormerValues(
-        _ row: DeltaRecord, _ table: TrackedTable, _ columns: [Int], _ collations: [String], _ key: RowKey
+    /// What becomes of a row whose value an older one has: it is renamed, gets back its former value, or is removed.
+    private mutating func separated(
+        _ table: TrackedTable, _ columns: [Int], _ collations: [String], _ key: RowKey, restoring: Bool
     ) throws -> DeltaRecord? {
-        guard let base = bases[table.name]?[key]?.cells else { return nil }
+        guard let row = try merged.row(table, key) else { return nil }
+        if renamed[table.name]?.contains(key) != true {
+            for attempt in 0...Limits.renames {
+                guard let renamedRow = try renamedRow(table, key, row, columns, attempt: attempt) else { break }
+                guard try isFree(renamedRow, table, key) else { continue }
+                renamed[table.name, default: []].insert(key)
+                return renamedRow
+            }
+        }
+        guard restoring, let base = bases[table.name]?[key]?.cells else { return nil }
         var cells = row.cells
         for column in columns { cells[column] = base[column] }
         let changed = DeltaRecord(valid: Array(cells.joined())[...], columnCount: cells.count)
-        guard changed != row else { return nil }
-        // It must not take the value of another row, under any of the keys.
+        return try changed != row && isFree(changed, table, key) ? changed : nil
+    }
+
+    /// Whether a row takes the value of no other row, under any of the keys.
+    private func isFree(_ row: DeltaRecord, _ table: TrackedTable, _ key: RowKey) throws -> Bool {
         for unique in table.uniqueKeys {
-            guard let columns = unique.columns, let values = reference(changed, columns) else { continue }
+            guard let columns = unique.columns, let values = reference(row, columns) else { continue }
             let others = try merged.rows(
                 of: table, where: columns, equal: values, collations: unique.parts.map(\.collation))
-            if others.contains(where: { table.table.key(of: $0) != key }) { return nil }
+            if others.contains(where: { table.table.key(of: $0) != key }) { return false }
         }
-        return changed
+        return true
     }
 
     /// The oldest rows first.
@@ -152,10 +164,38 @@ extension MergeState {
         for table in tables.all where table.uniqueKeys.contains(where: { $0.columns == nil }) {
             let keys = touched[table.name] ?? []
             if keys.isEmpty { continue }
+            try renameLosers(table, byAge(table, keys))
             for (key, row) in try losers(table, byAge(table, keys), restoring: restoring) {
                 merged.set(table, key, row)
                 let rows = try views.map { try $0.row(table, key) }
                 conflicts.append(conflict(table, key, rows, row, .unique))
+            }
+        }
+    }
+
+    /// Asks the policy for other values of the rows that do not fit.
+    private mutating func renameLosers(_ table: TrackedTable, _ keys: [RowKey]) throws {
+        guard rules.policy.rename != nil else { return }
+        var open = try losers(table, keys, restoring: false).map(\.key)
+        var settled = renamed[table.name] ?? []
+        while let key = open.first(where: { settled.insert($0).inserted }) {
+            guard let row = try merged.row(table, key) else { continue }
+            for attempt in 0...Limits.renames {
+                guard let wanted = try renamedRow(table, key, row, [], attempt: attempt) else {
+                    merged.set(table, key, row)
+                    break
+                }
+                merged.set(table, key, wanted)
+                let rest = try losers(table, keys, restoring: false).map(\.key)
+                // It must not take the value of a row that has its own so far.
+                guard try isFree(wanted, table, key), Set(rest).isSubset(of: open.filter { $0 != key }) else {
+                    continue
+                }
+                open = rest
+                renamed[table.name, default: []].insert(key)
+                let rows = try views.map { try $0.row(table, key) }
+                conflicts.append(conflict(table, key, rows, wanted, .unique))
+                break
             }
         }
     }

@@ -8,6 +8,12 @@ struct MergeState {
     let views: [StateView]
     let writers: [RowWriters]
     private let sides: [Set<Int64>]
+    let rules: MergeRules
+    private let counters: MergeCounters
+    /// The rows of both heads, for the closures of the policy.
+    let states: MergeStates
+    /// The rows that the policy has renamed: each once, so that the repair ends.
+    var renamed: [String: Set<RowKey>] = [:]
     /// The rows of the merge. What differs from a head is in its overlay.
     var merged: StateView
     var conflicts: [MergeConflict] = []
@@ -17,9 +23,11 @@ struct MergeState {
     private(set) var bases: [String: [RowKey: DeltaRecord]] = [:]
 
     init(
-        _ db: Database, _ tables: TrackedTables, views: [StateView], writers: [RowWriters], sides: [Set<Int64>]
+        _ db: Database, _ tables: TrackedTables, views: [StateView], writers: [RowWriters], sides: [Set<Int64>],
+        _ rules: MergeRules, _ counters: MergeCounters
     ) {
         (self.db, self.tables, self.views, self.writers, self.sides) = (db, tables, views, writers, sides)
+        (self.rules, self.counters, states) = (rules, counters, MergeStates(views, tables))
         merged = views[0]
     }
 
@@ -32,7 +40,7 @@ struct MergeState {
 
     /// Merges the rows of a table that one of the sides has changed.
     mutating func mergeRows(of table: TrackedTable, _ changes: [TableDelta?]) throws {
-        var keys: Set<RowKey> = []
+        var keys = Set(counters.keys(table))
         for case let delta? in changes {
             for change in delta.changes { keys.insert(table.table.key(of: change.keyRecord)) }
         }
@@ -40,23 +48,35 @@ struct MergeState {
             let rows = try views.map { try $0.row(table, key) }
             let base = Self.base(rows, changes.map { $0?.change(of: key) })
             if let base { bases[table.name, default: [:]][key] = base }
-            let known = sides
-            let both = (0...1).map { side in
-                RowMerge.Side(row: rows[side], writers: writers[side][table.name, key]) { writer in
-                    known[1 - side].contains(writer.n)
-                }
-            }
-            var merge = RowMerge(table, key, base: base, both[0], both[1])
-            var row = merge.merged()
-            if let mixed = row, rows.allSatisfy({ $0 != mixed }), try !satisfiesConstraints(table, key, mixed) {
-                row = winner(table, key, rows)
-                conflicts.append(conflict(table, key, rows, row, .constraint))
-            }
-            conflicts += merge.conflicts
-            merged.set(table, key, row)
+            merged.set(table, key, try mergedRow(table, key, rows, base))
             touched[table.name, default: []].append(key)
         }
         touched[table.name] = Set(touched[table.name] ?? []).sorted()
+    }
+
+    private mutating func mergedRow(
+        _ table: TrackedTable, _ key: RowKey, _ rows: [DeltaRecord?], _ base: DeltaRecord?
+    ) throws -> DeltaRecord? {
+        let (known, tableRules, counters, bases) = (sides, rules[table], counters, base?.cells)
+        let both = (0...1).map { side in
+            RowMerge.Side(row: rows[side], writers: writers[side][table.name, key]) { writer in
+                known[1 - side].contains(writer.n)
+            }
+        }
+        var merge = RowMerge(
+            table, key, base: base, both[0], both[1], deletion: tableRules.deletion
+        ) { column, one, other in
+            guard tableRules.counters.contains(column) else { return nil }
+            return counters.merged(table, key, column, base: bases?[column], one, other)
+        }
+        let row = try merge.merged { try answer($0, table, key, base, rows) }
+        defer { conflicts += merge.conflicts }
+        guard let row, rows.allSatisfy({ $0 != row }) else { return row }
+        if merge.isResolved { return try storedForm(table, key, row) }
+        if try satisfiesConstraints(table, key, row) { return row }
+        let winner = winner(table, key, rows)
+        conflicts.append(conflict(table, key, rows, winner, .constraint))
+        return winner
     }
 
     /// The row at the base: a row without the change of one of the sides.
@@ -118,6 +138,32 @@ struct MergeState {
             return .rollback
         }
         return isAdmitted
+    }
+
+    /// A row of a closure of the policy as the table stores it, which may convert values.
+    ///
+    /// - Throws: ``SyncError`` `.resolverFailed` where the table does not admit it.
+    func storedForm(_ table: TrackedTable, _ key: RowKey, _ row: DeltaRecord) throws -> DeltaRecord {
+        var stored: DeltaRecord?
+        // OR REPLACE would put the default into the place of a NULL.
+        let hasNull = zip(table.columns, row.cells).contains { $0.isNotNull && $1.first == Cell.null }
+        if !hasNull {
+            try db.inSavepoint {
+                // Other rows with its unique values make room: the merge looks for them afterwards, in its own state.
+                let insertion = try db.cachedStatement(
+                    sql: "INSERT OR REPLACE INTO \(table.qualifiedName) (\(table.columnList)) "
+                        + "VALUES (\(table.table.columns.map { _ in "?" }.joined(separator: ", ")))")
+                do {
+                    try insertion.execute(exact: row.compactMap(\.exact))
+                    stored = try table.row(key, in: db)
+                } catch let error as DatabaseError
+                    where [.SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_TOOBIG].contains(error.resultCode)
+                {}
+                return .rollback
+            }
+        }
+        guard let stored else { throw SyncError(.resolverFailed, table: table.name) }
+        return stored
     }
 
     // MARK: Ages

@@ -6,6 +6,7 @@ struct Merger {
     private let transaction: RepositoryTransaction
     private let graph: CommitGraph
     private let rows: TableRows
+    private let rules: MergeRules
     private var store: CommitStore { transaction.store }
     private var tables: TrackedTables { transaction.tables }
 
@@ -15,12 +16,15 @@ struct Merger {
         let conflicts: [MergeConflict]
     }
 
-    init(_ transaction: RepositoryTransaction, _ graph: CommitGraph) {
+    /// - Throws: ``SyncError`` `.unsuitableTable` where the policy names what the tables do not have.
+    init(_ transaction: RepositoryTransaction, _ graph: CommitGraph, _ policy: MergePolicy) throws {
         (self.transaction, self.graph) = (transaction, graph)
         rows = TableRows(transaction.db)
+        rules = try MergeRules(policy, transaction.tables)
     }
 
-    /// - Throws: ``SyncError`` `.schemaAhead`, `.damagedCommit`, `.workingStateDiverged`; `DatabaseError`.
+    /// - Throws: ``SyncError`` `.schemaAhead`, `.damagedCommit`, `.workingStateDiverged`, `.resolverFailed`; what a
+    ///   closure of the policy throws; `DatabaseError`.
     func merge(_ one: CommitNode, _ other: CommitNode) throws -> Outcome {
         do {
             return try mergeSorted([one, other].sorted { $0.id < $1.id })
@@ -43,8 +47,11 @@ struct Merger {
                 try tables.fitting(store.delta(n))
             }
         }
-        var state = MergeState(transaction.db, tables, views: views, writers: writers, sides: sides)
-        for name in Set(nets.flatMap { $0.tables.map(\.table.name) }).sorted(by: Self.precedes) {
+        let counters = try counters(of: sides[0].intersection(sides[1]))
+        var state = MergeState(transaction.db, tables, views: views, writers: writers, sides: sides, rules, counters)
+        defer { state.states.close() }
+        let names = nets.flatMap { $0.tables.map(\.table.name) } + counters.tables
+        for name in Set(names).sorted(by: Self.precedes) {
             guard let table = tables[name] else { continue }
             let changes = nets.map { net in net.tables.first { $0.table.name == name } }
             try state.mergeRows(of: table, changes)
@@ -54,6 +61,12 @@ struct Merger {
     }
 
     static func precedes(_ left: String, _ right: String) -> Bool { left.utf8.lexicographicallyPrecedes(right.utf8) }
+
+    private func counters(of common: Set<Int64>) throws -> MergeCounters {
+        guard rules.hasCounters else { return MergeCounters() }
+        let deltas = try common.filter { try graph.node($0).kind != .merge }.map { try tables.fitting(store.delta($0)) }
+        return MergeCounters(rules, tables, deltas: deltas)
+    }
 
     // MARK: States
 

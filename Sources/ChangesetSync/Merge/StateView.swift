@@ -72,7 +72,7 @@ struct StateView {
         }
         let statement = try base.db.cachedStatement(
             sql: "SELECT \(table.columnList) FROM \(table.qualifiedName) WHERE "
-                + conditions.joined(separator: " AND "))
+                + (conditions.isEmpty ? "1" : conditions.joined(separator: " AND ")))
         try statement.setExactArguments(cells.compactMap { Cell.value(of: $0).exact })
         let changed = overlay[table.name] ?? [:]
         var found = try statement.records().filter { changed[table.table.key(of: $0)] == nil }

@@ -6,10 +6,12 @@ extension ChangesetRepository {
     ///
     /// The merge of two commits is the same on every replica that makes it, so replicas that merge at the same time agree.
     /// Each cell that one side has changed is taken; where both have changed one, the later of the two concurrent writes
-    /// wins. Of a deletion and a concurrent change the change wins. What was chosen is in ``conflicts(limit:)``.
+    /// wins. Of a deletion and a concurrent update the update wins. ``MergePolicy`` has other rules, and asks the program.
+    /// What was chosen is in ``conflicts(limit:)``.
     /// - Returns: The merge.
-    /// - Throws: ``SyncError`` `.unknownCommit`, `.schemaAhead`, `.foreignWrites`, `.workingStateDiverged`;
-    ///   `DatabaseError`. Nothing is changed then.
+    /// - Throws: ``SyncError`` `.unknownCommit`, `.schemaAhead`, `.foreignWrites`, `.workingStateDiverged`,
+    ///   `.unsuitableTable` where the policy names what is not tracked, `.resolverFailed`; what a closure of the policy
+    ///   throws; `DatabaseError`. Nothing is changed then.
     @discardableResult
     public func merge(_ one: CommitID, _ other: CommitID) throws -> Changeset {
         try applying { transaction in
@@ -18,7 +20,7 @@ extension ChangesetRepository {
             // What one of them has, the other one has too.
             if try graph.isAncestor(one.n, of: other.n) { return try Self.changeset(other, transaction.db) }
             if try graph.isAncestor(other.n, of: one.n) { return try Self.changeset(one, transaction.db) }
-            return try Self.changeset(Self.merge(one, other, transaction, graph), transaction.db)
+            return try Self.changeset(merge(one, other, transaction, graph), transaction.db)
         }
     }
 
@@ -39,7 +41,7 @@ extension ChangesetRepository {
         try takeUpSchema()
         while try hasSeveralLeaves() {
             let merge = try applying { transaction in
-                try Self.mergeLeaves(transaction).map { try Self.changeset($0, transaction.db) }
+                try mergeLeaves(transaction).map { try Self.changeset($0, transaction.db) }
             }
             guard let merge else { break }
             merges.append(merge)
@@ -48,7 +50,7 @@ extension ChangesetRepository {
     }
 
     /// Merges two of the leaves; nil where there is one only.
-    private static func mergeLeaves(_ transaction: RepositoryTransaction) throws -> CommitNode? {
+    private func mergeLeaves(_ transaction: RepositoryTransaction) throws -> CommitNode? {
         let graph = CommitGraph(transaction.store)
         let leaves = try graph.uncovered(transaction.store.leaves())
         return leaves.count > 1 ? try merge(leaves[0], leaves[1], transaction, graph) : nil
@@ -64,7 +66,7 @@ extension ChangesetRepository {
         try takeUpSchema()
         while try hasSeveralLeaves(orTarget: true) {
             let step = try applying { transaction -> Changeset? in
-                while try Self.mergeLeaves(transaction) != nil {}
+                while try mergeLeaves(transaction) != nil {}
                 return try Self.pullSlice(&transaction)
             }
             guard let step else { break }
@@ -73,10 +75,10 @@ extension ChangesetRepository {
         return last
     }
 
-    private static func merge(
+    private func merge(
         _ one: CommitNode, _ other: CommitNode, _ transaction: RepositoryTransaction, _ graph: CommitGraph
     ) throws -> CommitNode {
-        let outcome = try Merger(transaction, graph).merge(one, other)
+        let outcome = try Merger(transaction, graph, mergePolicy).merge(one, other)
         let node = try transaction.add(outcome.commit)
         try ConflictStore(db: transaction.db).insert(outcome.conflicts, of: node.id)
         return node
@@ -134,12 +136,14 @@ public struct SyncConflict: Hashable, Sendable {
     public enum Reason: String, Sendable {
         /// Two values of one cell; the later write won.
         case cell
-        /// One side has deleted a row that the other one has changed; the row stayed.
+        /// One side has deleted a row that the other one has updated; by default the row stayed.
         case deletedAndChanged
         /// Two rows had the same value of a unique key; the older row kept it.
         case unique
         /// A row referred to one that was deleted.
         case reference
+        /// Both have changed a counter, and the sum is no 64-bit integer.
+        case overflow
         /// The mixed row did not satisfy the constraints of the table; one side's row was taken as a whole.
         case constraint
     }

@@ -16,9 +16,16 @@ import StoreCrypto
 /// moves the rows to the one that others have built on. Any process that has the store open may do so.
 public final class ChangesetRepository: Sendable {
     let writer: any DatabaseWriter
+    /// What merges choose. Its closures are called inside a write transaction, so they must not access the store
+    /// but by what they are given.
+    public let mergePolicy: MergePolicy
 
-    /// - Parameter dbWriter: A shared store, a pool or a queue.
-    public init(_ dbWriter: any DatabaseWriter) { writer = dbWriter }
+    /// - Parameters:
+    ///   - dbWriter: A shared store, a pool or a queue.
+    ///   - mergePolicy: What merges choose; every device should have the same.
+    public init(_ dbWriter: any DatabaseWriter, mergePolicy: MergePolicy = MergePolicy()) {
+        (writer, self.mergePolicy) = (dbWriter, mergePolicy)
+    }
 
     /// Reads the rows, and the records ``Changeset`` and ``Head``.
     public var reader: any DatabaseReader { writer }

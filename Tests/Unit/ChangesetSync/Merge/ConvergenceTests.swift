@@ -24,18 +24,17 @@ struct ConvergenceTests {
         let replicas: [Replica]
         let clocks: [TestClock]
 
-        init(_ index: Int, count: Int) throws {
+        init(_ index: Int, count: Int, policy: (Int) -> MergePolicy = { _ in MergePolicy() }) throws {
             numbers = Simulation.seed.numbers(index)
-            let clocks = (0..<count).map { TestClock(seconds: Double(1000 + $0)) }
-            let first = try Replica(
-                ConvergenceTests.schema, tracking: ConvergenceTests.tables, clock: clocks[0])
-            let key = try first.key()
-            self.clocks = clocks
-            replicas =
-                try [first]
-                + clocks.dropFirst().map {
-                    try Replica(ConvergenceTests.schema, tracking: ConvergenceTests.tables, key: key, clock: $0)
-                }
+            clocks = (0..<count).map { TestClock(seconds: Double(1000 + $0)) }
+            var replicas: [Replica] = []
+            for (number, clock) in clocks.enumerated() {
+                replicas.append(
+                    try Replica(
+                        ConvergenceTests.schema, tracking: ConvergenceTests.tables, key: replicas.first?.key(),
+                        clock: clock, policy: policy(number)))
+            }
+            self.replicas = replicas
         }
 
         private mutating func number(_ range: ClosedRange<Int>) -> Int { Int.random(in: range, using: &numbers) }
@@ -100,8 +99,47 @@ struct ConvergenceTests {
         "equal heads, rows and digests after two rounds, no orphans, and every ordinary commit is under the head",
         arguments: [2, 3, 5])
     func convergence(count: Int) throws {
+        try converge(count: count) { _ in MergePolicy() }
+    }
+
+    /// The same rules everywhere; then each replica by rules of its own, and a resolver that decides by chance.
+    @Test(
+        "the same with a policy, also where each replica has another one and resolvers decide by chance",
+        arguments: [2, 3, 5], [true, false])
+    func policies(count: Int, isShared: Bool) throws {
+        try converge(count: count) { number in
+            var policy = MergePolicy(tables: [
+                "p": .init(deletion: .deleteWins, counters: ["v"]), "c2": .init(counters: ["w"]),
+            ])
+            policy.rename = { duplicate in
+                duplicate.columns == ["name"] ? duplicate.adding("~\(duplicate.attempt)", to: "name") : nil
+            }
+            policy.resolve = { conflict in
+                switch conflict.column {
+                case "w"?: conflict.table == "c4" ? .delete : .row(["w": conflict.states.least("w", conflict)])
+                case "v"?: .value(0.databaseValue)
+                case nil: conflict.table == "c1" ? .delete : .automatic
+                default: .automatic
+                }
+            }
+            if isShared || number == 0 { return policy }
+            if number % 2 == 1 { return MergePolicy() }
+            policy.tables = [:]
+            policy.resolve = { conflict in
+                switch Int.random(in: 0...3) {
+                case 0: .delete
+                case 1: .row(conflict.table == "p" ? ["v": 3.databaseValue] : ["p": .null])
+                case 2 where conflict.column != nil: .value(Int.random(in: 20...90).databaseValue)
+                default: .automatic
+                }
+            }
+            return policy
+        }
+    }
+
+    private func converge(count: Int, policy: (Int) -> MergePolicy) throws {
         for index in 0..<max(1, Simulation.schedules / count) {
-            var simulation = try Replicas(index * 10 + count, count: count)
+            var simulation = try Replicas(index * 10 + count, count: count, policy: policy)
             let name: Comment = "\(Simulation.seed), replicas \(count), simulation \(index)"
             do {
                 for _ in 0..<60 { try simulation.step() }
@@ -132,5 +170,15 @@ struct ConvergenceTests {
             let all = try Int64.fetchAll(db, sql: "SELECT n FROM cipherstore_sync_commit WHERE kind = 0")
             #expect(Set(all).isSubset(of: under), name)
         }
+    }
+}
+
+extension MergeStates {
+    /// The least value of a column that a row of a side has.
+    fileprivate func least(_ column: String, _ conflict: RowConflict) -> DatabaseValue {
+        let all = [RowConflict.Side.ours, .theirs].flatMap { side in
+            (try? rows(of: conflict.table, where: [:], on: side)) ?? []
+        }
+        return all.compactMap { $0[column].flatMap { Int.fromDatabaseValue($0) } }.min()?.databaseValue ?? .null
     }
 }

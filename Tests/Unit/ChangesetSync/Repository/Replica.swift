@@ -13,15 +13,16 @@ final class Replica: Sendable {
     /// - Parameters:
     ///   - schema: Creates the tables.
     ///   - clock: The time of commits; nil for the system's.
+    ///   - policy: What its merges choose.
     init(
         _ schema: String = Replica.players, tracking tables: [String] = ["player"], key: RepositoryKey? = nil,
-        clock: (any TransactionClock)? = nil
+        clock: (any TransactionClock)? = nil, policy: MergePolicy = MergePolicy()
     ) throws {
         var configuration = Configuration()
         if let clock { configuration.transactionClock = clock }
         queue = DatabaseQueue(configuration: configuration)
         try queue.write { try $0.execute(sql: schema) }
-        repository = ChangesetRepository(queue)
+        repository = ChangesetRepository(queue, mergePolicy: policy)
         try repository.migrate()
         try repository.enable(tables, key: key)
     }
