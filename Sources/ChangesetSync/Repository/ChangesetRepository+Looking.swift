@@ -66,7 +66,7 @@ extension ChangesetRepository {
         }
     }
 
-    private static func changes(_ delta: Delta) -> [SyncRowChange] {
+    static func changes(_ delta: Delta) -> [SyncRowChange] {
         delta.tables.flatMap { entry in
             entry.changes.map { change in
                 func values(_ record: DeltaRecord?, isPart: (Int) -> Bool) -> [String: DatabaseValue] {

@@ -67,7 +67,7 @@ extension ChangesetRepository {
         while try hasSeveralLeaves(orTarget: true) {
             let step = try applying { transaction -> Changeset? in
                 while try mergeLeaves(transaction) != nil {}
-                return try Self.pullSlice(&transaction)
+                return try pullSlice(&transaction)
             }
             guard let step else { break }
             last = step

@@ -20,11 +20,22 @@ public final class ChangesetRepository: Sendable {
     /// but by what they are given.
     public let mergePolicy: MergePolicy
 
+    /// Follows what pulls change: the connection, and the changes of the tracked tables, each row once.
+    public typealias AfterApply = @Sendable (Database, [SyncRowChange]) throws -> Void
+    private let afterApply: AfterApply?
+
     /// - Parameters:
     ///   - dbWriter: A shared store, a pool or a queue.
     ///   - mergePolicy: What merges choose; every device should have the same.
-    public init(_ dbWriter: any DatabaseWriter, mergePolicy: MergePolicy = MergePolicy()) {
-        (writer, self.mergePolicy) = (dbWriter, mergePolicy)
+    ///   - afterApply: Called in each transaction of a pull that changes rows, after them: for tables that are derived
+    ///     from the tracked ones, as a full-text index. A long pull has several transactions, each of which ends at a
+    ///     commit. Triggers and foreign keys act on what it writes. An error undoes the transaction, and ``pull()``
+    ///     throws it. It must not write tracked tables (`.trackedTableWritten`): every device would make a commit of its
+    ///     own of the same pull, and pull those of the others, without end.
+    public init(
+        _ dbWriter: any DatabaseWriter, mergePolicy: MergePolicy = MergePolicy(), afterApply: AfterApply? = nil
+    ) {
+        (writer, self.mergePolicy, self.afterApply) = (dbWriter, mergePolicy, afterApply)
     }
 
     /// Reads the rows, and the records ``Changeset`` and ``Head``.
@@ -194,25 +205,42 @@ public final class ChangesetRepository: Sendable {
     /// - Returns: The new head; nil where it is the same as before, as where the head is a leaf beside others: only
     ///   ``mergeAll()`` unites them.
     /// - Throws: ``SyncError`` `.needsMerge`, `.schemaAhead`, `.workingStateDiverged`, `.digestMismatch`,
-    ///   `.foreignWrites`; `DatabaseError`. The transaction in which it is thrown changes nothing.
+    ///   `.foreignWrites`, `.trackedTableWritten`; what the block after a pull throws; `DatabaseError`. The transaction in
+    ///   which it is thrown changes nothing.
     @discardableResult
     public func pull() throws -> Changeset? {
         var last: Changeset?
         while true {
             guard try hasTarget() else { return last }
-            let step = try applying { try Self.pullSlice(&$0) }
+            let step = try applying { try pullSlice(&$0) }
             guard let step else { return last }
             last = step
         }
     }
 
     /// One transaction's part of a pull.
-    static func pullSlice(_ transaction: inout RepositoryTransaction) throws -> Changeset? {
+    func pullSlice(_ transaction: inout RepositoryTransaction) throws -> Changeset? {
         let graph = CommitGraph(transaction.store)
         guard let target = try Pull.target(transaction, graph) else { return nil }
         let slice = try Pull.slice(transaction, graph, to: target)
         try Pull.apply(slice, in: &transaction, graph)
-        return try changeset(slice.end, transaction.db)
+        try follow(slice.delta, transaction)
+        return try Self.changeset(slice.end, transaction.db)
+    }
+
+    /// Runs the block of the program after rows were moved. What it writes to tracked tables is captured, and refused.
+    private func follow(_ delta: Delta, _ transaction: RepositoryTransaction) throws {
+        guard let afterApply, !delta.isEmpty else { return }
+        let (db, session, tables) = (transaction.db, transaction.session, transaction.tables)
+        try CaptureInstallation.ensure(db, session, tables, revision: transaction.state.revision)
+        session.capture.begin(tables)
+        defer { session.capture.end() }
+        try db.withForeignKeysAndTriggersResumed(foreignKeys: transaction.enforcesForeignKeys) {
+            try afterApply(db, Self.changes(delta))
+        }
+        try Self.requireSameSchema(db, transaction)
+        let written = try session.capture.delta(db) { _, _, _ in }
+        if let table = written.tables.first?.table.name { throw SyncError(.trackedTableWritten, table: table) }
     }
 
     /// Looks without the write lock whether there is anything to pull.
@@ -288,9 +316,11 @@ public final class ChangesetRepository: Sendable {
     ) throws -> T {
         try writer.unsafeReentrantWrite { db in
             if db.isInsideTransaction { throw SyncError(.insideTransaction) }
+            let enforcesForeignKeys = try afterApply != nil && Bool.fetchOne(db, sql: "PRAGMA foreign_keys") == true
             return try db.withForeignKeysAndTriggersSuspended {
                 try Self.inTransaction(db) {
                     var transaction = try RepositoryTransaction(db)
+                    transaction.enforcesForeignKeys = enforcesForeignKeys
                     if !takesForeignWrites { try transaction.requireOwnWritesOnly() }
                     return try body(&transaction)
                 }

@@ -9,6 +9,8 @@ struct RepositoryTransaction {
     let key: RepositoryKey
     let store: CommitStore
     private(set) var state: RepositoryState
+    /// Whether foreign keys act on what the program writes, where they are suspended for what is applied.
+    var enforcesForeignKeys = false
     /// The digests of the tables that have changed in this transaction.
     private var digests: [String: RowDigest] = [:]
 

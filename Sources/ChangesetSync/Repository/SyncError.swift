@@ -18,6 +18,8 @@ public struct SyncError: Error, Hashable, Sendable {
         case schemaChangedInCommit
         /// Rows of tracked tables were written outside of commits.
         case foreignWrites
+        /// The block after a pull wrote a tracked table.
+        case trackedTableWritten
         /// A row of a tracked table is not what the commits say.
         case workingStateDiverged
         /// The digest of a table is not the one that a commit names.
@@ -81,6 +83,7 @@ extension SyncError.Code {
         case .insideTransaction: "The connection is inside a transaction of the program."
         case .schemaChangedInCommit: "The block changed the definition of a tracked table."
         case .foreignWrites: "Rows were written outside of commits."
+        case .trackedTableWritten: "The block after a pull wrote a tracked table."
         case .workingStateDiverged: "A row is not what the commits say."
         case .digestMismatch: "The rows are not those that the commit describes."
         case .foreignKeyViolation: "A row would refer to one that does not exist."
@@ -106,6 +109,7 @@ extension SyncError.Code {
         case .insideTransaction: "Call it outside of transactions: it begins its own."
         case .schemaChangedInCommit: "Nothing was committed. Migrate outside of commits."
         case .foreignWrites: "Take them into a commit with commitForeignWrites(meta:)."
+        case .trackedTableWritten: "Nothing was changed. Let it write other tables only."
         case .workingStateDiverged, .digestMismatch:
             "Nothing was changed. Call verify() to see which tables differ, and reset() to read all rows again."
         case .foreignKeyViolation: "Nothing was changed. Let the author of the commit repair the row."

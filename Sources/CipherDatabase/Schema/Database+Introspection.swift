@@ -324,6 +324,18 @@ extension Database {
         }
     }
 
+    /// Runs a block inside ``withForeignKeysAndTriggersSuspended(_:)`` in which triggers fire, and foreign keys act where
+    /// `foreignKeys` says so: for writes of the program in the same transaction.
+    package func withForeignKeysAndTriggersResumed<T>(foreignKeys: Bool, _ block: () throws -> T) throws -> T {
+        handle.setForeignKeys(foreignKeys)
+        handle.setTriggers(true)
+        defer {
+            handle.setForeignKeys(false)
+            handle.setTriggers(false)
+        }
+        return try block()
+    }
+
     /// Whether the connection enforces foreign keys outside of ``withForeignKeysAndTriggersSuspended(_:)``.
     package var isConfiguredForForeignKeys: Bool { configuration.foreignKeysEnabled }
 

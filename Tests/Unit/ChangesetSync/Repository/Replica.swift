@@ -14,15 +14,17 @@ final class Replica: Sendable {
     ///   - schema: Creates the tables.
     ///   - clock: The time of commits; nil for the system's.
     ///   - policy: What its merges choose.
+    ///   - afterApply: What follows its pulls.
     init(
         _ schema: String = Replica.players, tracking tables: [String] = ["player"], key: RepositoryKey? = nil,
-        clock: (any TransactionClock)? = nil, policy: MergePolicy = MergePolicy()
+        clock: (any TransactionClock)? = nil, policy: MergePolicy = MergePolicy(),
+        afterApply: ChangesetRepository.AfterApply? = nil
     ) throws {
         var configuration = Configuration()
         if let clock { configuration.transactionClock = clock }
         queue = DatabaseQueue(configuration: configuration)
         try queue.write { try $0.execute(sql: schema) }
-        repository = ChangesetRepository(queue, mergePolicy: policy)
+        repository = ChangesetRepository(queue, mergePolicy: policy, afterApply: afterApply)
         try repository.migrate()
         try repository.enable(tables, key: key)
     }
