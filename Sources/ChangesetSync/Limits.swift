@@ -41,6 +41,8 @@ package enum Limits {
     static let foreignKeyLookups = 2_000
     /// Conflicts that a store keeps; the oldest are removed first.
     static let conflicts = 10_000
+    /// The latest commits that are read to find out which of two schemas is the newer one.
+    static let comparedCommits = 256
     /// How often a merge asks for values of a row that no other row has.
     static let renames = 16
     /// Commits that one transaction of a fetch stores, and that are put at once.

@@ -328,6 +328,26 @@ struct SyncTests {
         #expect(try place.hash("a.db") == place.hash("b.db"))
     }
 
+    /// The run ended before it had pushed, with the code of an error without remedy.
+    @Test("a column that this store has removed needs a person; what the store has is pushed all the same")
+    func columnRemoved() throws {
+        for name in ["a.db", "b.db"] { try place.makeStore(name) }
+        try place.begin("a.db")
+        #expect(try place.invite("a.db", "app.invitation").status == 0)
+        #expect(try place.join("b.db", "app.invitation").status == 0)
+        try place.commit("a.db", "INSERT INTO player VALUES ('1', 'Ann', 1)")
+        for name in ["a.db", "b.db"] { #expect(try place.sync("run", name).status == 0) }
+        try place.commit("b.db", "UPDATE player SET name = 'Anna'")
+        try place.sql("b.db", "ALTER TABLE player DROP COLUMN score")
+        try place.commit("a.db", "UPDATE player SET score = 2")
+        #expect(try place.sync("push", "a.db").status == 0)
+        let pull = try place.sync("run", "b.db")
+        #expect(pull.status == 2 && (pull.json["pushed"] as? Int ?? 0) > 0, "\(pull.output) \(pull.errors)")
+        #expect((pull.json["attention"] as? [String])?.isEmpty == false)
+        let merge = try place.sync("merge", "b.db")
+        #expect(merge.status == 2 && code(merge) == "columnRemoved", "\(merge.errors)")
+    }
+
     @Test("a remote that cannot be reached from here does not keep a store from joining")
     func unreachableRemote() throws {
         for name in ["a.db", "b.db"] { try place.makeStore(name) }
@@ -479,6 +499,19 @@ struct SyncServiceTests {
         #expect(frequent.pause(afterFailure: true, part: 1) == .seconds(5))
         let drawn = Set((0..<20).map { _ in frequent.pause(afterFailure: true) })
         #expect(drawn.count > 5 && drawn.allSatisfy { $0 <= SyncSchedule.longest })
+    }
+
+    /// A lock file that could not be opened for a moment ended the service.
+    @Test("a service goes on after errors that pass, and ends with those that no time mends")
+    func passingErrors() {
+        let passing: [any Error] = [
+            SystemError(call: "open", path: "/tmp/app.db-lock", errorNumber: EMFILE),
+            DatabaseError(resultCode: .SQLITE_BUSY),
+        ]
+        for error in passing { #expect(SyncSchedule.isPassing(error), "\(error)") }
+        for error in [CancellationError(), UsageError("x", hint: "y")] as [any Error] {
+            #expect(!SyncSchedule.isPassing(error), "\(error)")
+        }
     }
 
     @Test("rates and the rest of the time are shown once there is something to compute them from")

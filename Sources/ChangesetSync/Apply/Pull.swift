@@ -32,9 +32,9 @@ struct Pull {
         let store = transaction.store
         var composer = DeltaComposer()
         var changes = 0
-        func add(_ delta: Delta) throws {
+        func add(_ delta: Delta, of n: Int64) throws {
             changes += delta.changeCount
-            try composer.add(delta)
+            try store.reading(n) { try composer.add(delta) }
         }
         do {
             let start = try goBack(transaction, graph, target, add)
@@ -50,7 +50,7 @@ struct Pull {
                     throw SyncError(
                         .schemaAhead, table: obstacle.table, commit: try graph.node(step.child).id, obstacle.reason)
                 }
-                try add(try transaction.tables.fitting(delta))
+                try add(try transaction.tables.fitting(delta), of: step.child)
                 end = try graph.node(step.child)
                 if changes >= Limits.pulledRows { break }
             }
@@ -62,7 +62,8 @@ struct Pull {
 
     /// Undoes what the head has beyond its common ancestor with a commit: merges that another one has replaced.
     private static func goBack(
-        _ transaction: RepositoryTransaction, _ graph: CommitGraph, _ target: CommitNode, _ add: (Delta) throws -> Void
+        _ transaction: RepositoryTransaction, _ graph: CommitGraph, _ target: CommitNode,
+        _ add: (Delta, Int64) throws -> Void
     ) throws -> Int64? {
         guard let head = transaction.state.head else { return nil }
         if try graph.isAncestor(head, of: target.n) { return head }
@@ -72,7 +73,7 @@ struct Pull {
         }
         for step in steps.reversed() {
             let delta = try transaction.store.delta(step.child, fromParent: step.parent)
-            try add(try transaction.tables.fitting(delta).inverted)
+            try add(try transaction.tables.fitting(delta).inverted, step.child)
         }
         return base
     }

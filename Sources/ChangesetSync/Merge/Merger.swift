@@ -35,12 +35,12 @@ struct Merger {
 
     private func mergeSorted(_ heads: [CommitNode]) throws -> Outcome {
         let commits = try heads.map { try store.commit($0.n) }
-        for (commit, head) in zip(commits, heads) where !commits.contains(where: { $0.schema == tables.schema }) {
-            // What a merge repairs depends on the schema, and everybody has to repair the same.
-            throw SyncError(.schemaAhead, commit: head.id, "Commit \(commit.generation) has another schema.")
-        }
         let (base, sides) = try graph.base(of: heads[0].n, heads[1].n)
         let nets = try heads.map { try netDelta(from: base?.n, to: $0.n) }
+        // What a merge repairs depends on the schema, and everybody has to repair the same.
+        guard commits.contains(where: { $0.schema == tables.schema }) else {
+            throw SyncError(.olderSchema, commit: heads[0].id)
+        }
         let views = try heads.map { try view(of: $0) }
         let writers = try sides.map { side in
             try RowWriters(side, graph, author: store.author) { n in
@@ -81,7 +81,10 @@ struct Merger {
         guard let steps = try graph.path(from: ancestor, to: n) else {
             throw CommitStore.damaged("A commit cannot be reached from its ancestor.")
         }
-        for step in steps { try composer.add(tables.fitting(store.delta(step.child, fromParent: step.parent))) }
+        for step in steps {
+            let delta = try tables.fitting(store.delta(step.child, fromParent: step.parent))
+            try store.reading(step.child) { try composer.add(delta) }
+        }
     }
 
     /// The rows of a commit: those of the tables, with what lies between the head and the commit.
@@ -95,7 +98,8 @@ struct Merger {
                 throw CommitStore.damaged("A commit cannot be reached from its ancestor.")
             }
             for step in steps.reversed() {
-                try composer.add(tables.fitting(store.delta(step.child, fromParent: step.parent)).inverted)
+                let delta = try tables.fitting(store.delta(step.child, fromParent: step.parent)).inverted
+                try store.reading(step.child) { try composer.add(delta) }
             }
         }
         if base != node.n { try add(from: base, to: node.n, to: &composer) }
@@ -137,6 +141,16 @@ struct Merger {
                 }
                 return entry
             },
-            deltas: try deltas.map { try Delta($0).encoded()[...] })
+            deltas: try deltas.map { try Self.encoded(Delta($0))[...] })
+    }
+
+    /// - Throws: ``SyncError`` `.payloadTooLarge`
+    static func encoded(_ delta: Delta, limit: Int = Limits.deltaBytes) throws -> [UInt8] {
+        let bytes = delta.encoded()
+        guard bytes.count <= limit else {
+            throw SyncError(
+                .payloadTooLarge, "A merge may change \(limit) bytes. Undo a part of one side before, by a revert.")
+        }
+        return bytes
     }
 }

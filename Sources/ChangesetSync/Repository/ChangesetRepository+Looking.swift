@@ -44,11 +44,12 @@ extension ChangesetRepository {
             var composer = DeltaComposer()
             do {
                 for step in try start.flatMap({ try graph.path(from: base, to: $0) })?.reversed() ?? [] {
-                    let delta = try store.delta(step.child, fromParent: step.parent)
-                    try composer.add(transaction.tables.fitting(delta).inverted)
+                    let delta = try transaction.tables.fitting(store.delta(step.child, fromParent: step.parent))
+                    try store.reading(step.child) { try composer.add(delta.inverted) }
                 }
                 for step in try base == end ? [] : graph.path(from: base, to: end) ?? [] {
-                    try composer.add(transaction.tables.fitting(store.delta(step.child, fromParent: step.parent)))
+                    let delta = try transaction.tables.fitting(store.delta(step.child, fromParent: step.parent))
+                    try store.reading(step.child) { try composer.add(delta) }
                 }
                 return Self.changes(try composer.result())
             } catch let error as DeltaError {

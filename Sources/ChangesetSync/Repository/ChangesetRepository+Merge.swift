@@ -9,7 +9,8 @@ extension ChangesetRepository {
     /// wins. Of a deletion and a concurrent update the update wins. ``MergePolicy`` has other rules, and asks the program.
     /// What was chosen is in ``conflicts(limit:)``.
     /// - Returns: The merge.
-    /// - Throws: ``SyncError`` `.unknownCommit`, `.schemaAhead`, `.foreignWrites`, `.workingStateDiverged`,
+    /// - Throws: ``SyncError`` `.unknownCommit`, `.schemaAhead`, `.columnRemoved`, `.olderSchema`, `.foreignWrites`,
+    ///   `.workingStateDiverged`, `.payloadTooLarge`, `.damagedCommit`,
     ///   `.unsuitableTable` where the policy names what is not tracked, `.resolverFailed`; what a closure of the policy
     ///   throws; `DatabaseError`. Nothing is changed then.
     @discardableResult
@@ -53,7 +54,13 @@ extension ChangesetRepository {
     private func mergeLeaves(_ transaction: RepositoryTransaction) throws -> CommitNode? {
         let graph = CommitGraph(transaction.store)
         let leaves = try graph.uncovered(transaction.store.leaves())
-        return leaves.count > 1 ? try merge(leaves[0], leaves[1], transaction, graph) : nil
+        guard leaves.count > 1 else { return nil }
+        // One of them must have the schema of this store. What is older is merged with that.
+        let own = try leaves.firstIndex {
+            try transaction.store.commit($0.n).schema == transaction.tables.schema
+        }
+        let first = own ?? 0
+        return try merge(leaves[first], leaves[first == 0 ? 1 : 0], transaction, graph)
     }
 
     /// Merges all leaves and moves the rows to the result. A commit of another process does not come between a merge and

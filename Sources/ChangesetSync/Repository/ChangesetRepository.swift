@@ -182,7 +182,7 @@ public final class ChangesetRepository: Sendable {
     /// Makes a commit that undoes another one, and changes the rows accordingly.
     ///
     /// - Throws: ``SyncError`` `.unknownCommit`; `.workingStateDiverged` where a later commit has changed one of the rows;
-    ///   `.foreignKeyViolation`. Nothing is changed then.
+    ///   `.foreignKeyViolation`, `.schemaAhead`, `.columnRemoved`. Nothing is changed then.
     @discardableResult
     public func revert(_ id: CommitID, meta: String = "{}") throws -> Changeset? {
         try applying { transaction in
@@ -204,8 +204,10 @@ public final class ChangesetRepository: Sendable {
     ///
     /// - Returns: The new head; nil where it is the same as before, as where the head is a leaf beside others: only
     ///   ``mergeAll()`` unites them.
-    /// - Throws: ``SyncError`` `.needsMerge`, `.schemaAhead`, `.workingStateDiverged`, `.digestMismatch`,
-    ///   `.foreignWrites`, `.trackedTableWritten`; what the block after a pull throws; `DatabaseError`. The transaction in
+    /// - Throws: ``SyncError`` `.needsMerge`, `.schemaAhead`, `.columnRemoved`, `.workingStateDiverged`,
+    ///   `.digestMismatch`, `.foreignKeyViolation`, `.foreignWrites`, `.damagedCommit`, `.insideTransaction`,
+    ///   `.unsuitableTable` where a tracked table is gone, `.trackedTableWritten`; `DatabaseError`
+    ///   `.SQLITE_CONSTRAINT_CHECK` where a table of this store has another CHECK; what the block after a pull throws; `DatabaseError`. The transaction in
     ///   which it is thrown changes nothing.
     @discardableResult
     public func pull() throws -> Changeset? {
@@ -322,7 +324,11 @@ public final class ChangesetRepository: Sendable {
                     var transaction = try RepositoryTransaction(db)
                     transaction.enforcesForeignKeys = enforcesForeignKeys
                     if !takesForeignWrites { try transaction.requireOwnWritesOnly() }
-                    return try body(&transaction)
+                    do {
+                        return try body(&transaction)
+                    } catch let error as SyncError where error.code == .schemaAhead {
+                        throw try transaction.whichSchemaIsNewer(error)
+                    }
                 }
             }
         }

@@ -72,11 +72,22 @@ struct CommitStore {
     /// The content of a commit. Its identifier was verified before it was stored.
     func commit(_ n: Int64) throws -> Commit {
         let bytes = try canonical(n)
+        return try reading(n) { try Commit(encoded: bytes[...]) }
+    }
+
+    /// Runs a block with the content of a commit. An error about the content names the commit.
+    func reading<T>(_ n: Int64, _ body: () throws -> T) throws -> T {
+        let detail: String
         do {
-            return try Commit(encoded: bytes[...])
-        } catch {
-            throw SyncError(.damagedCommit, "\(error)")
+            return try body()
+        } catch let error as SyncError where error.code == .damagedCommit && error.commit == nil {
+            detail = error.detail ?? ""
+        } catch let error as DeltaError {
+            detail = "\(error)"
+        } catch let error as CommitError {
+            detail = "\(error)"
         }
+        throw SyncError(.damagedCommit, commit: try node(n).id, detail)
     }
 
     func canonical(_ n: Int64) throws -> [UInt8] {
@@ -89,11 +100,7 @@ struct CommitStore {
 
     /// The delta of a commit from one of its parents.
     func delta(_ n: Int64, fromParent index: Int = 0) throws -> Delta {
-        do {
-            return try commit(n).delta(fromParent: index)
-        } catch let error as DeltaError {
-            throw SyncError(.damagedCommit, "\(error)")
-        }
+        try reading(n) { try commit(n).delta(fromParent: index) }
     }
 
     func author(_ n: Int64) throws -> AuthorID {

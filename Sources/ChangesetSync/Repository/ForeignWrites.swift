@@ -14,7 +14,9 @@ struct ForeignWrites {
         do {
             for step in try graph.path(from: nil, to: head) ?? [] {
                 let delta = try transaction.tables.fitting(store.delta(step.child, fromParent: step.parent))
-                try composer.add(try Delta(delta.tables.filter { $0.table == table.table }))
+                try store.reading(step.child) {
+                    try composer.add(try Delta(delta.tables.filter { $0.table == table.table }))
+                }
             }
             var rows: [RowKey: DeltaRecord] = [:]
             for change in try composer.result().tables.flatMap(\.changes) {

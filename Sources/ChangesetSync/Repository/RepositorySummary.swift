@@ -40,9 +40,6 @@ public struct SyncLogEntry: Hashable, Sendable {
 }
 
 extension ChangesetRepository {
-    /// The most commits whose schema is compared by ``summary()``.
-    private static let comparedCommits = 256
-
     /// What the store knows of its repository.
     ///
     /// - Throws: ``SyncError`` `.notEnabled`; `DatabaseError`.
@@ -87,7 +84,7 @@ extension ChangesetRepository {
 
     /// Why one of the latest commits does not fit the tables.
     private static func obstacle(in nodes: [CommitNode], _ transaction: RepositoryTransaction) throws -> String? {
-        for node in nodes.prefix(comparedCommits) {
+        for node in nodes.prefix(Limits.comparedCommits) {
             let commit = try transaction.store.commit(node.n)
             for index in commit.deltas.indices {
                 let delta = try transaction.store.delta(node.n, fromParent: index)

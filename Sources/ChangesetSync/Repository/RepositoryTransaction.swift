@@ -77,6 +77,21 @@ struct RepositoryTransaction {
         if !missing.isEmpty { try db.startHistory(of: missing, notesColumns: false, kept: [:]) }
     }
 
+    /// The error where a commit does not fit the tables: this store has removed a column if one of its own latest commits
+    /// does not fit either.
+    func whichSchemaIsNewer(_ error: SyncError) throws -> SyncError {
+        guard let head = state.head, let name = error.table, let table = tables[name] else { return error }
+        let nodes = try CommitGraph(store).ancestors(of: head, notBelow: 0).map(store.node)
+            .sorted { CommitNode.precedes($1, $0) }
+        for node in nodes.prefix(Limits.comparedCommits) {
+            let own = try Delta(store.delta(node.n).tables.filter { DeltaTable.areSame($0.table.name, table.name) })
+            if tables.obstacle(to: own) != nil {
+                return SyncError(.columnRemoved, table: error.table, commit: error.commit)
+            }
+        }
+        return error
+    }
+
     // MARK: Digests
 
     /// The digest of a table at the head, with what has changed since in this transaction.

@@ -30,6 +30,10 @@ public struct SyncError: Error, Hashable, Sendable {
         case needsMerge
         /// A commit was made with a schema that this store does not have yet.
         case schemaAhead
+        /// This store has removed a column that a commit has.
+        case columnRemoved
+        /// Both commits of a merge were made with another schema than this store has, and it could take them up.
+        case olderSchema
         /// There is no such commit.
         case unknownCommit
         /// A commit or its delta cannot be read.
@@ -89,6 +93,8 @@ extension SyncError.Code {
         case .foreignKeyViolation: "A row would refer to one that does not exist."
         case .needsMerge: "The head's work is not in the one leaf of the graph."
         case .schemaAhead: "It was made with a schema that this store does not have."
+        case .columnRemoved: "It was made with a column that this store has removed."
+        case .olderSchema: "Both commits were made with an older schema than this store has."
         case .unknownCommit: "There is no such commit in this store."
         case .damagedCommit: "It cannot be read."
         case .resolverFailed: "The resolver returned what no row of the table can be."
@@ -115,6 +121,8 @@ extension SyncError.Code {
         case .foreignKeyViolation: "Nothing was changed. Let the author of the commit repair the row."
         case .needsMerge: "Call mergeAll(), then pull()."
         case .schemaAhead: "Update the program, so that its migrations run; then pull again."
+        case .columnRemoved: "Add the column again, push, and call reset() to read all rows again."
+        case .olderSchema: "Call mergeAll(), which makes a commit with the schema of this store before."
         case .unknownCommit: "Fetch, and look at log()."
         case .damagedCommit: "Fetch it again."
         case .resolverFailed: "Nothing was merged. Correct the resolver."

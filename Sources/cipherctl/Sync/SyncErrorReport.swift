@@ -62,11 +62,12 @@ struct SyncErrorReport {
         switch code {
         case .notEnabled: "Set it up with `cipherctl sync init`, or with `cipherctl sync join` and an invitation."
         case .foreignWrites: "Take them into a commit with: cipherctl sync commit"
-        case .needsMerge: "Merge, and pull again: cipherctl sync merge"
+        case .needsMerge, .olderSchema: "Merge, and pull again: cipherctl sync merge"
         case .unknownCommit: "The commits are listed by: cipherctl sync log"
         case .unsuitableTable: "Name a table that the program created. Tables are listed by `cipherctl sql`."
         case .workingStateDiverged, .digestMismatch:
             "Nothing was changed. Somebody may have written rows outside of commits: cipherctl sync commit"
+        case .columnRemoved: "Add the column again with: cipherctl sql"
         case .damagedRepository: "Restore the store from a backup, or join the repository with a new store."
         case .collision: "Where the store was restored from a backup, or copied: cipherctl sync reset"
         default: code.remedy
@@ -75,7 +76,8 @@ struct SyncErrorReport {
 
     private static func exitCode(_ code: SyncError.Code) -> ExitCode {
         switch code {
-        case .foreignWrites, .needsMerge, .schemaAhead: .needsAttention
+        case .foreignWrites, .needsMerge, .schemaAhead, .columnRemoved, .olderSchema, .foreignKeyViolation:
+            .needsAttention
         case .noPrimaryKey, .nullKey, .unsuitableTable, .applicationTemporaryTrigger, .unknownCommit, .otherRepository:
             .usage
         case .workingStateDiverged, .digestMismatch, .damagedCommit, .damagedRepository, .collision: .damagedData

@@ -1,5 +1,6 @@
 import ChangesetSync
 import CipherStore
+import StorePlatform
 import StoreTools
 
 /// `sync run STORE`: fetches, merges, pulls and pushes, once or as a service.
@@ -88,23 +89,12 @@ private final class SyncService {
                 let report = try await round(current)
                 if report.isWorthALine || report.attention != attention { try print(report) }
                 attention = report.attention
-            } catch  where Self.isPassing(error) {
+            } catch  where SyncSchedule.isPassing(error) {
                 if Task.isCancelled { throw CancellationError() }
                 hasFailed = true
                 report(error)
             }
             try await Task.sleep(for: schedule.pause(afterFailure: hasFailed))
-        }
-    }
-
-    /// Whether a service goes on after an error.
-    private static func isPassing(_ error: any Error) -> Bool {
-        switch error {
-        case is RemoteError, is DatabaseError: true
-        case let error as SyncError: error.code != .otherRepository && error.code != .notEnabled
-        case let error as CommandFailure: error.name == "noDirectory"
-        case is CancellationError, is StoreError, is UsageError: false
-        default: ServerRemote.report(error) != nil
         }
     }
 
@@ -125,9 +115,9 @@ private final class SyncService {
         var isWorthALine: Bool { fetched > 0 || merged > 0 || pushed > 0 || hasMoved }
     }
 
-    /// One exchange. What only a person can decide does not keep commits from being pushed.
+    /// One exchange. What only a person can decide, or a fault of the rows, does not keep commits from being pushed.
     private func round(_ manager: SyncManager) async throws -> Round {
-        var round = Round()
+        var (round, failure) = (Round(), SyncError?.none)
         progress.begin("fetching")
         round.fetched = try await manager.fetch()
         do {
@@ -135,12 +125,15 @@ private final class SyncService {
             round.merged = try access.repository.mergeAll().count
             progress.begin("pulling")
             round.hasMoved = try access.repository.pull() != nil
-        } catch let error as SyncError where [.foreignWrites, .schemaAhead, .needsMerge].contains(error.code) {
+        } catch let error as SyncError where ExitCode(error) == .needsAttention {
             round.attention.append(SyncErrorReport(error)?.message ?? "\(error)")
+        } catch let error as SyncError {
+            failure = error
         }
         progress.begin("pushing", total: try manager.status().ahead)
         round.pushed = try await manager.push()
         progress.end()
+        if let failure { throw failure }
         let report = try SyncReport(access.repository)
         (round.head, round.isInSync) = (report.summary.head, report.isInSync)
         // What the report says as well, it says better.
@@ -186,5 +179,18 @@ struct SyncSchedule {
         let full = min(max(every, Self.shortest) * (1 << min(failures, 16)), limit)
         failures += 1
         return full * (0.5 + part / 2)
+    }
+
+    /// Whether a service goes on after an error.
+    static func isPassing(_ error: any Error) -> Bool {
+        switch error {
+        case is RemoteError, is DatabaseError, is SystemError: true
+        case let error as SyncError: error.code != .otherRepository && error.code != .notEnabled
+        case let error as CommandFailure: error.name == "noDirectory"
+        // Another process has the turn for longer than a minute.
+        case let error as StoreError: error.code == .storeInUse
+        case is CancellationError, is UsageError: false
+        default: ServerRemote.report(error) != nil
+        }
     }
 }

@@ -1,0 +1,106 @@
+import CipherDatabase
+import Testing
+
+@testable import ChangesetSync
+
+@Suite("Errors of repositories")
+struct SyncErrorTests {
+    private func sibling(of other: Replica) throws -> Replica {
+        let replica = try Replica(key: other.key())
+        try replica.fetch(other)
+        try replica.repository.pull()
+        return replica
+    }
+
+    private func error(_ body: () throws -> some Any) -> SyncError? {
+        do {
+            _ = try body()
+            return nil
+        } catch {
+            return error as? SyncError
+        }
+    }
+
+    /// It said "update the program", which this store had done.
+    @Test("a store that has removed a column says so, where a commit of another store has it")
+    func removedColumn() throws {
+        let one = try Replica()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        // A connection that has not committed, as that of a program that migrates.
+        let two = try Replica(copyOf: sibling(of: one))
+        try two.write("ALTER TABLE player DROP COLUMN score")
+        try one.run("UPDATE player SET score = 2")
+        try two.fetch(one)
+        let pulled = try #require(error { try two.repository.pull() })
+        #expect(pulled.code == .columnRemoved && pulled.table == "player")
+        #expect(try pulled.commit == one.head)
+        try two.run("UPDATE player SET name = 'B'")
+        #expect(error { try two.repository.mergeAll() }?.code == .columnRemoved)
+        #expect(error { try two.repository.mergeAndPull() }?.code == .columnRemoved)
+        // The other store lacks nothing; a third one lacks the column from the beginning.
+        let three = try Replica(
+            "CREATE TABLE player (id INTEGER PRIMARY KEY NOT NULL, name TEXT)", key: one.key())
+        try three.fetch(one)
+        #expect(error { try three.repository.pull() }?.code == .schemaAhead)
+    }
+
+    /// Two leaves with an older schema were merged first, which no store with another schema may do.
+    @Test("a store with a newer schema merges what several older ones have done, by way of its own commit")
+    func newerThanTwo() throws {
+        let one = try Replica()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1), (2, 'Ben', 2)")
+        let (two, three) = try (sibling(of: one), sibling(of: one))
+        try one.run("UPDATE player SET score = 5 WHERE id = 1")
+        try two.run("UPDATE player SET score = 6 WHERE id = 2")
+        // Its own leaf comes last in the order of merges.
+        try three.run("UPDATE player SET name = 'Anna' WHERE id = 1")
+        try three.write("ALTER TABLE player ADD COLUMN team TEXT DEFAULT 'none'")
+        for other in [one, two] { try three.fetch(other) }
+        let leaves = try (#require(try one.head), #require(try two.head))
+        #expect(error { try three.repository.merge(leaves.0, leaves.1) }?.code == .olderSchema)
+        #expect(try three.repository.mergeAll().count == 2)
+        try three.repository.pull()
+        #expect(try three.strings("SELECT name, score, team FROM player") == ["'Anna',5,'none'", "'Ben',6,'none'"])
+        #expect(try three.repository.verify().isEmpty)
+    }
+
+    @Test("a commit that cannot be read is named, whoever needs it")
+    func damagedCommit() throws {
+        let one = try Replica()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        let two = try sibling(of: one)
+        let damaged = try #require(try one.run("UPDATE player SET score = 2"))
+        try one.run("UPDATE player SET score = 3")
+        try two.fetch(one)
+        // A bit of the delta, and then of the commit.
+        for offset in [12, 0] {
+            let place = offset == 0 ? "1" : "length(body) - \(offset)"
+            try two.write(
+                """
+                UPDATE cipherstore_sync_commit SET body = CAST(
+                    substr(body, 1, \(place) - 1) || x'ff' || substr(body, \(place) + 1) AS BLOB)
+                WHERE hex(id) = upper('\(damaged)')
+                """)
+            for call in [
+                { _ = try two.repository.pull() }, { _ = try two.repository.diff(from: nil, to: two.head ?? damaged) },
+                { _ = try two.repository.changes(of: damaged) }, { _ = try two.repository.revert(damaged) },
+            ] as [() throws -> Void] {
+                guard let found = error({ try call() }) else { continue }
+                #expect(found.code == .damagedCommit && found.commit == damaged, "\(offset) \(found)")
+            }
+            #expect(error { try two.repository.pull() }?.code == .damagedCommit)
+        }
+    }
+
+    /// The error said to fetch the commit again, which nobody had made yet.
+    @Test("a merge that is too long is refused as such")
+    func longMerge() throws {
+        let one = try Replica()
+        let id = try #require(try one.run("INSERT INTO player VALUES (1, 'Ann', 1)"))
+        let delta = try one.delta(id)
+        let length = delta.encoded().count
+        #expect(try Merger.encoded(delta, limit: length).count == length)
+        let found = error { try Merger.encoded(delta, limit: length - 1) }
+        #expect(found?.code == .payloadTooLarge && found?.description.contains("Fetch") == false)
+    }
+}
