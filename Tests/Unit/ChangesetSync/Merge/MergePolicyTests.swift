@@ -44,6 +44,22 @@ struct MergePolicyTests {
 
     private struct Refusal: Error {}
 
+    @Test(
+        "a text that is not UTF-8, and a number of the other storage class, stay as they are where a resolver takes them"
+    )
+    func exactValues() throws {
+        var policy = MergePolicy()
+        policy.resolve = { conflict in
+            let earlier = conflict.later == .theirs ? conflict.ours : conflict.theirs
+            return .value(earlier?[conflict.column ?? ""] ?? .null)
+        }
+        let (one, two) = try pair(policy, rows: "INSERT INTO item VALUES (1, 'a', 1, 0)")
+        try one.run("UPDATE item SET name = CAST(x'66ff' AS TEXT), note = 1.0")
+        try two.run("UPDATE item SET name = 'later', note = 1")
+        try exchange(one, two)
+        #expect(try one.strings("SELECT hex(name), typeof(name), typeof(note) FROM item") == ["'66FF','text','real'"])
+    }
+
     // MARK: Deletions
 
     @Test("of a deletion and a concurrent update the one wins that the policy names for the table")

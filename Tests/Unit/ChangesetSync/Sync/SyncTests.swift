@@ -90,6 +90,33 @@ struct SyncTests {
         #expect(try third.status().pending == 0)
     }
 
+    @Test(
+        "loss 5: a replica that was away for more commits than a page of a log has gets all of them, and keeps its own work"
+    )
+    func longAway() async throws {
+        let (one, first, two, second, remote) = try await pair()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 0), (2, 'Ben', 0)")
+        try await first.sync()
+        try await second.sync()
+        try two.run("UPDATE player SET name = 'own' WHERE id = 2; INSERT INTO player VALUES (3, 'Cleo', 3)")
+        let three = try Replica(key: one.key())
+        let third = try await manager(three, remote)
+        for index in 0..<(Limits.commitsAtOnce + 50) {
+            let replica = index % 3 == 2 ? three : one
+            try replica.run("UPDATE player SET score = score + 1")
+            if index % 60 == 0 {
+                for manager in [first, third, first] { try await manager.sync() }
+            }
+        }
+        for manager in [first, third, second, first, third] { try await manager.sync() }
+        for replica in [one, three] {
+            #expect(try replica.head == two.head && replica.state() == two.state())
+            #expect(try replica.repository.verify().isEmpty)
+        }
+        #expect(try two.strings("SELECT name FROM player ORDER BY id") == ["'Ann'", "'own'", "'Cleo'"])
+        #expect(try second.status().quarantined.isEmpty && second.status().behind == 0)
+    }
+
     /// Of an earlier design: the cursor was saved before the rows, and errors of single records were skipped.
     @Test("loss 6: an error at any call loses nothing: the next calls do what is left")
     func transientErrors() async throws {
