@@ -127,6 +127,29 @@ struct PullTests {
         #expect(try two.state() == one.state())
     }
 
+    @Test("a commit whose digest is not that of the rows stops a pull, and nothing is changed")
+    func wrongDigest() throws {
+        let one = try Replica()
+        try one.run("INSERT INTO player VALUES (1, 'Ann', 1)")
+        let two = try sibling(of: one)
+        try two.fetch(one)
+        try two.repository.pull()
+        let id = try #require(try one.run("UPDATE player SET score = 2"))
+        let (head, state) = try (two.head, two.state())
+        try two.queue.write { db in
+            var commit = try one.read { db in
+                let store = CommitStore(db: db)
+                return try store.commit(store.requireNode(id).n)
+            }
+            commit.digests = [try #require(TableDigest(table: "player", bytes: Array(repeating: 7, count: 16)))]
+            let canonical = try commit.encoded()
+            let forged = try commit.id(key: RepositoryState.key(db))
+            _ = try CommitStore(db: db).insert(commit, id: forged, canonical: canonical)
+        }
+        #expect(code { try two.repository.pull() } == .digestMismatch)
+        #expect(try two.head == head && two.state() == state)
+    }
+
     @Test("neither triggers nor foreign keys of the receiver act on what is pulled, and its own writes fire them again")
     func triggers() throws {
         let schema = """
