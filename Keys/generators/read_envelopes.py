@@ -45,6 +45,7 @@ class Key:
         self.object = derive("cipherstore sync object id v1")
         self.author = derive("cipherstore sync author v1")
         self.encryption = derive("cipherstore sync encryption v1")
+        self.rows = derive("cipherstore sync row digest v1")
 
     def commit_id(self, canonical: bytes) -> bytes:
         return code(self.identity, canonical)
@@ -54,6 +55,9 @@ class Key:
 
     def pseudonym(self, author: bytes) -> bytes:
         return code(self.author, author)[:16]
+
+    def row_number(self, cells: bytes) -> int:
+        return int.from_bytes(code(self.rows, cells)[:16], "big")
 
     def cipher(self, header: bytes) -> AESGCM:
         return AESGCM(HKDFExpand(hashes.SHA256(), 32, b"cipherstore sync envelope v1" + header).derive(self.encryption))
@@ -94,8 +98,8 @@ class Key:
             raise Refused("not authentic") from None
         return kind, [data[at:at + 32] for at in range(HEADER.size, end, 32)], author, gen, body
 
-    def read(self, identifier: bytes, get) -> dict:
-        """A commit; `get` returns the bytes of an object."""
+    def content(self, identifier: bytes, get) -> tuple:
+        """Parents, author, generation and canonical bytes of a commit; `get` returns the bytes of an object."""
         kind, parents, author, gen, body = self.open(get(identifier), identifier)
         if kind == CHUNK:
             raise Refused("a chunk, and not a commit")
@@ -112,6 +116,10 @@ class Key:
                 raise Refused("the length is wrong")
         if self.commit_id(body) != identifier:
             raise Refused("the identifier is wrong")
+        return parents, author, gen, body
+
+    def read(self, identifier: bytes, get) -> dict:
+        parents, author, gen, body = self.content(identifier, get)
         return {"id": identifier.hex(), "parents": [p.hex() for p in parents], "author": author.hex(), "generation": gen,
                 "canonical": body.hex() if len(body) <= 4096 else None, "bytes": len(body),
                 "sha256": hashlib.sha256(body).hexdigest()}

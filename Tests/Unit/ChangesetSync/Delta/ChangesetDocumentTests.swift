@@ -11,11 +11,16 @@ struct ChangesetDocumentTests {
     private static let text = try! String(
         contentsOf: DeltaFixture.root.appending(path: "Docs/Formats/Changeset.md"), encoding: .utf8)
 
-    /// The bytes below a mark.
-    private func example(_ mark: String) throws -> [UInt8] {
+    /// The parts of the text below a mark.
+    private func example(_ mark: String, separator: String) throws -> [String] {
         let parts = Self.text.components(separatedBy: "<!-- \(mark) -->\n```\n")
         let block = try #require(parts.count == 2 ? parts[1].components(separatedBy: "\n```").first : nil)
-        return Array(F.bytes(block.filter { $0 != "\n" }))
+        return block.components(separatedBy: separator)
+    }
+
+    /// The bytes below a mark.
+    private func example(_ mark: String) throws -> [UInt8] {
+        Array(F.bytes(try example(mark, separator: "\n").joined()))
     }
 
     private func rows() -> [[String]] {
@@ -49,6 +54,26 @@ struct ChangesetDocumentTests {
         let key = SecretBytes(copying: [UInt8](0..<32))
         let code = try MessageAuthentication.hmac(.sha256, key: key, commit.encoded())
         #expect(try example("identifier") == code)
+    }
+
+    @Test("the digest of the example is that of its rows, whatever their order")
+    func exampleDigest() throws {
+        let lines = try example("digest", separator: "\n")
+        try #require(lines.count == 3)
+        let key = try RepositoryKey(
+            repository: try #require(RepositoryID(bytes: 0xa0...0xaf)), epoch: 1,
+            secret: SecretBytes(copying: [UInt8](0..<32)))
+        let rows = [
+            F.row(.integer(1), .string("Ann"), .integer(11)), F.row(.integer(3), .string("Zoë"), .null),
+        ]
+        var digest = RowDigest()
+        for (row, line) in zip(rows, lines) {
+            var own = RowDigest()
+            try own.add(row, key)
+            #expect(line.split(separator: " ").map(String.init) == [F.hex(row.bytes), F.hex(own.bytes)])
+        }
+        for row in rows.reversed() { try digest.add(row, key) }
+        #expect(lines[2].trimmingCharacters(in: .whitespaces) == F.hex(digest.bytes))
     }
 
     @Test("the table of the example names each byte of it")

@@ -1,0 +1,369 @@
+#!/usr/bin/env python3
+"""Reads a whole remote of a repository without any code of CipherStore, and prints the rows of its newest state.
+
+Written from Docs/Formats/Envelope.md, Changeset.md, Invitation.md and PostgreSQL.md alone, with Python and PyPI's
+`cryptography`. It decrypts every object, verifies its identifier and that its header says what it contains, orders the commits,
+and applies their deltas from parent to child. Each value that a delta says was there must be there, the deltas of a merge must
+meet in one state, and the digests of each commit must be those of the rows. Nothing is written.
+
+Usage: read_remote.py FOLDER INVITATION --key-file F | --raw-key-file F
+       read_remote.py FOLDER --secret-file F --repository HEX [--epoch N]
+
+FOLDER is a directory remote, or a file that pg_dump has made of a PostgreSQL remote. --commit prints another state. A column that
+was added with a default is in no delta of older rows: --default player.score=0, in JSON.
+
+The exit code is 1 where something is refused, 3 where there are several newest states; then only their commits are printed.
+"""
+
+import argparse
+import json
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+
+from read_changeset import DELETE, INSERT, UNDEFINED, Reader, Text, cell, read_commit, read_delta, write_commit, write_delta
+from read_envelopes import CHUNK, Key, Refused
+from read_invitation import read as read_invitation
+
+MERGE, CHECKPOINT = 1, 2
+NOBODY = bytes(16)
+LATEST_CLOCK = 1 << 62
+
+
+# Objects
+
+class Folder:
+    """A directory remote. Other names than those of the document are ignored, symbolic links too."""
+
+    def __init__(self, folder: Path, repository: bytes):
+        self.folder = folder / repository.hex()
+        if (self.folder / "format").read_bytes() != b"cipherstore-remote 1\n":
+            raise Refused("another version of the folder")
+
+    @staticmethod
+    def names(folder: Path, pattern: str) -> list:
+        found = folder.iterdir() if folder.is_dir() else []
+        return sorted(f.name for f in found if re.fullmatch(pattern, f.name) and not f.is_symlink())
+
+    def objects(self) -> dict:
+        shards = self.names(self.folder / "objects", "[0-9a-f]{2}")
+        return {bytes.fromhex(name): (self.folder / "objects" / shard / name).read_bytes()
+                for shard in shards for name in self.names(self.folder / "objects" / shard, shard + "[0-9a-f]{62}")}
+
+    def logs(self) -> dict:
+        logs = {}
+        for author in self.names(self.folder / "log", "[0-9a-f]{32}"):
+            folder = self.folder / "log" / author
+            logs[author] = {int(n): (folder / n).read_bytes() for n in self.names(folder, "[1-9][0-9]*")}
+            for number, entry in logs[author].items():
+                if not re.fullmatch(b"[0-9a-f]{64}\n", entry):
+                    raise Refused(f"entry {number} of {author} is damaged")
+                logs[author][number] = bytes.fromhex(entry.decode())
+        return logs
+
+
+class Dump:
+    """What pg_dump has written of the tables of a PostgreSQL remote."""
+
+    def __init__(self, file: Path, repository: bytes):
+        self.repository, self.rows, table = repository, {"repository": [], "object": [], "log": []}, None
+        for line in file.read_text().splitlines():
+            if begins := re.match(r"COPY cipherstore\.(\w+) \((.*)\) FROM stdin;", line):
+                table, columns = begins[1], begins[2].split(", ")
+            elif line == "\\.":
+                table = None
+            elif table in self.rows:
+                row = dict(zip(columns, line.split("\t")))
+                self.rows[table].append({name: bytes.fromhex(value[3:]) if value.startswith("\\\\x") else int(value)
+                                         for name, value in row.items()})
+        if [row["layout"] for row in self.own("repository")] != [1]:
+            raise Refused("another version of the tables, or none of this repository")
+
+    def own(self, table: str) -> list:
+        return [row for row in self.rows[table] if row["repo"] == self.repository]
+
+    def objects(self) -> dict:
+        return {row["id"]: row["body"] for row in self.own("object")}
+
+    def logs(self) -> dict:
+        logs = {}
+        for row in self.own("log"):
+            logs.setdefault(row["author"].hex(), {})[row["push_seq"]] = row["id"]
+        return logs
+
+
+def read_objects(key: Key, objects: dict, logs: dict) -> tuple:
+    """The commits that the logs name, by identifier, and the identifiers of all others. Each object is verified."""
+    listed = set()
+    for author, entries in logs.items():
+        if sorted(entries) != list(range(1, len(entries) + 1)):
+            raise Refused(f"the log of {author} has a gap")
+        listed |= set(entries.values())
+    if missing := listed - objects.keys():
+        raise Refused(f"object {min(missing).hex()} is missing")
+    commits = {}
+    for identifier, data in objects.items():
+        try:
+            kind, parents, author, generation, body = key.open(data, identifier)
+            if kind == CHUNK:
+                if author != NOBODY or len(parents) != 1 or key.chunk_id(parents[0], generation, body) != identifier:
+                    raise Refused("the identifier is wrong")
+                continue
+            parents, author, generation, canonical = key.content(identifier, lambda name: objects.get(name, b""))
+            commit = read_commit(canonical)
+            pseudonym = NOBODY if commit["author"] == NOBODY else key.pseudonym(commit["author"])
+            if (parents, author, generation) != (commit["parents"], pseudonym, commit["generation"]):
+                raise Refused("the header does not say what the commit contains")
+            if write_commit(commit) != canonical or any(write_delta(read_delta(d)) != d for d in commit["deltas"]):
+                raise Refused("not the canonical form")
+            commits[identifier] = commit | {"pseudonym": author}
+        except (Refused, ValueError, IndexError) as reason:
+            raise Refused(f"object {identifier.hex()}: {reason}") from None
+    unlisted = sorted(i.hex() for i in commits.keys() - listed)
+    return {i: commit for i, commit in commits.items() if i in listed}, unlisted
+
+
+# The graph
+
+def ordered(commits: dict) -> list:
+    """The identifiers by generation, so parents come before children."""
+    for identifier, commit in commits.items():
+        name = f"commit {identifier.hex()}"
+        if missing := [p.hex() for p in commit["parents"] if p not in commits]:
+            raise Refused(f"{name} has no parent {missing[0]}")
+        parents = [commits[p] for p in commit["parents"]]
+        latest = max([p["time"] for p in parents], default=None)
+        if commit["kind"] == CHECKPOINT:
+            raise Refused(f"{name} is a checkpoint, which this reader does not know")
+        if commit["generation"] != 1 + max([p["generation"] for p in parents], default=0):
+            raise Refused(f"{name} has the wrong generation")
+        follows = commit["time"] <= LATEST_CLOCK or latest is not None and commit["time"] == latest + 1
+        if commit["time"] != latest if commit["kind"] == MERGE else not (commit["time"] > (latest or -1) and follows):
+            raise Refused(f"{name} has a time that does not follow those of its parents")
+    return sorted(commits, key=lambda i: (commits[i]["generation"], i))
+
+
+def heads(commits: dict, order: list) -> list:
+    """The leaves that no other leaf covers."""
+    under, leaves = {}, set(commits) - {p for commit in commits.values() for p in commit["parents"]}
+    for identifier in order:
+        own = set() if commits[identifier]["kind"] == MERGE else {identifier}
+        under[identifier] = own.union(*(under[p] for p in commits[identifier]["parents"]))
+    def covers(one: bytes, other: bytes) -> bool:
+        return under[other] < under[one] or under[other] == under[one] and order.index(one) < order.index(other)
+    return [leaf for leaf in order if leaf in leaves and not any(covers(other, leaf) for other in leaves)]
+
+
+def gaps(commits: dict) -> list:
+    """Numbers that an author must have given to commits that are not here."""
+    numbers = {}
+    for commit in commits.values():
+        if commit["kind"] != MERGE:
+            numbers.setdefault(commit["pseudonym"].hex(), set()).add(commit["authorSequence"])
+    return [{"author": author, "number": n} for author, known in sorted(numbers.items())
+            for n in sorted(set(range(1, max(known))) - known)]
+
+
+# Rows
+
+class Table:
+    """The rows of a table by the cells of their keys, each a list of encoded cells, and the sum that is their digest."""
+
+    def __init__(self, key: Key, columns: list, ordinals: tuple, defaults: dict):
+        self.key, self.columns, self.ordinals, self.defaults = key, columns, ordinals, defaults
+        self.rows, self.sum, self.schema, self.is_verified = {}, 0, None, False
+
+    def copy(self):
+        other = Table(self.key, self.columns, self.ordinals, self.defaults)
+        other.__dict__.update(self.__dict__, rows=dict(self.rows))
+        return other
+
+    def row_key(self, row: list) -> bytes:
+        return b"".join(c for c, ordinal in zip(row, self.ordinals) if ordinal)
+
+    def take(self, row: list) -> None:
+        if self.rows.pop(self.row_key(row), None) != row:
+            raise Refused("a row is not what the delta says it was")
+        self.sum -= self.key.row_number(b"".join(row))
+
+    def put(self, row: list) -> None:
+        if self.rows.setdefault(self.row_key(row), row) is not row:
+            raise Refused("a row that is inserted is there already")
+        self.sum += self.key.row_number(b"".join(row))
+
+    @property
+    def digest(self) -> bytes:
+        return (self.sum % (1 << 128)).to_bytes(16, "big")
+
+    def laid_out(self, row: list, source: list, missing=None) -> list:
+        """A row of other columns, with defaults for those that it does not have."""
+        cells = dict(zip(map(str.lower, source), row))
+        return [cells.get(name.lower(), missing or self.defaults.get(name.lower(), cell(None))) for name in self.columns]
+
+    def extend(self, columns: list, ordinals: tuple) -> None:
+        """Takes the columns of a delta where it has more of them."""
+        if {c.lower() for c in columns} > {c.lower() for c in self.columns}:
+            old, former = self.columns, list(self.rows.values())
+            self.columns, self.ordinals, self.rows, self.sum = columns, ordinals, {}, 0
+            for row in former:
+                self.put(self.laid_out(row, old))
+        elif not {c.lower() for c in columns} <= {c.lower() for c in self.columns}:
+            raise Refused("a table lost columns")
+
+    def apply(self, columns: list, changes: list) -> None:
+        for operation, _, old, new in changes:
+            missing = cell(UNDEFINED) if operation not in (DELETE, INSERT) else None
+            old, new = ([cell(v) for v in r] if r else None for r in (old, new))
+            old, new = (self.laid_out(r, columns, missing) if r else None for r in (old, new))
+            if operation == INSERT:
+                self.put(new)
+            elif operation == DELETE:
+                self.take(old)
+            else:
+                row = self.rows.get(self.row_key(old))
+                if row is None or any(o not in (cell(UNDEFINED), r) for o, r in zip(old, row)):
+                    raise Refused("a row is not what the delta says it was")
+                self.take(row)
+                self.put([r if n == cell(UNDEFINED) else n for r, n in zip(row, new)])
+
+
+def applied(state: dict, delta: bytes, key: Key, schema: bytes, defaults: dict) -> dict:
+    for name, columns, ordinals, changes in read_delta(delta):
+        if name not in state:
+            state[name] = Table(key, columns, ordinals, defaults.get(name.lower(), {}))
+        state[name].extend(columns, ordinals)
+        state[name].schema = schema
+        state[name].apply(columns, changes)
+    return state
+
+
+def verify_digests(state: dict, commit: dict) -> None:
+    """Digests before the first delta with the columns of a new schema are of rows that nobody can know from here."""
+    for name, digest in commit["digests"]:
+        if name not in state:
+            if digest != bytes(16):
+                raise Refused(f"{name} has a digest and no rows")
+            continue
+        table = state[name]
+        table.is_verified = table.digest == digest
+        if table.is_verified:
+            table.schema = commit["schema"]
+        elif table.schema == commit["schema"]:
+            raise Refused(f"the digest of {name} is wrong")
+
+
+def verify_equal(one: dict, other: dict) -> None:
+    """Both deltas of a merge lead to its state. Where one side has not named a new column yet, its rows are shorter."""
+    for name in one.keys() | other.keys():
+        tables = [state[name] for state in (one, other) if name in state]
+        if len({tuple(table.columns) for table in tables}) == 1 and any(t.rows != tables[0].rows for t in tables) \
+                or len(tables) == 1 and tables[0].rows:
+            raise Refused("the deltas of the merge do not meet in one state")
+
+
+def replay(commits: dict, order: list, key: Key, wanted: list, defaults: dict) -> dict:
+    """The states of some commits. Others are kept for as long as they have children to come."""
+    uses, states = Counter(p for commit in commits.values() for p in commit["parents"]) + Counter(wanted), {}
+
+    def state(identifier: bytes) -> dict:
+        uses[identifier] -= 1
+        if not uses[identifier]:
+            return states.pop(identifier)
+        return {name: table.copy() for name, table in states[identifier].items()}
+
+    for identifier in order:
+        commit = commits[identifier]
+        try:
+            found = [applied(before, delta, key, commit["schema"], defaults) for before, delta in
+                     zip([state(p) for p in commit["parents"]] or [{}], commit["deltas"])]
+            for result in found:
+                verify_digests(result, commit)
+            for one, other in zip(found, found[1:]):
+                verify_equal(one, other)
+        except Refused as reason:
+            raise Refused(f"commit {identifier.hex()}: {reason}") from None
+        states[identifier] = found[0]
+    return {i: states[i] for i in wanted}
+
+
+# The report
+
+def printable(encoded: bytes):
+    value = Reader(encoded).value()
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return {"real": str(value)}
+    if not isinstance(value, bytes):
+        return value
+    try:
+        return value.decode() if isinstance(value, Text) else {"blob": value.hex().upper()}
+    except UnicodeDecodeError:
+        return {"text": value.hex().upper()}
+
+
+def printable_table(table: Table) -> dict:
+    total = sum(table.key.row_number(b"".join(row)) for row in table.rows.values())
+    if total % (1 << 128) != table.sum % (1 << 128):
+        raise Refused("the sum is wrong")
+    return {"columns": table.columns, "digest": table.digest.hex(), "verified": table.is_verified,
+            "rows": [[printable(c) for c in table.rows[k]] for k in sorted(table.rows)]}
+
+
+def report(remote, key: Key, commit: bytes, defaults: dict) -> dict:
+    objects, logs = remote.objects(), remote.logs()
+    commits, unlisted = read_objects(key, objects, logs)
+    order = ordered(commits)
+    found = [commit] if commit else heads(commits, order)
+    if commit and commit not in commits:
+        raise Refused("there is no such commit")
+    states = replay(commits, order, key, found, defaults)
+    result = {
+        "repository": key.repository.hex(), "epoch": key.epoch, "objects": len(objects), "unlisted": unlisted,
+        "gaps": gaps(commits), "heads": [i.hex() for i in found],
+        "commits": [{"id": i.hex(), "parents": [p.hex() for p in commits[i]["parents"]],
+                     "generation": commits[i]["generation"], "author": commits[i]["pseudonym"].hex(),
+                     "time": commits[i]["time"] >> 16, "meta": commits[i]["meta"]} for i in order]}
+    if len(found) == 1:
+        result["tables"] = {name: printable_table(t) for name, t in sorted(states[found[0]].items())}
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("remote", type=Path)
+    parser.add_argument("invitation", type=Path, nargs="?")
+    parser.add_argument("--key-file", type=Path, help="the passphrase of the invitation")
+    parser.add_argument("--raw-key-file", type=Path, help="the raw key of the invitation")
+    parser.add_argument("--secret-file", type=Path, help="the 32 bytes of the repository's secret")
+    parser.add_argument("--repository", type=bytes.fromhex)
+    parser.add_argument("--epoch", type=int, default=1)
+    parser.add_argument("--commit", type=bytes.fromhex)
+    parser.add_argument("--default", action="append", default=[], metavar="TABLE.COLUMN=JSON")
+    given = parser.parse_args()
+    if given.invitation and (given.key_file or given.raw_key_file):
+        secret = (given.raw_key_file or given.key_file).read_bytes()
+        if given.key_file:
+            secret = secret.removesuffix(b"\n").removesuffix(b"\r")
+        opened = read_invitation(given.invitation.read_bytes(), secret)
+        key = Key(bytes.fromhex(opened["repository"]), bytes.fromhex(opened["secret"]), opened["epoch"])
+    elif given.secret_file and given.repository:
+        key = Key(given.repository, given.secret_file.read_bytes(), given.epoch)
+    else:
+        parser.error("an invitation with its key is needed, or --secret-file and --repository")
+    defaults = {}
+    for text in given.default:
+        table, column, value = re.fullmatch(r"(.+)\.(.+?)=(.*)", text).groups()
+        defaults.setdefault(table.lower(), {})[column.lower()] = cell(json.loads(value))
+    try:
+        remote = (Folder if given.remote.is_dir() else Dump)(given.remote, key.repository)
+        result = report(remote, key, given.commit, defaults)
+    except Refused as reason:
+        sys.exit(f"refused: {reason}")
+    print(json.dumps(result, ensure_ascii=False))
+    sys.exit(0 if "tables" in result or not result["heads"] else 3)
+
+
+if __name__ == "__main__":
+    main()
