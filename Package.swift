@@ -228,7 +228,7 @@ let package = Package(
         .testTarget(
             name: "PostgreSQLRemoteTests",
             dependencies: [
-                "ChangesetSync", "PostgreSQLRemote",
+                "ChangesetSync", "PostgreSQLRemote", "TestKit",
                 .target(name: "CPostgreSQL", condition: .when(traits: ["PostgreSQL"])),
             ],
             path: "Tests/Unit/PostgreSQLRemote"

@@ -146,15 +146,28 @@ def ordered(commits: dict) -> list:
     return sorted(commits, key=lambda i: (commits[i]["generation"], i))
 
 
+def ordinary_under(commits: dict, leaf: bytes) -> set:
+    """The ordinary commits under one, itself included."""
+    found, open_ones = {leaf}, [leaf]
+    while open_ones:
+        new = set(commits[open_ones.pop()]["parents"]) - found
+        found |= new
+        open_ones += new
+    return {i for i in found if commits[i]["kind"] != MERGE}
+
+
 def heads(commits: dict, order: list) -> list:
     """The leaves that no other leaf covers."""
-    under, leaves = {}, set(commits) - {p for commit in commits.values() for p in commit["parents"]}
-    for identifier in order:
-        own = set() if commits[identifier]["kind"] == MERGE else {identifier}
-        under[identifier] = own.union(*(under[p] for p in commits[identifier]["parents"]))
+    inner = {p for commit in commits.values() for p in commit["parents"]}
+    leaves = [identifier for identifier in order if identifier not in inner]
+    under = {leaf: ordinary_under(commits, leaf) for leaf in leaves}
+
     def covers(one: bytes, other: bytes) -> bool:
-        return under[other] < under[one] or under[other] == under[one] and order.index(one) < order.index(other)
-    return [leaf for leaf in order if leaf in leaves and not any(covers(other, leaf) for other in leaves)]
+        if under[one] == under[other]:
+            return leaves.index(one) < leaves.index(other)
+        return under[other] < under[one]
+
+    return [leaf for leaf in leaves if not any(covers(other, leaf) for other in leaves)]
 
 
 def gaps(commits: dict) -> list:

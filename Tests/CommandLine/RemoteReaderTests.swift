@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// `Keys/generators/read_remote.py`, written from the documents alone, makes the rows of stores from what these have pushed.
@@ -32,10 +33,10 @@ struct RemoteReaderTests {
         for name in ["b.db", "c.db"] { #expect(try place.join(name, "app.invitation", tables).status == 0) }
     }
 
-    private func read(_ arguments: String...) throws -> CommandRun.Outcome {
+    private func read(_ arguments: String..., of remote: String = "remote") throws -> CommandRun.Outcome {
         let script = Workplace.repositoryRoot.appending(path: "Keys/generators/read_remote.py").path
         let python = try #require(SystemProgram.find("python3"))
-        let files = [place.place.path("remote"), place.place.path("app.invitation")]
+        let files = [place.place.path(remote), place.place.path("app.invitation")]
         return try CommandRun(
             python, [script] + files + ["--raw-key-file", place.invitationKey] + arguments
         ).finish()
@@ -175,6 +176,29 @@ struct RemoteReaderTests {
         let without = try read()
         #expect(without.status == 1 && without.errors.contains("the digest of player"), "\(without.errors)")
     }
+
+    #if PostgreSQL
+        @Test(
+            "it makes the same of a dump of a server",
+            .enabled(if: isPossible, "python3 with the module cryptography is not here"))
+        func dump() throws {
+            try divergeAndMerge()
+            let server = try PostgresServer.shared.get()
+            let database = try server.makeDatabase()
+            let outcome = try place.sync("run", "a.db", "--remote", server.url(database))
+            try #require([0, 2].contains(outcome.status), "\(outcome.errors)")
+            let text = try server.output(of: "pg_dump", ["--schema=cipherstore", database])
+            try place.place.write(text, to: "dump")
+            try expectSame(read(of: "dump"), "a.db")
+            // The last digit of an object.
+            let objects = try #require(text.range(of: "COPY cipherstore.object"))
+            let end = try #require(text.range(of: "\n\\.", range: objects.upperBound..<text.endIndex))
+            let digit = text.index(before: end.lowerBound)..<end.lowerBound
+            let changed = text.replacingCharacters(in: digit, with: text[digit] == "0" ? "1" : "0")
+            try place.place.write(changed, to: "dump")
+            #expect(try read(of: "dump").errors.contains("not authentic"))
+        }
+    #endif
 
     @Test(
         "it refuses an object with one changed byte, whichever, and objects and entries that are cut or gone",

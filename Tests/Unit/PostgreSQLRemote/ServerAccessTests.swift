@@ -1,6 +1,7 @@
 #if PostgreSQL
     import ChangesetSync
     import Foundation
+    import TestKit
     import Testing
 
     @testable import PostgreSQLRemote

@@ -1,6 +1,7 @@
 #if PostgreSQL
     import ChangesetSync
     import Foundation
+    import TestKit
     import Glibc
     import Synchronization
 
