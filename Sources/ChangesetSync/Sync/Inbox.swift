@@ -156,6 +156,23 @@ struct Inbox {
         }
     }
 
+    /// Removes the commits that wait for some, and those that wait for them.
+    ///
+    /// - Returns: Their number.
+    func removePending(waitingFor ids: [CommitID]) throws -> Int {
+        var (open, count) = (ids, 0)
+        while let id = open.popLast() {
+            let waiting = try Data.fetchAll(
+                db, sql: "SELECT id FROM main.\(SyncTables.pending) WHERE missing = ?", arguments: [Data(id.bytes)])
+            for child in waiting.compactMap({ CommitID(bytes: $0) }) {
+                try stopWaiting(child)
+                count += 1
+                open.append(child)
+            }
+        }
+        return count
+    }
+
     /// Throws unless generation and time are possible after those of the parents.
     private func requirePlace(_ commit: Commit) throws {
         let parents = try commit.parents.map(store.requireNode)

@@ -256,7 +256,7 @@ public final class SyncManager: Sendable {
 
     // MARK: Transactions
 
-    private func inTransaction<T: Sendable>(
+    func inTransaction<T: Sendable>(
         _ body: @escaping @Sendable (Database, any SyncRemote) throws -> T
     ) async throws -> T {
         let remote = remote

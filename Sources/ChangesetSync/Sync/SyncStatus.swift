@@ -89,6 +89,33 @@ extension SyncManager {
     }
 }
 
+extension SyncManager {
+    /// Gives up objects of the remote that were refused, and the commits that wait for them: the next fetch does not ask
+    /// for them again. ``reset()`` does.
+    ///
+    /// - Parameter id: The one object; nil for all that were refused.
+    /// - Returns: The number of objects and commits that were given up.
+    /// - Throws: ``SyncError`` `.notEnabled`, `.unknownCommit` where it was not refused; `DatabaseError`.
+    @discardableResult
+    public func removeQuarantined(_ id: CommitID? = nil) async throws -> Int {
+        let count = try await inTransaction { db, remote in
+            let state = try RemoteState.require(remote.name, db)
+            let known = try Data.fetchAll(
+                db, sql: "SELECT id FROM main.\(SyncTables.quarantine) WHERE remote = ?", arguments: [state.n])
+            let removed = known.compactMap { CommitID(bytes: $0) }.filter { id == nil || $0 == id }
+            if let id, removed.isEmpty { throw SyncError(.unknownCommit, commit: id, "No such object was refused.") }
+            for id in removed {
+                try db.execute(
+                    sql: "DELETE FROM main.\(SyncTables.quarantine) WHERE remote = ? AND id = ?",
+                    arguments: [state.n, Data(id.bytes)])
+            }
+            return try removed.count + Inbox(db: db).removePending(waitingFor: removed)
+        }
+        emitStatus()
+        return count
+    }
+}
+
 /// Those who follow the status of a manager.
 final class StatusWatchers: Sendable {
     private struct State {

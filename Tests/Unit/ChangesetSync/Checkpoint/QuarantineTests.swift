@@ -1,0 +1,56 @@
+import TestKit
+import Testing
+
+@testable import ChangesetSync
+
+@Suite("Objects that were refused")
+struct QuarantineTests {
+    private let one: Replica
+    private let two: Replica
+    private let remote: MemoryRemote
+    private let first: SyncManager
+    private let second: SyncManager
+
+    init() throws {
+        one = try Replica()
+        two = try Replica(key: one.key())
+        remote = MemoryRemote(try one.repository.id)
+        (first, second) = (
+            SyncManager(one.repository, remote: remote), SyncManager(two.repository, remote: remote)
+        )
+    }
+
+    /// Three commits of one store, of which the other one gets two damaged.
+    private func damaged() async throws -> [ObjectID] {
+        for manager in [first, second] { try await manager.setup() }
+        var ids: [ObjectID] = []
+        for index in 0..<3 { ids.append(try #require(try one.run("INSERT INTO player VALUES (\(index), 'p', 1)"))) }
+        try await first.push()
+        remote.edit { content in for id in ids.prefix(2) { content.objects[id]?[150] ^= 1 } }
+        try await second.fetch()
+        #expect(try Set(second.status().quarantined.keys) == Set(ids.prefix(2)) && second.status().pending == 1)
+        return ids
+    }
+
+    @Test("one that was given up is not asked for again, and what waited for it neither")
+    func removal() async throws {
+        let ids = try await damaged()
+        #expect(try await second.removeQuarantined(ids[1]) == 2)
+        #expect(try Set(second.status().quarantined.keys) == [ids[0]] && second.status().pending == 0)
+        try await second.fetch()
+        #expect(try Set(second.status().quarantined.keys) == [ids[0]])
+        await #expect(throws: SyncError.self) { try await second.removeQuarantined(ids[1]) }
+    }
+
+    @Test("all of them are given up; a reset of the remote asks for them again")
+    func purge() async throws {
+        let ids = try await damaged()
+        #expect(try await second.removeQuarantined() == 3)
+        #expect(try second.status().isInSync)
+        #expect(try await second.removeQuarantined() == 0)
+        remote.edit { content in for id in ids.prefix(2) { content.objects[id]?[150] ^= 1 } }
+        try await second.reset()
+        try await second.sync()
+        #expect(try one.state() == two.state())
+    }
+}
